@@ -1,0 +1,45 @@
+# Two commands set up all there is on a fresh machine with Python 3.11+ and make: `make race` and `make test`.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+WHAT ?=
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: race test lint types tests bench clean help
+
+help:
+	@echo "make race    make .venv, install, run: laptime race   (WHAT='cifar-mlp torch/cpu/best' for others)"
+	@echo "make test    make .venv, install, run lint, types and tests"
+	@echo "make bench   what laptime itself costs, side by side with others (minutes; writes bench/results/)"
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
+	$(INSTALL) -e '.[torch]'
+	touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(INSTALL) -e '.[torch,dev]'
+	touch $@
+
+race: $(VENV)/.installed
+	$(BIN)/laptime race $(WHAT)
+
+test: lint types tests
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check src tests bench examples
+	$(BIN)/ruff format --check src tests bench examples
+
+types: $(VENV)/.installed-dev
+	$(BIN)/mypy
+
+tests: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest
+
+bench: $(VENV)/.installed-dev
+	$(BIN)/python bench/run.py
+
+clean:
+	rm -rf $(VENV) build dist

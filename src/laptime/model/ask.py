@@ -1,0 +1,22 @@
+"""What the user asked, exactly as it was understood."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+DEFAULT_WORKLOAD = "cifar-cnn"
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One request for a race; every field can be given on the command line."""
+
+    what: str = DEFAULT_WORKLOAD
+    lanes: tuple[str, ...] = ()
+    heats: int | None = None
+    budget_s: float = 60.0
+    margin: float = 0.05
+    seed: int = 0
+    pretrained: bool = False
+    patience_s: float = 600.0
+    watchdog_s: float = 60.0

@@ -1,0 +1,75 @@
+"""What will run, decided before anything runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from laptime.model.ask import Ask
+from laptime.model.lane import Settings
+from laptime.model.machine import Device
+from laptime.model.workload import ProofPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is trained: a built-in workload by name, or a user's `file.py:function`."""
+
+    name: str
+    title: str
+    parameters: int | None
+    batch: int | None
+    steps_per_lap: int | None
+    laps: int | None
+    items: str
+    file: str | None = None
+    function: str | None = None
+    optimizer: str | None = None
+    loss: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedLane:
+    """A lane with every setting filled in and the environment that its process gets."""
+
+    name: str
+    framework: str
+    device: Device
+    settings: Settings
+    environment: dict[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How many heats and how long each: `heats_max` is reached unless the margin or the budget ends it before."""
+
+    heats_min: int
+    heats_max: int
+    adaptive: bool
+    measure_s: float
+    window_s: float
+    windows_min: int = 5
+    reruns_max: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    ask: Ask
+    subject: Subject
+    lanes: tuple[PlannedLane, ...]
+    proof: ProofPlan
+    pace: Pace
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HeatOrder:
+    """All that a child needs to know to run one heat."""
+
+    subject: Subject
+    lane: PlannedLane
+    seed: int
+    proof: ProofPlan
+    pace: Pace
+    pretrained: bool = False
+    run: str = "heat"

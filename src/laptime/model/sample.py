@@ -1,0 +1,100 @@
+"""What a heat hands over: raw samples, before anybody draws a conclusion."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from laptime.model.missing import Missing
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """What else happened on this machine while a window was open.
+
+    `other_cores` is the processor time that other processes took, in cores; `throttled_ms` the time for which the
+    container's quota held this one back.
+    """
+
+    other_cores: float | Missing
+    load_1m: float | Missing
+    throttled_ms: float | Missing
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Some steps, fenced at both ends and nowhere between. Times are of the monotonic clock.
+
+    `step_ns` holds the time of each step: by the host clock on a processor, by device events on an accelerator.
+    `flag` names the breach of quiet, if there was one.
+    """
+
+    start_ns: int
+    end_ns: int
+    steps: int
+    step_ns: tuple[int, ...] = ()
+    loss: float | None = None
+    noise: Noise | None = None
+    flag: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProofRun:
+    """What one lane did in the proof: each step's loss and a fingerprint of the weights' movement.
+
+    `start` is a checksum of the weights before the first step, `moves` the projections of the movement of each
+    weight after the last one.
+    """
+
+    precision: str
+    losses: tuple[float, ...]
+    start: float
+    moves: tuple[float, ...]
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """The float64 run that every lane is held against, and how far rounding alone may stray from it."""
+
+    key: str
+    losses: tuple[float, ...]
+    start: float
+    moves: tuple[float, ...]
+    rounding_loss: float
+    rounding_move: float
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Dnf:
+    """Why and where a heat did not finish; it is a result like any other."""
+
+    phase: str
+    reason: str
+    signal: str | None = None
+    exit_code: int | None = None
+    peak_memory_bytes: int | Missing = field(default_factory=lambda: Missing("the process was gone"))
+    stderr_tail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Heat:
+    """One fresh process that ran one lane once."""
+
+    lane: str
+    order: int
+    round: int
+    status: Literal["ok", "dnf"]
+    parameters: int | None = None
+    items_per_step: int | None = None
+    steps_per_lap: int | None = None
+    phases_s: dict[str, float] = field(default_factory=dict)
+    first_step_ns: int | None = None
+    proofs: tuple[ProofRun, ...] = ()
+    windows: tuple[Window, ...] = ()
+    peak_memory_bytes: int | Missing = field(default_factory=lambda: Missing("not read"))
+    device_memory_bytes: int | Missing = field(default_factory=lambda: Missing("not read"))
+    versions: dict[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    dnf: Dnf | None = None

@@ -1,0 +1,111 @@
+"""A workload is what is trained: network, data, loss, optimizer, batch, protocol and published results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from laptime.model.network import Layer
+
+Loss = Literal["softmax_crossentropy", "sigmoid_crossentropy"]
+
+
+@dataclass(frozen=True, slots=True)
+class Adam:
+    """Adam with every default spelled out.
+
+    `epsilon_placement` says where the small constant is added: Keras adds it to the square root of the raw second
+    moment ("before" the bias correction), PyTorch to that of the corrected one ("after").
+    """
+
+    learning_rate: float = 1e-3
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-7
+    epsilon_placement: Literal["before", "after"] = "before"
+    weight_decay: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sgd:
+    learning_rate: float = 1e-2
+    weight_decay: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedResult:
+    """What an author reported for one device; a list holds one figure an epoch."""
+
+    device: str
+    kind: Literal["cpu", "gpu", "tpu"]
+    lap_s: tuple[float, ...] = ()
+    step_ms: tuple[float, ...] = ()
+    total_s: float | None = None
+    accuracy: tuple[float, ...] = ()
+    val_accuracy: tuple[float, ...] = ()
+    loss: tuple[float, ...] = ()
+    infer_one_s: float | None = None
+    busy_percent: tuple[float, ...] = ()
+    memory_gb: tuple[float, ...] = ()
+    power_w: tuple[float, ...] = ()
+    temperature_c: tuple[float, ...] = ()
+    processes: int | None = None
+    threads: int | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    claim: str
+    source: str
+    results: tuple[PublishedResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProofPlan:
+    """How the same work is proven: some steps from the same weights, on the same batches, at a small rate."""
+
+    steps: int = 10
+    batch: int = 32
+    learning_rate_scale: float = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A built-in training, described once for all frameworks. Image shape is (height, width, channels)."""
+
+    name: str
+    title: str
+    image_shape: tuple[int, int, int]
+    outputs: tuple[int, ...]
+    layers: tuple[Layer, ...]
+    loss: Loss
+    optimizer: Adam | Sgd
+    batch: int
+    steps_per_lap: int
+    laps: int
+    train_items: int
+    items_made: int
+    items: str
+    reads_files: bool
+    proof: ProofPlan
+    parameters: int
+    published: Published
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """A user's own training, returned by a function that `laptime race my.py:function` names.
+
+    `optimizer` is an optimizer built on the model's parameters, or a function that takes the parameters and
+    returns one. `loss` takes (outputs, targets). `data` is a list of (inputs, targets) batches, a DataLoader, or
+    anything else that can be iterated again and again.
+    """
+
+    model: Any
+    loss: Callable[..., Any]
+    optimizer: Any
+    data: Any
+    steps_per_lap: int | None = None
+    items: str = "items"
