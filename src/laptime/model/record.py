@@ -10,7 +10,7 @@ from laptime.model.lane import Settings
 from laptime.model.machine import Device, Machine
 from laptime.model.missing import Missing
 from laptime.model.plan import Subject
-from laptime.model.sample import Dnf, Heat, Reference
+from laptime.model.sample import Dnf, ProofRun, Reference, Window
 from laptime.model.workload import Published
 
 SCHEMA = 1
@@ -30,29 +30,43 @@ class Estimate:
 class Parity:
     """Whether a lane did the same work as the float64 reference, and by what measure.
 
-    `worst` is the largest distance from the reference in units of what is allowed: up to 1 is the same work.
-    `strays` is how far the lane's own reduced precision strayed, where it has one.
+    `worst` is the largest relative distance of a step's loss from the reference, `moved` the distance of the
+    weights' movement in units of what is allowed (up to 1 passes). `strays` is how far the lane's own reduced
+    precision strayed in its loss, where it has one.
     """
 
     status: Literal["same", "differs", "unproven"]
     steps: int = 0
-    worst_loss: float | None = None
-    tolerance_loss: float | None = None
-    worst_move: float | None = None
-    tolerance_move: float | None = None
+    worst: float | None = None
+    tolerance: float | None = None
+    moved: float | None = None
     strays: float | None = None
-    tolerance_strays: float | None = None
+    strays_tolerance: float | None = None
+    strays_precision: str | None = None
     reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class HeatResult:
-    """One heat with its class: flat, warm-up, slowing or unsteady; and where its steady part starts."""
+    """One heat as it is kept. `steady` (in JSON: "class") is flat, warm-up, slowing or unsteady.
 
+    `steady_from` is the first window that counts, `step_ms` the median step of the windows from there.
+    """
+
+    order: int
+    round: int
+    status: Literal["ok", "dnf"]
     steady: str
     steady_from: int
     step_ms: float | None
-    heat: Heat
+    first_step_ms: float | None
+    phases_s: dict[str, float]
+    windows: tuple[Window, ...]
+    losses: tuple[float, ...]
+    proofs: tuple[ProofRun, ...]
+    readings: dict[str, float | Missing]
+    notes: tuple[str, ...] = ()
+    dnf: Dnf | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +89,6 @@ class LaneResult:
     items_per_step: int | None = None
     heats: tuple[HeatResult, ...] = ()
     notes: tuple[str, ...] = ()
-    dnf: Dnf | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,37 +33,35 @@ class Window:
     end_ns: int
     steps: int
     step_ns: tuple[int, ...] = ()
-    loss: float | None = None
     noise: Noise | None = None
     flag: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ProofRun:
-    """What one lane did in the proof: each step's loss and a fingerprint of the weights' movement.
+    """What one lane did in the proof: each step's loss, and a fingerprint of how the weights moved.
 
-    `start` is a checksum of the weights before the first step, `moves` the projections of the movement of each
-    weight after the last one.
+    `start` is the length of all weights before the first step. `shrink` is the movement's share along the weights
+    themselves, in units of their squared length; `moves` holds the length of each array's movement.
     """
 
     precision: str
     losses: tuple[float, ...]
     start: float
+    shrink: float
     moves: tuple[float, ...]
     seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """The float64 run that every lane is held against, and how far rounding alone may stray from it."""
+    """The float64 run that every lane is held against, and a float32 twin: how far rounding alone strays."""
 
     key: str
-    losses: tuple[float, ...]
-    start: float
-    moves: tuple[float, ...]
-    rounding_loss: float
-    rounding_move: float
-    seconds: float = 0.0
+    exact: ProofRun
+    twin: ProofRun
+    depth: int
+    weights: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +91,7 @@ class Heat:
     first_step_ns: int | None = None
     proofs: tuple[ProofRun, ...] = ()
     windows: tuple[Window, ...] = ()
+    losses: tuple[float, ...] = ()
     peak_memory_bytes: int | Missing = field(default_factory=lambda: Missing("not read"))
     device_memory_bytes: int | Missing = field(default_factory=lambda: Missing("not read"))
     versions: dict[str, str] = field(default_factory=dict)

@@ -1,0 +1,197 @@
+"""The catalogue's layers as PyTorch modules, with the canonical weights loaded into them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from laptime.errors import LaneError
+from laptime.model import network as layers
+from laptime.model.workload import Workload
+from laptime.workloads.weights import WeightSpec, list_weights
+
+
+class SwapLastAxes(nn.Module):
+    """Exchange the last two axes."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return inputs.transpose(-1, -2)
+
+
+class DenseLayer(nn.Module):
+    """One layer of a dense block: norm, relu, 1x1, norm, relu, 3x3, on all earlier outputs joined."""
+
+    def __init__(self, channels: int, block: layers.DenseBlock) -> None:
+        super().__init__()
+        middle = block.bottleneck * block.growth
+        self.norm1 = nn.BatchNorm2d(channels)
+        self.conv1 = nn.Conv2d(channels, middle, 1, bias=False)
+        self.norm2 = nn.BatchNorm2d(middle)
+        self.conv2 = nn.Conv2d(middle, block.growth, 3, padding=1, bias=False)
+
+    def forward(self, joined: Tensor) -> Tensor:
+        narrow = self.conv1(nn.functional.relu(self.norm1(joined), inplace=True))
+        new: Tensor = self.conv2(nn.functional.relu(self.norm2(narrow), inplace=True))
+        return new
+
+
+class DenseBlock(nn.Module):
+    """DenseNet's block: the output of each layer is joined to all that came before."""
+
+    def __init__(self, channels: int, block: layers.DenseBlock) -> None:
+        super().__init__()
+        widths = (channels + index * block.growth for index in range(block.layers))
+        self.layers = nn.ModuleList(DenseLayer(width, block) for width in widths)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        outputs = [inputs]
+        for layer in self.layers:
+            outputs.append(layer(torch.cat(outputs, 1)))
+        return torch.cat(outputs, 1)
+
+
+def build_network(workload: Workload) -> nn.Sequential:
+    """Build the network with PyTorch's own starting weights; `load_weights` gives it the canonical ones."""
+    modules: list[nn.Module] = []
+    shape: tuple[int, ...] = (workload.image_shape[2], *workload.image_shape[:2])
+    for layer in workload.layers:
+        for module in _modules_for(layer, shape):
+            modules.append(module)
+            shape = _shape_after(module, shape)
+    return nn.Sequential(*modules)
+
+
+def load_weights(network: nn.Module, workload: Workload, weights: Sequence[npt.NDArray[np.float32]]) -> None:
+    """Copy the canonical weights in, turned to PyTorch's layouts."""
+    specs = list_weights(workload)
+    parameters = list(network.parameters())
+    if len(parameters) != len(specs):
+        raise LaneError(f"{workload.name}: {len(parameters)} arrays in the network, {len(specs)} in the catalogue")
+    with torch.no_grad():
+        for parameter, spec, array in zip(parameters, specs, weights, strict=True):
+            parameter.copy_(torch.from_numpy(to_torch_layout(array, spec)))
+
+
+def to_torch_layout(array: npt.NDArray[np.float32], spec: WeightSpec) -> npt.NDArray[np.float32]:
+    """Turn one canonical array into the layout that PyTorch's layer holds."""
+    if spec.kind == "conv":
+        return np.ascontiguousarray(array.transpose(3, 2, 0, 1))
+    if spec.kind == "dense" and spec.flattened_from is not None:
+        height, width, channels = spec.flattened_from
+        places = array.reshape(height, width, channels, -1).transpose(3, 2, 0, 1)
+        return np.ascontiguousarray(places.reshape(places.shape[0], -1))
+    if spec.kind == "dense":
+        return np.ascontiguousarray(array.T)
+    return array
+
+
+def load_pretrained(network: nn.Module, workload: Workload) -> str:
+    """Take the weights of torchvision's pre-trained DenseNet121, all but the head, and say where they are from."""
+    if workload.name != "pets-densenet":
+        raise LaneError(f"--pretrained: there are no pre-trained weights for {workload.name}, only for pets-densenet")
+    try:
+        from torchvision.models import DenseNet121_Weights, densenet121
+    except ImportError:
+        raise LaneError(
+            "--pretrained: torchvision is not installed, and the pre-trained weights come with it",
+            "pip install torchvision, or leave out --pretrained",
+        ) from None
+    donor = densenet121(weights=DenseNet121_Weights.IMAGENET1K_V1)
+    ours, theirs = dict(network.named_parameters()), dict(donor.named_parameters())
+    with torch.no_grad():
+        for mine, given in list(zip(ours.values(), theirs.values(), strict=True))[:-2]:
+            mine.copy_(given)
+        for kept, given in zip(network.buffers(), donor.buffers(), strict=True):
+            kept.copy_(given)
+    return str(DenseNet121_Weights.IMAGENET1K_V1)
+
+
+def make_loss(workload: Workload) -> Any:
+    """Give the loss as a function of outputs and class numbers."""
+    return _sigmoid_crossentropy if workload.loss == "sigmoid_crossentropy" else _softmax_crossentropy
+
+
+def _softmax_crossentropy(outputs: Tensor, labels: Tensor) -> Tensor:
+    return nn.functional.cross_entropy(outputs.flatten(0, -2), labels.flatten())
+
+
+def _sigmoid_crossentropy(outputs: Tensor, labels: Tensor) -> Tensor:
+    """Categorical cross-entropy of sigmoid outputs as Keras has it: scaled to sum 1, clipped at 1e-7."""
+    likely = outputs.sigmoid()
+    shares = likely / likely.sum(-1, keepdim=True)
+    chosen = shares.gather(-1, labels.unsqueeze(-1)).clamp(1e-7, 1 - 1e-7)
+    return -chosen.log().mean()
+
+
+def _modules_for(layer: layers.Layer, shape: tuple[int, ...]) -> Iterator[nn.Module]:
+    match layer:
+        case layers.Conv():
+            yield nn.Conv2d(
+                shape[0], layer.filters, layer.kernel, layer.stride, padding=layer.padding, bias=layer.bias
+            )
+            yield from _activation(layer.activation)
+        case layers.Dense():
+            yield nn.Linear(shape[-1], layer.units)
+            yield from _activation(layer.activation)
+        case layers.MaxPool():
+            yield nn.MaxPool2d(layer.size, layer.stride, layer.padding)
+        case layers.AveragePool():
+            yield nn.AvgPool2d(layer.size)
+        case layers.GlobalAveragePool():
+            yield nn.AdaptiveAvgPool2d(1)
+            yield nn.Flatten()
+        case layers.BatchNorm():
+            yield nn.BatchNorm2d(shape[0], layer.epsilon, layer.momentum)
+        case layers.Relu():
+            yield nn.ReLU(inplace=True)
+        case layers.Flatten():
+            yield nn.Flatten()
+        case layers.Dropout():
+            yield nn.Dropout(layer.rate)
+        case layers.Reshape():
+            yield nn.Unflatten(1, layer.shape)
+        case layers.SwapAxes():
+            yield SwapLastAxes()
+        case layers.DenseBlock():
+            yield DenseBlock(shape[0], layer)
+        case layers.Transition():
+            yield nn.BatchNorm2d(shape[0])
+            yield nn.ReLU(inplace=True)
+            yield nn.Conv2d(shape[0], shape[0] // 2, 1, bias=False)
+            yield nn.AvgPool2d(2)
+
+
+def _activation(name: layers.Activation) -> Iterator[nn.Module]:
+    if name == "relu":
+        yield nn.ReLU()
+
+
+def _shape_after(module: nn.Module, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Ask PyTorch itself, on a device that holds shapes and no numbers."""
+    match module:
+        case nn.Linear():
+            return (*shape[:-1], module.out_features)
+        case nn.Flatten():
+            return (math.prod(shape),)
+        case DenseBlock():
+            last = module.layers[-1]
+            assert isinstance(last, DenseLayer)
+            return (last.norm1.num_features + last.conv2.out_channels, *shape[1:])
+        case nn.Unflatten():
+            return tuple(module.unflattened_size)
+        case _:
+            with torch.device("meta"):
+                moved = _on_meta(module)(torch.empty(2, *shape))
+            return tuple(moved.shape[1:])
+
+
+def _on_meta(module: nn.Module) -> nn.Module:
+    import copy
+
+    return copy.deepcopy(module).to("meta")

@@ -1,0 +1,24 @@
+"""Numbers in, numbers out: a leaf, so that what every verdict rests on can be proven by itself."""
+
+from laptime.stats.interval import Interval, Verdict, log_mean_interval, paired_ratio, verdict
+from laptime.stats.looks import FIRST_LOOK, alpha_for_look
+from laptime.stats.sample import mad, median, quantile
+from laptime.stats.steady import Kind, Steady, find_steady
+from laptime.stats.student import t_quantile
+
+__all__ = [
+    "FIRST_LOOK",
+    "Interval",
+    "Kind",
+    "Steady",
+    "Verdict",
+    "alpha_for_look",
+    "find_steady",
+    "log_mean_interval",
+    "mad",
+    "median",
+    "paired_ratio",
+    "quantile",
+    "t_quantile",
+    "verdict",
+]

@@ -1,0 +1,194 @@
+"""The five published trainings, layer for layer as their authors wrote them."""
+
+from __future__ import annotations
+
+import difflib
+
+from laptime.errors import UsageError
+from laptime.model.network import (
+    BatchNorm,
+    Conv,
+    Dense,
+    DenseBlock,
+    Dropout,
+    Flatten,
+    GlobalAveragePool,
+    MaxPool,
+    Relu,
+    Reshape,
+    SwapAxes,
+    Transition,
+)
+from laptime.model.workload import Adam, ProofPlan, Sgd, Workload
+from laptime.workloads.published import read_published
+
+SCENES_CNN = Workload(
+    name="scenes-cnn",
+    title="eight kinds of photographs, a CNN with one wide dense layer",
+    image_shape=(150, 150, 3),
+    outputs=(8,),
+    layers=(
+        Conv(32, 3, "relu"),
+        MaxPool(),
+        Conv(64, 3, "relu"),
+        MaxPool(),
+        Flatten(),
+        Dense(512, "relu"),
+        Dropout(0.2),
+        Dense(64, "relu"),
+        Dropout(0.2),
+        Dense(8),
+    ),
+    loss="softmax_crossentropy",
+    optimizer=Adam(),
+    batch=32,
+    steps_per_lap=1000,
+    laps=5,
+    train_items=18_687,
+    items_made=512,
+    items="images",
+    reads_files=True,
+    proof=ProofPlan(steps=6, batch=16),
+    parameters=42_520_584,
+    published=read_published("scenes-cnn"),
+)
+
+CIFAR_CNN = Workload(
+    name="cifar-cnn",
+    title="CIFAR-10, six convolutions without activation",
+    image_shape=(32, 32, 3),
+    outputs=(10,),
+    layers=(
+        Conv(32, 3, padding="same"),
+        Conv(32, 3, padding="same"),
+        MaxPool(),
+        Conv(64, 3, padding="same"),
+        Conv(64, 3, padding="same"),
+        MaxPool(),
+        Conv(128, 3, padding="same"),
+        Conv(128, 3, padding="same"),
+        Flatten(),
+        Dropout(0.3),
+        Dense(128, "relu"),
+        Dense(10),
+    ),
+    loss="softmax_crossentropy",
+    optimizer=Adam(),
+    batch=100,
+    steps_per_lap=500,
+    laps=10,
+    train_items=50_000,
+    items_made=10_000,
+    items="images",
+    reads_files=False,
+    proof=ProofPlan(steps=10, batch=32),
+    parameters=1_337_002,
+    published=read_published("cifar-cnn"),
+)
+
+CIFAR_MLP = Workload(
+    name="cifar-mlp",
+    title="CIFAR-10, three dense layers, sigmoid at the end as written",
+    image_shape=(32, 32, 3),
+    outputs=(10,),
+    layers=(Flatten(), Dense(3000, "relu"), Dense(1000, "relu"), Dense(10)),
+    loss="sigmoid_crossentropy",
+    optimizer=Sgd(),
+    batch=32,
+    steps_per_lap=1563,
+    laps=10,
+    train_items=50_000,
+    items_made=10_000,
+    items="images",
+    reads_files=False,
+    proof=ProofPlan(steps=10, batch=32),
+    parameters=12_230_010,
+    published=read_published("cifar-mlp"),
+)
+
+PETS_DENSENET = Workload(
+    name="pets-densenet",
+    title="cats and dogs, DenseNet121 with a two-class head",
+    image_shape=(224, 224, 3),
+    outputs=(2,),
+    layers=(
+        Conv(64, 7, padding=3, stride=2, bias=False),
+        BatchNorm(),
+        Relu(),
+        MaxPool(3, 2, 1),
+        DenseBlock(6),
+        Transition(),
+        DenseBlock(12),
+        Transition(),
+        DenseBlock(24),
+        Transition(),
+        DenseBlock(16),
+        BatchNorm(),
+        Relu(),
+        GlobalAveragePool(),
+        Dense(2),
+    ),
+    loss="softmax_crossentropy",
+    optimizer=Adam(epsilon=1e-8, epsilon_placement="after"),
+    batch=64,
+    steps_per_lap=126,
+    laps=20,
+    train_items=8_005,
+    items_made=256,
+    items="images",
+    reads_files=True,
+    proof=ProofPlan(steps=4, batch=8),
+    parameters=6_955_906,
+    published=read_published("pets-densenet"),
+)
+
+PLATES_CNN = Workload(
+    name="plates-cnn",
+    title="licence plates, eight characters out of 36",
+    image_shape=(64, 128, 3),
+    outputs=(8, 36),
+    layers=(
+        Conv(32, 3, "relu"),
+        MaxPool(),
+        Conv(32, 3, "relu"),
+        MaxPool(),
+        Conv(64, 3, "relu"),
+        MaxPool(),
+        Conv(64, 3, "relu"),
+        MaxPool(),
+        Flatten(),
+        Dropout(0.5),
+        Reshape((1, 768)),
+        Dense(256, "relu"),
+        Dense(8, "relu"),
+        SwapAxes(),
+        Dense(36),
+    ),
+    loss="softmax_crossentropy",
+    optimizer=Adam(),
+    batch=128,
+    steps_per_lap=821,
+    laps=10,
+    train_items=105_000,
+    items_made=1_280,
+    items="images",
+    reads_files=True,
+    proof=ProofPlan(steps=10, batch=16),
+    parameters=264_560,
+    published=read_published("plates-cnn"),
+)
+
+CATALOGUE: dict[str, Workload] = {
+    each.name: each for each in (SCENES_CNN, CIFAR_CNN, CIFAR_MLP, PETS_DENSENET, PLATES_CNN)
+}
+
+
+def find_workload(name: str) -> Workload:
+    """Give the workload of that name, or say which names come nearest."""
+    if name in CATALOGUE:
+        return CATALOGUE[name]
+    near = difflib.get_close_matches(name, CATALOGUE, n=2, cutoff=0.4) or list(CATALOGUE)
+    raise UsageError(
+        f"unknown workload '{name}'; nearest: {', '.join(near)}",
+        "`laptime workloads` lists all; a training of your own is given as file.py:function",
+    )
