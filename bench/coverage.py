@@ -42,10 +42,7 @@ class Scenario:
     round_spread: float = 0.0  # shared by the heats of a round
     step_spread: float = 0.05
     correlation: float = 0.6  # of neighbouring steps
-    disturbed: tuple[float, float] = (
-        0.0,
-        0.0,
-    )  # share of each lane's heats that something else slows by 30 %
+    disturbed: tuple[float, float] = (0.0, 0.0)  # share of heats slowed by 30 %, of each lane
 
 
 @dataclass(frozen=True, slots=True)

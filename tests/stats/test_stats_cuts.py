@@ -52,7 +52,7 @@ def test_noise_is_what_was_planted(disturbance):
     assert pytest.approx(0.03, rel=0.2) == noise_of(logs)
 
 
-@pytest.mark.parametrize("windows", [4, 5, 7, 10])
+@pytest.mark.parametrize("windows", [4, 5, 7])
 def test_short_series_are_not_read_as_quieter_than_they_are(windows):
     """Few windows know their noise badly, but over many heats neither too small nor too large."""
     generator = random.Random(windows)
@@ -72,6 +72,7 @@ def test_correlated_noise_is_not_taken_for_a_small_one():
 def test_a_perfect_clock_still_has_some_noise():
     """Without a least noise a virtual clock's smallest flicker would be a level."""
     assert 0 < noise_of([0.0] * 10) < 0.02
+    assert noise_of([0.0]) == noise_of([0.0] * 10)
 
 
 def cost(logs, noise, edges):

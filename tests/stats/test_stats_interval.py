@@ -158,7 +158,7 @@ def test_an_interval_cannot_be_changed():
 
 @pytest.mark.parametrize(("heats", "spread"), [(3, 0.02), (5, 0.06)])
 def test_the_truth_is_inside_as_often_as_claimed(heats, spread):
-    """Of 3000 simulated races with a common drift, 95 % hold the true ratio, give or take three standard errors."""
+    """Of 3000 races with a common drift, 95 % hold the true ratio, give or take three standard errors."""
     generator = random.Random(heats)
     held = 0
     for _ in range(3000):

@@ -71,5 +71,5 @@ class HeatOrder:
     seed: int
     proof: ProofPlan
     pace: Pace
+    number: int = 0
     pretrained: bool = False
-    run: str = "heat"

@@ -62,6 +62,7 @@ class Reference:
     twin: ProofRun
     depth: int
     weights: int
+    problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

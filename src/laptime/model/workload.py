@@ -64,11 +64,21 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class ProofPlan:
-    """How the same work is proven: some steps from the same weights, on the same batches, at a small rate."""
+    """How the same work is proven: some steps from the same weights, on the same batches, at a small rate.
+
+    The loss is multiplied by `loss_scale` before its gradient is taken, and by four times that in the first step.
+    With Adam this brings gradients near its epsilon: a gradient that is mere rounding then moves nothing (at full
+    scale Adam turns its sign into a whole step), while another epsilon or beta shows at once.
+    """
 
     steps: int = 10
     batch: int = 32
     learning_rate_scale: float = 0.01
+    loss_scale: float = 1.0
+
+    def scale_of(self, step: int) -> float:
+        """Give what the loss of this step (counted from 0) is multiplied by."""
+        return self.loss_scale * (4.0 if step == 0 else 1.0)
 
 
 @dataclass(frozen=True, slots=True)

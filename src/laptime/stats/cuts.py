@@ -27,7 +27,7 @@ def noise_of(logs: Sequence[float]) -> float:
 
     Correlated noise looks smaller to next neighbours than it is, so longer series are read at several lags.
     """
-    return max(_LEAST_NOISE, *(_noise_at(lag, logs) for lag, fewest in _LAGS if len(logs) >= fewest))
+    return max([_LEAST_NOISE, *(_noise_at(lag, logs) for lag, fewest in _LAGS if len(logs) >= fewest)])
 
 
 def cut(logs: Sequence[float], noise: float) -> list[tuple[int, int]]:

@@ -48,7 +48,7 @@ SCENES_CNN = Workload(
     items_made=512,
     items="images",
     reads_files=True,
-    proof=ProofPlan(steps=6, batch=16),
+    proof=ProofPlan(steps=6, batch=16, loss_scale=1e-4),
     parameters=42_520_584,
     published=read_published("scenes-cnn"),
 )
@@ -81,7 +81,7 @@ CIFAR_CNN = Workload(
     items_made=10_000,
     items="images",
     reads_files=False,
-    proof=ProofPlan(steps=10, batch=32),
+    proof=ProofPlan(steps=10, batch=32, loss_scale=1e-4),
     parameters=1_337_002,
     published=read_published("cifar-cnn"),
 )
@@ -137,7 +137,7 @@ PETS_DENSENET = Workload(
     items_made=256,
     items="images",
     reads_files=True,
-    proof=ProofPlan(steps=4, batch=8),
+    proof=ProofPlan(steps=4, batch=8, learning_rate_scale=0.001, loss_scale=1e-4),
     parameters=6_955_906,
     published=read_published("pets-densenet"),
 )
@@ -173,7 +173,7 @@ PLATES_CNN = Workload(
     items_made=1_280,
     items="images",
     reads_files=True,
-    proof=ProofPlan(steps=10, batch=16),
+    proof=ProofPlan(steps=10, batch=16, loss_scale=1e-4),
     parameters=264_560,
     published=read_published("plates-cnn"),
 )

@@ -1,0 +1,1 @@
+"""From samples to facts: estimates, comparisons and parity; opinions are elsewhere."""

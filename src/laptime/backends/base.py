@@ -1,0 +1,75 @@
+"""What a back end must know how to do. It never reads the clock: the loop does, so that one file times everybody."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from laptime.model.machine import Device
+from laptime.model.missing import Missing
+from laptime.model.plan import HeatOrder
+from laptime.model.sample import ProofRun, Reference
+
+
+class Runner(Protocol):
+    """A training that stands ready, one step at a time."""
+
+    ready_batches: int
+    """How many batches its loader may hold ready; they are run down before a window opens."""
+
+    def step(self) -> None:
+        """Start one optimizer update; on an accelerator it may still be running on return."""
+
+    def fence(self) -> None:
+        """Wait until all that was started is done."""
+
+    def mark(self) -> object:
+        """Note this point of the work: host time on a processor, an event on an accelerator."""
+
+    def step_ns(self, marks: Sequence[object]) -> tuple[int, ...]:
+        """Give the nanoseconds between neighbouring marks; called after a fence."""
+
+    def loss(self) -> float:
+        """Give the loss of the last step; called after a fence, off the clock."""
+
+    def close(self) -> None:
+        """Let go of threads and memory."""
+
+
+class Training(Protocol):
+    """What a heat order built: it can be proven, and it can be run."""
+
+    parameters: int
+    items_per_step: int
+    steps_per_lap: int | None
+    notes: tuple[str, ...]
+
+    def prove(self, precision: str) -> ProofRun:
+        """Take the proof's steps at this precision, in the lane's own way of running."""
+
+    def reference(self) -> Reference:
+        """Take the proof's steps in float64 on the processor, and in float32 beside it."""
+
+    def start(self) -> Runner:
+        """Make the training that is timed."""
+
+    def device_memory_bytes(self) -> int | Missing:
+        """Give the most that the framework's allocator held on the device."""
+
+
+class Backend(Protocol):
+    """One framework."""
+
+    name: str
+
+    def versions(self) -> dict[str, str]:
+        """Give the framework's version first, then those of what it stands on."""
+
+    def devices(self) -> tuple[Device, ...]:
+        """Give every device that the framework sees, usable or not."""
+
+    def build(self, order: HeatOrder) -> Training:
+        """Make the order's training on the order's device with the order's settings."""
+
+    def clock(self) -> int:
+        """Give the monotonic time in nanoseconds: the machine's, or a fake's own."""

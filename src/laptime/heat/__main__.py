@@ -1,0 +1,93 @@
+"""`python -m laptime.heat READ_FD WRITE_FD`: obey one order (a heat, a reference or a scout's question) and end."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import time
+from pathlib import Path
+
+from laptime import wire
+from laptime.backends import open_backend
+from laptime.errors import LaptimeError, WireError
+from laptime.heat.lifeline import Lifeline
+from laptime.heat.loop import run_heat
+from laptime.model.missing import Missing
+
+
+class Narrator:
+    """A lifeline that remembers the phase, so that a failure can say where it happened."""
+
+    def __init__(self, line: Lifeline) -> None:
+        self._line = line
+        self.listen = line.listen
+        self.phase = "start"
+
+    def say(self, message: wire.FromChild) -> None:
+        if isinstance(message, wire.Phase):
+            self.phase = message.name
+        self._line.say(message)
+
+
+def main() -> int:
+    line = Narrator(Lifeline(int(sys.argv[1]), int(sys.argv[2])))
+    line.say(wire.Hello(wire.VERSION, os.getpid()))
+    order = line.listen()
+    try:
+        obey(order, line)
+    except MemoryError as error:
+        return _fail(line, f"out of memory: {error or 'the system gave no more'}", "memory")
+    except LaptimeError as error:
+        return _fail(line, str(error), type(error).__name__)
+    except Exception as error:  # noqa: BLE001  whatever a framework raises becomes the heat's result
+        import traceback
+
+        traceback.print_exc()
+        kind = "memory" if "out of memory" in str(error).lower() else "error"
+        return _fail(line, f"{type(error).__name__}: {error}", kind)
+    return 0
+
+
+def obey(order: wire.FromParent, line: Narrator) -> None:
+    """Do what the order names, and say what came of it."""
+    line.say(wire.Phase("import", time.perf_counter_ns()))
+    match order:
+        case wire.Look(framework=framework):
+            backend = open_backend(framework)
+            versions = backend.versions()
+            line.say(wire.Seen(next(iter(versions.values())), versions, backend.devices()))
+        case wire.Refer(order=wanted):
+            backend = open_backend(wanted.lane.framework)
+            line.say(wire.Phase("reference", backend.clock()))
+            line.say(wire.Referenced(backend.build(wanted).reference()))
+        case wire.Run(order=wanted):
+            backend = open_backend(wanted.lane.framework)
+            device_memory_bytes = run_heat(backend, wanted, line)
+            line.say(wire.Finished(peak_memory_bytes(), device_memory_bytes))
+        case _:
+            raise WireError(f"expected an order, heard {type(order).__name__}")
+
+
+def peak_memory_bytes() -> int | Missing:
+    """Give the most memory this process held; the kernel's own high-water mark where it is told."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        for row in status.read_text().splitlines():
+            if row.startswith("VmHWM:"):
+                return int(row.split()[1]) * 1024
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def _fail(line: Narrator, reason: str, kind: str) -> int:
+    line.say(wire.Failed(line.phase, reason, kind, peak_memory_bytes()))
+    return 1
+
+
+if __name__ == "__main__":
+    sys.stdout.flush()
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # a framework's threads and a user's loaders may hang in an orderly exit; all is said by now

@@ -1,0 +1,116 @@
+"""The one loop that times everybody: proof, first step, then windows fenced at their two ends and nowhere between."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Protocol
+
+from laptime import wire
+from laptime.backends.base import Backend, Runner, Training
+from laptime.errors import LaneError
+from laptime.model.lane import Settings
+from laptime.model.missing import Missing
+from laptime.model.plan import HeatOrder, Pace
+from laptime.model.sample import Window
+
+WINDOWS_LEAST = 3
+PATIENCE_FACTOR = 2  # a step so slow that few windows fit may take this many times the measuring time
+
+
+class Line(Protocol):
+    """The way to the parent."""
+
+    def say(self, message: wire.FromChild) -> None: ...
+
+    def listen(self) -> wire.FromParent: ...
+
+
+def run_heat(backend: Backend, order: HeatOrder, line: Line) -> int | Missing:
+    """Build, prove, take the first step, measure; give what the device's memory held at most."""
+    training = _build(backend, order, line)
+    line.say(wire.Phase("proof", backend.clock()))
+    for precision in precisions_to_prove(order.lane.settings):
+        line.say(wire.Proved(training.prove(precision)))
+    line.say(wire.Phase("first step", backend.clock()))
+    runner = training.start()
+    line.say(wire.FirstStep(time_steps(backend.clock, runner, 1)))
+    line.say(wire.Phase("timing", backend.clock()))
+    measure(backend.clock, runner, order.pace, line)
+    runner.close()
+    line.say(wire.Phase("end", backend.clock()))
+    return training.device_memory_bytes()
+
+
+def precisions_to_prove(settings: Settings) -> tuple[str, ...]:
+    """Every lane shows the same work in float32; one of reduced precision also shows how far it strays."""
+    if settings.input == "only":
+        return ()
+    return ("fp32",) if settings.precision == "fp32" else ("fp32", settings.precision)
+
+
+def _build(backend: Backend, order: HeatOrder, line: Line) -> Training:
+    line.say(wire.Phase("build", backend.clock()))
+    training = backend.build(order)
+    versions = backend.versions()
+    line.say(
+        wire.Built(training.parameters, training.items_per_step, training.steps_per_lap, versions, training.notes)
+    )
+    return training
+
+
+def measure(clock: Callable[[], int], runner: Runner, pace: Pace, line: Line) -> None:
+    """Run the planned windows, then those that the parent wants again."""
+    estimate_ns = time_steps(clock, runner, 1)
+    steps = max(1, round(pace.window_s * 1e9 / max(estimate_ns, 1)))
+    spent_ns, windows = 0, 0
+    while not _is_enough(spent_ns, windows, pace):
+        spent_ns += _run_window(clock, runner, steps, windows, line)
+        windows += 1
+        if windows == 1:  # the estimate stood on one step; the first window stands on many
+            steps = max(1, round(pace.window_s * 1e9 * steps / max(spent_ns, 1)))
+    while True:
+        line.say(wire.Ready())
+        answer = line.listen()
+        if not isinstance(answer, wire.Again):
+            return
+        for _ in range(answer.windows):
+            _run_window(clock, runner, steps, windows, line)
+            windows += 1
+
+
+def _is_enough(spent_ns: int, windows: int, pace: Pace) -> bool:
+    spent_s = spent_ns / 1e9
+    if spent_s >= PATIENCE_FACTOR * pace.measure_s:
+        return windows >= WINDOWS_LEAST
+    return spent_s >= pace.measure_s and windows >= pace.windows_min
+
+
+def time_steps(clock: Callable[[], int], runner: Runner, steps: int) -> int:
+    """Time some steps between two fences, marking none of them."""
+    runner.fence()
+    start_ns = clock()
+    for _ in range(steps):
+        runner.step()
+    runner.fence()
+    return clock() - start_ns
+
+
+def _run_window(clock: Callable[[], int], runner: Runner, steps: int, number: int, line: Line) -> int:
+    for _ in range(runner.ready_batches):  # what a loader had ready is no gift to the window
+        runner.step()
+    step, mark = runner.step, runner.mark
+    runner.fence()
+    start_ns = clock()
+    marks = [mark()]
+    for _ in range(steps):
+        step()
+        marks.append(mark())
+    runner.fence()
+    end_ns = clock()
+    loss = runner.loss()
+    window = Window(start_ns, end_ns, steps, runner.step_ns(marks))
+    line.say(wire.Closed(window, loss if math.isfinite(loss) else None))
+    if not math.isfinite(loss):
+        raise LaneError(f"the loss became {loss} in window {number + 1}: this lane does not learn, and cannot win")
+    return end_ns - start_ns

@@ -1,0 +1,56 @@
+"""Put together the machine: processor, memory, container, and which frameworks are installed."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib import metadata, util
+from pathlib import Path
+
+import psutil
+
+from laptime.machine.processor import look_at_processor
+from laptime.model.machine import Framework, Machine
+from laptime.sensors import cgroup
+
+MODULES = {"torch": ("torch",)}
+FAKE = "LAPTIME_FAKE"
+
+
+def look_at_machine() -> Machine:
+    """Describe this computer; what the frameworks see is asked of scouts, later."""
+    return Machine(
+        processor=look_at_processor(),
+        memory_bytes=psutil.virtual_memory().total,
+        memory_limit_bytes=cgroup.memory_limit_bytes(),
+        system=f"{platform.system()} {platform.release()}",
+        python=platform.python_version(),
+        container=_container(),
+        frameworks=_installed(),
+    )
+
+
+def _installed() -> tuple[Framework, ...]:
+    found = [
+        Framework(name, _version(modules[-1]))
+        for name, modules in MODULES.items()
+        if all(util.find_spec(module) is not None for module in modules)
+    ]
+    if FAKE in os.environ:
+        found.append(Framework("fake", "1"))
+    return tuple(found)
+
+
+def _version(module: str) -> str:
+    try:
+        return metadata.version(module)
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def _container() -> str | None:
+    if Path("/.dockerenv").exists():
+        return "docker"
+    if Path("/run/.containerenv").exists():
+        return "podman"
+    return os.environ.get("container")  # systemd-nspawn, LXC and others set it  # noqa: SIM112

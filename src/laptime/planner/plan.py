@@ -1,0 +1,96 @@
+"""Put a plan together: check the figures asked for, resolve devices, fill in settings, choose the pace."""
+
+from __future__ import annotations
+
+import math
+
+from laptime.errors import UsageError
+from laptime.model.ask import Ask
+from laptime.model.lane import Lane
+from laptime.model.machine import Device, Framework, Machine
+from laptime.model.plan import Plan, PlannedLane, Subject
+from laptime.model.workload import ProofPlan, Workload
+from laptime.planner.lanes import name_lane, parse_lane
+from laptime.planner.pace import choose_pace
+from laptime.planner.presets import Given, environment_for, fill_settings
+
+LARGEST_BUDGET_S = 7 * 24 * 3600
+OWN_PROOF = ProofPlan(steps=5)
+
+
+def check_ask(ask: Ask) -> None:
+    """Refuse figures that cannot be meant, naming the flag."""
+    if ask.heats is not None and not 1 <= ask.heats <= 1000:
+        raise UsageError(f"--heats {ask.heats}: expected a whole number from 1 to 1,000", "usually 5")
+    if not (math.isfinite(ask.budget_s) and 1 <= ask.budget_s <= LARGEST_BUDGET_S):
+        raise UsageError(f"--budget {ask.budget_s:g}s: expected 1s to 7d", "such as 60s, 2m or 1h")
+    if not (math.isfinite(ask.margin) and 0.001 <= ask.margin <= 1):
+        raise UsageError(f"--margin {ask.margin:.3%}: expected 0.1% to 100%", "such as 3%")
+    if not 0 <= ask.seed < 1 << 32:
+        raise UsageError(f"--seed {ask.seed}: expected a whole number from 0 to {(1 << 32) - 1:,}", "such as 1")
+    for flag, seconds in (("--patience", ask.patience_s), ("--watchdog", ask.watchdog_s)):
+        if not (math.isfinite(seconds) and 0.1 <= seconds <= LARGEST_BUDGET_S):
+            raise UsageError(f"{flag} {seconds:g}s: expected 0.1s to 7d", "such as 10m")
+
+
+def frameworks_asked(ask: Ask) -> tuple[str, ...]:
+    """Give the frameworks that the lanes name, in order, so that only these are scouted."""
+    lanes = [parse_lane(text) for text in ask.lanes]
+    return tuple(dict.fromkeys(lane.framework for lane in lanes)) or ("torch",)
+
+
+def make_plan(ask: Ask, machine: Machine, subject: Subject, workload: Workload | None) -> Plan:
+    """Decide all that will run; `workload` is None for a user's own training."""
+    check_ask(ask)
+    if ask.pretrained and (workload is None or workload.name != "pets-densenet"):
+        raise UsageError(f"--pretrained: there are no pre-trained weights for {subject.name}", "only pets-densenet")
+    given = Given(workload)
+    lanes = [parse_lane(text) for text in ask.lanes] or default_lanes(machine)
+    planned = tuple(_plan_lane(lane, machine, given) for lane in lanes)
+    names = [lane.name for lane in planned]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"lane {name} is named twice", "a race needs lanes that differ")
+    return Plan(ask, subject, planned, workload.proof if workload else OWN_PROOF, choose_pace(ask, len(planned)))
+
+
+def default_lanes(machine: Machine, framework: str = "torch") -> list[Lane]:
+    """Give every usable device as written and at its best."""
+    view = _view(machine, framework)
+    devices = [device for device in view.devices if device.usable]
+    if not devices:
+        raise UsageError(f"{framework} sees no usable device here", "laptime devices says why")
+    return [Lane(framework, each.name, preset) for each in devices for preset in ("as-written", "best")]
+
+
+def _plan_lane(lane: Lane, machine: Machine, given: Given) -> PlannedLane:
+    device = _find_device(lane, _view(machine, lane.framework))
+    settings = fill_settings(lane, device, machine, given)
+    name = name_lane(lane.framework, device.name, lane.preset, lane.overrides)
+    return PlannedLane(name, lane.framework, device, settings, environment_for(settings, device))
+
+
+def _view(machine: Machine, name: str) -> Framework:
+    view = machine.framework(name)
+    extra = {"keras-tf": "keras,tensorflow", "keras-jax": "keras,jax", "keras-torch": "keras,torch"}.get(name, name)
+    if view is None:
+        raise UsageError(f"{name} is not installed here", f"pip install 'laptime[{extra}]'")
+    if view.problem:
+        raise UsageError(f"{name} {view.version} cannot be used here: {view.problem}", "laptime devices shows more")
+    return view
+
+
+def _find_device(lane: Lane, view: Framework) -> Device:
+    usable = [device for device in view.devices if device.usable]
+    if lane.device is None:
+        return next((each for each in usable if each.kind != "cpu"), usable[0])
+    wanted = lane.device if lane.device in {"cpu", "mps", "tpu"} or ":" in lane.device else f"{lane.device}:0"
+    found = next((each for each in view.devices if each.name == wanted), None)
+    there = ", ".join(each.name for each in usable)
+    if found is None:
+        absent = next((each for each in view.devices if each.kind == lane.device and not each.usable), None)
+        why = f": {absent.reason}" if absent else ""
+        raise UsageError(f"device {lane.device} is not there for {lane.framework}{why}", f"usable here: {there}")
+    if not found.usable:
+        raise UsageError(f"device {found.name} cannot be used: {found.reason}", f"usable here: {there}")
+    return found

@@ -1,0 +1,141 @@
+"""Fill in a lane's settings: what its preset gives on this device, then what was named; refuse what cannot be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from laptime.errors import UsageError
+from laptime.model.lane import Lane, Settings
+from laptime.model.machine import Device, Machine
+from laptime.model.network import Conv
+from laptime.model.workload import Workload
+
+# glibc gives freed memory back to the system and faults it in again in the next step; these thresholds keep it.
+KEEP_MEMORY = {
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 32),
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 36),
+    "MALLOC_TOP_PAD_": str(64 << 20),
+}
+FAST_BF16 = {"avx512_bf16", "amx_bf16", "bf16", "sve_bf16"}
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What the presets need to know of the subject: a user's training tells nothing before it is built."""
+
+    workload: Workload | None
+
+    @property
+    def may_convolve(self) -> bool:
+        return self.workload is None or any(isinstance(layer, Conv) for layer in self.workload.layers)
+
+    @property
+    def reads_files(self) -> bool:
+        return self.workload is not None and self.workload.reads_files
+
+
+def fill_settings(lane: Lane, device: Device, machine: Machine, given: Given) -> Settings:
+    """Give every setting of the lane on this device."""
+    settings = _named(lane, _preset(lane, device, machine, given), given)
+    _refuse(lane, settings, device, machine, given)
+    return settings
+
+
+def environment_for(settings: Settings, device: Device) -> dict[str, str]:
+    """Give the variables that must be set before the child starts."""
+    environment = dict(KEEP_MEMORY) if settings.malloc == "keep" else {}
+    if settings.threads is not None and device.kind == "cpu":
+        environment |= {"OMP_NUM_THREADS": str(settings.threads), "MKL_NUM_THREADS": str(settings.threads)}
+    return environment
+
+
+def _preset(lane: Lane, device: Device, machine: Machine, given: Given) -> Settings:
+    written = Settings(preset=lane.preset, input="cached" if given.reads_files else "published")
+    if lane.preset == "as-written":
+        return written
+    layout = "channels_last" if given.may_convolve and "channels_last" in device.features else "framework"
+    best = replace(written, layout=layout, optimizer="fused" if "fused" in device.features else "framework")
+    if device.kind == "cpu":
+        malloc = "keep" if "malloc" in device.features else "system"
+        best = replace(best, malloc=malloc, threads=machine.processor.cores_usable)
+    else:
+        best = replace(best, execution=_fastest_execution(device), input="resident")
+    return replace(best, precision=_lowest_precision(device, machine)) if lane.preset == "fastest" else best
+
+
+def _fastest_execution(device: Device) -> Any:
+    return next((each for each in ("graph", "compile") if each in device.features), "eager")
+
+
+def _lowest_precision(device: Device, machine: Machine) -> Any:
+    """Reduced precision where the device has units for it: emulated, it would be slower and not only coarser."""
+    if device.kind == "cpu":
+        return "bf16" if FAST_BF16 & set(machine.processor.features) else "fp32"
+    return next((each for each in ("bf16", "tf32", "fp16") if each in device.features), "fp32")
+
+
+def _named(lane: Lane, settings: Settings, given: Given) -> Settings:
+    for key, value in lane.overrides:
+        named: Any = value
+        if key in {"threads", "workers"}:
+            named = int(value)
+        if key == "batch":
+            named = _read_batch(lane, value, given)
+        settings = replace(settings, **{key: named})
+    return settings
+
+
+def _read_batch(lane: Lane, value: str, given: Given) -> int:
+    if not value.endswith("x"):
+        return int(value)
+    if given.workload is None:
+        raise UsageError(
+            f"batch={value}: a training of your own has no published batch to multiply",
+            "set the batch in its own data, or race two functions",
+        )
+    return int(value[:-1]) * given.workload.batch
+
+
+def _refuse(lane: Lane, settings: Settings, device: Device, machine: Machine, given: Given) -> None:
+    """Say in words what this device cannot do, before anything runs."""
+    for key in ("precision", "execution", "layout", "optimizer"):
+        value = getattr(settings, key)
+        if value not in {"fp32", "eager", "framework"} and value not in device.features:
+            raise UsageError(f"{value} cannot be had on {lane.framework}/{device.name}: {_why_not(value, device)}",
+                             f"it can do: {', '.join(device.features)}")  # fmt: skip
+    if settings.malloc == "keep" and "malloc" not in device.features:
+        raise UsageError(f"malloc=keep is a setting of glibc, which {machine.system} does not use", "leave it out")
+    cores = machine.processor.cores_visible
+    if settings.threads is not None and settings.threads > cores:
+        raise UsageError(f"threads={settings.threads}: this machine has {cores} cores", f"1 to {cores}")
+    _refuse_input(settings, given)
+
+
+def _why_not(value: str, device: Device) -> str:
+    reasons = {
+        "tf32": "it is a mode of NVIDIA GPUs from Ampere (compute capability 8.0) on",
+        "graph": "CUDA graphs need a CUDA device",
+        "compile": "torch.compile needs a compiler on this machine (g++ for the processor, triton for CUDA)",
+        "fp16": "its arithmetic is not to be had there",
+        "bf16": "its arithmetic is not to be had there (NVIDIA GPUs have it from Ampere on)",
+    }
+    return device.details.get(f"no {value}", reasons.get(value, "the framework does not offer it there"))
+
+
+def _refuse_input(settings: Settings, given: Given) -> None:
+    if settings.workers is not None and settings.input != "fast":
+        raise UsageError(
+            f"workers={settings.workers} with input={settings.input}: only input=fast has workers",
+            "add input=fast, or leave workers out",
+        )
+    if given.workload is None:
+        if settings.batch is not None:
+            raise UsageError("batch=N: a training of your own brings its batches with it", "set it in its data")
+        if settings.input == "fast":
+            raise UsageError("input=fast: laptime cannot replace the loader of a training of your own", "cached?")
+    elif settings.input == "published" and given.reads_files:
+        raise UsageError(
+            f"input=published: the authors of {given.workload.name} read files, and file readers are not in this version",
+            "input=cached, resident, fast and only work on decoded images made in memory",
+        )

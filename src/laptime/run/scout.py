@@ -1,0 +1,51 @@
+"""Short children that answer one question: what does a framework see, and what is a training in float64?"""
+
+from __future__ import annotations
+
+from laptime import wire
+from laptime.errors import WireError
+from laptime.model.plan import HeatOrder
+from laptime.model.sample import Reference
+from laptime.run.child import Child, Silence
+
+
+def ask_scout(framework: str, patience_s: float) -> wire.Seen:
+    """Let a child import one framework and say what it sees; whatever goes wrong becomes its `problem`."""
+    answer = _ask_child(wire.Look(framework), {}, patience_s)
+    if isinstance(answer, wire.Seen):
+        return answer
+    problem = answer if isinstance(answer, str) else "the scout gave no answer"
+    return wire.Seen("unknown", {}, (), problem)
+
+
+def ask_reference(order: HeatOrder, patience_s: float) -> Reference | str:
+    """Let a child compute the float64 reference; give it, or why there is none."""
+    answer = _ask_child(wire.Refer(order), order.lane.environment, patience_s)
+    if isinstance(answer, wire.Referenced):
+        return answer.reference
+    return answer if isinstance(answer, str) else "the reference gave no answer"
+
+
+def _ask_child(question: wire.FromParent, environment: dict[str, str], patience_s: float) -> wire.FromChild | str:
+    """Give the child's last word, or why it has none."""
+    child = Child(environment)
+    last: wire.FromChild | None = None
+    problem = ""
+    try:
+        child.say(question)
+        while (message := child.hear(patience_s)) is not None:
+            last = message
+    except Silence:
+        problem = f"no answer within {patience_s:.0f} s"
+    except WireError as error:
+        problem = str(error)
+    except BaseException:
+        child.end(grace_s=0)
+        raise
+    ended = child.end(grace_s=0 if problem else 5)
+    if isinstance(last, wire.Failed):
+        return last.reason
+    if problem or not isinstance(last, wire.Seen | wire.Referenced):
+        tail = ended.stderr_tail.splitlines()
+        return problem or (tail[-1] if tail else f"its process ended: {ended.signal or ended.exit_code}")
+    return last

@@ -1,0 +1,21 @@
+"""What every sensor can do."""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeVar
+
+from laptime.model.missing import Missing
+
+Reading = TypeVar("Reading", covariant=True)
+
+
+class Sensor(Protocol[Reading]):
+    """Probe first: it gives the reason for which there is nothing to read, or None."""
+
+    def probe(self) -> Missing | None: ...
+
+    def open(self, pid: int) -> None: ...
+
+    def read(self) -> Reading: ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,76 @@
+"""Writing so that a reader finds the old file or the new one, whatever dies in between."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import re
+import time
+from pathlib import Path
+
+SUFFIX = ".tmp"
+ABANDONED_AFTER_S = 24 * 3600
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Put `data` at `path` at once; the folder is made if it is not there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.stem}.{_host()}.{os.getpid()}{SUFFIX}")
+    try:
+        _write_through(temporary, data)
+        temporary.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+    _sync_folder(path.parent)
+
+
+def remove_stale(folder: Path) -> None:
+    """Remove what processes that died while writing have left in `folder`."""
+    with contextlib.suppress(OSError):
+        for path in folder.glob(f".*{SUFFIX}"):
+            with contextlib.suppress(OSError):
+                if _is_stale(path):
+                    path.unlink()
+
+
+def _write_through(path: Path, data: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new name durable; some file systems cannot, and by now the file itself is in place."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _is_stale(path: Path) -> bool:
+    """Judge by the writer's process where it can be seen, and by age where it ran on another machine."""
+    parts = path.name.removesuffix(SUFFIX).rsplit(".", 2)
+    if len(parts) == 3 and parts[1] == _host() and parts[2].isdecimal():
+        return not _is_alive(int(parts[2]))
+    return time.time() - path.stat().st_mtime > ABANDONED_AFTER_S
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _host() -> str:
+    """Name this machine in the file's name: containers that share a folder do not share process numbers."""
+    return re.sub(r"[^A-Za-z0-9-]", "-", platform.node())[:60] or "host"

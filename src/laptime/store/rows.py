@@ -1,0 +1,53 @@
+"""What a list shows of one record, so that a long list need not read the records themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from laptime.model.record import Record
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRow:
+    """One line of the list of records; `unreadable` says why a file could not be read."""
+
+    id: str
+    started: str
+    question: str
+    workload: str
+    status: str
+    summary: str
+    unreadable: str | None = None
+
+
+def row_of(identity: str, record: Record) -> RecordRow:
+    """Give the line of a record that is saved under `identity`."""
+    return RecordRow(
+        id=identity,
+        started=record.started,
+        question=record.question,
+        workload=record.workload.name,
+        status=record.status,
+        summary=_summary(record),
+    )
+
+
+def unreadable_row(identity: str, why: str) -> RecordRow:
+    return RecordRow(identity, "", "", "", "unreadable", "", unreadable=why)
+
+
+def _summary(record: Record) -> str:
+    """Say in a few words what came out."""
+    words = [f"{len(record.lanes)} lane{'s' * (len(record.lanes) != 1)}"]
+    faster = [each for each in record.comparisons if each.verdict == "faster" and each.same_work]
+    if faster:
+        best = max(faster, key=lambda each: each.ratio)
+        words.append(f"{_short(best.lane)} {best.ratio:.2f}x faster than {_short(best.reference)}")
+    failed = sum(lane.status != "ok" for lane in record.lanes)
+    if failed:
+        words.append(f"{failed} without a result")
+    return ", ".join(words)
+
+
+def _short(lane: str) -> str:
+    return lane.removesuffix("/as-written")

@@ -1,0 +1,158 @@
+"""What parent and child say to each other: one JSON object a line, with a version that both must share.
+
+The child speaks first (`Hello`), then tells each phase as it begins, what it proved and every window as it closes;
+after its last planned window it asks `Ready` and the parent answers `Again` (run that many windows more, because some
+were disturbed) or `Enough`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from laptime.errors import WireError
+from laptime.model.machine import Device
+from laptime.model.missing import Missing
+from laptime.model.plan import HeatOrder
+from laptime.model.sample import ProofRun, Reference, Window
+
+VERSION = 1
+
+
+class Hello(msgspec.Struct, frozen=True, tag=True):
+    """The child is up, and speaks this version."""
+
+    version: int
+    pid: int
+
+
+class Phase(msgspec.Struct, frozen=True, tag=True):
+    """A phase begins; what came before it has ended."""
+
+    name: str
+    at_ns: int
+
+
+class Built(msgspec.Struct, frozen=True, tag=True):
+    """The training stands: its size, what a step takes in, and the versions that run it."""
+
+    parameters: int
+    items_per_step: int
+    steps_per_lap: int | None
+    versions: dict[str, str]
+    notes: tuple[str, ...] = ()
+
+
+class Proved(msgspec.Struct, frozen=True, tag=True):
+    run: ProofRun
+
+
+class FirstStep(msgspec.Struct, frozen=True, tag=True):
+    """The first step of all, with whatever compiling it took."""
+
+    ns: int
+
+
+class Closed(msgspec.Struct, frozen=True, tag=True):
+    """A window has closed. The loss is that of its last step; NaN travels as null."""
+
+    window: Window
+    loss: float | None
+
+
+class Ready(msgspec.Struct, frozen=True, tag=True):
+    """The planned windows are done; is any to be run again?"""
+
+
+class Finished(msgspec.Struct, frozen=True, tag=True):
+    peak_memory_bytes: int | Missing
+    device_memory_bytes: int | Missing
+
+
+class Failed(msgspec.Struct, frozen=True, tag=True):
+    """The child could not go on; `usage` tells a user's mistake from a failure."""
+
+    phase: str
+    reason: str
+    kind: str
+    peak_memory_bytes: int | Missing
+
+
+class Seen(msgspec.Struct, frozen=True, tag=True):
+    """A scout's answer: what one framework sees."""
+
+    version: str
+    versions: dict[str, str]
+    devices: tuple[Device, ...]
+    problem: str | None = None
+
+
+class Referenced(msgspec.Struct, frozen=True, tag=True):
+    reference: Reference
+
+
+class Run(msgspec.Struct, frozen=True, tag=True):
+    """The parent's one order to a child: run this heat ..."""
+
+    order: HeatOrder
+
+
+class Refer(msgspec.Struct, frozen=True, tag=True):
+    """... or compute this training's float64 reference ..."""
+
+    order: HeatOrder
+
+
+class Look(msgspec.Struct, frozen=True, tag=True):
+    """... or say what this framework sees."""
+
+    framework: str
+
+
+class Again(msgspec.Struct, frozen=True, tag=True):
+    windows: int
+
+
+class Enough(msgspec.Struct, frozen=True, tag=True):
+    """No window more."""
+
+
+FromChild = (
+    Hello | Phase | Built | Proved | FirstStep | Closed | Ready | Finished | Failed | Seen | Referenced
+)
+FromParent = Run | Refer | Look | Again | Enough
+
+_encoder = msgspec.json.Encoder()
+_from_child: msgspec.json.Decoder[FromChild] = msgspec.json.Decoder(FromChild)
+_from_parent: msgspec.json.Decoder[FromParent] = msgspec.json.Decoder(FromParent)
+
+
+def write(message: FromChild | FromParent) -> bytes:
+    """Give the line that says this message."""
+    return _encoder.encode(message) + b"\n"
+
+
+def read_from_child(line: bytes) -> FromChild:
+    return _read(_from_child, line, "child")
+
+
+def read_from_parent(line: bytes) -> FromParent:
+    return _read(_from_parent, line, "parent")
+
+
+def check_version(hello: Hello) -> None:
+    """Refuse a child of another laptime: its figures may mean something else."""
+    if hello.version != VERSION:
+        raise WireError(
+            f"the child process speaks version {hello.version} of the wire, this laptime {VERSION}",
+            "two laptimes are mixed in one environment; install it again",
+        )
+
+
+def _read(decoder: msgspec.json.Decoder[Any], line: bytes, sender: str) -> Any:
+    try:
+        return decoder.decode(line)
+    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+        shown = line[:120].decode("utf-8", "replace").rstrip()
+        raise WireError(f"unreadable message from the {sender}: {shown!r} ({error})") from error
