@@ -1,1 +1,30 @@
-"""laptime."""
+"""laptime: how long does a training take on each device you have, and by what proven factor is one faster?
+
+    import laptime
+    record = laptime.race(laptime.Ask("cifar-cnn", ("torch/cpu", "torch/cpu/best"), budget_s=60))
+
+A training of your own is a function that returns `laptime.Training`; see examples/own_training.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from laptime.errors import LaptimeError
+from laptime.model.ask import Ask
+from laptime.model.missing import Missing
+from laptime.model.workload import Training
+
+if TYPE_CHECKING:
+    from laptime.api import devices, load, plan, race, records
+
+__all__ = ["Ask", "LaptimeError", "Missing", "Training", "devices", "load", "plan", "race", "records"]
+
+
+def __getattr__(name: str) -> Any:
+    """Open the rest of the house only when it is asked for: a training script imports laptime for `Training` alone."""
+    if name in __all__:
+        from laptime import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module 'laptime' has no attribute '{name}'")

@@ -147,17 +147,23 @@ def _stamps() -> list[index.Stamp]:
     """Look at the folder alone; what is still being written does not end in .json."""
     try:
         with os.scandir(records_folder()) as entries:
-            return [_stamp(entry) for entry in entries if entry.name.endswith(".json") and entry.is_file()]
+            found = [_stamp(entry) for entry in entries if entry.name.endswith(".json")]
     except FileNotFoundError:
         return []
     except OSError as error:
         says = f"the records in {records_folder()} cannot be listed: {error.strerror}"
         raise RecordError(says, "Check its permissions, or set LAPTIME_HOME to another folder.") from None
+    return [stamp for stamp in found if stamp is not None]
 
 
-def _stamp(entry: os.DirEntry[str]) -> index.Stamp:
-    status = entry.stat()
-    return index.Stamp(entry.name.removesuffix(".json"), status.st_mtime_ns, status.st_size)
+def _stamp(entry: os.DirEntry[str]) -> index.Stamp | None:
+    """Give nothing for a folder, or a file that was deleted while we looked."""
+    try:
+        status = entry.stat()
+    except OSError:
+        return None
+    identity = entry.name.removesuffix(".json")
+    return index.Stamp(identity, status.st_mtime_ns, status.st_size) if entry.is_file() else None
 
 
 def _read_row(stamp: index.Stamp) -> RecordRow:

@@ -1,0 +1,81 @@
+"""The whole pipeline in one screen: ask -> plan -> heats -> record; the one place where the rooms are joined."""
+
+from __future__ import annotations
+
+import datetime
+import random
+from collections.abc import Callable, Iterable
+from importlib import metadata
+
+from laptime.errors import StoreError
+from laptime.machine import look_at_machine
+from laptime.model.ask import Ask
+from laptime.model.machine import Machine
+from laptime.model.plan import Plan
+from laptime.model.record import Record
+from laptime.questions.asking import prepare, scout_machine
+from laptime.questions.race import Outside, run_race
+from laptime.store import files, references, schema
+from laptime.workloads import CATALOGUE
+
+Show = Callable[[Record, str], None]
+Warn = Callable[[StoreError], None]
+
+
+def race(ask: Ask, *, show: Show = lambda record, note: None, warn: Warn | None = None) -> Record:
+    """Race the lanes that are asked for and give the record; it is on disk after every heat.
+
+    `show` is told of progress. A result that cannot be saved raises StoreError at once, or is told to `warn`, and
+    the race goes on.
+    """
+    began = datetime.datetime.now(datetime.UTC)
+    outside = Outside(
+        record_id=files.new_id(began, random.Random()),
+        started=began.isoformat(timespec="seconds"),
+        tool={"name": "laptime", "version": version()},
+        journal=_journal(warn),
+        recall=references.load_reference,
+        keep=references.save_reference,
+        show=show,
+    )
+    prepared = prepare(ask, look_at_machine())
+    return run_race(prepared.plan, prepared.machine, prepared.published, outside)
+
+
+def plan(ask: Ask) -> tuple[Plan, Machine]:
+    """Give what `race` would run, without running it."""
+    prepared = prepare(ask, look_at_machine())
+    return prepared.plan, prepared.machine
+
+
+def devices(frameworks: Iterable[str] | None = None, *, patience_s: float = 120.0) -> Machine:
+    """Describe this machine, and what each installed framework sees of it."""
+    machine = look_at_machine()
+    names = [each.name for each in machine.frameworks] if frameworks is None else frameworks
+    return scout_machine(machine, names, patience_s)
+
+
+def version() -> str:
+    return metadata.version("laptime")
+
+
+def _journal(warn: Warn | None) -> Callable[[Record], None]:
+    def journal(record: Record) -> None:
+        try:
+            files.save(record)
+        except StoreError as error:
+            if warn is None:
+                raise
+            warn(error)
+
+    return journal
+
+
+load = files.load
+records = files.list_records
+encode = schema.encode
+workloads = tuple(CATALOGUE.values())
+
+__all__ = [
+    "devices", "encode", "load", "plan", "race", "records", "version", "workloads",
+]  # fmt: skip

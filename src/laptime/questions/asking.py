@@ -1,0 +1,45 @@
+"""From an ask to a plan that this machine can run: find the subject, scout the frameworks that are named, plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from laptime.model.ask import Ask
+from laptime.model.machine import Framework, Machine
+from laptime.model.plan import Plan
+from laptime.model.workload import Published
+from laptime.planner import make_plan
+from laptime.planner.plan import check_ask, frameworks_asked
+from laptime.questions.subject import find_subject
+from laptime.run.scout import ask_scout
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A plan, the machine with what its frameworks see, and what was published of the workload."""
+
+    plan: Plan
+    machine: Machine
+    published: Published | None
+
+
+def prepare(ask: Ask, machine: Machine) -> Prepared:
+    """Check all that can be checked before a process is started, then scout and plan."""
+    check_ask(ask)
+    subject, workload = find_subject(ask.what)
+    seen = scout_machine(machine, frameworks_asked(ask), ask.patience_s)
+    plan = make_plan(ask, seen, subject, workload)
+    return Prepared(plan, seen, workload.published if workload else None)
+
+
+def scout_machine(machine: Machine, names: Iterable[str], patience_s: float) -> Machine:
+    """Fill in what the named frameworks see; the others stay as they are."""
+    wanted = set(names)
+    frameworks = tuple(_scout(each, patience_s) if each.name in wanted else each for each in machine.frameworks)
+    return replace(machine, frameworks=frameworks)
+
+
+def _scout(framework: Framework, patience_s: float) -> Framework:
+    seen = ask_scout(framework.name, patience_s)
+    return replace(framework, versions=seen.versions, devices=seen.devices, problem=seen.problem)

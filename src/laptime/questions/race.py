@@ -1,0 +1,195 @@
+"""Which lane is faster, by how much, and did they learn the same: interleaved heats until the answer stands."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+
+from laptime.analysis.compare import compare_lanes
+from laptime.analysis.lanes import summarise_lane
+from laptime.model.lane import Settings
+from laptime.model.machine import Device, Machine
+from laptime.model.plan import HeatOrder, Plan, PlannedLane
+from laptime.model.record import SCHEMA, Comparison, LaneResult, Record
+from laptime.model.sample import Heat, Reference
+from laptime.model.workload import Published
+from laptime.planner.presets import KEEP_MEMORY
+from laptime.run.director import Director, Limits
+from laptime.run.scout import ask_reference
+from laptime.stats import FIRST_LOOK, alpha_for_look
+
+PROOF_VERSION = 1
+"""Changes when the networks, the made data or the proof's steps do, so that kept references are made anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What a race needs of the world: where finished heats are journalled, references kept, and progress shown."""
+
+    record_id: str
+    started: str
+    tool: dict[str, str]
+    journal: Callable[[Record], None]
+    recall: Callable[[str], Reference | None]
+    keep: Callable[[Reference], object]
+    show: Callable[[Record, str], None]
+    began_s: float = field(default_factory=time.monotonic)
+
+
+@dataclass(slots=True)
+class Course:
+    """A race under way: its heats so far, and who is still in it."""
+
+    plan: Plan
+    heats: dict[str, list[Heat]]
+    running: list[PlannedLane]
+    reference: Reference | str | None = None
+    rounds: int = 0
+    last_round_s: float = 0.0
+    journal_s: float = 0.0
+
+    def is_done(self, elapsed_s: float) -> bool:
+        """Tell whether no further round is wanted, or none would fit; decided without looking at any ratio."""
+        no_more = self.rounds >= self.plan.pace.heats_max or not self.running
+        return no_more or elapsed_s + self.last_round_s > self.plan.ask.budget_s
+
+
+def run_race(plan: Plan, machine: Machine, published: Published | None, outside: Outside) -> Record:
+    """Run the plan's heats in interleaved rounds; journal after each; stop by margin or budget."""
+    course = Course(plan, {lane.name: [] for lane in plan.lanes}, list(plan.lanes))
+
+    def report(status: str, *, final: bool) -> Record:
+        return _make_record(course, machine, published, outside, status, final=final)
+
+    def tell(lane: PlannedLane, phase: str) -> None:
+        outside.show(report("running", final=False), _note(course, lane, phase, outside))
+
+    try:
+        _make_reference(course, outside, report)
+        final = False
+        while not final:
+            _run_round(course, machine, outside, tell, report)
+            final = course.is_done(time.monotonic() - outside.began_s)
+            final = final or _is_settled(report("running", final=False), course)
+    except KeyboardInterrupt:
+        record = report("interrupted", final=True)
+        outside.journal(record)
+        return record
+    record = report("finished", final=course.is_done(time.monotonic() - outside.began_s))
+    outside.journal(record)
+    return record
+
+
+def _run_round(
+    course: Course,
+    machine: Machine,
+    outside: Outside,
+    tell: Callable[[PlannedLane, str], None],
+    report: Callable[..., Record],
+) -> None:
+    """Run one heat of each lane, every other round in reverse order: A B, B A, A B."""
+    began_s = time.monotonic()
+    ask = course.plan.ask
+    limits = Limits(ask.patience_s, ask.watchdog_s)
+    lanes = course.running if course.rounds % 2 == 0 else course.running[::-1]
+    for lane in lanes:
+        director = Director(limits, machine.processor.cores_usable, lambda phase, lane=lane: tell(lane, phase))
+        number = sum(map(len, course.heats.values()))
+        course.heats[lane.name].append(director.run_heat(_order(course.plan, lane, number), course.rounds))
+        begun_s = time.monotonic()
+        outside.journal(report("running", final=False))
+        course.journal_s += time.monotonic() - begun_s
+    course.running = [lane for lane in course.running if course.heats[lane.name][-1].status == "ok"]
+    course.rounds += 1
+    course.last_round_s = time.monotonic() - began_s
+
+
+def _order(plan: Plan, lane: PlannedLane, number: int) -> HeatOrder:
+    return HeatOrder(plan.subject, lane, plan.ask.seed, plan.proof, plan.pace, number, plan.ask.pretrained)
+
+
+def _make_reference(course: Course, outside: Outside, report: Callable[..., Record]) -> None:
+    """Recall the float64 reference, or have it computed once and kept; a user's own may change, so is not kept."""
+    plan = course.plan
+    if all(lane.settings.input == "only" for lane in plan.lanes):
+        return
+    framework = plan.lanes[0].framework
+    key = _reference_key(plan, framework)
+    course.reference = outside.recall(key) if key else None
+    if course.reference is not None:
+        return
+    outside.show(report("running", final=False), "computing the float64 reference of the proof, once")
+    processor = Device("cpu", "cpu", "the processor", usable=True)
+    lane = PlannedLane("reference", framework, processor, Settings(input="cached"), KEEP_MEMORY)
+    made = ask_reference(_order(plan, lane, -1), plan.ask.patience_s)
+    course.reference = made if isinstance(made, str) else replace(made, key=key or "")
+    if key and isinstance(course.reference, Reference) and not course.reference.problem:
+        outside.keep(course.reference)
+
+
+def _reference_key(plan: Plan, framework: str) -> str | None:
+    if plan.subject.file is not None:
+        return None
+    what = [PROOF_VERSION, framework, plan.subject.name, plan.ask.seed, plan.ask.pretrained, asdict(plan.proof)]
+    return f"{plan.subject.name}-{hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]}"
+
+
+def _is_settled(record: Record, course: Course) -> bool:
+    """Tell whether every ratio's interval is within the margin, at the price that this look costs."""
+    if not course.plan.pace.adaptive or course.rounds < FIRST_LOOK:
+        return False
+    return bool(record.comparisons) and all(each.settled for each in record.comparisons)
+
+
+def _make_record(
+    course: Course, machine: Machine, published: Published | None, outside: Outside, status: str, *, final: bool
+) -> Record:
+    plan = course.plan
+    lanes = tuple(
+        summarise_lane(plan, lane, tuple(course.heats[lane.name]), course.reference) for lane in plan.lanes
+    )
+    parameters = next((heat.parameters for heats in course.heats.values() for heat in heats if heat.parameters), None)
+    return Record(
+        schema=SCHEMA,
+        tool=outside.tool,
+        id=outside.record_id,
+        started=outside.started,
+        question="race",
+        status=status,  # type: ignore[arg-type]
+        ask=plan.ask,
+        machine=machine,
+        workload=replace(plan.subject, parameters=parameters or plan.subject.parameters),
+        published=published,
+        lanes=lanes,
+        comparisons=_compare(lanes, course, final=final),
+        reference=course.reference if isinstance(course.reference, Reference) else None,
+        elapsed_s=time.monotonic() - outside.began_s,
+        overhead={"parent_processor_s": time.process_time(), "journal_s": course.journal_s},
+    )
+
+
+def _compare(lanes: tuple[LaneResult, ...], course: Course, *, final: bool) -> tuple[Comparison, ...]:
+    """Hold every lane that is still in the race against the first of them."""
+    racing = [lane for lane in lanes if lane.status == "ok" and lane.step_ms is not None]
+    if len(racing) < 2:
+        return ()
+    plan, rounds = course.plan, max(course.rounds, 1)
+    early = rounds < FIRST_LOOK
+    alpha = alpha_for_look(
+        min(rounds, plan.pace.heats_max),
+        planned=plan.pace.heats_max,
+        final=final or early,
+        adaptive=plan.pace.adaptive,
+    )
+    found = (compare_lanes(lane, racing[0], plan.ask.margin, alpha) for lane in racing[1:])
+    return tuple(each for each in found if each is not None)
+
+
+def _note(course: Course, lane: PlannedLane, phase: str, outside: Outside) -> str:
+    done = sum(map(len, course.heats.values()))
+    left_s = max(0.0, course.plan.ask.budget_s - (time.monotonic() - outside.began_s))
+    most = course.plan.pace.heats_max * len(course.plan.lanes)
+    return f"heat {done + 1} of at most {most}: {lane.name}, {phase}; ends within about {left_s:.0f} s"

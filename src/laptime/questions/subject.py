@@ -1,0 +1,75 @@
+"""What is trained: a built-in workload by its name, or a user's own function by `file.py:function`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from laptime.errors import UsageError
+from laptime.model.plan import Subject
+from laptime.model.workload import Adam, Workload
+from laptime.workloads import find_workload
+
+
+def find_subject(what: str) -> tuple[Subject, Workload | None]:
+    """Understand WHAT; nothing of the user's is run here."""
+    if ".py" in what:
+        return _own_subject(what), None
+    workload = find_workload(what)
+    return _describe(workload), workload
+
+
+def _describe(workload: Workload) -> Subject:
+    optimizer = "Adam" if isinstance(workload.optimizer, Adam) else "SGD"
+    return Subject(
+        name=workload.name,
+        title=workload.title,
+        parameters=workload.parameters,
+        batch=workload.batch,
+        steps_per_lap=workload.steps_per_lap,
+        laps=workload.laps,
+        items=workload.items,
+        optimizer=optimizer,
+        loss=workload.loss,
+    )
+
+
+def _own_subject(what: str) -> Subject:
+    place, colon, function = what.rpartition(":")
+    if not colon or not function.isidentifier():
+        raise UsageError(
+            f"'{what}' names a file but no function in it",
+            f"give {what.split(':')[0]}:function, where the function returns a laptime.Training",
+        )
+    file = Path(place).expanduser()
+    if not file.is_file():
+        raise UsageError(f"there is no file {file}", "give the path of a Python file, as file.py:function")
+    _check_function(file, function)
+    return Subject(
+        name=f"{file.name}:{function}",
+        title=f"{function} of {file.name}",
+        parameters=None,
+        batch=None,
+        steps_per_lap=None,
+        laps=None,
+        items="items",
+        file=str(file.resolve()),
+        function=function,
+    )
+
+
+def _check_function(file: Path, function: str) -> None:
+    """Look for the function in the text: the file is run in the child only, never here."""
+    import ast
+
+    try:
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+    except (SyntaxError, UnicodeDecodeError, OSError) as error:
+        raise UsageError(f"{file} cannot be read as Python: {error}", "mend the file") from None
+    names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+    bound = {name.id for node in ast.walk(tree) if isinstance(node, ast.Assign) for name in ast.walk(node)
+             if isinstance(name, ast.Name)}  # fmt: skip
+    bound |= {alias.asname or alias.name for node in ast.walk(tree)
+              if isinstance(node, ast.ImportFrom) for alias in node.names}  # fmt: skip
+    if function not in bound | set(names):
+        there = ", ".join(names) or "none"
+        raise UsageError(f"{file} has no function '{function}'", f"functions there: {there}")

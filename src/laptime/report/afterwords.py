@@ -1,0 +1,195 @@
+"""The sentences below the table: what did not finish, what was disturbed, what is not settled."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from laptime.model.missing import Missing
+from laptime.model.record import HeatResult, LaneResult, Record
+from laptime.model.sample import Dnf
+from laptime.model.workload import PublishedResult
+from laptime.report.figures import duration, lap, percent, published_lap, size
+from laptime.report.layout import SEPARATOR, cells_wide, clean, wrap
+from laptime.report.phrases import short_name
+
+STDERR_LINES = 5
+STDERR_ROWS_A_LINE = 3
+VENDORS = ("NVIDIA ", "GeForce ", "Intel ", "Core ", "AMD ")
+
+
+def failures(record: Record, width: int) -> list[str]:
+    """Tell of every lane with an unfinished heat where and why the last of them ended."""
+    lines: list[str] = []
+    for lane in record.lanes:
+        ended = [heat.dnf for heat in lane.heats if heat.dnf is not None]
+        if ended:
+            count = f"{len(ended)} of {len(lane.heats)} heats did not finish"
+            lines += wrap(f"{short_name(lane.name)}: {count}; {_end(ended[-1])}", width, "  ")
+            lines += _last_words(ended[-1].stderr_tail, width)
+        elif lane.status == "dnf" and lane.reason:
+            lines += wrap(f"{short_name(lane.name)} did not finish: {lane.reason}", width, "  ")
+    return lines
+
+
+def remarks(record: Record) -> list[str]:
+    """Say what a reader must know before trusting the figures."""
+    said = [_no_lap(record), *_steadiness(record), _disturbance(record)]
+    said += [f"{short_name(lane.name)}: {note}" for lane in record.lanes for note in lane.notes]
+    said += [f"{each.sure}: {each.says} {each.advice}".rstrip() for each in record.findings]
+    return [sentence for sentence in said if sentence]
+
+
+def starts(record: Record) -> list[str]:
+    """Give each lane's start-up and first step, which no lap contains."""
+    parts = []
+    for lane in record.lanes:
+        times = [("first step", _seconds(lane.first_step_ms, 1e-3)), ("start-up", _seconds(lane.startup_s, 1.0))]
+        known = [f"{what} {time}" for what, time in times if time]
+        if known:
+            parts.append(f"{short_name(lane.name)} {', '.join(known)}")
+    return parts
+
+
+def published(record: Record, width: int) -> str:
+    """Name what others measured, as many of them as a line holds; each kind of device keeps its fastest."""
+    told = record.published.results if record.published else ()
+    laps = record.workload.laps
+    timed = [(each, _lap_s(each, laps), _told(each)) for each in told]
+    shown = [(each, lap_s, words) for each, lap_s, words in timed if lap_s is not None]
+    fastest = {kind: min(s for each, s, _ in shown if each.kind == kind) for kind in {e.kind for e, _, _ in shown}}
+    spare = sorted((entry for entry in shown if entry[1] > fastest[entry[0].kind]), key=lambda entry: -entry[1])
+    line = _published_line([words for _, _, words in shown])
+    while cells_wide(line) > width and spare:
+        shown.remove(spare.pop(0))
+        line = _published_line([words for _, _, words in shown])
+    return line
+
+
+def closing(record: Record) -> str:
+    """Say how many heats, how long, and what is not settled."""
+    return " ".join(part for part in [_extent(record), _unsettled(record)] if part)
+
+
+def saved(record: Record) -> str:
+    return f"Saved as {record.id}; laptime show {record.id}"
+
+
+def _end(dnf: Dnf) -> str:
+    """Name phase, reason, signal and memory of the end."""
+    parts = [f"in {dnf.phase}: {dnf.reason}"]
+    if dnf.signal and dnf.signal not in dnf.reason:
+        parts.append(dnf.signal)
+    if dnf.exit_code is not None and not dnf.signal:
+        parts.append(f"exit code {dnf.exit_code}")
+    if not isinstance(dnf.peak_memory_bytes, Missing):
+        parts.append(f"peak memory {size(dnf.peak_memory_bytes)}")
+    return ", ".join(parts)
+
+
+def _last_words(stderr_tail: str, width: int) -> list[str]:
+    told = [line.rstrip() for line in stderr_tail.splitlines() if clean(line).strip()]
+    lines: list[str] = []
+    for line in told[-STDERR_LINES:]:
+        broken = wrap(f"  | {clean(line).strip()}", width, "  |   ")
+        lines += broken[:STDERR_ROWS_A_LINE]
+        lines += ["  |   (and more)"] if len(broken) > STDERR_ROWS_A_LINE else []
+    return lines
+
+
+def _no_lap(record: Record) -> str:
+    measured = any(lane.step_ms is not None for lane in record.lanes)
+    if record.workload.steps_per_lap is None and measured:
+        return "No lap: nobody said how many steps make one."
+    return ""
+
+
+def _steadiness(record: Record) -> list[str]:
+    """Count the heats that were not flat, by lane and class."""
+    said = []
+    for lane in record.lanes:
+        classes = Counter(heat.steady for heat in _finished(lane) if heat.steady)
+        said += [
+            f"{short_name(lane.name)}: {kind} in {count} of {sum(classes.values())} heats."
+            for kind, count in sorted(classes.items())
+            if kind != "flat"
+        ]
+    return said
+
+
+def _disturbance(record: Record) -> str:
+    windows = [window for lane in record.lanes for heat in lane.heats for window in heat.windows]
+    flags = Counter(window.flag for window in windows if window.flag)
+    if not flags:
+        return ""
+    names = ", ".join(name for name, _ in flags.most_common(2)) + (" and others" if len(flags) > 2 else "")
+    were = "window was" if len(windows) == 1 else "windows were"
+    return f"{flags.total()} of {len(windows)} {were} disturbed: {names}."
+
+
+def _seconds(value: float | None, per_unit_s: float) -> str:
+    return "" if value is None else lap(value * per_unit_s)
+
+
+def _lap_s(result: PublishedResult, laps: int | None) -> float | None:
+    """Give what sorts the published results: a middle lap, or a lap's share of the total."""
+    if result.lap_s:
+        return sorted(result.lap_s)[len(result.lap_s) // 2]
+    return None if result.total_s is None else result.total_s / (laps or 1)
+
+
+def _told(result: PublishedResult) -> str:
+    device = result.device
+    for vendor in VENDORS:
+        device = device.replace(vendor, "")
+    lap_s = _lap_s(result, None) or 0.0
+    return f"{device} {published_lap(lap_s)}" if result.lap_s else f"{device} {duration(lap_s)} in all"
+
+
+def _published_line(words: Sequence[str]) -> str:
+    return f"published: {SEPARATOR.join(words)}" if words else ""
+
+
+def _finished(lane: LaneResult) -> list[HeatResult]:
+    return [heat for heat in lane.heats if heat.status == "ok"]
+
+
+def _extent(record: Record) -> str:
+    """Say how many heats there are; a journal of a race that did not end says so."""
+    counts = [len(_finished(lane)) for lane in record.lanes if lane.status != "unusable"]
+    elapsed = duration(record.elapsed_s)
+    if record.status == "finished":
+        return f"{_each(counts)}, {elapsed}."
+    planned = f" of {record.ask.heats * len(counts)}" if record.ask.heats else ""
+    kept = f"{sum(counts)}{planned} heat{'s' * (bool(planned) or sum(counts) != 1)} kept, {elapsed}."
+    return f"interrupted: {kept}" if record.status == "interrupted" else f"running, or ended unawares: {kept}"
+
+
+def _each(counts: Sequence[int]) -> str:
+    fewest, most = min(counts, default=0), max(counts, default=0)
+    heats = f"{most} heat{'s' * (most != 1)}"
+    return f"{heats} each" if fewest == most else f"{fewest} to {heats} each"
+
+
+def _unsettled(record: Record) -> str:
+    """Name the lanes that vary more than the margin, or else what ended the race before it was settled."""
+    open_ = [each for each in record.comparisons if not each.settled]
+    if not open_:
+        return ""
+    spreads = {lane.name: _variation(lane) for lane in record.lanes}
+    concerned = {name: spreads.get(name, 0.0) for each in open_ for name in (each.lane, each.reference)}
+    varying = [f"{short_name(name)} varies {percent(share)}" for name, share in concerned.items()
+               if share > record.ask.margin]
+    if varying:
+        return f"Not settled: {', '.join(varying)} from heat to heat."
+    return f"Not settled within {percent(record.ask.margin)}: too few heats{_within(record)}."
+
+
+def _within(record: Record) -> str:
+    return f" for a budget of {duration(record.ask.budget_s)}" if record.ask.heats is None else ""
+
+
+def _variation(lane: LaneResult) -> float:
+    """Give the distance between the fastest and the slowest heat, as a share of the middle one."""
+    steps = sorted(heat.step_ms for heat in _finished(lane) if heat.step_ms is not None)
+    return (steps[-1] - steps[0]) / steps[len(steps) // 2] if len(steps) > 1 else 0.0
