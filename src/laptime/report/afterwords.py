@@ -9,8 +9,8 @@ from laptime.model.missing import Missing
 from laptime.model.record import HeatResult, LaneResult, Record
 from laptime.model.sample import Dnf
 from laptime.model.workload import PublishedResult
-from laptime.report.figures import duration, lap, percent, published_lap, size
-from laptime.report.layout import SEPARATOR, cells_wide, clean, wrap
+from laptime.report.figures import about, duration, percent, published_lap, size
+from laptime.report.layout import SEPARATOR, cells_wide, clean, flow, wrap
 from laptime.report.phrases import short_name
 
 STDERR_LINES = 5
@@ -24,8 +24,9 @@ def failures(record: Record, width: int) -> list[str]:
     for lane in record.lanes:
         ended = [heat.dnf for heat in lane.heats if heat.dnf is not None]
         if ended:
-            count = f"{len(ended)} of {len(lane.heats)} heats did not finish"
-            lines += wrap(f"{short_name(lane.name)}: {count}; {_end(ended[-1])}", width, "  ")
+            all_ = len(ended) == len(lane.heats)
+            who = short_name(lane.name) + ("" if all_ else f": {len(ended)} of {len(lane.heats)} heats")
+            lines += wrap(f"{who} did not finish, {_end(ended[-1])}", width, "  ")
             lines += _last_words(ended[-1].stderr_tail, width)
         elif lane.status == "dnf" and lane.reason:
             lines += wrap(f"{short_name(lane.name)} did not finish: {lane.reason}", width, "  ")
@@ -40,15 +41,11 @@ def remarks(record: Record) -> list[str]:
     return [sentence for sentence in said if sentence]
 
 
-def starts(record: Record) -> list[str]:
-    """Give each lane's start-up and first step, which no lap contains."""
-    parts = []
-    for lane in record.lanes:
-        times = [("first step", _seconds(lane.first_step_ms, 1e-3)), ("start-up", _seconds(lane.startup_s, 1.0))]
-        known = [f"{what} {time}" for what, time in times if time]
-        if known:
-            parts.append(f"{short_name(lane.name)} {', '.join(known)}")
-    return parts
+def starts(record: Record, width: int) -> list[str]:
+    """Give each lane's first step and start-up, which no lap contains."""
+    told = [lane for lane in record.lanes if lane.first_step_ms is not None or lane.startup_s is not None]
+    parts = [f"{short_name(lane.name)} {_first_step(lane)} + {_startup(lane)}" for lane in told]
+    return flow(parts, width, "first step + start-up: ") if parts else []
 
 
 def published(record: Record, width: int) -> str:
@@ -57,8 +54,12 @@ def published(record: Record, width: int) -> str:
     laps = record.workload.laps
     timed = [(each, _lap_s(each, laps), _told(each)) for each in told]
     shown = [(each, lap_s, words) for each, lap_s, words in timed if lap_s is not None]
-    fastest = {kind: min(s for each, s, _ in shown if each.kind == kind) for kind in {e.kind for e, _, _ in shown}}
-    spare = sorted((entry for entry in shown if entry[1] > fastest[entry[0].kind]), key=lambda entry: -entry[1])
+    fastest = {
+        kind: min(s for each, s, _ in shown if each.kind == kind) for kind in {e.kind for e, _, _ in shown}
+    }
+    spare = sorted(
+        (entry for entry in shown if entry[1] > fastest[entry[0].kind]), key=lambda entry: -entry[1]
+    )
     line = _published_line([words for _, _, words in shown])
     while cells_wide(line) > width and spare:
         shown.remove(spare.pop(0))
@@ -127,8 +128,12 @@ def _disturbance(record: Record) -> str:
     return f"{flags.total()} of {len(windows)} {were} disturbed: {names}."
 
 
-def _seconds(value: float | None, per_unit_s: float) -> str:
-    return "" if value is None else lap(value * per_unit_s)
+def _first_step(lane: LaneResult) -> str:
+    return "-" if lane.first_step_ms is None else about(lane.first_step_ms / 1e3)
+
+
+def _startup(lane: LaneResult) -> str:
+    return "-" if lane.startup_s is None else about(lane.startup_s)
 
 
 def _lap_s(result: PublishedResult, laps: int | None) -> float | None:
@@ -156,10 +161,10 @@ def _finished(lane: LaneResult) -> list[HeatResult]:
 
 def _extent(record: Record) -> str:
     """Say how many heats there are; a journal of a race that did not end says so."""
-    counts = [len(_finished(lane)) for lane in record.lanes if lane.status != "unusable"]
     elapsed = duration(record.elapsed_s)
     if record.status == "finished":
-        return f"{_each(counts)}, {elapsed}."
+        return f"{_each([len(_finished(lane)) for lane in record.lanes if lane.status == 'ok'])}, {elapsed}."
+    counts = [len(_finished(lane)) for lane in record.lanes if lane.status != "unusable"]
     planned = f" of {record.ask.heats * len(counts)}" if record.ask.heats else ""
     kept = f"{sum(counts)}{planned} heat{'s' * (bool(planned) or sum(counts) != 1)} kept, {elapsed}."
     return f"interrupted: {kept}" if record.status == "interrupted" else f"running, or ended unawares: {kept}"
@@ -167,6 +172,8 @@ def _extent(record: Record) -> str:
 
 def _each(counts: Sequence[int]) -> str:
     fewest, most = min(counts, default=0), max(counts, default=0)
+    if not most:
+        return "No heat finished"
     heats = f"{most} heat{'s' * (most != 1)}"
     return f"{heats} each" if fewest == most else f"{fewest} to {heats} each"
 
@@ -178,15 +185,15 @@ def _unsettled(record: Record) -> str:
         return ""
     spreads = {lane.name: _variation(lane) for lane in record.lanes}
     concerned = {name: spreads.get(name, 0.0) for each in open_ for name in (each.lane, each.reference)}
-    varying = [f"{short_name(name)} varies {percent(share)}" for name, share in concerned.items()
-               if share > record.ask.margin]
+    varying = [
+        f"{short_name(name)} varies {percent(share)}"
+        for name, share in concerned.items()
+        if share > record.ask.margin
+    ]
     if varying:
         return f"Not settled: {', '.join(varying)} from heat to heat."
-    return f"Not settled within {percent(record.ask.margin)}: too few heats{_within(record)}."
-
-
-def _within(record: Record) -> str:
-    return f" for a budget of {duration(record.ask.budget_s)}" if record.ask.heats is None else ""
+    why = f"the budget of {duration(record.ask.budget_s)} allowed " if record.ask.heats is None else ""
+    return f"Not settled within {percent(record.ask.margin)}: {why}too few heats."
 
 
 def _variation(lane: LaneResult) -> float:

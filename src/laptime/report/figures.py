@@ -44,6 +44,13 @@ def duration(seconds: float) -> str:
     return _joined((hours, "h"), (left, "min"))
 
 
+def about(seconds: float) -> str:
+    """Give a time that happens once, and needs two digits only."""
+    if not isfinite(seconds) or seconds >= 10:
+        return duration(seconds)
+    return f"{seconds:.2g} s" if seconds >= 0.0995 else f"{seconds * 1e3:.2g} ms"
+
+
 def published_lap(seconds: float) -> str:
     """Keep an author's seconds as reported while they are easy to read."""
     return f"{seconds:.3g} s" if seconds < 600 else duration(seconds)

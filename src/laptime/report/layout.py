@@ -19,7 +19,7 @@ UNITS = re.compile(r"(?<=\d) (?=(?:%|ms|µs|s|min|h|bytes|[kMGT]B)(?![A-Za-z]))"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`least` is the narrowest that a column may become by breaking its lines; without it, it keeps its width."""
+    """`least` is how narrow a column may become by breaking its lines; without it, it keeps its width."""
 
     title: str
     right: bool = False
@@ -92,7 +92,10 @@ def cells_wide(text: str) -> int:
     """Count places on a terminal: Chinese, Japanese and Korean signs take two, accents none."""
     if text.isascii():
         return len(text)
-    return sum(0 if unicodedata.combining(each) else 1 + (unicodedata.east_asian_width(each) in "WF") for each in text)
+    return sum(
+        0 if unicodedata.combining(each) else 1 + (unicodedata.east_asian_width(each) in "WF")
+        for each in text
+    )
 
 
 def padded(text: str, width: int, *, right: bool = False) -> str:

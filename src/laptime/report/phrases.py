@@ -9,7 +9,7 @@ from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.plan import Subject
 from laptime.model.record import Comparison, LaneResult, Parity, Record
-from laptime.report.figures import factor, tiny, whole_size
+from laptime.report.figures import factor, lap, number, spread, step, tiny, whole_size
 from laptime.report.layout import Cell
 
 TRADE_WORDS = re.compile(r"\((R|TM)\)|®|™|\b\d+-Core\b|\bProcessor\b|\bCPU\b|@ [\d.]+ ?GHz")
@@ -59,7 +59,7 @@ def reference_name(record: Record) -> str | None:
 
 def against_title(record: Record) -> str:
     reference = reference_name(record)
-    if reference is None or reference == record.lanes[0].name:
+    if reference is None or reference in {lane.name for lane in record.lanes[:1]}:
         return "against first"
     return f"against {short_name(reference)}"
 
@@ -84,7 +84,9 @@ def same_work(lane: LaneResult, record: Record) -> Cell:
         return Cell(f"no: {parity.reason or _distance(parity)}", "bad")
     if parity.status == "unproven":
         return Cell(f"unproven: {parity.reason}" if parity.reason else "unproven", "quiet")
-    first = next(each.name for each in record.lanes if each.parity.status == "same")
+    first = next(
+        each.name for each in record.lanes if each.parity.status == "same" and each.status == lane.status
+    )
     parts = [f"yes{_proof(parity)}" if lane.name == first else "yes", *_batch(lane, record)]
     return Cell("; ".join([", but ".join(parts), *_strays(parity)]), "good")
 
@@ -128,3 +130,26 @@ def _distance(parity: Parity) -> str:
         return "the proof failed"
     allowed = "" if parity.tolerance is None else f", {tiny(parity.tolerance)} is allowed"
     return f"strays {tiny(parity.worst)} from float64{allowed}"
+
+
+def failure_words(lane: LaneResult) -> str:
+    """Say why a lane has no figures; nothing, where it has."""
+    if lane.status == "unusable":
+        return f"unusable: {lane.reason}" if lane.reason else "unusable"
+    if lane.status == "dnf":
+        phases = [heat.dnf.phase for heat in lane.heats if heat.dnf is not None]
+        return f"DNF in {phases[-1]}" if phases else "DNF"
+    return ""
+
+
+def lap_words(lane: LaneResult) -> str:
+    return "-" if lane.lap_s is None else lap(lane.lap_s.median)
+
+
+def step_words(lane: LaneResult) -> str:
+    """Give the step with half its interval, where it has one."""
+    return "-" if lane.step_ms is None else f"{step(lane.step_ms.median)} {spread(lane.step_ms)}".rstrip()
+
+
+def rate_words(lane: LaneResult) -> str:
+    return "-" if lane.items_per_s is None else number(lane.items_per_s.median)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from math import isfinite
+from math import inf, isfinite, nan
 from typing import Any
 
 import msgspec
@@ -17,7 +17,7 @@ Tree = dict[str, Any]
 UPGRADES: tuple[Callable[[Tree], Tree], ...] = ()
 """The function at place n turns schema n + 1 into schema n + 2."""
 
-UNFINITE = "not a finite number: "
+UNFINITE = {f"not a finite number: {value}": value for value in (nan, inf, -inf)}
 HINT_DAMAGED = "The other records are not touched; `laptime list` shows them. Mend the file or delete it."
 HINT_NEWER = "Upgrade: pip install --upgrade laptime"
 
@@ -32,7 +32,7 @@ def encode(record: Record) -> bytes:
 
 def decode(data: bytes, where: str) -> Record:
     """Read a record of this or an older schema; `where` is how an error names the file."""
-    tree = _with_unfinite(_parse(data, where)) if UNFINITE.encode() in data else _parse(data, where)
+    tree = _with_unfinite(_parse(data, where))
     if not isinstance(tree, dict) or not _is_count(tree.get("schema")):
         raise _damaged(where, "$.schema: expected the number of a schema")
     tree = upgrade(tree, where)
@@ -97,18 +97,15 @@ def _parts(tree: Tree, key: str) -> list[Tree]:
 def _without_unfinite(value: Any) -> Any:
     """Write NaN and infinity as an absence with its reason: JSON has neither."""
     if isinstance(value, float):
-        return value if isfinite(value) else {"missing": f"{UNFINITE}{value}"}
+        return value if isfinite(value) else {"missing": f"not a finite number: {value}"}
     return _each(value, _without_unfinite)
 
 
 def _with_unfinite(value: Any) -> Any:
-    if isinstance(value, dict) and len(value) == 1 and str(value.get("missing")).startswith(UNFINITE):
-        return _as_float(value["missing"].removeprefix(UNFINITE))
+    if isinstance(value, dict) and len(value) == 1:
+        reason = value.get("missing")
+        return UNFINITE.get(reason, value) if isinstance(reason, str) else _each(value, _with_unfinite)
     return _each(value, _with_unfinite)
-
-
-def _as_float(text: str) -> float | str:
-    return float(text) if text in {"nan", "inf", "-inf"} else text
 
 
 def _each(value: Any, change: Callable[[Any], Any]) -> Any:

@@ -1,0 +1,55 @@
+"""Call a user's own function, in the child, and hold it to its word: it must return a laptime.Training."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+from laptime.errors import TrainingError
+from laptime.model.workload import Training
+
+
+def call_own(file: str, function: str) -> Training:
+    """Run the file as `python file.py` would find its neighbours, and call its function."""
+    path = Path(file)
+    sys.path.insert(0, str(path.parent))
+    module = _load(path)
+    named = getattr(module, function, None)
+    if not callable(named):
+        raise TrainingError(f"{path.name}: '{function}' is not a function", "give file.py:function")
+    try:
+        training = named()
+    except Exception as error:
+        raise TrainingError(f"{path.name}:{function} raised {type(error).__name__}: {error}") from error
+    return _checked(training, f"{path.name}:{function}")
+
+
+def _load(path: Path) -> Any:
+    # The name is the file's own, so that what it defines can be pickled for loader processes.
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise TrainingError(f"{path} cannot be loaded as Python", "give the path of a .py file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise TrainingError(f"{path.name} raised {type(error).__name__} on import: {error}") from error
+    return module
+
+
+def _checked(training: Any, name: str) -> Training:
+    if not isinstance(training, Training):
+        raise TrainingError(
+            f"{name} returned {type(training).__name__}, not a laptime.Training",
+            "return laptime.Training(model=..., loss=..., optimizer=..., data=...)",
+        )
+    if not callable(training.loss):
+        raise TrainingError(f"{name}: loss is {type(training.loss).__name__}, not a function of (outputs, targets)")
+    if not hasattr(training.data, "__iter__"):
+        raise TrainingError(f"{name}: data is {type(training.data).__name__}, which cannot be iterated")
+    if training.steps_per_lap is not None and training.steps_per_lap < 1:
+        raise TrainingError(f"{name}: steps_per_lap is {training.steps_per_lap}, expected 1 or more")
+    return training

@@ -1,0 +1,92 @@
+"""PyTorch: builds the order's training and knows how it is stepped and fenced."""
+
+from __future__ import annotations
+
+import time
+
+import torch
+
+from laptime.backends.base import Runner
+from laptime.backends.torch.devices import list_devices, list_versions
+from laptime.backends.torch.inputs import open_source
+from laptime.backends.torch.proof import prove, refer
+from laptime.backends.torch.recipe import Own, endless, open_recipe
+from laptime.backends.torch.runners import Clockwork, EagerRunner, GraphRunner, LoaderRunner
+from laptime.backends.torch.stepping import Stepper, set_precision
+from laptime.model.lane import Settings
+from laptime.model.machine import Device
+from laptime.model.missing import Missing
+from laptime.model.plan import HeatOrder
+from laptime.model.sample import ProofRun, Reference
+
+
+class TorchTraining:
+    """One lane's training, to be proven and run."""
+
+    def __init__(self, order: HeatOrder) -> None:
+        self._settings: Settings = order.lane.settings
+        self._seed = order.seed
+        self._device = torch.device(order.lane.device.name)
+        self._recipe = open_recipe(order)
+        self.parameters = sum(each.numel() for each in self._recipe.network().parameters() if each.requires_grad)
+        self.items_per_step = self._count_items()
+        self.steps_per_lap = self._recipe.steps_per_lap
+        self.notes = self._recipe.notes
+
+    def prove(self, precision: str) -> ProofRun:
+        return prove(self._recipe, self._settings, precision, self._device)
+
+    def reference(self) -> Reference:
+        return refer(self._recipe)
+
+    def start(self) -> Runner:
+        set_precision(self._settings.precision)
+        torch.manual_seed(self._seed)
+        torch.backends.cudnn.benchmark = self._settings.preset != "as-written"
+        clockwork = Clockwork(self._device)
+        source = open_source(self._recipe, self._settings, self._device, self._seed)
+        if self._settings.input == "only":
+            return LoaderRunner(source, clockwork)
+        stepper = Stepper(self._recipe, self._settings, self._device)
+        runner = GraphRunner if self._settings.execution == "graph" else EagerRunner
+        return runner(stepper, source, clockwork)
+
+    def device_memory_bytes(self) -> int | Missing:
+        if self._device.type == "cuda":
+            return int(torch.cuda.max_memory_allocated(self._device))
+        if self._device.type == "cpu":
+            return Missing("the processor's memory is the process's own")
+        return Missing(f"PyTorch keeps no peak for {self._device.type}")
+
+    def _count_items(self) -> int:
+        if not isinstance(self._recipe, Own):
+            return self._settings.batch or self._recipe.workload.batch
+        inputs, targets = next(endless(self._recipe.training.data, self._recipe.name))
+        for value in (targets, inputs):
+            if isinstance(value, torch.Tensor) and value.dim():
+                return len(value)
+        return 1
+
+
+class TorchBackend:
+    name = "torch"
+
+    def versions(self) -> dict[str, str]:
+        return list_versions()
+
+    def devices(self) -> tuple[Device, ...]:
+        return list_devices()
+
+    def build(self, order: HeatOrder) -> TorchTraining:
+        if order.lane.settings.threads is not None:
+            torch.set_num_threads(order.lane.settings.threads)
+        if order.lane.device.kind == "cuda":
+            torch.cuda.set_device(order.lane.device.name)
+        return TorchTraining(order)
+
+    def clock(self) -> int:
+        return time.perf_counter_ns()
+
+
+def open_room() -> TorchBackend:
+    return TorchBackend()

@@ -1,0 +1,180 @@
+"""Where a step's batch comes from: the authors' way, ours, decoded in memory, or already on the device."""
+
+from __future__ import annotations
+
+import itertools
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from laptime.backends.torch.recipe import Batch, BuiltIn, Own, endless
+from laptime.errors import TrainingError
+from laptime.model.lane import Settings
+
+CACHED_MOST_BYTES = 512 << 20
+CACHED_MOST_BATCHES = 64
+QUEUE_A_WORKER = 2
+
+
+class Source(Protocol):
+    """An endless supply of batches on the device."""
+
+    ready_batches: int
+
+    def __call__(self) -> Batch: ...
+
+    def close(self) -> None: ...
+
+
+class Cycle:
+    """Batches made before: in host memory and moved each step, or on the device already."""
+
+    ready_batches = 0
+
+    def __init__(self, batches: list[Batch], move: Callable[[Batch], Batch] | None) -> None:
+        self._next = itertools.cycle(batches).__next__
+        self._move = move
+
+    def __call__(self) -> Batch:
+        return self._move(self._next()) if self._move else self._next()
+
+    def close(self) -> None:
+        """Nothing is held but memory."""
+
+
+class Stream:
+    """Batches made one after another in the training process, as the authors of in-memory trainings had it."""
+
+    def __init__(self, batches: Iterator[Batch], move: Callable[[Batch], Batch], ready_batches: int = 0) -> None:
+        self._next, self._move, self.ready_batches = batches.__next__, move, ready_batches
+
+    def __call__(self) -> Batch:
+        return self._move(self._next())
+
+    def close(self) -> None:
+        """Nothing is held but memory."""
+
+
+class Prefetch:
+    """Threads gather the coming batches while the step runs; numpy lets go of the interpreter lock to copy."""
+
+    def __init__(self, draw: Callable[[int], Batch], move: Callable[[Batch], Batch], workers: int) -> None:
+        self.ready_batches = QUEUE_A_WORKER * workers
+        self._queue: queue.Queue[Batch] = queue.Queue(self.ready_batches)
+        self._move, self._draw = move, draw
+        self._numbers = itertools.count()
+        self._closing = threading.Event()
+        for _ in range(workers):
+            threading.Thread(target=self._work, daemon=True, name="prefetch").start()
+
+    def __call__(self) -> Batch:
+        return self._move(self._queue.get())
+
+    def close(self) -> None:
+        self._closing.set()
+
+    def _work(self) -> None:
+        while not self._closing.is_set():
+            batch = self._draw(next(self._numbers))
+            while not self._closing.is_set():
+                try:
+                    self._queue.put(batch, timeout=0.1)
+                    break
+                except queue.Full:
+                    continue
+
+
+class Gather:
+    """A shuffled walk through decoded items: gives batch number N of an endless training."""
+
+    def __init__(self, recipe: BuiltIn, batch: int, *, channels_last: bool, pin: bool, seed: int) -> None:
+        items = recipe.items(batch)
+        images = items.images if channels_last else np.ascontiguousarray(items.images.transpose(0, 3, 1, 2))
+        self._images, self._labels = torch.from_numpy(images), torch.from_numpy(items.labels)
+        self._batch, self._channels_last, self._pin = batch, channels_last, pin
+        self._laps: dict[int, Tensor] = {}
+        self._seed, self._a_lap = seed, len(items.labels) // batch
+
+    def __call__(self, number: int) -> Batch:
+        lap, place = divmod(number, self._a_lap)
+        chosen = self._order(lap)[place * self._batch : (place + 1) * self._batch]
+        images, labels = self._images.index_select(0, chosen), self._labels.index_select(0, chosen)
+        if self._channels_last:
+            images = images.permute(0, 3, 1, 2)
+        return (images.pin_memory(), labels.pin_memory()) if self._pin else (images, labels)
+
+    def _order(self, lap: int) -> Tensor:
+        if lap not in self._laps:
+            generator = torch.Generator().manual_seed(self._seed + lap)
+            self._laps = {lap: torch.randperm(len(self._labels), generator=generator)}
+        return self._laps[lap]
+
+
+def open_source(recipe: BuiltIn | Own, settings: Settings, device: torch.device, seed: int) -> Source:
+    """Give the supply that the lane's settings name."""
+    channels_last = settings.layout == "channels_last"
+    move = _mover(device, channels_last=channels_last)
+    if isinstance(recipe, Own):
+        return _open_own(recipe, settings, move)
+    batch = settings.batch or recipe.workload.batch
+    pin = device.type == "cuda" and settings.input in {"fast", "cached"}
+    gather = Gather(recipe, batch, channels_last=channels_last, pin=pin, seed=seed)
+    if settings.input == "fast":
+        return Prefetch(gather, move, settings.workers or 1)
+    if settings.input in {"cached", "resident"}:
+        count = max(1, min(CACHED_MOST_BATCHES, len(recipe.items(0).labels) // batch))
+        return _cycle([gather(number) for number in range(count)], settings, move)
+    return Stream(map(gather, itertools.count()), move)
+
+
+def _open_own(recipe: Own, settings: Settings, move: Callable[[Batch], Batch]) -> Source:
+    data = recipe.training.data
+    stream = endless(data, recipe.name)
+    if settings.input not in {"cached", "resident"}:
+        return Stream(stream, move, _ready_of(data))
+    batches: list[Batch] = []
+    held = 0
+    for batch in itertools.islice(stream, min(CACHED_MOST_BATCHES, recipe.steps_per_lap or CACHED_MOST_BATCHES)):
+        batches.append(batch)
+        held += sum(each.nbytes for each in batch if isinstance(each, Tensor))
+        if held > CACHED_MOST_BYTES:
+            break
+    return _cycle(batches, settings, move)
+
+
+def _cycle(batches: list[Batch], settings: Settings, move: Callable[[Batch], Batch]) -> Cycle:
+    if settings.input == "resident":
+        return Cycle([move(batch) for batch in batches], None)
+    return Cycle(batches, move)
+
+
+def _ready_of(data: Any) -> int:
+    """Give how many batches a DataLoader's workers may hold ready."""
+    workers = getattr(data, "num_workers", 0) or 0
+    return workers * (getattr(data, "prefetch_factor", None) or QUEUE_A_WORKER)
+
+
+def _mover(device: torch.device, *, channels_last: bool) -> Callable[[Batch], Batch]:
+    """Give the function that brings a batch to the device, in the lane's layout."""
+
+    def move_one(value: Any) -> Any:
+        if isinstance(value, Tensor):
+            # Without blocking only pinned memory is copied beside the work; for pageable memory this changes nothing.
+            moved = value.to(device, non_blocking=True)
+            if channels_last and moved.dim() == 4:
+                return moved.contiguous(memory_format=torch.channels_last)
+            return moved
+        if isinstance(value, dict):
+            return {key: move_one(each) for key, each in value.items()}
+        if isinstance(value, tuple | list):
+            return type(value)(map(move_one, value))
+        raise TrainingError(f"a batch holds {type(value).__name__}, expected tensors", "convert it in the data")
+
+    if device.type == "cpu" and not channels_last:
+        return lambda batch: batch
+    return lambda batch: (move_one(batch[0]), move_one(batch[1]))

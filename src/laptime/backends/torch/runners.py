@@ -1,0 +1,138 @@
+"""Trainings that stand ready to be timed: step by step, as one CUDA graph, or the loader alone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from laptime.backends.torch.inputs import Source
+from laptime.backends.torch.recipe import Batch
+from laptime.backends.torch.stepping import Stepper
+
+GRAPH_WARMUP_STEPS = 3
+
+
+class Clockwork:
+    """How a device is fenced and marked: a processor by the host's clock, an accelerator by its own events."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._module: Any = {"cuda": torch.cuda, "xpu": getattr(torch, "xpu", None), "mps": torch.mps}.get(device.type)
+
+    def fence(self) -> None:
+        if self._device.type == "mps":
+            torch.mps.synchronize()
+        elif self._module is not None:
+            self._module.synchronize(self._device)
+
+    def mark(self) -> object:
+        if self._module is None:
+            return time.perf_counter_ns()
+        if self._device.type == "mps":
+            event = torch.mps.Event(enable_timing=True)
+        else:
+            event = self._module.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def step_ns(self, marks: Sequence[object]) -> tuple[int, ...]:
+        pairs = zip(marks, marks[1:], strict=False)
+        if self._module is None:
+            return tuple(after - before for before, after in pairs)  # type: ignore[operator]
+        return tuple(round(before.elapsed_time(after) * 1e6) for before, after in pairs)  # type: ignore[attr-defined]
+
+
+class EagerRunner:
+    """One step after another, as a training loop has it."""
+
+    def __init__(self, stepper: Stepper, source: Source, clockwork: Clockwork) -> None:
+        self._stepper, self._source = stepper, source
+        self.ready_batches = source.ready_batches
+        self.fence, self.mark, self.step_ns = clockwork.fence, clockwork.mark, clockwork.step_ns
+        self._loss: Tensor | None = None
+
+    def step(self) -> None:
+        self._loss = self._stepper(self._source())
+
+    def loss(self) -> float:
+        assert self._loss is not None
+        return float(self._loss.item())
+
+    def close(self) -> None:
+        self._source.close()
+
+
+class GraphRunner:
+    """The whole step (forward, backward, update) recorded once as a CUDA graph and replayed on each new batch."""
+
+    def __init__(self, stepper: Stepper, source: Source, clockwork: Clockwork) -> None:
+        self._source = source
+        self.ready_batches = source.ready_batches
+        self.fence, self.mark, self.step_ns = clockwork.fence, clockwork.mark, clockwork.step_ns
+        self._graph = CapturedStep(stepper, source())
+        self._graph.capture()
+
+    def step(self) -> None:
+        self._graph.feed(self._source())
+        self._graph.replay()
+
+    def loss(self) -> float:
+        return float(self._graph.loss.item())
+
+    def close(self) -> None:
+        self._source.close()
+
+
+class CapturedStep:
+    """A step on standing buffers, warmed up beside the main stream as PyTorch asks, then captured."""
+
+    def __init__(self, stepper: Stepper, example: Batch) -> None:
+        self._stepper = stepper
+        self._inputs, self._targets = example[0].clone(), example[1].clone()
+        self._graph: Any = None
+        self.loss: Tensor
+        self._warm_up()
+
+    def feed(self, batch: Batch) -> None:
+        self._inputs.copy_(batch[0], non_blocking=True)
+        self._targets.copy_(batch[1], non_blocking=True)
+
+    def capture(self) -> None:
+        """Record the step; nothing is computed. May be called again when what is recorded has changed."""
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self._graph):
+            self.loss = self._stepper((self._inputs, self._targets))
+
+    def replay(self) -> None:
+        self._graph.replay()
+
+    def _warm_up(self) -> None:
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(GRAPH_WARMUP_STEPS):
+                self._stepper((self._inputs, self._targets))
+        torch.cuda.current_stream().wait_stream(stream)
+
+
+class LoaderRunner:
+    """The loader with no training behind it: the ceiling that it sets."""
+
+    def __init__(self, source: Source, clockwork: Clockwork) -> None:
+        self._source = source
+        self.ready_batches = source.ready_batches
+        self.fence, self.mark, self.step_ns = clockwork.fence, clockwork.mark, clockwork.step_ns
+
+    def step(self) -> None:
+        self._source()
+
+    def loss(self) -> float:
+        """There is none; a constant that is finite keeps the loop's question simple."""
+        return 0.0
+
+    def close(self) -> None:
+        self._source.close()

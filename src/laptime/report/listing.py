@@ -1,0 +1,173 @@
+"""Lists for people: saved records, workloads, devices, and what a plan would run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from typing import Protocol
+
+from laptime.model.machine import Device, Framework, Machine
+from laptime.model.missing import Missing
+from laptime.model.plan import Pace, Plan, PlannedLane
+from laptime.model.workload import Workload
+from laptime.report.figures import duration, lap, percent, whole_size
+from laptime.report.layout import Cell, Column, Row, lay_out, wrap
+from laptime.report.phrases import machine_words, subject_words
+
+
+class RecordRow(Protocol):
+    """What a list shows of one record; the store has such rows, and this room does not know the store."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def started(self) -> str: ...
+    @property
+    def question(self) -> str: ...
+    @property
+    def workload(self) -> str: ...
+    @property
+    def status(self) -> str: ...
+    @property
+    def summary(self) -> str: ...
+    @property
+    def unreadable(self) -> str | None: ...
+
+
+def render_records(rows: Sequence[RecordRow], width: int) -> str:
+    """List saved records in the order given; one that cannot be read says why."""
+    if not rows:
+        return "No records yet; laptime race makes one.\n"
+    columns = [
+        Column("record"),
+        Column("started"),
+        Column("workload", least=10),
+        Column("status"),
+        Column("result", least=20),
+    ]
+    return _page(columns, [_record_row(row) for row in rows], width)
+
+
+def render_workloads(workloads: Iterable[Workload], width: int) -> str:
+    """List the catalogue."""
+    columns = [
+        Column("workload"),
+        Column("parameters", right=True),
+        Column("batch", right=True),
+        Column("steps a lap", right=True),
+        Column("laps", right=True),
+        Column("what it is", least=20),
+    ]
+    return _page(columns, [_workload_row(each) for each in workloads], width)
+
+
+def render_devices(machine: Machine, width: int) -> str:
+    """List what each installed framework can use here, and why not where it cannot."""
+    container = [f"container {machine.container}"] if machine.container else []
+    about = ", ".join([machine.system, f"Python {machine.python}", *container])
+    head = [*wrap(machine_words(machine), width, "  "), *wrap(about, width, "  ")]
+    if not machine.frameworks:
+        return (
+            "\n".join([*head, *wrap("No framework is installed. pip install 'laptime[torch]'", width)]) + "\n"
+        )
+    columns = [
+        Column("framework", least=10),
+        Column("device"),
+        Column("what it is", least=14),
+        Column("memory", right=True),
+        Column("usable", least=20),
+    ]
+    rows = [row for framework in machine.frameworks for row in _framework_rows(framework)]
+    return "\n".join(head) + "\n" + _page(columns, rows, width)
+
+
+def _page(columns: Sequence[Column], rows: Sequence[Row], width: int) -> str:
+    """Set a table, or each row as a sentence where no table fits."""
+    lines = lay_out(columns, rows, width, color=False)
+    if lines is None:
+        lines = [
+            line for row in rows for line in wrap(", ".join(cell.text for cell in row.cells), width, "  ")
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _record_row(row: RecordRow) -> Row:
+    if row.unreadable is not None:
+        return Row((Cell(row.id), Cell(f"unreadable: {row.unreadable}")), spans=True)
+    started = row.started[:16].replace("T", " ")
+    return Row((Cell(row.id), Cell(started), Cell(row.workload), Cell(row.status), Cell(row.summary)))
+
+
+def _workload_row(workload: Workload) -> Row:
+    counts = (workload.parameters, workload.batch, workload.steps_per_lap, workload.laps)
+    return Row((Cell(workload.name), *(Cell(f"{each:,}") for each in counts), Cell(workload.title)))
+
+
+def _framework_rows(framework: Framework) -> list[Row]:
+    name = Cell(f"{framework.name} {framework.version}")
+    if framework.problem:
+        return [Row((name, Cell(f"cannot run: {framework.problem}")), spans=True)]
+    if not framework.devices:
+        return [Row((name, Cell("not asked yet for its devices")), spans=True)]
+    return [Row((name, *_device_cells(device))) for device in framework.devices]
+
+
+def _device_cells(device: Device) -> tuple[Cell, ...]:
+    memory = "-" if isinstance(device.memory_bytes, Missing) else whole_size(device.memory_bytes)
+    features = f": {', '.join(device.features)}" if device.features else ""
+    usable = f"yes{features}" if device.usable else f"no: {device.reason or 'no reason given'}"
+    return Cell(device.name), Cell(device.label), Cell(memory), Cell(usable)
+
+
+def render_plan(plan: Plan, width: int) -> str:
+    """Say what would run: every lane with all its settings, then the heats, the proof and the budget."""
+    lines = wrap(subject_words(plan.subject), width, "  ")
+    for lane in plan.lanes:
+        lines += ["", *_planned_lane(lane, width)]
+    sentences = [_heats(plan), _windows(plan.pace), _proof(plan), _budget(plan), *plan.notes]
+    lines += ["", *(line for sentence in sentences for line in wrap(sentence, width, "  "))]
+    return "\n".join(lines) + "\n"
+
+
+def _planned_lane(lane: PlannedLane, width: int) -> list[str]:
+    settings = [
+        f"{field.name}={_setting(getattr(lane.settings, field.name))}" for field in fields(lane.settings)
+    ]
+    lines = wrap(f"{lane.name}  {lane.framework} on {lane.device.label}", width, "  ")
+    lines += wrap("  " + " ".join(settings), width, "    ")
+    if lane.environment:
+        pairs = " ".join(f"{key}={value}" for key, value in sorted(lane.environment.items()))
+        lines += wrap(f"  environment: {pairs}", width, "    ")
+    return lines + [line for note in lane.notes for line in wrap(f"  {note}", width, "    ")]
+
+
+def _setting(value: str | int | None) -> str:
+    return "not set" if value is None else str(value)
+
+
+def _heats(plan: Plan) -> str:
+    pace = plan.pace
+    if pace.heats_min == pace.heats_max or not pace.adaptive:
+        return f"heats: {pace.heats_max} of each lane, interleaved"
+    ends = f"until every ratio is within {percent(plan.ask.margin)}"
+    return (
+        f"heats: {pace.heats_min} to {pace.heats_max} of each lane, interleaved, {ends} or the budget is used"
+    )
+
+
+def _windows(pace: Pace) -> str:
+    windows = f"at least {pace.windows_min} windows of {lap(pace.window_s)}"
+    return f"each heat: {lap(pace.measure_s)} of timing, {windows}, at most {pace.reruns_max} run again"
+
+
+def _proof(plan: Plan) -> str:
+    proof = plan.proof
+    rate = f"{proof.learning_rate_scale:g} of the learning rate"
+    return f"proof: {proof.steps} steps of batch {proof.batch} at {rate}, against float64"
+
+
+def _budget(plan: Plan) -> str:
+    """Say what of the budget the least of timing takes; start-up and proof are known only when they ran."""
+    heats = plan.pace.heats_min * len(plan.lanes)
+    least = f"{heats} heats are {duration(heats * plan.pace.measure_s)} of timing at least"
+    return f"budget: {duration(plan.ask.budget_s)}; {least}, start-up, building and proof come on top"
