@@ -5,7 +5,11 @@ from __future__ import annotations
 import datetime
 import random
 from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from functools import partial
 from importlib import metadata
+
+import msgspec
 
 from laptime.errors import StoreError
 from laptime.machine import look_at_machine
@@ -15,6 +19,8 @@ from laptime.model.plan import Plan
 from laptime.model.record import Record
 from laptime.questions.asking import prepare, scout_machine
 from laptime.questions.race import Outside, run_race
+from laptime.report import json as report_json
+from laptime.report import listing, live, terminal
 from laptime.store import files, references, schema
 from laptime.workloads import CATALOGUE
 
@@ -42,10 +48,9 @@ def race(ask: Ask, *, show: Show = lambda record, note: None, warn: Warn | None 
     return run_race(prepared.plan, prepared.machine, prepared.published, outside)
 
 
-def plan(ask: Ask) -> tuple[Plan, Machine]:
+def plan(ask: Ask) -> Plan:
     """Give what `race` would run, without running it."""
-    prepared = prepare(ask, look_at_machine())
-    return prepared.plan, prepared.machine
+    return prepare(ask, look_at_machine()).plan
 
 
 def devices(frameworks: Iterable[str] | None = None, *, patience_s: float = 120.0) -> Machine:
@@ -71,11 +76,38 @@ def _journal(warn: Warn | None) -> Callable[[Record], None]:
     return journal
 
 
+def as_text(record: Record, width: int, *, color: bool = False) -> str:
+    """Give a record as the table that a race ends with."""
+    return terminal.render(record, width, color=color).rstrip("\n")
+
+
+def as_json(record: Record) -> str:
+    """Give a record as it is kept, laid out to be read."""
+    return report_json.render(schema.encode(record)).rstrip("\n")
+
+
+def to_json(values: object) -> str:
+    """Give plans, workloads, devices and lists for other programs."""
+    return report_json.render(msgspec.json.encode(values)).rstrip("\n")
+
+
+def device_rows(machine: Machine) -> list[dict[str, object]]:
+    """Give every device of every framework as one object, and a framework that cannot run as one too."""
+    rows: list[dict[str, object]] = []
+    for each in machine.frameworks:
+        version = {"framework": each.name, "version": each.version}
+        if each.problem:
+            rows.append({**version, "name": each.name, "kind": "framework", "usable": False, "reason": each.problem})
+        rows += [{**version, **asdict(device)} for device in each.devices]
+    return rows
+
+
 load = files.load
 records = files.list_records
 encode = schema.encode
 workloads = tuple(CATALOGUE.values())
-
-__all__ = [
-    "devices", "encode", "load", "plan", "race", "records", "version", "workloads",
-]  # fmt: skip
+live_table = live.live_table
+plan_as_text = listing.render_plan
+devices_as_text = listing.render_devices
+workloads_as_text = partial(listing.render_workloads, workloads)
+records_as_text = listing.render_records

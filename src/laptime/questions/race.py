@@ -24,6 +24,9 @@ from laptime.stats import FIRST_LOOK, alpha_for_look
 PROOF_VERSION = 1
 """Changes when the networks, the made data or the proof's steps do, so that kept references are made anew."""
 
+# Progress is drawn while a child builds: from its first step on, nothing of ours runs beside it.
+SHOWN_AT = "build"
+
 
 @dataclass(frozen=True, slots=True)
 class Outside:
@@ -65,7 +68,8 @@ def run_race(plan: Plan, machine: Machine, published: Published | None, outside:
         return _make_record(course, machine, published, outside, status, final=final)
 
     def tell(lane: PlannedLane, phase: str) -> None:
-        outside.show(report("running", final=False), _note(course, lane, phase, outside))
+        if phase == SHOWN_AT:
+            outside.show(report("running", final=False), _note(course, lane, outside))
 
     try:
         _make_reference(course, outside, report)
@@ -188,8 +192,8 @@ def _compare(lanes: tuple[LaneResult, ...], course: Course, *, final: bool) -> t
     return tuple(each for each in found if each is not None)
 
 
-def _note(course: Course, lane: PlannedLane, phase: str, outside: Outside) -> str:
+def _note(course: Course, lane: PlannedLane, outside: Outside) -> str:
     done = sum(map(len, course.heats.values()))
     left_s = max(0.0, course.plan.ask.budget_s - (time.monotonic() - outside.began_s))
     most = course.plan.pace.heats_max * len(course.plan.lanes)
-    return f"heat {done + 1} of at most {most}: {lane.name}, {phase}; ends within about {left_s:.0f} s"
+    return f"heat {done + 1} of at most {most}: {lane.name}; ends within about {left_s:.0f} s"

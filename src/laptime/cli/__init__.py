@@ -1,0 +1,1 @@
+"""One thin module a command; the only room that prints or exits."""

@@ -1,0 +1,82 @@
+"""The arguments that race and plan share, and how durations and percentages are written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from laptime.model.ask import DEFAULT_WORKLOAD, Ask
+
+UNITS_S = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+class Duration(click.ParamType):
+    """A length of time: 90, 60s, 2m, 1.5h."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)([a-z]*)", str(value).strip())
+        if not found or found[2] not in UNITS_S:
+            self.fail(f"'{value}' is not a length of time; such as 60s, 2m or 1h", param, ctx)
+        return float(found[1]) * UNITS_S[found[2]]
+
+
+class Share(click.ParamType):
+    """A share: 3% or 0.03."""
+
+    name = "share"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)(%?)", str(value).strip())
+        if not found:
+            self.fail(f"'{value}' is not a share; such as 3% or 0.03", param, ctx)
+        return float(found[1]) / (100 if found[2] else 1)
+
+
+OPTIONS = (
+    click.argument("what", default=DEFAULT_WORKLOAD),
+    click.argument("lanes", nargs=-1, metavar="[LANE]..."),
+    click.option("--heats", type=int, help="Exactly so many heats a lane (usually found by margin and budget)."),
+    click.option("--budget", type=Duration(), default="60s", show_default=True, help="End by then: 60s, 2m, 1h."),
+    click.option("--margin", type=Share(), default="5%", show_default=True, help="Stop when every ratio is so well known."),
+    click.option("--seed", type=int, default=0, show_default=True, help="Of starting weights and made data."),
+    click.option("--pretrained", is_flag=True, help="Start pets-densenet from torchvision's weights."),
+    click.option("--patience", type=Duration(), default="10m", show_default=True, help="For start-up, compiling and the first step."),
+    click.option("--watchdog", type=Duration(), default="60s", show_default=True, help="End a heat that is silent for so long (at least 20 medians)."),
+)  # fmt: skip
+
+
+def takes_an_ask(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the arguments of an ask."""
+    for option in reversed(OPTIONS):
+        function = option(function)
+    return function
+
+
+def make_ask(given: dict[str, Any]) -> Ask:
+    what, lanes = given["what"], given["lanes"]
+    if _is_lane(what):  # `laptime race torch/cpu torch/cpu/best` means the default workload
+        what, lanes = DEFAULT_WORKLOAD, (what, *lanes)
+    return Ask(
+        what=what,
+        lanes=tuple(lanes),
+        heats=given["heats"],
+        budget_s=given["budget"],
+        margin=given["margin"],
+        seed=given["seed"],
+        pretrained=given["pretrained"],
+        patience_s=given["patience"],
+        watchdog_s=given["watchdog"],
+    )
+
+
+def _is_lane(word: str) -> bool:
+    return "/" in word and ".py" not in word

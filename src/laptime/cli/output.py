@@ -1,0 +1,59 @@
+"""How wide a page is, whether it may have colour, and how progress is shown while a race runs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from types import TracebackType
+from typing import Any
+
+import click
+
+from laptime import api
+from laptime.model.record import Record
+
+WIDTH_OFF_TERMINAL = 100
+
+
+def page_width() -> int:
+    """Give the terminal's width, or one that reads well in a file."""
+    asked = os.environ.get("COLUMNS", "")
+    if asked.isdigit() and int(asked) > 0:
+        return int(asked)
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH_OFF_TERMINAL
+
+
+def may_colour() -> bool:
+    return sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+
+
+class Progress:
+    """A live table on a terminal, a line a heat elsewhere; drawn only when a heat changes phase, never by a timer."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._live: Any = None
+        self._last = ""
+
+    def __enter__(self) -> Progress:
+        if not self._quiet and sys.stderr.isatty():
+            from rich.console import Console
+            from rich.live import Live
+
+            self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
+            self._live.start()
+        return self
+
+    def show(self, record: Record, note: str) -> None:
+        if self._live is not None:
+            self._live.update(api.live_table(record, note), refresh=True)
+        elif not self._quiet and note != self._last:
+            click.echo(note, err=True)
+        self._last = note
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()

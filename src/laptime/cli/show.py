@@ -1,0 +1,21 @@
+"""`laptime show`: a saved record, as it was printed when the race ended."""
+
+from __future__ import annotations
+
+import click
+
+from laptime import api
+from laptime.cli.output import may_colour, page_width
+
+HELP = """Show a saved record. ID is a record's id or the beginning of one, a file, or `latest`.
+
+No framework is needed to read a record.
+"""
+
+
+@click.command("show", help=HELP)
+@click.argument("identity", metavar="ID", default="latest")
+@click.option("--json", "as_json", is_flag=True, help="Print the whole record as JSON.")
+def command(*, identity: str, as_json: bool) -> None:
+    record = api.load(identity)
+    click.echo(api.as_json(record) if as_json else api.as_text(record, page_width(), color=may_colour()))

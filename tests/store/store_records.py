@@ -1,0 +1,116 @@
+"""Any record that can be, for the room that keeps them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, get_type_hints
+
+from hypothesis import strategies as st
+
+from laptime.model.ask import Ask
+from laptime.model.lane import Settings
+from laptime.model.machine import Device, Machine, Processor
+from laptime.model.missing import Missing
+from laptime.model.plan import Subject
+from laptime.model.record import (
+    SCHEMA,
+    Comparison,
+    Estimate,
+    Finding,
+    HeatResult,
+    LaneResult,
+    Parity,
+    Record,
+)
+from laptime.model.sample import Dnf, Noise, ProofRun, Reference, Window
+
+numbers = st.floats(allow_nan=False)
+counts = st.integers(-(2**63), 2**63 - 1)
+LEAVES = {
+    float: numbers,
+    int: counts,
+    str: st.text(max_size=8),
+    Any: st.none() | counts | st.text(max_size=8),
+}
+
+
+def of(kind: Any) -> st.SearchStrategy[Any]:
+    """Give any value of a type: small tuples and dicts, every branch of a union."""
+    origin, parts = getattr(kind, "__origin__", None), getattr(kind, "__args__", ())
+    if kind in LEAVES:
+        return LEAVES[kind]
+    if origin is tuple:
+        return st.lists(of(parts[0]), max_size=2).map(tuple)
+    if origin is dict:
+        return st.dictionaries(st.text(max_size=4), of(parts[1]), max_size=2)
+    if origin is None and parts:
+        return st.one_of([of(part) for part in parts])
+    if hasattr(kind, "__dataclass_fields__"):
+        return st.builds(kind, **{name: of(hint) for name, hint in get_type_hints(kind).items()})
+    return st.from_type(kind)
+
+
+records = of(Record).map(lambda made: replace(made, schema=SCHEMA))
+references = of(Reference)
+
+
+def record(identity: str = "r-2026-11-20-a1b2", started: str = "2026-11-20T10:00:00+00:00") -> Record:
+    """Give a small record with one heat."""
+    window = Window(0, 200, 2, (100, 100), Noise(0.1, 0.5, Missing("no container")), None)
+    proof = ProofRun("fp32", (2.3, 2.2), 1.0, 0.1, (0.1, 0.2))
+    heat = HeatResult(0, 0, "ok", "flat", 0, 0.1, 0.3, {"build": 0.4}, (window,), (2.3, 2.2), (proof,), {})
+    figure = Estimate(0.1, 0.09, 0.11)
+    lane = LaneResult(
+        name="torch/cpu/best",
+        framework={"torch": "2.13.0"},
+        device=Device("cpu", "cpu", "a processor", usable=True),
+        settings=Settings(),
+        status="ok",
+        reason=None,
+        step_ms=figure,
+        lap_s=figure,
+        items_per_s=figure,
+        first_step_ms=0.3,
+        startup_s=1.0,
+        peak_memory_bytes=1000,
+        device_memory_bytes=Missing("none"),
+        energy_j_per_lap=Missing("no sensor"),
+        parity=Parity("same", 10, 3e-6, 2e-5, 0.1),
+        heats=(heat,),
+    )
+    faster = Comparison(
+        "torch/cpu/best", "torch/cpu/as-written", 1.49, 1.38, 1.61, "faster", True, 5, True, 0.05
+    )
+    return Record(
+        schema=SCHEMA,
+        tool={"laptime": "0.1.0"},
+        id=identity,
+        started=started,
+        question="race",
+        status="finished",
+        ask=Ask(),
+        machine=Machine(
+            Processor("a processor", "x86_64", 2, 2, Missing("none")),
+            24,
+            Missing("none"),
+            "Linux",
+            "3.11",
+            None,
+        ),
+        workload=Subject("cifar-cnn", "a network", 1_337_002, 100, 500, 10, "images"),
+        published=None,
+        lanes=(lane,),
+        comparisons=(faster,),
+        findings=(Finding("a-rule", "it says", {"seen": [1, 2.5, "three"]}, "do", "likely"),),
+    )
+
+
+def with_losses(*losses: float) -> Record:
+    """Give a record whose one heat had these losses."""
+    made = record()
+    lane = made.lanes[0]
+    return replace(made, lanes=(replace(lane, heats=(replace(lane.heats[0], losses=losses),)),))
+
+
+def killed() -> Dnf:
+    return Dnf("timing", "killed", "SIGKILL")

@@ -1,0 +1,189 @@
+"""The shape of a record: what is written is read again, and what cannot be read says where and why."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from math import inf, isnan, nan
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from store_records import record, records, with_losses
+
+from laptime.errors import RecordError
+from laptime.model.record import SCHEMA
+from laptime.store import decode, encode
+from laptime.store.schema import UPGRADES, upgrade
+
+
+def tree():
+    return json.loads(encode(record()))
+
+
+def read(changed):
+    return decode(json.dumps(changed).encode(), "a.json")
+
+
+@settings(
+    max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None
+)
+@given(records)
+def test_any_record_is_read_as_it_was_written(any_record):
+    """Nothing of a result may be lost or changed by keeping it."""
+    assert any_record == decode(encode(any_record), "a.json")
+
+
+@settings(
+    max_examples=30, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None
+)
+@given(records)
+def test_any_record_is_strict_json(any_record):
+    """Other programs need not know NaN or Infinity, which JSON has not."""
+
+    def refuse(name):
+        raise AssertionError(name)
+
+    assert any_record.id == json.loads(encode(any_record), parse_constant=refuse)["id"]
+
+
+def test_the_shape_is_the_one_that_is_promised():
+    """Programs that read `--json` rely on these names."""
+    lane = tree()["lanes"][0]
+    assert {"schema", "tool", "id", "started", "question", "ask", "machine", "workload"} <= tree().keys()
+    assert {"lanes", "comparisons", "findings", "overhead"} <= tree().keys()
+    assert {"name", "framework", "device", "settings", "status", "reason", "step_ms", "lap_s"} <= lane.keys()
+    assert {
+        "items_per_s",
+        "first_step_ms",
+        "startup_s",
+        "peak_memory_bytes",
+        "parity",
+        "heats",
+    } <= lane.keys()
+    assert lane["energy_j_per_lap"] == {"missing": "no sensor"}
+    assert {"median", "low", "high", "p95"} == lane["step_ms"].keys()
+
+
+def test_a_heat_is_written_with_its_class():
+    """`class` is the word of the JSON, which Python does not allow for a field."""
+    heat = tree()["lanes"][0]["heats"][0]
+    assert heat["class"] == "flat"
+    assert "steady" not in heat
+
+
+@pytest.mark.parametrize("lost", [nan, inf, -inf])
+def test_a_loss_that_is_no_number_comes_back(lost):
+    """A lane that diverged cannot win, but its record must be readable."""
+    kept = decode(encode(with_losses(2.3, lost)), "a.json").lanes[0].heats[0].losses
+    assert kept[0] == 2.3
+    assert lost == kept[1] or (isnan(lost) and isnan(kept[1]))
+
+
+def test_a_loss_that_is_no_number_says_so_in_json():
+    """Absence has its reason in other people's programs too."""
+    losses = json.loads(encode(with_losses(2.3, nan)))["lanes"][0]["heats"][0]["losses"]
+    assert losses == [2.3, {"missing": "not a finite number: nan"}]
+
+
+def test_a_newer_schema_says_what_is_needed():
+    """A record from a newer laptime is not damaged, and must not be called so."""
+    with pytest.raises(RecordError) as caught:
+        read({**tree(), "schema": SCHEMA + 1})
+    expected = f"a.json was written by a newer laptime (schema {SCHEMA + 1}; this one reads up to {SCHEMA})"
+    assert expected == caught.value.says
+    assert "pip install --upgrade laptime" in caught.value.hint
+
+
+def test_a_newer_schema_of_another_shape_says_the_same():
+    """The number is looked at before anything else."""
+    with pytest.raises(RecordError, match="newer laptime"):
+        read({"schema": SCHEMA + 1, "racers": []})
+
+
+def test_an_older_schema_is_brought_up_step_by_step():
+    """Each upgrade knows only its own step, and none is left out."""
+    steps = (lambda old: {**old, "b": old["a"] + 1}, lambda old: {**old, "c": old["b"] + 1})
+    assert upgrade({"schema": 1, "a": 1}, "a.json", 3, steps) == {"schema": 3, "a": 1, "b": 2, "c": 3}
+    assert upgrade({"schema": 2, "b": 5}, "a.json", 3, steps) == {"schema": 3, "b": 5, "c": 6}
+
+
+def test_an_older_record_that_was_edited_is_damaged_not_a_crash():
+    """An upgrade meets what hands have changed as well."""
+    with pytest.raises(RecordError, match="not of the shape of schema 1"):
+        upgrade({"schema": 1}, "a.json", 2, (lambda old: {**old, "b": old["a"]},))
+
+
+def test_there_is_an_upgrade_for_every_older_schema():
+    """A schema may not be raised without a way from the one before."""
+    assert len(UPGRADES) == SCHEMA - 1
+
+
+def without_class():
+    made = tree()
+    del made["lanes"][0]["heats"][0]["class"]
+    return made
+
+
+def with_value(value, *path):
+    made = tree()
+    inner = made
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    return made
+
+
+@pytest.mark.parametrize(
+    ("expected", "changed"),
+    [
+        ("$: object missing required field `machine`", {k: v for k, v in tree().items() if k != "machine"}),
+        ("$.lanes[0].heats[0]: object missing required field `class`", without_class()),
+        (
+            "$.lanes[0].heats[0].class: expected `str`, got `int`",
+            with_value(3, "lanes", 0, "heats", 0, "class"),
+        ),
+        ("$.lanes[0].step_ms: expected `object | null`, got `str`", with_value("92", "lanes", 0, "step_ms")),
+        ("$.lanes[0].status: invalid enum value 'won'", with_value("won", "lanes", 0, "status")),
+        ("$.lanes: expected `array`, got `int`", with_value(3, "lanes")),
+        ("$.schema: expected the number of a schema", with_value("1", "schema")),
+        ("$.schema: expected the number of a schema", with_value(True, "schema")),
+        ("$.schema: expected the number of a schema", with_value(0, "schema")),
+        ("$.schema: expected the number of a schema", []),
+        ("$.schema: expected the number of a schema", {}),
+    ],
+)
+def test_a_hand_edited_record_says_where_and_what_was_expected(expected, changed):
+    """Whoever edits a file by hand wants to mend it."""
+    with pytest.raises(RecordError) as caught:
+        read(changed)
+    assert f"a.json cannot be read as a record: {expected}" == caught.value.says
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b"not json", b"\xff\xfe", b"[" * 100_000, b'{"schema": NaN}', b"null"]
+)
+def test_what_is_no_json_is_a_record_error(data):
+    """No file's content may end in a traceback."""
+    with pytest.raises(RecordError, match=r"a\.json cannot be read as a record"):
+        decode(data, "a.json")
+
+
+def test_a_truncated_record_is_a_record_error_wherever_it_ends():
+    """A copy that was broken off is recognized, whatever its length."""
+    whole = encode(record())
+    for length in range(0, len(whole), 37):
+        with pytest.raises(RecordError):
+            decode(whole[:length], "a.json")
+
+
+def test_a_key_that_nobody_knows_is_passed_over():
+    """A later laptime may add keys without raising the schema."""
+    assert record() == read({**tree(), "mood": "good"})
+
+
+def test_a_lane_that_failed_comes_back():
+    """A DNF is a result like any other."""
+    lane = record().lanes[0]
+    failed = replace(record(), lanes=(replace(lane, status="dnf", step_ms=None, lap_s=None, heats=()),))
+    assert failed == decode(encode(failed), "a.json")

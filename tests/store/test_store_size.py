@@ -1,0 +1,39 @@
+"""A million steps must not make a record slow to keep."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = """
+import resource, sys, time
+from dataclasses import replace
+from store_records import record
+from laptime.store import decode, encode
+from laptime.model.sample import Noise, Window
+
+noise = Noise(0.1, 0.5, 0.0)
+steps = [tuple(range(first, first + 50)) for first in range(10_000_000, 11_000_000, 50)]
+windows = tuple(Window(0, 1, 50, step_ns, noise) for step_ns in steps)
+lane = record().lanes[0]
+heat = replace(lane.heats[0], windows=windows, losses=tuple(n / 7 for n in range(100_000)))
+large = replace(record(), lanes=(replace(lane, heats=(heat,)),))
+begun = time.process_time()
+same = decode(encode(large), "a.json") == large
+took = time.process_time() - begun
+print(int(same), took, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def test_a_million_steps_are_written_and_read_within_a_second_and_300_megabytes():
+    """Long races are the ones that one would least like to lose."""
+    here = {"PYTHONPATH": f"{Path(__file__).parent}:{':'.join(sys.path)}"}
+    told = subprocess.run(
+        [sys.executable, "-c", SCRIPT], check=True, capture_output=True, text=True, env=here
+    )
+    same, took_s, peak = told.stdout.split()
+    kilobytes = int(peak) // (1024 if sys.platform == "darwin" else 1)
+    assert same == "1"
+    assert float(took_s) < 1.0
+    assert kilobytes < 300_000
