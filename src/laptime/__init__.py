@@ -24,7 +24,7 @@ __all__ = ["Ask", "LaptimeError", "Missing", "Training", "devices", "load", "pla
 def __getattr__(name: str) -> Any:
     """Open the rest of the house only when it is asked for: a training script imports laptime for `Training` alone."""
     if name in __all__:
-        from laptime import api
+        from laptime import api  # noqa: PLC0415  opened late on purpose
 
         return getattr(api, name)
     raise AttributeError(f"module 'laptime' has no attribute '{name}'")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import random
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
@@ -28,13 +28,13 @@ Show = Callable[[Record, str], None]
 Warn = Callable[[StoreError], None]
 
 
-def race(ask: Ask, *, show: Show = lambda record, note: None, warn: Warn | None = None) -> Record:
+def race(ask: Ask, *, show: Show | None = None, warn: Warn | None = None) -> Record:
     """Race the lanes that are asked for and give the record; it is on disk after every heat.
 
     `show` is told of progress. A result that cannot be saved raises StoreError at once, or is told to `warn`, and
     the race goes on.
     """
-    began = datetime.datetime.now(datetime.UTC)
+    began = dt.datetime.now(dt.UTC)
     outside = Outside(
         record_id=files.new_id(began, random.Random()),
         started=began.isoformat(timespec="seconds"),
@@ -42,10 +42,14 @@ def race(ask: Ask, *, show: Show = lambda record, note: None, warn: Warn | None 
         journal=_journal(warn),
         recall=references.load_reference,
         keep=references.save_reference,
-        show=show,
+        show=show or _say_nothing,
     )
     prepared = prepare(ask, look_at_machine())
     return run_race(prepared.plan, prepared.machine, prepared.published, outside)
+
+
+def _say_nothing(_record: Record, _note: str) -> None:
+    """Show no progress."""
 
 
 def plan(ask: Ask) -> Plan:

@@ -118,9 +118,7 @@ class Enough(msgspec.Struct, frozen=True, tag=True):
     """No window more."""
 
 
-FromChild = (
-    Hello | Phase | Built | Proved | FirstStep | Closed | Ready | Finished | Failed | Seen | Referenced
-)
+FromChild = Hello | Phase | Built | Proved | FirstStep | Closed | Ready | Finished | Failed | Seen | Referenced
 FromParent = Run | Refer | Look | Again | Enough
 
 _encoder = msgspec.json.Encoder()
@@ -134,11 +132,13 @@ def write(message: FromChild | FromParent) -> bytes:
 
 
 def read_from_child(line: bytes) -> FromChild:
-    return _read(_from_child, line, "child")
+    message: FromChild = _read(_from_child, line, "child")
+    return message
 
 
 def read_from_parent(line: bytes) -> FromParent:
-    return _read(_from_parent, line, "parent")
+    message: FromParent = _read(_from_parent, line, "parent")
+    return message
 
 
 def check_version(hello: Hello) -> None:

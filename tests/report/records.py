@@ -42,9 +42,7 @@ SAME = Parity("same", steps=10, worst=3e-6, tolerance=2e-5, moved=0.1)
 UNPROVEN = Parity("unproven", reason="it did not get that far")
 
 
-def heat(
-    step_ms: float, order: int = 0, steady: str = "flat", flags: tuple[str | None, ...] = ()
-) -> HeatResult:
+def heat(step_ms: float, order: int = 0, steady: str = "flat", flags: tuple[str | None, ...] = ()) -> HeatResult:
     """Give a heat of two windows of two steps; `flags` says which were disturbed."""
     ns = round(step_ms * 1e6)
     noise = Noise(0.1, 0.5, Missing("no container"))
@@ -52,9 +50,7 @@ def heat(
         Window(2 * ns * place, 2 * ns * (place + 1), 2, (ns, ns), noise, flag)
         for place, flag in enumerate(flags or (None, None))
     )
-    return HeatResult(
-        order, order, "ok", steady, 0, step_ms, 310.0, {"build": 0.4}, windows, (2.3, 2.2), (), {}
-    )
+    return HeatResult(order, order, "ok", steady, 0, step_ms, 310.0, {"build": 0.4}, windows, (2.3, 2.2), (), {})
 
 
 def unfinished(dnf: Dnf, order: int = 0) -> HeatResult:
@@ -68,9 +64,7 @@ def figure(median: float, half: float | None) -> Estimate:
     return Estimate(median, median * (1 - half), median * (1 + half))
 
 
-def lane(
-    name: str, step_ms: float, half: float | None = 0.03, batch: int = 100, **changes: object
-) -> LaneResult:
+def lane(name: str, step_ms: float, half: float | None = 0.03, batch: int = 100, **changes: object) -> LaneResult:
     """Give a lane that finished, with heats around its step."""
     steps = [step_ms] if half is None else [step_ms * (1 + half * away) for away in (-0.6, -0.2, 0, 0.1, 0.4)]
     made = LaneResult(
@@ -95,17 +89,13 @@ def lane(
     return replace(made, **changes)
 
 
-def without_figures(
-    name: str, status: str, reason: str | None, heats: tuple[HeatResult, ...] = ()
-) -> LaneResult:
+def without_figures(name: str, status: str, reason: str | None, heats: tuple[HeatResult, ...] = ()) -> LaneResult:
     """Give a lane that has nothing to show but a reason."""
     nothing = {"step_ms": None, "lap_s": None, "items_per_s": None, "first_step_ms": None, "startup_s": None}
     return replace(lane(name, 1.0), status=status, reason=reason, parity=UNPROVEN, heats=heats, **nothing)
 
 
-def comparison(
-    name: str, ratio: float, low: float | Missing, high: float | Missing, **changes: object
-) -> Comparison:
+def comparison(name: str, ratio: float, low: float | Missing, high: float | Missing, **changes: object) -> Comparison:
     """Give a comparison with the first lane, its verdict drawn from its interval."""
     verdict = "not distinguishable"
     if not isinstance(low, Missing) and low > 1:
@@ -116,9 +106,7 @@ def comparison(
     return replace(made, **changes)
 
 
-def record(
-    lanes: tuple[LaneResult, ...], comparisons: tuple[Comparison, ...] = (), **changes: object
-) -> Record:
+def record(lanes: tuple[LaneResult, ...], comparisons: tuple[Comparison, ...] = (), **changes: object) -> Record:
     """Give a finished race of these lanes."""
     made = Record(
         schema=1,
@@ -156,18 +144,14 @@ def failed_lanes() -> Record:
     killed = without_figures("torch/cuda:0/best", "dnf", None, (unfinished(OUT_OF_MEMORY),))
     reason = "the driver (470.82) is older than this build of torch needs (525.60); upgrade the driver"
     absent = without_figures("torch/cuda:1/as-written", "unusable", reason)
-    return record(
-        (replace(FIRST, heats=heats), replace(BEST, heats=BEST.heats[:3]), killed, absent), (FASTER,)
-    )
+    return record((replace(FIRST, heats=heats), replace(BEST, heats=BEST.heats[:3]), killed, absent), (FASTER,))
 
 
 def differing() -> Record:
     """One lane trained something else, another could not be proven, a third was slower."""
     differs = Parity("differs", 10, 0.0123, 2e-5, 40.0, reason="the loss strays 1e-2 from the second step on")
     other = lane("torch/cpu/compile", 40.0, parity=differs)
-    unsure = lane(
-        "torch/cpu/threads=1", 180.0, parity=Parity("unproven", reason="no reference was to be had")
-    )
+    unsure = lane("torch/cpu/threads=1", 180.0, parity=Parity("unproven", reason="no reference was to be had"))
     same = lane("torch/cpu/malloc=keep", 92.0)
     comparisons = (
         comparison("torch/cpu/compile", 2.3, 2.2, 2.4, same_work=False),
@@ -210,9 +194,7 @@ def other_batch() -> Record:
 def interrupted() -> Record:
     """Ctrl-C after three of ten heats; nobody said how many steps this person's lap has."""
     own = Subject("my.py:training", "my.py:training", None, None, None, None, "items", "my.py", "training")
-    lanes = tuple(
-        replace(each, lap_s=None, heats=each.heats[:kept]) for each, kept in ((FIRST, 2), (BEST, 1))
-    )
+    lanes = tuple(replace(each, lap_s=None, heats=each.heats[:kept]) for each, kept in ((FIRST, 2), (BEST, 1)))
     unsettled = comparison("torch/cpu/best", 1.49, ONE_HEAT, ONE_HEAT, pairs=1, settled=False)
     changes = {
         "status": "interrupted",

@@ -22,7 +22,7 @@ from laptime.model.record import (
     Parity,
     Record,
 )
-from laptime.model.sample import Dnf, Noise, ProofRun, Reference, Window
+from laptime.model.sample import Noise, ProofRun, Reference, Window
 
 numbers = st.floats(allow_nan=False)
 counts = st.integers(-(2**63), 2**63 - 1)
@@ -78,9 +78,7 @@ def record(identity: str = "r-2026-11-20-a1b2", started: str = "2026-11-20T10:00
         parity=Parity("same", 10, 3e-6, 2e-5, 0.1),
         heats=(heat,),
     )
-    faster = Comparison(
-        "torch/cpu/best", "torch/cpu/as-written", 1.49, 1.38, 1.61, "faster", True, 5, True, 0.05
-    )
+    faster = Comparison("torch/cpu/best", "torch/cpu/as-written", 1.49, 1.38, 1.61, "faster", True, 5, True, 0.05)
     return Record(
         schema=SCHEMA,
         tool={"laptime": "0.1.0"},
@@ -110,7 +108,3 @@ def with_losses(*losses: float) -> Record:
     made = record()
     lane = made.lanes[0]
     return replace(made, lanes=(replace(lane, heats=(replace(lane.heats[0], losses=losses),)),))
-
-
-def killed() -> Dnf:
-    return Dnf("timing", "killed", "SIGKILL")

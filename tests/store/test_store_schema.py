@@ -24,18 +24,14 @@ def read(changed):
     return decode(json.dumps(changed).encode(), "a.json")
 
 
-@settings(
-    max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None
-)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None)
 @given(records)
 def test_any_record_is_read_as_it_was_written(any_record):
     """Nothing of a result may be lost or changed by keeping it."""
     assert any_record == decode(encode(any_record), "a.json")
 
 
-@settings(
-    max_examples=30, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None
-)
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None)
 @given(records)
 def test_any_record_is_strict_json(any_record):
     """Other programs need not know NaN or Infinity, which JSON has not."""
@@ -118,9 +114,11 @@ def test_there_is_an_upgrade_for_every_older_schema():
     assert len(UPGRADES) == SCHEMA - 1
 
 
-def without_class():
+def without_class(**instead):
     made = tree()
-    del made["lanes"][0]["heats"][0]["class"]
+    heat = made["lanes"][0]["heats"][0]
+    del heat["class"]
+    heat.update(instead)
     return made
 
 
@@ -138,6 +136,7 @@ def with_value(value, *path):
     [
         ("$: object missing required field `machine`", {k: v for k, v in tree().items() if k != "machine"}),
         ("$.lanes[0].heats[0]: object missing required field `class`", without_class()),
+        ("$.lanes[0].heats[0]: object missing required field `class`", without_class(steady="flat")),
         (
             "$.lanes[0].heats[0].class: expected `str`, got `int`",
             with_value(3, "lanes", 0, "heats", 0, "class"),
@@ -160,9 +159,7 @@ def test_a_hand_edited_record_says_where_and_what_was_expected(expected, changed
     assert caught.value.hint
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"{", b"not json", b"\xff\xfe", b"[" * 100_000, b'{"schema": NaN}', b"null"]
-)
+@pytest.mark.parametrize("data", [b"", b"{", b"not json", b"\xff\xfe", b"[" * 100_000, b'{"schema": NaN}', b"null"])
 def test_what_is_no_json_is_a_record_error(data):
     """No file's content may end in a traceback."""
     with pytest.raises(RecordError, match=r"a\.json cannot be read as a record"):

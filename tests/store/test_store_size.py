@@ -29,9 +29,7 @@ print(int(same), took, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 def test_a_million_steps_are_written_and_read_within_a_second_and_300_megabytes():
     """Long races are the ones that one would least like to lose."""
     here = {"PYTHONPATH": f"{Path(__file__).parent}:{':'.join(sys.path)}"}
-    told = subprocess.run(
-        [sys.executable, "-c", SCRIPT], check=True, capture_output=True, text=True, env=here
-    )
+    told = subprocess.run([sys.executable, "-c", SCRIPT], check=True, capture_output=True, text=True, env=here)
     same, took_s, peak = told.stdout.split()
     kilobytes = int(peak) // (1024 if sys.platform == "darwin" else 1)
     assert same == "1"

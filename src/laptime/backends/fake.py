@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import random
@@ -93,7 +94,7 @@ class FakeRunner:
 
     def step_ns(self, marks: Sequence[object]) -> tuple[int, ...]:
         times = [mark for mark in marks if isinstance(mark, int)]
-        return tuple(after - before for before, after in zip(times, times[1:], strict=False))
+        return tuple(after - before for before, after in itertools.pairwise(times))
 
     def loss(self) -> float:
         self._windows += 1

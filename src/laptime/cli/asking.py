@@ -13,7 +13,7 @@ from laptime.model.ask import DEFAULT_WORKLOAD, Ask
 UNITS_S = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 
-class Duration(click.ParamType):
+class Duration(click.ParamType[float]):
     """A length of time: 90, 60s, 2m, 1.5h."""
 
     name = "time"
@@ -27,7 +27,7 @@ class Duration(click.ParamType):
         return float(found[1]) * UNITS_S[found[2]]
 
 
-class Share(click.ParamType):
+class Share(click.ParamType[float]):
     """A share: 3% or 0.03."""
 
     name = "share"
@@ -41,17 +41,26 @@ class Share(click.ParamType):
         return float(found[1]) / (100 if found[2] else 1)
 
 
+SAYS = {
+    "heats": "Exactly so many heats a lane; usually margin and budget decide.",
+    "budget": "End by then: 60s, 2m, 1h.",
+    "margin": "Stop when every ratio is known this well.",
+    "seed": "Of starting weights and made data.",
+    "pretrained": "Start pets-densenet from torchvision's weights.",
+    "patience": "For start-up, compiling and the first step.",
+    "watchdog": "End a heat that is silent for so long (at least 20 medians).",
+}
 OPTIONS = (
     click.argument("what", default=DEFAULT_WORKLOAD),
     click.argument("lanes", nargs=-1, metavar="[LANE]..."),
-    click.option("--heats", type=int, help="Exactly so many heats a lane (usually found by margin and budget)."),
-    click.option("--budget", type=Duration(), default="60s", show_default=True, help="End by then: 60s, 2m, 1h."),
-    click.option("--margin", type=Share(), default="5%", show_default=True, help="Stop when every ratio is so well known."),
-    click.option("--seed", type=int, default=0, show_default=True, help="Of starting weights and made data."),
-    click.option("--pretrained", is_flag=True, help="Start pets-densenet from torchvision's weights."),
-    click.option("--patience", type=Duration(), default="10m", show_default=True, help="For start-up, compiling and the first step."),
-    click.option("--watchdog", type=Duration(), default="60s", show_default=True, help="End a heat that is silent for so long (at least 20 medians)."),
-)  # fmt: skip
+    click.option("--heats", type=int, help=SAYS["heats"]),
+    click.option("--budget", type=Duration(), default="60s", show_default=True, help=SAYS["budget"]),
+    click.option("--margin", type=Share(), default="5%", show_default=True, help=SAYS["margin"]),
+    click.option("--seed", type=int, default=0, show_default=True, help=SAYS["seed"]),
+    click.option("--pretrained", is_flag=True, help=SAYS["pretrained"]),
+    click.option("--patience", type=Duration(), default="10m", show_default=True, help=SAYS["patience"]),
+    click.option("--watchdog", type=Duration(), default="60s", show_default=True, help=SAYS["watchdog"]),
+)
 
 
 def takes_an_ask(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -8,7 +8,10 @@ from laptime import api
 from laptime.cli.output import page_width
 
 
-@click.command("devices", help="List the processor and what each installed framework sees, and why something cannot be used.")
+@click.command(
+    "devices",
+    help="List the processor and what each installed framework sees, and why something cannot be used.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print a list of objects as JSON.")
 def command(*, as_json: bool) -> None:
     machine = api.devices()

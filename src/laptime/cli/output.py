@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import click
 
@@ -36,10 +36,10 @@ class Progress:
         self._live: Any = None
         self._last = ""
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> Self:
         if not self._quiet and sys.stderr.isatty():
-            from rich.console import Console
-            from rich.live import Live
+            from rich.console import Console  # noqa: PLC0415  60 ms that only a terminal needs
+            from rich.live import Live  # noqa: PLC0415
 
             self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
             self._live.start()

@@ -6,6 +6,7 @@ import os
 import resource
 import sys
 import time
+import traceback
 from pathlib import Path
 
 from laptime import wire
@@ -41,8 +42,6 @@ def main() -> int:
     except LaptimeError as error:
         return _fail(line, str(error), type(error).__name__)
     except Exception as error:  # noqa: BLE001  whatever a framework raises becomes the heat's result
-        import traceback
-
         traceback.print_exc()
         kind = "memory" if "out of memory" in str(error).lower() else "error"
         return _fail(line, f"{type(error).__name__}: {error}", kind)

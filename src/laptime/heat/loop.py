@@ -53,9 +53,7 @@ def _build(backend: Backend, order: HeatOrder, line: Line) -> Training:
     line.say(wire.Phase("build", backend.clock()))
     training = backend.build(order)
     versions = backend.versions()
-    line.say(
-        wire.Built(training.parameters, training.items_per_step, training.steps_per_lap, versions, training.notes)
-    )
+    line.say(wire.Built(training.parameters, training.items_per_step, training.steps_per_lap, versions, training.notes))
     return training
 
 

@@ -43,7 +43,7 @@ def parse_lane(text: str) -> Lane:
 
 def name_lane(framework: str, device: str, preset: Preset, overrides: tuple[tuple[str, str], ...]) -> str:
     """Give the one name by which a lane stands in records."""
-    words = [preset] if preset != AS_WRITTEN or not overrides else []
+    words: list[str] = [preset] if preset != AS_WRITTEN or not overrides else []
     words += [f"{key}={value}" if key in KEYED else value for key, value in overrides]
     return f"{framework}/{device}/{'+'.join(words)}"
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from laptime.errors import UsageError
-from laptime.model.lane import Lane, Settings
+from laptime.model.lane import Lane, Layout, Malloc, Settings
 from laptime.model.machine import Device, Machine
 from laptime.model.network import Conv
 from laptime.model.workload import Workload
@@ -38,7 +38,7 @@ class Given:
 def fill_settings(lane: Lane, device: Device, machine: Machine, given: Given) -> Settings:
     """Give every setting of the lane on this device."""
     settings = _named(lane, _preset(lane, device, machine, given), given)
-    _refuse(lane, settings, device, machine, given)
+    _refuse(lane.framework, settings, device, machine, given)
     return settings
 
 
@@ -54,10 +54,10 @@ def _preset(lane: Lane, device: Device, machine: Machine, given: Given) -> Setti
     written = Settings(preset=lane.preset, input="cached" if given.reads_files else "published")
     if lane.preset == "as-written":
         return written
-    layout = "channels_last" if given.may_convolve and "channels_last" in device.features else "framework"
+    layout: Layout = "channels_last" if given.may_convolve and "channels_last" in device.features else "framework"
     best = replace(written, layout=layout, optimizer="fused" if "fused" in device.features else "framework")
     if device.kind == "cpu":
-        malloc = "keep" if "malloc" in device.features else "system"
+        malloc: Malloc = "keep" if "malloc" in device.features else "system"
         best = replace(best, malloc=malloc, threads=machine.processor.cores_usable)
     else:
         best = replace(best, execution=_fastest_execution(device), input="resident")
@@ -81,12 +81,12 @@ def _named(lane: Lane, settings: Settings, given: Given) -> Settings:
         if key in {"threads", "workers"}:
             named = int(value)
         if key == "batch":
-            named = _read_batch(lane, value, given)
+            named = _read_batch(value, given)
         settings = replace(settings, **{key: named})
     return settings
 
 
-def _read_batch(lane: Lane, value: str, given: Given) -> int:
+def _read_batch(value: str, given: Given) -> int:
     if not value.endswith("x"):
         return int(value)
     if given.workload is None:
@@ -97,12 +97,12 @@ def _read_batch(lane: Lane, value: str, given: Given) -> int:
     return int(value[:-1]) * given.workload.batch
 
 
-def _refuse(lane: Lane, settings: Settings, device: Device, machine: Machine, given: Given) -> None:
+def _refuse(framework: str, settings: Settings, device: Device, machine: Machine, given: Given) -> None:
     """Say in words what this device cannot do, before anything runs."""
     for key in ("precision", "execution", "layout", "optimizer"):
         value = getattr(settings, key)
         if value not in {"fp32", "eager", "framework"} and value not in device.features:
-            raise UsageError(f"{value} cannot be had on {lane.framework}/{device.name}: {_why_not(value, device)}",
+            raise UsageError(f"{value} cannot be had on {framework}/{device.name}: {_why_not(value, device)}",
                              f"it can do: {', '.join(device.features)}")  # fmt: skip
     if settings.malloc == "keep" and "malloc" not in device.features:
         raise UsageError(f"malloc=keep is a setting of glibc, which {machine.system} does not use", "leave it out")
@@ -136,6 +136,6 @@ def _refuse_input(settings: Settings, given: Given) -> None:
             raise UsageError("input=fast: laptime cannot replace the loader of a training of your own", "cached?")
     elif settings.input == "published" and given.reads_files:
         raise UsageError(
-            f"input=published: the authors of {given.workload.name} read files, and file readers are not in this version",
+            f"input=published: {given.workload.name}'s authors read files, and file readers are not in this version",
             "input=cached, resident, fast and only work on decoded images made in memory",
         )

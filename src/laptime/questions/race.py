@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 
 from laptime.analysis.compare import compare_lanes
 from laptime.analysis.lanes import summarise_lane
@@ -100,7 +101,7 @@ def _run_round(
     limits = Limits(ask.patience_s, ask.watchdog_s)
     lanes = course.running if course.rounds % 2 == 0 else course.running[::-1]
     for lane in lanes:
-        director = Director(limits, machine.processor.cores_usable, lambda phase, lane=lane: tell(lane, phase))
+        director = Director(limits, machine.processor.cores_usable, partial(tell, lane))
         number = sum(map(len, course.heats.values()))
         course.heats[lane.name].append(director.run_heat(_order(course.plan, lane, number), course.rounds))
         begun_s = time.monotonic()
@@ -137,7 +138,14 @@ def _make_reference(course: Course, outside: Outside, report: Callable[..., Reco
 def _reference_key(plan: Plan, framework: str) -> str | None:
     if plan.subject.file is not None:
         return None
-    what = [PROOF_VERSION, framework, plan.subject.name, plan.ask.seed, plan.ask.pretrained, asdict(plan.proof)]
+    what = [
+        PROOF_VERSION,
+        framework,
+        plan.subject.name,
+        plan.ask.seed,
+        plan.ask.pretrained,
+        asdict(plan.proof),
+    ]
     return f"{plan.subject.name}-{hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]}"
 
 
@@ -149,12 +157,16 @@ def _is_settled(record: Record, course: Course) -> bool:
 
 
 def _make_record(
-    course: Course, machine: Machine, published: Published | None, outside: Outside, status: str, *, final: bool
+    course: Course,
+    machine: Machine,
+    published: Published | None,
+    outside: Outside,
+    status: str,
+    *,
+    final: bool,
 ) -> Record:
     plan = course.plan
-    lanes = tuple(
-        summarise_lane(plan, lane, tuple(course.heats[lane.name]), course.reference) for lane in plan.lanes
-    )
+    lanes = tuple(summarise_lane(plan, lane, tuple(course.heats[lane.name]), course.reference) for lane in plan.lanes)
     parameters = next((heat.parameters for heats in course.heats.values() for heat in heats if heat.parameters), None)
     return Record(
         schema=SCHEMA,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 from laptime.errors import UsageError
@@ -38,7 +39,7 @@ def _own_subject(what: str) -> Subject:
     if not colon or not function.isidentifier():
         raise UsageError(
             f"'{what}' names a file but no function in it",
-            f"give {what.split(':')[0]}:function, where the function returns a laptime.Training",
+            f"give {what.split(':', 1)[0]}:function, where the function returns a laptime.Training",
         )
     file = Path(place).expanduser()
     if not file.is_file():
@@ -59,8 +60,6 @@ def _own_subject(what: str) -> Subject:
 
 def _check_function(file: Path, function: str) -> None:
     """Look for the function in the text: the file is run in the child only, never here."""
-    import ast
-
     try:
         tree = ast.parse(file.read_text(encoding="utf-8"))
     except (SyntaxError, UnicodeDecodeError, OSError) as error:

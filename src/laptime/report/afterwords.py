@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 
 from laptime.model.missing import Missing
 from laptime.model.record import HeatResult, LaneResult, Record
 from laptime.model.sample import Dnf
-from laptime.model.workload import PublishedResult
-from laptime.report.figures import about, duration, percent, published_lap, size
-from laptime.report.layout import SEPARATOR, cells_wide, clean, flow, wrap
+from laptime.report.figures import about, duration, percent, size
+from laptime.report.layout import clean, flow, wrap
 from laptime.report.phrases import short_name
 
 STDERR_LINES = 5
 STDERR_ROWS_A_LINE = 3
-VENDORS = ("NVIDIA ", "GeForce ", "Intel ", "Core ", "AMD ")
+FIGURES = re.compile(r"\d+(?:\.\d+)?")
 
 
 def failures(record: Record, width: int) -> list[str]:
@@ -35,8 +35,7 @@ def failures(record: Record, width: int) -> list[str]:
 
 def remarks(record: Record) -> list[str]:
     """Say what a reader must know before trusting the figures."""
-    said = [_no_lap(record), *_steadiness(record), _disturbance(record)]
-    said += [f"{short_name(lane.name)}: {note}" for lane in record.lanes for note in lane.notes]
+    said = [_no_lap(record), _steadiness(record), _disturbance(record), *_notes(record)]
     said += [f"{each.sure}: {each.says} {each.advice}".rstrip() for each in record.findings]
     return [sentence for sentence in said if sentence]
 
@@ -46,25 +45,6 @@ def starts(record: Record, width: int) -> list[str]:
     told = [lane for lane in record.lanes if lane.first_step_ms is not None or lane.startup_s is not None]
     parts = [f"{short_name(lane.name)} {_first_step(lane)} + {_startup(lane)}" for lane in told]
     return flow(parts, width, "first step + start-up: ") if parts else []
-
-
-def published(record: Record, width: int) -> str:
-    """Name what others measured, as many of them as a line holds; each kind of device keeps its fastest."""
-    told = record.published.results if record.published else ()
-    laps = record.workload.laps
-    timed = [(each, _lap_s(each, laps), _told(each)) for each in told]
-    shown = [(each, lap_s, words) for each, lap_s, words in timed if lap_s is not None]
-    fastest = {
-        kind: min(s for each, s, _ in shown if each.kind == kind) for kind in {e.kind for e, _, _ in shown}
-    }
-    spare = sorted(
-        (entry for entry in shown if entry[1] > fastest[entry[0].kind]), key=lambda entry: -entry[1]
-    )
-    line = _published_line([words for _, _, words in shown])
-    while cells_wide(line) > width and spare:
-        shown.remove(spare.pop(0))
-        line = _published_line([words for _, _, words in shown])
-    return line
 
 
 def closing(record: Record) -> str:
@@ -99,33 +79,50 @@ def _last_words(stderr_tail: str, width: int) -> list[str]:
 
 
 def _no_lap(record: Record) -> str:
-    measured = any(lane.step_ms is not None for lane in record.lanes)
-    if record.workload.steps_per_lap is None and measured:
+    """Give the reason for a lap that is not stated, once for all lanes."""
+    if any(lane.step_ms is not None and lane.lap_s is None for lane in record.lanes):
         return "No lap: nobody said how many steps make one."
     return ""
 
 
-def _steadiness(record: Record) -> list[str]:
+def _steadiness(record: Record) -> str:
     """Count the heats that were not flat, by lane and class."""
     said = []
     for lane in record.lanes:
         classes = Counter(heat.steady for heat in _finished(lane) if heat.steady)
-        said += [
-            f"{short_name(lane.name)}: {kind} in {count} of {sum(classes.values())} heats."
-            for kind, count in sorted(classes.items())
-            if kind != "flat"
+        odd = [
+            f"{kind} in {count} of {classes.total()} heats" for kind, count in sorted(classes.items()) if kind != "flat"
         ]
-    return said
+        said += [f"{short_name(lane.name)}: {', '.join(odd)}"] if odd else []
+    return f"{'; '.join(said)}." if said else ""
 
 
 def _disturbance(record: Record) -> str:
+    """Count the disturbed windows, and give the worst of each kind of disturbance."""
     windows = [window for lane in record.lanes for heat in lane.heats for window in heat.windows]
-    flags = Counter(window.flag for window in windows if window.flag)
-    if not flags:
+    kinds: dict[str, list[str]] = {}
+    for flag in (window.flag for window in windows if window.flag):
+        kinds.setdefault(FIGURES.sub("", flag), []).append(flag)
+    if not kinds:
         return ""
-    names = ", ".join(name for name, _ in flags.most_common(2)) + (" and others" if len(flags) > 2 else "")
+    count = sum(map(len, kinds.values()))
+    worst = ", ".join(max(flags, key=_first_figure) for flags in kinds.values())
     were = "window was" if len(windows) == 1 else "windows were"
-    return f"{flags.total()} of {len(windows)} {were} disturbed: {names}."
+    return f"{count} of {len(windows)} {were} disturbed, at worst: {worst}."
+
+
+def _first_figure(flag: str) -> float:
+    found = FIGURES.search(flag)
+    return float(found.group()) if found else 0.0
+
+
+def _notes(record: Record) -> list[str]:
+    """Give each note once, with all lanes that it is about."""
+    about: dict[str, list[str]] = {}
+    for lane in record.lanes:
+        for note in dict.fromkeys(lane.notes):
+            about.setdefault(note, []).append(short_name(lane.name))
+    return [f"{', '.join(names)}: {note}" for note, names in about.items()]
 
 
 def _first_step(lane: LaneResult) -> str:
@@ -134,25 +131,6 @@ def _first_step(lane: LaneResult) -> str:
 
 def _startup(lane: LaneResult) -> str:
     return "-" if lane.startup_s is None else about(lane.startup_s)
-
-
-def _lap_s(result: PublishedResult, laps: int | None) -> float | None:
-    """Give what sorts the published results: a middle lap, or a lap's share of the total."""
-    if result.lap_s:
-        return sorted(result.lap_s)[len(result.lap_s) // 2]
-    return None if result.total_s is None else result.total_s / (laps or 1)
-
-
-def _told(result: PublishedResult) -> str:
-    device = result.device
-    for vendor in VENDORS:
-        device = device.replace(vendor, "")
-    lap_s = _lap_s(result, None) or 0.0
-    return f"{device} {published_lap(lap_s)}" if result.lap_s else f"{device} {duration(lap_s)} in all"
-
-
-def _published_line(words: Sequence[str]) -> str:
-    return f"published: {SEPARATOR.join(words)}" if words else ""
 
 
 def _finished(lane: LaneResult) -> list[HeatResult]:
@@ -186,9 +164,7 @@ def _unsettled(record: Record) -> str:
     spreads = {lane.name: _variation(lane) for lane in record.lanes}
     concerned = {name: spreads.get(name, 0.0) for each in open_ for name in (each.lane, each.reference)}
     varying = [
-        f"{short_name(name)} varies {percent(share)}"
-        for name, share in concerned.items()
-        if share > record.ask.margin
+        f"{short_name(name)} varies {percent(share)}" for name, share in concerned.items() if share > record.ask.margin
     ]
     if varying:
         return f"Not settled: {', '.join(varying)} from heat to heat."

@@ -22,6 +22,8 @@ def number(value: float) -> str:
 
 def step(ms: float) -> str:
     """Give the time of a step in s, ms or µs."""
+    if not isfinite(ms):
+        return number(ms)
     per_unit, unit = next((each for each in STEP_UNITS if _rounded(ms) >= each[0]), STEP_UNITS[-1])
     return f"{number(ms / per_unit)} {unit}"
 

@@ -92,10 +92,7 @@ def cells_wide(text: str) -> int:
     """Count places on a terminal: Chinese, Japanese and Korean signs take two, accents none."""
     if text.isascii():
         return len(text)
-    return sum(
-        0 if unicodedata.combining(each) else 1 + (unicodedata.east_asian_width(each) in "WF")
-        for each in text
-    )
+    return sum(0 if unicodedata.combining(each) else 1 + (unicodedata.east_asian_width(each) in "WF") for each in text)
 
 
 def padded(text: str, width: int, *, right: bool = False) -> str:

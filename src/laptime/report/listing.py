@@ -67,9 +67,7 @@ def render_devices(machine: Machine, width: int) -> str:
     about = ", ".join([machine.system, f"Python {machine.python}", *container])
     head = [*wrap(machine_words(machine), width, "  "), *wrap(about, width, "  ")]
     if not machine.frameworks:
-        return (
-            "\n".join([*head, *wrap("No framework is installed. pip install 'laptime[torch]'", width)]) + "\n"
-        )
+        return "\n".join([*head, *wrap("No framework is installed. pip install 'laptime[torch]'", width)]) + "\n"
     columns = [
         Column("framework", least=10),
         Column("device"),
@@ -85,9 +83,7 @@ def _page(columns: Sequence[Column], rows: Sequence[Row], width: int) -> str:
     """Set a table, or each row as a sentence where no table fits."""
     lines = lay_out(columns, rows, width, color=False)
     if lines is None:
-        lines = [
-            line for row in rows for line in wrap(", ".join(cell.text for cell in row.cells), width, "  ")
-        ]
+        lines = [line for row in rows for line in wrap(", ".join(cell.text for cell in row.cells), width, "  ")]
     return "\n".join(lines) + "\n"
 
 
@@ -130,9 +126,7 @@ def render_plan(plan: Plan, width: int) -> str:
 
 
 def _planned_lane(lane: PlannedLane, width: int) -> list[str]:
-    settings = [
-        f"{field.name}={_setting(getattr(lane.settings, field.name))}" for field in fields(lane.settings)
-    ]
+    settings = [f"{field.name}={_setting(getattr(lane.settings, field.name))}" for field in fields(lane.settings)]
     lines = wrap(f"{lane.name}  {lane.framework} on {lane.device.label}", width, "  ")
     lines += wrap("  " + " ".join(settings), width, "    ")
     if lane.environment:
@@ -150,9 +144,7 @@ def _heats(plan: Plan) -> str:
     if pace.heats_min == pace.heats_max or not pace.adaptive:
         return f"heats: {pace.heats_max} of each lane, interleaved"
     ends = f"until every ratio is within {percent(plan.ask.margin)}"
-    return (
-        f"heats: {pace.heats_min} to {pace.heats_max} of each lane, interleaved, {ends} or the budget is used"
-    )
+    return f"heats: {pace.heats_min} to {pace.heats_max} of each lane, interleaved, {ends} or the budget is used"
 
 
 def _windows(pace: Pace) -> str:

@@ -84,9 +84,7 @@ def same_work(lane: LaneResult, record: Record) -> Cell:
         return Cell(f"no: {parity.reason or _distance(parity)}", "bad")
     if parity.status == "unproven":
         return Cell(f"unproven: {parity.reason}" if parity.reason else "unproven", "quiet")
-    first = next(
-        each.name for each in record.lanes if each.parity.status == "same" and each.status == lane.status
-    )
+    first = next(each.name for each in record.lanes if each.parity.status == "same" and each.status == lane.status)
     parts = [f"yes{_proof(parity)}" if lane.name == first else "yes", *_batch(lane, record)]
     return Cell("; ".join([", but ".join(parts), *_strays(parity)]), "good")
 

@@ -18,6 +18,7 @@ from laptime.report.phrases import (
     step_words,
     subject_words,
 )
+from laptime.report.published import published_line
 
 NARROWEST = 40
 LEAST_LANE = 14
@@ -32,7 +33,7 @@ def render(record: Record, width: int = 100, *, color: bool = False) -> str:
     lines += afterwords.failures(record, width)
     lines += [line for sentence in afterwords.remarks(record) for line in wrap(sentence, width, "  ")]
     lines += _quiet(afterwords.starts(record, width), color=color)
-    lines += wrap(afterwords.published(record, width), width, "  ")
+    lines += wrap(published_line(record, width), width, "  ")
     lines += _closing(record, width)
     return "\n".join(line for line in lines if line) + "\n"
 
@@ -40,15 +41,11 @@ def render(record: Record, width: int = 100, *, color: bool = False) -> str:
 def _header(record: Record, width: int, *, color: bool) -> list[str]:
     """Set the machine at the right end of the workload's line, or below it where there is no room."""
     subject = subject_words(record.workload)
-    machine = ", ".join(
-        words for words in (machine_words(record.machine), accelerator_words(record)) if words
-    )
+    machine = ", ".join(words for words in (machine_words(record.machine), accelerator_words(record)) if words)
     space = width - cells_wide(subject) - cells_wide(machine)
     if space >= 2:
         return [paint(subject, "strong", color=color) + " " * space + machine]
-    return [paint(line, "strong", color=color) for line in wrap(subject, width, "  ")] + wrap(
-        machine, width, "  "
-    )
+    return [paint(line, "strong", color=color) for line in wrap(subject, width, "  ")] + wrap(machine, width, "  ")
 
 
 def _table(record: Record, width: int, *, color: bool) -> list[str]:
@@ -61,9 +58,7 @@ def _table(record: Record, width: int, *, color: bool) -> list[str]:
     return [*told, *_proof_lines(record, width)]
 
 
-def _try_table(
-    record: Record, width: int, *, with_proof: bool, with_rate: bool, color: bool
-) -> list[str] | None:
+def _try_table(record: Record, width: int, *, with_proof: bool, with_rate: bool, color: bool) -> list[str] | None:
     """Break names and factors only where even the rate was left out."""
     last_resort = not with_rate
     columns = [
@@ -92,11 +87,7 @@ def _row(lane: LaneResult, record: Record, *, with_proof: bool, with_rate: bool)
 
 def _proof_lines(record: Record, width: int) -> list[str]:
     """Say below the table what had no room in it, and once for all where all is well."""
-    told = [
-        (short_name(lane.name), same_work(lane, record).text)
-        for lane in record.lanes
-        if not failure_words(lane)
-    ]
+    told = [(short_name(lane.name), same_work(lane, record).text) for lane in record.lanes if not failure_words(lane)]
     if not told:
         return []
     first, others = told[0][1], {text for _, text in told[1:]}

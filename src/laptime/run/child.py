@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import selectors
 import signal
 import subprocess
@@ -105,7 +106,7 @@ class Child:
             stderr_tail=tail,
         )
 
-    def _wait(self, grace_s: float) -> tuple[int, int, object] | None:
+    def _wait(self, grace_s: float) -> tuple[int, int, resource.struct_rusage] | None:
         """Wait for the end of the pipe first: it closes when the process does, so nothing has to be polled."""
         deadline = time.monotonic() + grace_s
         while (left_s := deadline - time.monotonic()) > 0:
@@ -138,5 +139,3 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-

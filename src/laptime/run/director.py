@@ -57,7 +57,7 @@ class Notes:
 class Director:
     """Runs heats one after another; `tell` is told the phase, for whoever shows progress."""
 
-    def __init__(self, limits: Limits, cores: int, tell: Tell = lambda phase: None) -> None:
+    def __init__(self, limits: Limits, cores: int, tell: Tell) -> None:
         self._limits, self._tell = limits, tell
         self._instruments = Instruments(cores)
 

@@ -56,9 +56,7 @@ def paired_ratio(lane: Sequence[float], reference: Sequence[float], alpha: float
     Both heats of a pair meet the same state of the machine, so a drift between rounds cancels in their ratio.
     """
     if len(lane) != len(reference):
-        raise ValueError(
-            f"heats come in pairs, not {len(lane)} of one lane and {len(reference)} of the other"
-        )
+        raise ValueError(f"heats come in pairs, not {len(lane)} of one lane and {len(reference)} of the other")
     pairs = zip(_positive(lane), _positive(reference), strict=True)
     return log_mean_interval([theirs / ours for ours, theirs in pairs], alpha)
 

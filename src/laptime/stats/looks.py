@@ -19,9 +19,7 @@ _NEXT_SHARE = 0.8
 _MOST_SPENT_EARLY = 0.6
 
 
-def alpha_for_look(
-    heats: int, *, planned: int, final: bool, total: float = 0.05, adaptive: bool = True
-) -> float:
+def alpha_for_look(heats: int, *, planned: int, final: bool, total: float = 0.05, adaptive: bool = True) -> float:
     """Give the error rate for the intervals of a look after `heats` heats a lane, of `planned` at most.
 
     The last look (at the planned heats, or `final` because the budget is used) gets what earlier ones left.

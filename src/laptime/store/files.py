@@ -60,9 +60,7 @@ def save(record: Record) -> Path:
     except OSError as error:
         reason = REASONS.get(error.errno or 0) or error.strerror or str(error)
         says = f"the record {record.id} could not be saved in {path.parent}: {reason}"
-        raise StoreError(
-            says, "Make room there, or set LAPTIME_HOME to a folder that can be written."
-        ) from error
+        raise StoreError(says, "Make room there, or set LAPTIME_HOME to a folder that can be written.") from error
     return path
 
 
@@ -110,9 +108,7 @@ def _begun_by(name: str, ids: list[str]) -> Path:
     if begun:
         raise RecordError(f"{name!r} begins {len(begun)} records: {_few(begun)}", "Give more of the id.")
     near = difflib.get_close_matches(name, ids, n=3, cutoff=0.5)
-    raise RecordError(
-        f"there is no record {name!r}", f"Nearest: {_few(near)}. {LIST_HINT}" if near else LIST_HINT
-    )
+    raise RecordError(f"there is no record {name!r}", f"Nearest: {_few(near)}. {LIST_HINT}" if near else LIST_HINT)
 
 
 def _few(ids: list[str]) -> str:
@@ -125,9 +121,7 @@ def _read(path: Path) -> Record:
     except FileNotFoundError:
         raise RecordError(f"there is no file {path}", LIST_HINT) from None
     except OSError as error:
-        raise RecordError(
-            f"{path} cannot be read: {error.strerror}", "Check the path and its permissions."
-        ) from None
+        raise RecordError(f"{path} cannot be read: {error.strerror}", "Check the path and its permissions.") from None
     return decode(data, str(path))
 
 

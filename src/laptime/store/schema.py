@@ -43,9 +43,7 @@ def decode(data: bytes, where: str) -> Record:
     return _to_record(tree, where)
 
 
-def upgrade(
-    tree: Tree, where: str, to: int = SCHEMA, upgrades: Sequence[Callable[[Tree], Tree]] = UPGRADES
-) -> Tree:
+def upgrade(tree: Tree, where: str, to: int = SCHEMA, upgrades: Sequence[Callable[[Tree], Tree]] = UPGRADES) -> Tree:
     """Bring a tree to schema `to` one step at a time; one from a newer laptime cannot be read."""
     found = tree["schema"]
     if found > to:

@@ -59,4 +59,5 @@ def _stretch(pictures: npt.NDArray[np.float32], places: npt.NDArray[np.float32],
     """Interpolate linearly along one axis."""
     below = np.minimum(places.astype(np.int64), pictures.shape[axis] - 2)
     share = (places - below).reshape([-1 if each == axis else 1 for each in range(pictures.ndim)])
-    return pictures.take(below, axis) * (1 - share) + pictures.take(below + 1, axis) * share
+    between: npt.NDArray[np.float32] = pictures.take(below, axis) * (1 - share) + pictures.take(below + 1, axis) * share
+    return between

@@ -67,7 +67,7 @@ def count_parameters(workload: Workload) -> int:
     return sum(math.prod(spec.shape) for spec in list_weights(workload))
 
 
-def expand(layers: tuple[Layer, ...], channels: int) -> Iterator[Layer]:
+def expand(layers: tuple[Layer, ...], channels: int) -> Iterator[Layer | _Joined]:
     """Spell out DenseNet's blocks as the plain layers that hold their weights, for counting and drawing.
 
     The expansion is exact for weights and for the channels that each layer sees; how a block joins its
@@ -134,12 +134,12 @@ def _after(side: int, kernel: int, stride: int, padding: Padding) -> int:
     return (side + 2 * around - kernel) // stride + 1
 
 
-def _keeps_order(layer: Layer) -> bool:
+def _keeps_order(layer: Layer | _Joined) -> bool:
     """Tell whether a layer after Flatten leaves its inputs in their places."""
     return not isinstance(layer, Dense | Conv | SwapAxes | GlobalAveragePool)
 
 
-def _weights_of(layer: Layer, shape: Shape, before: Shape | None) -> list[WeightSpec]:
+def _weights_of(layer: Layer | _Joined, shape: Shape, before: Shape | None) -> list[WeightSpec]:
     match layer:
         case Conv(filters=filters, kernel=kernel, bias=bias):
             kernels = WeightSpec((kernel, kernel, shape[-1], filters), "glorot", "conv")

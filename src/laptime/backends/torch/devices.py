@@ -25,8 +25,8 @@ def list_versions() -> dict[str, str]:
         versions["cuda"] = torch.version.cuda
     if getattr(torch.version, "hip", None):
         versions["hip"] = str(torch.version.hip)
-    if torch.backends.cudnn.is_available():
-        versions["cudnn"] = str(torch.backends.cudnn.version())
+    if torch.backends.cudnn.is_available():  # type: ignore[no-untyped-call]
+        versions["cudnn"] = str(torch.backends.cudnn.version())  # type: ignore[no-untyped-call]
     return versions
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -129,12 +130,10 @@ def _sigmoid_crossentropy(outputs: Tensor, labels: Tensor) -> Tensor:
     return -chosen.log().mean()
 
 
-def _modules_for(layer: layers.Layer, shape: tuple[int, ...]) -> Iterator[nn.Module]:
+def _modules_for(layer: layers.Layer, shape: tuple[int, ...]) -> Iterator[nn.Module]:  # noqa: PLR0912  one case a layer
     match layer:
         case layers.Conv():
-            yield nn.Conv2d(
-                shape[0], layer.filters, layer.kernel, layer.stride, padding=layer.padding, bias=layer.bias
-            )
+            yield nn.Conv2d(shape[0], layer.filters, layer.kernel, layer.stride, padding=layer.padding, bias=layer.bias)
             yield from _activation(layer.activation)
         case layers.Dense():
             yield nn.Linear(shape[-1], layer.units)
@@ -192,6 +191,4 @@ def _shape_after(module: nn.Module, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _on_meta(module: nn.Module) -> nn.Module:
-    import copy
-
     return copy.deepcopy(module).to("meta")

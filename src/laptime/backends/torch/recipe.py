@@ -78,9 +78,7 @@ class BuiltIn:
                 **options,
             )
         options.pop("capturable", None)
-        return torch.optim.SGD(
-            network.parameters(), lr=learning_rate, weight_decay=wanted.weight_decay, **options
-        )
+        return torch.optim.SGD(network.parameters(), lr=learning_rate, weight_decay=wanted.weight_decay, **options)
 
     def before_step(self, optimizer: torch.optim.Optimizer, step: int) -> None:
         """Give PyTorch's Adam the epsilon that makes it Keras's where the authors used Keras's.
@@ -120,7 +118,8 @@ class Own:
         self.steps_per_lap = self.training.steps_per_lap or _length(self.training.data)
 
     def network(self) -> nn.Module:
-        return copy.deepcopy(self._start)
+        fresh: nn.Module = copy.deepcopy(self._start)
+        return fresh
 
     def optimizer(self, network: nn.Module, *, rate: float, options: dict[str, Any]) -> torch.optim.Optimizer:
         made = self._make_optimizer(network, options)

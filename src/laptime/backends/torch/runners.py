@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -40,7 +41,7 @@ class Clockwork:
         return event
 
     def step_ns(self, marks: Sequence[object]) -> tuple[int, ...]:
-        pairs = zip(marks, marks[1:], strict=False)
+        pairs = itertools.pairwise(marks)
         if self._module is None:
             return tuple(after - before for before, after in pairs)  # type: ignore[operator]
         return tuple(round(before.elapsed_time(after) * 1e6) for before, after in pairs)  # type: ignore[attr-defined]
@@ -111,7 +112,7 @@ class CapturedStep:
         self._graph.replay()
 
     def _warm_up(self) -> None:
-        stream = torch.cuda.Stream()
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             for _ in range(GRAPH_WARMUP_STEPS):

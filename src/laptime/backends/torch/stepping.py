@@ -24,7 +24,13 @@ class Stepper:
     """
 
     def __init__(
-        self, recipe: BuiltIn | Own, settings: Settings, device: torch.device, rate: float = 1.0, *, dropout: bool = True
+        self,
+        recipe: BuiltIn | Own,
+        settings: Settings,
+        device: torch.device,
+        rate: float = 1.0,
+        *,
+        dropout: bool = True,
     ) -> None:
         network = recipe.network()
         if not dropout:
@@ -42,10 +48,10 @@ class Stepper:
         loss = self._forward(batch[0], batch[1])
         told = loss if self.weigh is None else self.weigh(loss)
         if self._scaler is None:
-            told.backward()
+            told.backward()  # type: ignore[no-untyped-call]
             self.optimizer.step()
         else:
-            self._scaler.scale(told).backward()
+            self._scaler.scale(told).backward()  # type: ignore[no-untyped-call]
             self._scaler.step(self.optimizer)
             self._scaler.update()
         return loss.detach()
