@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -163,7 +164,9 @@ class Own:
         if "fused" in wanted:
             wanted["foreach"] = None
         groups = [{**group, **wanted} for group in groups]
-        remade: torch.optim.Optimizer = type(given)(groups, **{**given.defaults, **wanted})
+        taken = inspect.signature(type(given)).parameters  # AdamW's defaults hold a key that its own class refuses
+        defaults = {key: value for key, value in given.defaults.items() if key in taken}
+        remade: torch.optim.Optimizer = type(given)(groups, **{**defaults, **wanted})
         return remade
 
     def _groups_on(self, network: nn.Module, given: torch.optim.Optimizer) -> list[dict[str, Any]]:
