@@ -40,7 +40,8 @@ def main() -> int:
     except MemoryError as error:
         return _fail(line, f"out of memory: {error or 'the system gave no more'}", "memory")
     except LaptimeError as error:
-        return _fail(line, str(error), type(error).__name__)
+        said = f"{error.says} ({error.hint})" if error.hint else error.says
+        return _fail(line, said, type(error).__name__)
     except Exception as error:  # noqa: BLE001  whatever a framework raises becomes the heat's result
         traceback.print_exc()
         kind = "memory" if "out of memory" in str(error).lower() else "error"

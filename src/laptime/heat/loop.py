@@ -12,7 +12,7 @@ from laptime.errors import LaneError
 from laptime.model.lane import Settings
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Pace
-from laptime.model.sample import Window
+from laptime.model.sample import ProofRun, Window
 
 WINDOWS_LEAST = 3
 PATIENCE_FACTOR = 2  # a step so slow that few windows fit may take this many times the measuring time
@@ -31,7 +31,7 @@ def run_heat(backend: Backend, order: HeatOrder, line: Line) -> int | Missing:
     training = _build(backend, order, line)
     line.say(wire.Phase("proof", backend.clock()))
     for precision in precisions_to_prove(order.lane.settings):
-        line.say(wire.Proved(training.prove(precision)))
+        line.say(wire.Proved(_checked(training.prove(precision))))
     line.say(wire.Phase("first step", backend.clock()))
     runner = training.start()
     line.say(wire.FirstStep(time_steps(backend.clock, runner, 1)))
@@ -47,6 +47,14 @@ def precisions_to_prove(settings: Settings) -> tuple[str, ...]:
     if settings.input == "only":
         return ()
     return ("fp32",) if settings.precision == "fp32" else ("fp32", settings.precision)
+
+
+def _checked(run: ProofRun) -> ProofRun:
+    """A proof that ends in NaN proves nothing, and its lane would learn nothing."""
+    for step, loss in enumerate(run.losses):
+        if not math.isfinite(loss):
+            raise LaneError(f"the loss became {loss} at step {step + 1} of the proof, in {run.precision}")
+    return run
 
 
 def _build(backend: Backend, order: HeatOrder, line: Line) -> Training:

@@ -60,12 +60,14 @@ def _preset(lane: Lane, device: Device, machine: Machine, given: Given) -> Setti
         malloc: Malloc = "keep" if "malloc" in device.features else "system"
         best = replace(best, malloc=malloc, threads=machine.processor.cores_usable)
     else:
-        best = replace(best, execution=_fastest_execution(device), input="resident")
+        best = replace(best, execution=_fastest_execution(device, given), input="resident")
     return replace(best, precision=_lowest_precision(device, machine)) if lane.preset == "fastest" else best
 
 
-def _fastest_execution(device: Device) -> Any:
-    return next((each for each in ("graph", "compile") if each in device.features), "eager")
+def _fastest_execution(device: Device, given: Given) -> Any:
+    """A graph takes fixed shapes and no word between host and device: that holds for our networks; others compile."""
+    wanted = ("compile",) if given.workload is None else ("graph", "compile")
+    return next((each for each in wanted if each in device.features), "eager")
 
 
 def _lowest_precision(device: Device, machine: Machine) -> Any:
@@ -109,6 +111,9 @@ def _refuse(framework: str, settings: Settings, device: Device, machine: Machine
     cores = machine.processor.cores_visible
     if settings.threads is not None and settings.threads > cores:
         raise UsageError(f"threads={settings.threads}: this machine has {cores} cores", f"1 to {cores}")
+    if settings.precision == "fp16" and settings.execution == "graph" and settings.optimizer != "fused":
+        raise UsageError("fp16+graph: without a fused optimizer the loss scaler waits for the device in each step",
+                         "add fused, or leave graph out")  # fmt: skip
     _refuse_input(settings, given)
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from laptime.backends.torch.recipe import Batch, BuiltIn, Own
 from laptime.backends.torch.runners import CapturedStep
 from laptime.backends.torch.stepping import Stepper, set_precision
+from laptime.errors import LaneError
 from laptime.model.lane import Settings
 from laptime.model.sample import ProofRun, Reference
 
@@ -37,7 +38,7 @@ def refer(recipe: BuiltIn | Own) -> Reference:
     """Take the same steps in float64 on the processor, and in float32 beside it: what rounding alone does."""
     processor = torch.device("cpu")
     twin = prove(recipe, PLAIN, "fp32", processor)
-    problem = _find_chance(recipe, twin) if isinstance(recipe, Own) else None
+    problem = _find_problem(recipe, twin) if isinstance(recipe, Own) else None
     if problem:
         return _reference(recipe, twin, twin, problem)
     try:
@@ -47,8 +48,10 @@ def refer(recipe: BuiltIn | Own) -> Reference:
     return _reference(recipe, exact, twin, None)
 
 
-def _find_chance(recipe: Own, twin: ProofRun) -> str | None:
+def _find_problem(recipe: Own, twin: ProofRun) -> str | None:
     """A user's network may draw random numbers where no dropout layer shows it: run it again on another seed."""
+    if not all(map(math.isfinite, twin.losses)):
+        raise LaneError("the loss is not finite in the proof's first steps, at a hundredth of the learning rate")
     torch.manual_seed(1)
     again = prove(recipe, PLAIN, "fp32", torch.device("cpu"))
     pairs = zip(twin.losses, again.losses, strict=True)

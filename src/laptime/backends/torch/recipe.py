@@ -159,8 +159,8 @@ class Own:
         else:
             groups = self._groups_on(network, given)
         wanted = {key: value for key, value in options.items() if key in given.defaults}
-        if set(options) - set(wanted):
-            self.notes = (f"{type(given).__name__} does not offer {', '.join(set(options) - set(wanted))}",)
+        if "fused" in options and "fused" not in wanted:
+            self.notes = (f"{type(given).__name__} has no fused form",)
         if "fused" in wanted:
             wanted["foreach"] = None
         groups = [{**group, **wanted} for group in groups]

@@ -13,6 +13,7 @@ from torch import Tensor
 from laptime.backends.torch.inputs import Source
 from laptime.backends.torch.recipe import Batch
 from laptime.backends.torch.stepping import Stepper
+from laptime.errors import LaneError
 
 GRAPH_WARMUP_STEPS = 3
 
@@ -23,6 +24,8 @@ class Clockwork:
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._module: Any = {"cuda": torch.cuda, "xpu": getattr(torch, "xpu", None), "mps": torch.mps}.get(device.type)
+        self._events: list[Any] = []
+        self._used = 0
 
     def fence(self) -> None:
         if self._device.type == "mps":
@@ -33,10 +36,7 @@ class Clockwork:
     def mark(self) -> object:
         if self._module is None:
             return time.perf_counter_ns()
-        if self._device.type == "mps":
-            event = torch.mps.Event(enable_timing=True)
-        else:
-            event = self._module.Event(enable_timing=True)
+        event = self._next_event()
         event.record()
         return event
 
@@ -44,7 +44,16 @@ class Clockwork:
         pairs = itertools.pairwise(marks)
         if self._module is None:
             return tuple(after - before for before, after in pairs)  # type: ignore[operator]
+        self._used = 0
         return tuple(round(before.elapsed_time(after) * 1e6) for before, after in pairs)  # type: ignore[attr-defined]
+
+    def _next_event(self) -> Any:
+        """Take an event from the pool: making one costs more than recording it, and a window may need thousands."""
+        if self._used == len(self._events):
+            maker = torch.mps.Event if self._device.type == "mps" else self._module.Event
+            self._events.append(maker(enable_timing=True))
+        self._used += 1
+        return self._events[self._used - 1]
 
 
 class EagerRunner:
@@ -93,6 +102,9 @@ class CapturedStep:
 
     def __init__(self, stepper: Stepper, example: Batch) -> None:
         self._stepper = stepper
+        if not all(isinstance(each, Tensor) for each in example):
+            kinds = ", ".join(type(each).__name__ for each in example)
+            raise LaneError(f"execution=graph takes batches of two tensors, this training's are ({kinds})", "use eager")
         self._inputs, self._targets = example[0].clone(), example[1].clone()
         self._graph: Any = None
         self.loss: Tensor

@@ -14,7 +14,6 @@ from laptime.model.lane import Settings
 
 AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 Weigh = Callable[[Tensor], Tensor]
-COMPILED_LAST = 8  # different shapes that may be compiled anew in one heat: the proof's, the timing's
 
 
 class Stepper:
