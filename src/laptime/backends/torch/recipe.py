@@ -117,6 +117,7 @@ class Own:
         plan = order.proof
         self.proof = ProofPlan(plan.steps, plan.batch, plan.learning_rate_scale, scale)
         self.steps_per_lap = self.training.steps_per_lap or _length(self.training.data)
+        self.optimizer(self.network(), rate=1.0, options={})  # refuse a stranger's optimizer now, not in the proof
 
     def network(self) -> nn.Module:
         fresh: nn.Module = copy.deepcopy(self._start)

@@ -1,0 +1,190 @@
+"""What a step costs more inside a heat than in a bare loop of ten lines: at most 1 % at 10 ms, 3 % at 1 ms.
+
+    python bench/overhead.py                            both sizes, 5 processes of 6 pairs each (some 3 minutes)
+    python bench/overhead.py --processes 2 --pairs 2    a short try
+
+In one process the same training is run in turns by the loop that times every heat, which tells its parent of every
+window over a pipe while the parent reads its sensors, as in a race; and by a plain loop, timed as a whole. A pair is a
+block of each with equal steps. Both take the same weights and batches: two copies of one training differ by up to
+14 % here, by where each happens to lie in memory. What is held against the limit is the step as a heat states it (from
+fence to fence of its windows); the block as a whole, with all that happens between the windows, is told beside it. A
+process may lay out its memory well or badly and keep that for its life, so the estimate is over processes, each by
+the median of its pairs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from common import Figure, WorkerError, figure_of, finish, parser_for, side_by_side
+from laptime import wire
+from laptime.model.lane import Settings
+from laptime.model.machine import Device
+from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
+from laptime.model.sample import Window
+from laptime.model.workload import ProofPlan
+from laptime.run.instruments import Instruments
+from laptime.stats import median, paired_ratio
+
+STEPS_FILE = Path(__file__).resolve().parent / "steps.py"
+LIMITS = {"ten_ms": 1.01, "one_ms": 1.03}
+BLOCK_S, WINDOW_S = 0.7, 0.1
+PACE = Pace(1, 1, adaptive=False, measure_s=BLOCK_S, window_s=WINDOW_S)
+ALPHA = 0.05
+
+
+class Recorder:
+    """The real line to the parent; it keeps a copy of the windows for the sum at the end."""
+
+    def __init__(self, line: Any) -> None:
+        self._line, self.listen = line, line.listen
+        self.windows: list[Window] = []
+
+    def say(self, message: wire.FromChild) -> None:
+        self._line.say(message)
+        if isinstance(message, wire.Closed):
+            self.windows.append(message.window)
+
+
+class Blocks:
+    """One training, and how a block of it is timed in either way; all in nanoseconds a step."""
+
+    def __init__(self, training: Any, line: Recorder) -> None:
+        self.runner, self.line, self.steps = training.start(), line, 0
+        # The very tensors that the runner steps on: a copy of them would lie elsewhere and be faster or slower.
+        recipe, stepper = training._recipe, self.runner._stepper  # noqa: SLF001
+        self.model, self.loss_of, self.optimizer = stepper.network, recipe.loss, stepper.optimizer
+        self.batches = itertools.cycle(recipe.training.data)
+
+    def heat(self) -> tuple[float, float]:
+        """Time a block by the heat's loop: the step of its windows, and of the block with all between them."""
+        from laptime.heat.loop import measure
+
+        self.line.windows = []
+        self.line.say(wire.Phase("timing", time.perf_counter_ns()))
+        measure(time.perf_counter_ns, self.runner, PACE, self.line)
+        windows = self.line.windows
+        self.steps = sum(window.steps for window in windows)
+        inside_ns = sum(window.end_ns - window.start_ns for window in windows)
+        return inside_ns / self.steps, (windows[-1].end_ns - windows[0].start_ns) / self.steps
+
+    def bare(self) -> tuple[float, float]:
+        """Time as many steps as the heat's block had, as a script takes them."""
+        model, loss_of, optimizer = self.model, self.loss_of, self.optimizer
+        start_ns = time.perf_counter_ns()
+        for inputs, targets in itertools.islice(self.batches, self.steps):
+            optimizer.zero_grad()
+            loss = loss_of(model(inputs), targets)
+            loss.backward()
+            optimizer.step()
+        step_ns = (time.perf_counter_ns() - start_ns) / self.steps
+        return step_ns, step_ns
+
+
+def work(given: argparse.Namespace) -> int:
+    """Be the child: take turns, then print the blocks of the heat's loop and those of the plain one."""
+    import torch
+
+    from laptime.backends.torch.backend import TorchTraining
+    from laptime.heat.lifeline import Lifeline
+
+    size, read_fd, write_fd = given.worker[0], *map(int, given.worker[1:])
+    torch.set_num_threads(1)
+    line = Recorder(Lifeline(read_fd, write_fd))
+    blocks = Blocks(TorchTraining(order_for(size)), line)
+    blocks.heat()
+    blocks.bare()
+    print(json.dumps(side_by_side(given.pairs, blocks.heat, blocks.bare)), flush=True)
+    return 0
+
+
+def order_for(size: str) -> HeatOrder:
+    subject = Subject(size, size, None, None, None, None, "items", file=str(STEPS_FILE), function=size)
+    device = Device("cpu", "cpu", "processor", usable=True)
+    lane = PlannedLane("torch/cpu/as-written", "torch", device, Settings(threads=1))
+    return HeatOrder(subject, lane, 0, ProofPlan(), PACE)
+
+
+def run_worker(size: str, pairs: int) -> Any:
+    """Start a child as a race does, and be the parent that it speaks to."""
+    to_child, write_fd = os.pipe()
+    read_fd, from_child = os.pipe()
+    asked = ["--pairs", str(pairs), "--worker", size, str(to_child), str(from_child)]
+    with subprocess.Popen(
+        [sys.executable, __file__, *asked],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        pass_fds=(to_child, from_child),
+        start_new_session=True,
+    ) as child:
+        os.close(to_child)
+        os.close(from_child)
+        assert child.stdout is not None
+        listen(child.pid, read_fd, write_fd)
+        told = child.stdout.read()
+    os.close(write_fd)
+    if child.returncode or not told:
+        raise WorkerError(f"the worker for {size} ended with exit code {child.returncode}")
+    return json.loads(told)
+
+
+def listen(pid: int, read_fd: int, write_fd: int) -> None:
+    """Do what a race's parent does: sleep on the pipe, and read the sensors when a window closes."""
+    instruments = Instruments(os.cpu_count() or 1)
+    with os.fdopen(read_fd, "rb") as lines:
+        for line in lines:
+            match wire.read_from_child(line):
+                case wire.Phase():
+                    instruments.open(pid)
+                case wire.Closed(window=window):
+                    instruments.judge(instruments.close_window(), window.end_ns - window.start_ns)
+                case wire.Ready():
+                    os.write(write_fd, wire.write(wire.Enough()))
+                case _:
+                    pass
+
+
+def measure_size(size: str, given: argparse.Namespace) -> tuple[list[Figure], list[Any]]:
+    told = [run_worker(size, given.pairs) for _ in range(given.processes)]
+    # For each process the median over its pairs: heat over bare, by the windows and by the whole block.
+    by_windows, by_blocks = (
+        [median([heat[way] / bare[way] for heat, bare in zip(*process, strict=True)]) for process in told]
+        for way in (0, 1)
+    )
+    nothing = [1.0] * len(told)
+    bare_ms = median([bare[0] for _, bares in told for bare in bares]) / 1e6
+    figures = [
+        figure_of(f"{size}: step in a heat", paired_ratio(nothing, by_windows, ALPHA), "of bare", most=LIMITS[size]),
+        figure_of(f"{size}: whole block", paired_ratio(nothing, by_blocks, ALPHA), "of bare"),
+        Figure(f"{size}: bare step", bare_ms, "ms"),
+    ]
+    return figures, told
+
+
+def main() -> int:
+    parser = parser_for(__doc__)
+    parser.add_argument("--pairs", type=int, default=6, help="pairs of blocks in each process")
+    parser.add_argument("--processes", type=int, default=5)
+    parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.worker:
+        return work(given)
+    figures: list[Figure] = []
+    details: dict[str, Any] = {"block_s": BLOCK_S, "window_s": WINDOW_S, "pairs_a_process": given.pairs}
+    for size in LIMITS:
+        found, told = measure_size(size, given)
+        figures += found
+        details[f"{size}: (window ns, block ns) a step: heats, then bare, for each process"] = told
+    return finish("overhead", figures, given.out, details=details)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

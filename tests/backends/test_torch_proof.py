@@ -1,0 +1,81 @@
+"""The proof of equal work catches what is planted, and accuses nobody who is honest."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import proof as planted
+from laptime.backends.torch.proof import prove, refer
+from laptime.backends.torch.recipe import BuiltIn
+from laptime.backends.torch.stepping import switch_off_dropout
+from laptime.workloads import CATALOGUE
+
+# The three light networks; bench/proof.py does the same for all five.
+NAMES = ("cifar-cnn", "cifar-mlp", "plates-cnn")
+CASES = [(name, what) for name in NAMES for what in planted.planted_for(CATALOGUE[name])]
+
+
+@pytest.fixture(scope="module")
+def references():
+    """The float64 runs, computed once."""
+    return {name: refer(BuiltIn(planted.order_for(name, 0))) for name in NAMES}
+
+
+@pytest.mark.parametrize(("name", "what"), CASES)
+def test_planted_differences_are_caught(references, name, what):
+    """Each changes one thing in an otherwise equal training."""
+    change, batches = planted.planted_for(CATALOGUE[name])[what]
+    recipe = planted.Planted(planted.order_for(name, 0), change, batches)
+    assert planted.judge(references[name], recipe, planted.PLAIN).status == "differs"
+
+
+@pytest.mark.parametrize("lane", planted.HONEST)
+@pytest.mark.parametrize("name", NAMES)
+def test_honest_lanes_are_not_accused(references, name, lane):
+    """As written, at its best, and in reduced precision: the same work, well within what is allowed."""
+    parity = planted.judge(references[name], BuiltIn(planted.order_for(name, 0)), planted.HONEST[lane])
+    assert parity.status == "same"
+    assert parity.worst < parity.tolerance / 4
+    assert parity.moved < 0.5
+
+
+def test_a_frozen_array_is_caught(references):
+    """Leaving out one bias of ten numbers is cheap, and is not the same training."""
+
+    class Frozen(BuiltIn):
+        def network(self):
+            network = super().network()
+            list(network.parameters())[-1].requires_grad_(False)
+            return network
+
+    parity = planted.judge(references["cifar-cnn"], Frozen(planted.order_for("cifar-cnn", 0)), planted.PLAIN)
+    assert parity.status == "differs"
+
+
+def test_the_proof_steps_are_kerass_adam():
+    """One step of Keras's formula, by hand: epsilon beside the root of the raw second moment."""
+    order = planted.order_for("cifar-cnn", 0)
+    recipe = BuiltIn(replace(order, proof=replace(order.proof, steps=1)))
+    network = recipe.network().double()
+    switch_off_dropout(network)
+    images, labels = recipe.proof_batches()[0]
+    loss = recipe.loss(network(images.double()), labels) * recipe.proof.scale_of(0)
+    loss.backward()
+    length = 0.0
+    for parameter in network.parameters():
+        slope = parameter.grad.numpy()
+        mean, square = 0.1 * slope, 0.001 * slope**2
+        rate = 1e-5 * np.sqrt(1 - 0.999) / (1 - 0.9)
+        length = np.hypot(length, np.linalg.norm(rate * mean / (np.sqrt(square) + 1e-7)))
+    run = prove(recipe, planted.PLAIN, "fp32", torch.device("cpu"))
+    assert length == pytest.approx(np.linalg.norm(run.moves), rel=1e-4)
+
+
+def test_the_twin_of_a_reference_stays_near_it(references):
+    """What rounding alone does is four orders below what a planted difference does to the loss."""
+    reference = references["cifar-cnn"]
+    distances = np.abs(np.subtract(reference.twin.losses, reference.exact.losses)) / reference.exact.losses
+    assert 0 < distances.max() < 5e-7
+    assert reference.weights == CATALOGUE["cifar-cnn"].parameters

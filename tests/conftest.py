@@ -1,0 +1,126 @@
+"""What the whole-program tests share: a house of its own for each test, and the real command run in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+COMMAND = [sys.executable, "-W", "error", "-m", "laptime"]
+NOT_INHERITED = ("LAPTIME_FAKE", "LAPTIME_HOME", "LAPTIME_CACHE", "COLUMNS", "NO_COLOR", "TERM")
+LONGEST_S = 60
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command gave back."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+class House:
+    """A folder with its own records and cache; commands run in it on the shipped fake back end."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.home = folder / "home"
+        self.cache = folder / "cache"
+        self.fake = "1"
+        self._said: dict[int, str] = {}
+
+    def script(self, text: str) -> None:
+        """Let fake lanes behave as this TOML says."""
+        place = self.folder / "fake.toml"
+        place.write_text(text, encoding="utf-8")
+        self.fake = str(place)
+
+    def environment(self, **more: str) -> dict[str, str]:
+        own = {"LAPTIME_FAKE": self.fake, "LAPTIME_HOME": str(self.home), "LAPTIME_CACHE": str(self.cache)}
+        kept = {key: value for key, value in os.environ.items() if key not in NOT_INHERITED}
+        return {**kept, **own, **more}
+
+    def start(self, *words: str, env: dict[str, str] | None = None, **options: Any) -> subprocess.Popen[str]:
+        """Start a command, and leave it running."""
+        options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": self.folder, **options}
+        return subprocess.Popen([*COMMAND, *words], env=self.environment(**(env or {})), text=True, **options)
+
+    def run(self, *words: str, env: dict[str, str] | None = None, **options: Any) -> Answer:
+        """Run a command to its end; none may ever show a traceback."""
+        return self.finish(self.start(*words, env=env, **options))
+
+    def read_until(self, process: subprocess.Popen[str], words: str) -> None:
+        """Read a command's stderr until these words come; not a letter further, so that `finish` has the rest."""
+        assert process.stderr is not None
+        said = b""
+        while words.encode() not in said:
+            letter = os.read(process.stderr.fileno(), 1)
+            assert letter, f"'{words}' was never said, only: {said.decode()}"
+            said += letter
+        self._said[process.pid] = said.decode()
+
+    def finish(self, process: subprocess.Popen[str]) -> Answer:
+        """Wait for a command's end; one that does not come to an end is ended here."""
+        try:
+            out, err = process.communicate(timeout=LONGEST_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            raise
+        err = self._said.pop(process.pid, "") + (err or "")
+        assert "Traceback" not in err, err
+        return Answer(process.returncode, out or "", err)
+
+    def race(self, *words: str, **options: Any) -> Answer:
+        return self.run("race", *words, "--quiet", **options)
+
+    def raced(self, *words: str, **options: Any) -> Any:
+        """Give the record that a race prints as JSON."""
+        answer = self.race(*words, "--json", **options)
+        return {"exit code": answer.code, **answer.json}
+
+    def files(self) -> list[Path]:
+        return sorted((self.home / "records").glob("*.json"))
+
+    def kept(self) -> Any:
+        """Give the one record that is on disk."""
+        (place,) = self.files()
+        return json.loads(place.read_bytes())
+
+    def processes(self) -> list[psutil.Process]:
+        """Give every process that was started for this house and is still there."""
+        return [each for each in psutil.process_iter() if self._is_ours(each)]
+
+    def is_empty_within(self, seconds: float) -> bool:
+        """Wait until no process of this house is left, but no longer than this."""
+        deadline = time.monotonic() + seconds
+        while self.processes():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.05)
+        return True
+
+    def _is_ours(self, process: psutil.Process) -> bool:
+        try:
+            named = process.environ().get("LAPTIME_HOME")
+            return named == str(self.home) and process.status() != psutil.STATUS_ZOMBIE
+        except psutil.Error:
+            return False
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    return House(tmp_path)

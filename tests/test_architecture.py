@@ -1,0 +1,286 @@
+"""The walls of the house: who may import whom, frameworks in their rooms only, no cycle, no long file."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import laptime
+
+HOUSE = Path(laptime.__file__).parent
+TESTS = Path(__file__).parent
+LONGEST = 350
+FRAMEWORKS = {"torch", "torchvision", "keras", "jax", "tensorflow"}
+OPEN_TO_ALL = {"errors", "model"}
+CLOSED = {"errors", "model", "stats", "attach"}  # import nothing of ours
+
+# All that is not listed is forbidden; `errors` and `model` are open to every room that is not closed.
+MAY_IMPORT: dict[str, set[str]] = {
+    "errors": set(),
+    "model": set(),
+    "stats": set(),
+    "attach": set(),
+    "workloads": set(),
+    "wire": set(),
+    "sensors": set(),
+    "store": set(),
+    "report": set(),
+    "backends": {"workloads"},
+    "heat": {"wire", "backends", "workloads"},
+    "machine": {"sensors"},
+    "planner": {"workloads", "machine"},
+    "run": {"wire", "sensors"},
+    "analysis": {"stats"},
+    "diagnosis": {"analysis", "stats"},
+    "questions": {"planner", "run", "analysis", "diagnosis", "stats", "workloads", "machine"},
+    "api": {"questions", "store", "report", "machine", "workloads"},
+    "cli": {"api"},
+    "__init__": {"api"},
+    "__main__": {"cli"},
+}
+# The child may print: a fake may chat as frameworks do, and a heat leaves its traceback on its own stderr.
+MAY_PRINT = {"backends/fake.py": {"print", "os._exit"}, "heat/__main__.py": {"os._exit"}}
+SPEAKING = {"print", "exit", "quit", "sys.exit", "os._exit", "os.abort"}
+
+
+@dataclass(frozen=True)
+class Import:
+    """One import: which file takes what, and where."""
+
+    place: str
+    line: int
+    what: str
+
+
+def check_walls(root: Path) -> list[str]:
+    """Give a sentence for every import that the table forbids."""
+    return [
+        f"{each.place}:{each.line}: {room_of(each.place)} may not import {each.what}"
+        for each in list_imports(root)
+        if each.what.split(".")[0] == root.name and not _may(room_of(each.place), _room_named(each.what))
+    ]
+
+
+def check_frameworks(root: Path) -> list[str]:
+    """Give a sentence for every framework that is imported outside its room under backends."""
+    return [
+        f"{each.place}:{each.line}: {each.what} may be imported under backends/<room>/ only"
+        for each in list_imports(root)
+        if each.what.split(".")[0] in FRAMEWORKS and not _is_framework_room(each.place)
+    ]
+
+
+def check_siblings(root: Path) -> list[str]:
+    """Give a sentence for every sensor that imports another; what all share is in base."""
+    return [
+        f"{each.place}:{each.line}: sensors are siblings, and may not import {each.what}"
+        for each in list_imports(root)
+        if room_of(each.place) == "sensors"
+        and each.what.startswith(f"{root.name}.sensors.")
+        and each.what != f"{root.name}.sensors.base"
+    ]
+
+
+def check_cycles(root: Path) -> list[str]:
+    """Give the first ring of modules that import each other, if there is one."""
+    graph: dict[str, set[str]] = {}
+    for each in list_imports(root):
+        graph.setdefault(_module_name(root, each.place), set()).add(each.what)
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return [f"a ring of imports: {' -> '.join(error.args[1])}"]
+    return []
+
+
+def check_lengths(*roots: Path) -> list[str]:
+    """Give the name and the length of every file that is too long."""
+    lengths = {place: len(place.read_text().splitlines()) for root in roots for place in root.rglob("*.py")}
+    return [f"{place} has {length} lines" for place, length in sorted(lengths.items()) if length > LONGEST]
+
+
+def check_speech(root: Path) -> list[str]:
+    """Give a sentence for every call outside cli that prints or exits."""
+    return [
+        f"{place}:{call.lineno}: only cli may call {ast.unparse(call.func)}"
+        for place, tree in _trees(root)
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call)
+        and ast.unparse(call.func) in SPEAKING - MAY_PRINT.get(place, set())
+        and room_of(place) != "cli"
+    ]
+
+
+def list_imports(root: Path) -> Iterator[Import]:
+    """Give every import of every file, those inside functions too; of ours, the module that it means."""
+    for place, tree in _trees(root):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                yield from (Import(place, node.lineno, alias.name) for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                named = _absolute(root, place, node)
+                for alias in node.names:
+                    deeper = f"{named}.{alias.name}"
+                    yield Import(place, node.lineno, deeper if _is_module(root, deeper) else named)
+
+
+def room_of(place: str) -> str:
+    return place.split("/")[0].removesuffix(".py")
+
+
+def _trees(root: Path) -> Iterator[tuple[str, ast.AST]]:
+    for path in sorted(root.rglob("*.py")):
+        yield path.relative_to(root).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _absolute(root: Path, place: str, node: ast.ImportFrom) -> str:
+    if not node.level:
+        return node.module or ""
+    folders = [root.name, *place.split("/")[:-1]]
+    return ".".join([*folders[: len(folders) - node.level + 1], *([node.module] if node.module else [])])
+
+
+def _is_module(root: Path, name: str) -> bool:
+    if name.split(".")[0] != root.name:
+        return False
+    path = root.parent.joinpath(*name.split("."))
+    return path.is_dir() or path.with_suffix(".py").is_file()
+
+
+def _module_name(root: Path, place: str) -> str:
+    return ".".join([root.name, *place.removesuffix(".py").split("/")]).removesuffix(".__init__")
+
+
+def _room_named(what: str) -> str:
+    parts = what.split(".")
+    return parts[1] if len(parts) > 1 else "__init__"
+
+
+def _may(room: str, other: str) -> bool:
+    if room == other:
+        return True
+    return other in MAY_IMPORT.get(room, set()) | (set() if room in CLOSED else OPEN_TO_ALL)
+
+
+def _is_framework_room(place: str) -> bool:
+    return place.startswith("backends/") and place.count("/") > 1
+
+
+def test_every_room_keeps_to_the_import_table():
+    """No room imports what the table does not allow it."""
+    assert check_walls(HOUSE) == []
+
+
+def test_the_table_names_every_room():
+    """A room that nobody put into the table would have no walls."""
+    rooms = {room_of(path.relative_to(HOUSE).as_posix()) for path in HOUSE.rglob("*.py")}
+    assert set() == rooms - MAY_IMPORT.keys()
+
+
+def test_frameworks_live_in_their_rooms_only():
+    """Nothing outside backends/<room>/ imports a framework, not even inside a function."""
+    assert check_frameworks(HOUSE) == []
+
+
+def test_sensors_do_not_know_each_other():
+    """A sensor imports no other sensor."""
+    assert check_siblings(HOUSE) == []
+
+
+def test_no_modules_import_each_other_in_a_ring():
+    """The imports of all modules can be put in order."""
+    assert check_cycles(HOUSE) == []
+
+
+def test_only_the_command_line_prints_and_exits():
+    """No print, exit or the like outside cli, but for the documented places in the child."""
+    assert check_speech(HOUSE) == []
+
+
+def test_no_file_is_longer_than_it_should_be():
+    """Every file that is too long is named with its length."""
+    assert check_lengths(HOUSE, TESTS) == []
+
+
+@pytest.fixture
+def planted(tmp_path):
+    """Make a small house in which nothing is wrong yet."""
+    root = tmp_path / "laptime"
+    plant(root, "__init__.py", "")
+    plant(root, "errors.py", "import sys\n")
+    plant(root, "stats/__init__.py", "from math import exp\n")
+    plant(root, "sensors/base.py", "")
+    plant(root, "run/child.py", "from laptime import wire\nfrom laptime.errors import WireError\n")
+    plant(root, "wire.py", "from laptime.errors import WireError\n")
+    plant(root, "backends/torch/backend.py", "import torch.nn\n")
+    plant(root, "cli/main.py", "from laptime import api\nprint(1)\n")
+    plant(root, "api.py", "from . import store\n")
+    plant(root, "store/__init__.py", "")
+    return root
+
+
+def plant(root: Path, place: str, text: str) -> None:
+    (root / place).parent.mkdir(parents=True, exist_ok=True)
+    (root / place).write_text(text)
+
+
+def check_all(root: Path) -> list[str]:
+    checks = (check_walls, check_frameworks, check_siblings, check_cycles, check_lengths, check_speech)
+    return [sentence for check in checks for sentence in check(root)]
+
+
+def test_a_good_house_is_not_accused(planted):
+    """The checker says nothing of a house that keeps to its table."""
+    assert check_all(planted) == []
+
+
+@pytest.mark.parametrize(
+    ("place", "text", "said"),
+    [
+        ("run/a.py", "from laptime.heat import loop\n", "run/a.py:1: run may not import laptime.heat"),
+        ("heat/a.py", "def f():\n    import laptime.run\n", "heat/a.py:2: heat may not import laptime.run"),
+        ("stats/a.py", "from laptime.errors import X\n", "stats/a.py:1: stats may not import laptime.errors"),
+        ("report/a.py", "from .. import store\n", "report/a.py:1: report may not import laptime.store"),
+        ("model/a.py", "import laptime\n", "model/a.py:1: model may not import laptime"),
+        ("cellar/a.py", "import laptime.api\n", "cellar/a.py:1: cellar may not import laptime.api"),
+        (
+            "backends/fake.py",
+            "def f():\n    from torch import nn\n",
+            "backends/fake.py:2: torch may be imported under backends/<room>/ only",
+        ),
+        ("api.py", "import keras\n", "api.py:1: keras may be imported under backends/<room>/ only"),
+        (
+            "sensors/a.py",
+            "from laptime.sensors import base, cgroup\nimport laptime.sensors.cgroup\n",
+            "sensors/a.py:2: sensors are siblings, and may not import laptime.sensors.cgroup",
+        ),
+        ("store/a.py", "print(1)\n", "store/a.py:1: only cli may call print"),
+        ("store/a.py", "import sys\nsys.exit(1)\n", "store/a.py:2: only cli may call sys.exit"),
+        ("heat/__main__.py", "print(1)\n", "heat/__main__.py:1: only cli may call print"),
+    ],
+)
+def test_a_planted_fault_is_named(planted, place, text, said):
+    """Each kind of forbidden import or call is reported with its file and line."""
+    plant(planted, place, text)
+    assert [said] == check_all(planted)
+
+
+def test_a_planted_ring_is_named(planted):
+    """Two modules of one room that import each other are a ring, though the table allows both imports."""
+    plant(planted, "wire.py", "def f():\n    from laptime.wire_words import A\n")
+    plant(planted, "store/a.py", "from laptime.store.b import B\n")
+    plant(planted, "store/b.py", "def f():\n    from laptime.store import a\n")
+    (found,) = check_cycles(planted)
+    assert {"laptime.store.a", "laptime.store.b"} <= set(found.removeprefix("a ring of imports: ").split(" -> "))
+
+
+def test_a_planted_long_file_is_named(planted):
+    """One line over the limit is reported with the file's name and its length."""
+    plant(planted, "store/long.py", "\n" * LONGEST)
+    plant(planted, "store/longer.py", "\n" * (LONGEST + 1))
+    assert [f"{planted / 'store/longer.py'} has 351 lines"] == check_all(planted)
