@@ -1,7 +1,7 @@
 """What a step costs more inside a heat than in a bare loop of ten lines: at most 1 % at 10 ms, 3 % at 1 ms.
 
-    python bench/overhead.py                            both sizes, 5 processes of 6 pairs each (some 3 minutes)
-    python bench/overhead.py --processes 2 --pairs 2    a short try
+    python bench/overhead.py                            both sizes, 5 processes of 20 pairs each (some 3 minutes)
+    python bench/overhead.py --processes 2 --pairs 4    a short try
 
 In one process the same training is run in turns by the loop that times every heat, which tells its parent of every
 window over a pipe while the parent reads its sensors, as in a race; and by a plain loop, timed as a whole. A pair is a
@@ -9,7 +9,8 @@ block of each with equal steps. Both take the same weights and batches: two copi
 14 % here, by where each happens to lie in memory. What is held against the limit is the step as a heat states it (from
 fence to fence of its windows); the block as a whole, with all that happens between the windows, is told beside it. A
 process may lay out its memory well or badly and keep that for its life, so the estimate is over processes, each by
-the median of its pairs.
+the median of its pairs. Blocks are short, for on a shared machine neighbours of a quarter second are more alike than
+those of a second.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from laptime.stats import median, paired_ratio
 
 STEPS_FILE = Path(__file__).resolve().parent / "steps.py"
 LIMITS = {"ten_ms": 1.01, "one_ms": 1.03}
-BLOCK_S, WINDOW_S = 0.7, 0.1
+BLOCK_S, WINDOW_S = 0.25, 0.05
 PACE = Pace(1, 1, adaptive=False, measure_s=BLOCK_S, window_s=WINDOW_S)
 ALPHA = 0.05
 
@@ -171,7 +172,7 @@ def measure_size(size: str, given: argparse.Namespace) -> tuple[list[Figure], li
 
 def main() -> int:
     parser = parser_for(__doc__)
-    parser.add_argument("--pairs", type=int, default=6, help="pairs of blocks in each process")
+    parser.add_argument("--pairs", type=int, default=20, help="pairs of blocks in each process")
     parser.add_argument("--processes", type=int, default=5)
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
     given = parser.parse_args()

@@ -130,7 +130,7 @@ def list_imports(root: Path) -> Iterator[Import]:
 
 
 def room_of(place: str) -> str:
-    return place.split("/")[0].removesuffix(".py")
+    return place.split("/", maxsplit=1)[0].removesuffix(".py")
 
 
 def _trees(root: Path) -> Iterator[tuple[str, ast.AST]]:
@@ -146,7 +146,7 @@ def _absolute(root: Path, place: str, node: ast.ImportFrom) -> str:
 
 
 def _is_module(root: Path, name: str) -> bool:
-    if name.split(".")[0] != root.name:
+    if name.split(".", maxsplit=1)[0] != root.name:
         return False
     path = root.parent.joinpath(*name.split("."))
     return path.is_dir() or path.with_suffix(".py").is_file()

@@ -73,6 +73,7 @@ def test_a_network_that_draws_by_itself_is_unproven_with_the_reason():
         ("odd_batches", "expected a pair"),
         ("strangers_optimizer", "parameters that the model does not have"),
         ("absent", "is not a function"),
+        ("iterated_once", "it can be iterated only once"),
     ],
 )
 def test_unsound_trainings_are_refused_in_words(function, says):
@@ -82,11 +83,11 @@ def test_unsound_trainings_are_refused_in_words(function, says):
 
 
 def test_data_that_ends_for_good_is_named():
-    """An iterator gives one lap only; the second finds nothing."""
-    batches = endless(call_own(FILE, "iterated_once").data, "mine")
+    """The first lap has six batches, the second none."""
+    batches = endless(call_own(FILE, "soon_spent").data, "mine")
     for _ in range(6):
         next(batches)
-    with pytest.raises(TrainingError, match="only once"):
+    with pytest.raises(TrainingError, match="no batch in lap 2"):
         next(batches)
 
 

@@ -50,6 +50,11 @@ def _checked(training: Any, name: str) -> Training:
         raise TrainingError(f"{name}: loss is {type(training.loss).__name__}, not a function of (outputs, targets)")
     if not hasattr(training.data, "__iter__"):
         raise TrainingError(f"{name}: data is {type(training.data).__name__}, which cannot be iterated")
+    if hasattr(training.data, "__next__"):
+        raise TrainingError(
+            f"{name}: data is {type(training.data).__name__}: it can be iterated only once",
+            "give a list of batches or a DataLoader",
+        )
     if training.steps_per_lap is not None and training.steps_per_lap < 1:
         raise TrainingError(f"{name}: steps_per_lap is {training.steps_per_lap}, expected 1 or more")
     return training

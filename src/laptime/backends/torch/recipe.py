@@ -203,8 +203,10 @@ def endless(data: Iterable[Any], name: str) -> Iterator[Batch]:
                 raise TrainingError(f"{name}: a batch is {_shape_of(batch)}, expected a pair (inputs, targets)")
             yield batch[0], batch[1]
         if not seen:
-            again = "it can be iterated only once; give a list or a DataLoader" if lap else "it is empty"
-            raise TrainingError(f"{name}: data gave no batch: {again}")
+            lap_words = f"in lap {lap + 1}, after {lap} that had some" if lap else "at all: it is empty"
+            raise TrainingError(
+                f"{name}: data gave no batch {lap_words}", "it must give batches each time it is iterated"
+            )
 
 
 def _shape_of(batch: Any) -> str:

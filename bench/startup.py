@@ -1,0 +1,64 @@
+"""How long `laptime --help` keeps one waiting: at most 150 ms more than `python -c pass`.
+
+    python bench/startup.py                20 starts of each, in turns (some 10 seconds)
+    python bench/startup.py --starts 4     a short try
+
+`laptime list`, on an empty folder, is told beside it.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from common import Figure, figure_of, finish, fresh_home, parser_for, side_by_side
+from laptime.stats import median, paired_ratio
+
+MOST_MS = 150.0
+ALPHA = 0.05
+LAPTIME = str(Path(sys.executable).parent / "laptime")
+NOTHING = (sys.executable, "-c", "pass")
+
+
+def starter(*command: str) -> Callable[[], float]:
+    """Give a function that runs the command to its end and gives the milliseconds it took."""
+
+    def start() -> float:
+        began_ns = time.perf_counter_ns()
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        return (time.perf_counter_ns() - began_ns) / 1e6
+
+    return start
+
+
+def compare(words: tuple[str, ...], starts: int, most: float | None) -> tuple[list[Figure], dict[str, list[float]]]:
+    """Start laptime and a bare Python in turns; give both medians, their difference and their ratio."""
+    name = " ".join(("laptime", *words))
+    ours, bare = starter(LAPTIME, *words), starter(*NOTHING)
+    ours()
+    bare()
+    took, bare_took = side_by_side(starts, ours, bare)
+    figures = [
+        Figure(f"{name}, more than python -c pass", median(took) - median(bare_took), "ms", most=most),
+        figure_of(f"{name}, against python -c pass", paired_ratio(bare_took, took, ALPHA)),
+        Figure(f"{name}, median", median(took), "ms"),
+        Figure(f"python -c pass beside {name}, median", median(bare_took), "ms"),
+    ]
+    return figures, {f"{name} ms": took, f"python -c pass ms, beside {name}": bare_took}
+
+
+def main() -> int:
+    parser = parser_for(__doc__)
+    parser.add_argument("--starts", type=int, default=20, metavar="N")
+    given = parser.parse_args()
+    with fresh_home():
+        figures, details = compare(("--help",), given.starts, MOST_MS)
+        more, more_details = compare(("list",), given.starts, None)
+    return finish("startup", figures + more, given.out, details=details | more_details)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,183 @@
+"""The one loop that times everybody, driven on the fake back end's virtual clock."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from laptime import wire
+from laptime.backends.fake import FakeBackend, FakeClock, FakeRunner, Script
+from laptime.errors import LaneError
+from laptime.heat.loop import measure, precisions_to_prove, run_heat, time_steps
+from laptime.model.lane import Settings
+from laptime.model.machine import Device
+from laptime.model.missing import Missing
+from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
+from laptime.model.workload import ProofPlan
+
+CPU = Device("cpu", "cpu", "fake processor", usable=True)
+PACE = Pace(3, 5, adaptive=True, measure_s=2.0, window_s=0.2)
+
+
+def order_for(**settings) -> HeatOrder:
+    lane = PlannedLane("fake/cpu/as-written", "fake", CPU, Settings(**settings))
+    subject = Subject("cifar-cnn", "", 1_337_002, 100, 500, 10, "images")
+    return HeatOrder(subject, lane, 0, ProofPlan(steps=4), PACE, 0)
+
+
+class Notebook:
+    """A line to nobody: writes down what was said, and answers as it was told to."""
+
+    def __init__(self, *answers: wire.FromParent) -> None:
+        self.said: list[wire.FromChild] = []
+        self._answers = list(answers)
+
+    def say(self, message: wire.FromChild) -> None:
+        self.said.append(message)
+
+    def listen(self) -> wire.FromParent:
+        return self._answers.pop(0) if self._answers else wire.Enough()
+
+    @property
+    def windows(self) -> list[wire.Closed]:
+        return [message for message in self.said if isinstance(message, wire.Closed)]
+
+
+class Diary(FakeRunner):
+    """A fake runner that also writes down what is asked of it, and may take its own time for each step."""
+
+    def __init__(self, clock: FakeClock, step_ms: float, opening_ms: tuple[float, ...] = ()) -> None:
+        super().__init__(Script(step_ms=step_ms, first_ms=step_ms), order_for(), clock)
+        self.asked = ""
+        self._pass_ms, self._step_ms, self._opening_ms = clock.pass_ms, step_ms, list(opening_ms)
+
+    def step(self) -> None:
+        self.asked += "s"
+        self._pass_ms(self._opening_ms.pop(0) if self._opening_ms else self._step_ms)
+
+    def fence(self) -> None:
+        self.asked += "|"
+
+    def mark(self) -> object:
+        self.asked += "."
+        return super().mark()
+
+
+def test_a_heat_goes_through_its_phases_in_order():
+    """Build, proof, first step, timing, end: each is said as it begins, and what came of it as it ends."""
+    line = Notebook()
+    run_heat(FakeBackend(), order_for(), line)
+    said = [message.name if isinstance(message, wire.Phase) else type(message).__name__ for message in line.said]
+    assert said == [
+        *("build", "Built", "proof", "Proved", "first step", "FirstStep", "timing"),
+        *["Closed"] * 10,
+        *("Ready", "end"),
+    ]
+
+
+def test_a_heat_is_timed_on_the_back_ends_own_clock():
+    """On the virtual clock every figure is exact: 200 ms of building, 4 steps of proof, a first step of 300 ms."""
+    line = Notebook()
+    held = run_heat(FakeBackend(), order_for(), line)
+    at_ms = {message.name: message.at_ns / 1e6 for message in line.said if isinstance(message, wire.Phase)}
+    assert at_ms["proof"] - at_ms["build"] == pytest.approx(200.0)
+    assert at_ms["first step"] - at_ms["proof"] == pytest.approx(400.0)
+    assert at_ms["timing"] - at_ms["first step"] == pytest.approx(300.0)
+    assert at_ms["end"] - at_ms["timing"] == pytest.approx(100.0 + 2000.0)
+    assert wire.FirstStep(300_000_000) in line.said
+    assert held == Missing("a fake device holds no memory")
+
+
+def test_a_window_is_exactly_its_steps():
+    """Ten windows of two steps of 100 ms, with nothing of the first step in them."""
+    line = Notebook()
+    run_heat(FakeBackend(), order_for(), line)
+    assert [
+        (each.window.steps, each.window.step_ns, each.window.end_ns - each.window.start_ns) for each in line.windows
+    ] == [(2, (100_000_000, 100_000_000), 200_000_000)] * 10
+
+
+def test_the_device_is_fenced_at_the_ends_of_windows_and_nowhere_between():
+    """A fence inside a window would take the pipelining away that a real training has."""
+    clock = FakeClock()
+    runner = Diary(clock, 100.0)
+    measure(clock, runner, replace(PACE, measure_s=1.0), Notebook())
+    assert runner.asked == "|s|" + "|.s.s.|" * 5
+
+
+def test_what_a_loader_had_ready_is_run_down_before_a_window_opens():
+    """Batches fetched while nobody timed are no gift to the window."""
+    clock = FakeClock()
+    runner = Diary(clock, 100.0)
+    runner.ready_batches = 3
+    measure(clock, runner, replace(PACE, measure_s=1.0), Notebook())
+    assert runner.asked == "|s|" + "sss|.s.s.|" * 5
+
+
+def test_the_first_window_corrects_the_estimate_that_stood_on_one_step():
+    """A slow second step would otherwise make every window too short."""
+    clock, line = FakeClock(), Notebook()
+    measure(clock, Diary(clock, 10.0, opening_ms=(1000.0,)), PACE, line)
+    assert [each.window.steps for each in line.windows][:3] == [1, 20, 20]
+
+
+def test_a_slow_training_gets_three_windows_and_no_more():
+    """Steps of 10 s do not fit a measuring time of 2 s; three of them are the least."""
+    clock, line = FakeClock(), Notebook()
+    measure(clock, Diary(clock, 10_000.0), PACE, line)
+    assert [each.window.steps for each in line.windows] == [1, 1, 1]
+
+
+def test_disturbed_windows_are_run_again_as_often_as_the_parent_says():
+    """Two more, then one more, then enough: the first ones are kept."""
+    clock, line = FakeClock(), Notebook(wire.Again(2), wire.Again(1), wire.Enough())
+    measure(clock, Diary(clock, 100.0), PACE, line)
+    ready = [place for place, message in enumerate(line.said) if message == wire.Ready()]
+    assert ready == [10, 13, 15]
+    assert len(line.windows) == 13
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf, -math.inf])
+def test_a_training_that_does_not_learn_cannot_win(loss):
+    """The window is handed over without its loss, then the heat ends with the reason."""
+
+    class Diverging(Diary):
+        def loss(self) -> float:
+            return loss
+
+    clock, line = FakeClock(), Notebook()
+    with pytest.raises(LaneError, match=rf"the loss became {loss} in window 1: this lane does not learn"):
+        measure(clock, Diverging(clock, 100.0), PACE, line)
+    assert [each.loss for each in line.windows] == [None]
+
+
+def test_steps_are_timed_between_two_fences():
+    """Three steps of 7 ms, none of them marked."""
+    clock = FakeClock()
+    runner = Diary(clock, 7.0)
+    assert time_steps(clock, runner, 3) == 21_000_000
+    assert runner.asked == "|sss|"
+
+
+@pytest.mark.parametrize(
+    ("settings", "precisions"),
+    [
+        (Settings(), ("fp32",)),
+        (Settings(precision="bf16"), ("fp32", "bf16")),
+        (Settings(precision="tf32"), ("fp32", "tf32")),
+        (Settings(input="only"), ()),
+        (Settings(input="only", precision="bf16"), ()),
+    ],
+)
+def test_a_reduced_precision_is_proven_twice(settings, precisions):
+    """In float32 that it is the same work, in its own precision how far it strays; a loader alone proves nothing."""
+    assert precisions == precisions_to_prove(settings)
+
+
+def test_every_precision_that_is_to_be_proven_is():
+    """What the loop sends is what the table above asks."""
+    line = Notebook()
+    run_heat(FakeBackend(), order_for(precision="bf16"), line)
+    assert [message.run.precision for message in line.said if isinstance(message, wire.Proved)] == ["fp32", "bf16"]

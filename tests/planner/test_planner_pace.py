@@ -1,0 +1,71 @@
+"""How many heats a budget buys, and how long each may measure."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from planner_machines import CPU, machine_with, plan_for
+
+from laptime.model.ask import Ask
+from laptime.model.plan import Pace
+from laptime.planner.pace import choose_pace
+from laptime.planner.plan import frameworks_asked
+
+
+def pace(lanes, **asked):
+    return choose_pace(Ask(**asked), lanes)
+
+
+@pytest.mark.parametrize(
+    ("lanes", "asked", "expected"),
+    [
+        (2, {}, Pace(3, 5, adaptive=True, measure_s=2.0, window_s=0.2)),
+        (4, {}, Pace(3, 5, adaptive=True, measure_s=1.0, window_s=0.1)),
+        (1, {}, Pace(3, 3, adaptive=False, measure_s=8.0, window_s=0.8)),
+        (2, {"budget_s": 1.0}, Pace(3, 5, adaptive=True, measure_s=1.0, window_s=0.1)),
+        (2, {"budget_s": 120.0}, Pace(3, 5, adaptive=True, measure_s=8.0, window_s=0.8)),
+        (2, {"budget_s": 280.0}, Pace(3, 10, adaptive=True, measure_s=10.0, window_s=1.0)),
+        (2, {"budget_s": 3600.0}, Pace(3, 15, adaptive=True, measure_s=10.0, window_s=1.0)),
+        (2, {"heats": 1}, Pace(1, 1, adaptive=False, measure_s=10.0, window_s=1.0)),
+        (2, {"heats": 7}, Pace(3, 7, adaptive=False, measure_s=1.0, window_s=0.1)),
+        (2, {"heats": 1000, "budget_s": 3600.0}, Pace(3, 1000, adaptive=False, measure_s=1.0, window_s=0.1)),
+    ],
+)
+def test_a_budget_is_shared_out_among_heats(lanes, asked, expected):
+    """Each heat gets its share less its start, from 1 to 10 s; a larger budget buys more heats, up to 15."""
+    assert expected == pace(lanes, **asked)
+
+
+@given(
+    st.integers(1, 30),
+    st.floats(1, 604_800),
+    st.none() | st.integers(1, 1000),
+)
+@settings(deadline=None)
+def test_every_pace_is_one_that_can_be_run(lanes, budget_s, heats):
+    """At least one heat, never more least than most, and windows of a tenth of the measuring time."""
+    found = pace(lanes, budget_s=budget_s, heats=heats)
+    assert 1 <= found.heats_min <= found.heats_max
+    assert heats in {None, found.heats_max}
+    assert 1.0 <= found.measure_s <= 10.0
+    assert found.window_s == found.measure_s / 10
+
+
+def test_a_number_of_heats_turns_the_adaptive_stop_off():
+    """Exactly so many were asked for."""
+    assert not plan_for(machine_with(CPU), "cpu", "cpu/best", heats=6).pace.adaptive
+    assert plan_for(machine_with(CPU), "cpu", "cpu/best").pace.adaptive
+
+
+@pytest.mark.parametrize(
+    ("lanes", "frameworks"),
+    [
+        ((), ("torch",)),
+        (("cpu", "cpu/best"), ("torch",)),
+        (("fake/cpu", "cpu", "fake/cuda"), ("fake", "torch")),
+    ],
+)
+def test_only_the_frameworks_that_are_named_are_scouted(lanes, frameworks):
+    """In the order in which they were named; PyTorch where none was."""
+    assert frameworks == frameworks_asked(Ask(lanes=lanes))

@@ -1,0 +1,200 @@
+"""What cannot be is refused in words before anything runs: the flag or setting, the reason, the way out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from planner_machines import AMPERE, APPLE, BROKEN, CPU, NO_CUDA, PASCAL, PLAIN_CPU, machine_with, plan_for
+
+from laptime.errors import UsageError
+from laptime.model.machine import Framework
+
+
+def refusal(machine, *lanes, **asked):
+    """Give what a plan was refused with."""
+    with pytest.raises(UsageError) as caught:
+        plan_for(machine, *lanes, **asked)
+    assert caught.value.exit_code == 2
+    return caught.value.says, caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("device", "lane", "says"),
+    [
+        (CPU, "cpu/tf32", "tf32 cannot be had on torch/cpu: it is a mode of NVIDIA GPUs from Ampere"),
+        (PASCAL, "cuda/tf32", "tf32 cannot be had on torch/cuda:0: it is a mode of NVIDIA GPUs from Ampere"),
+        (PASCAL, "cuda/bf16", "bf16 cannot be had on torch/cuda:0: its arithmetic is not to be had there"),
+        (PASCAL, "cuda/graph", "graph cannot be had on torch/cuda:0: CUDA graphs need a CUDA device"),
+        (CPU, "cpu/graph", "graph cannot be had on torch/cpu: CUDA graphs need a CUDA device"),
+        (PLAIN_CPU, "cpu/compile", "compile cannot be had on torch/cpu: torch.compile needs a compiler"),
+        (PLAIN_CPU, "cpu/fp16", "fp16 cannot be had on torch/cpu: its arithmetic is not to be had there"),
+        (PLAIN_CPU, "cpu/channels_last", "channels_last cannot be had on torch/cpu: the framework does not offer it"),
+        (APPLE, "mps/fused", "fused cannot be had on torch/mps: the framework does not offer it"),
+        (APPLE, "mps/bf16", "bf16 cannot be had on torch/mps"),
+    ],
+)
+def test_what_a_device_cannot_do_is_refused_with_its_reason(device, lane, says):
+    """Each setting has its own reason, and the hint says what the device can do."""
+    said, hint = refusal(machine_with(device), lane)
+    assert said.startswith(says)
+    assert hint == f"it can do: {', '.join(device.features)}"
+
+
+def test_a_device_may_bring_its_own_reason():
+    """What the framework knows better is said instead."""
+    device = replace(PLAIN_CPU, details={"no compile": "g++ is too old"})
+    assert refusal(machine_with(device), "cpu/compile")[0] == "compile cannot be had on torch/cpu: g++ is too old"
+
+
+@pytest.mark.parametrize(
+    ("lane", "what", "refused"),
+    [
+        (
+            "cpu/malloc=keep",
+            "cifar-cnn",
+            ("malloc=keep is a setting of glibc, which Linux 6.1 does not use", "leave it out"),
+        ),
+        ("cpu/threads=9", "cifar-cnn", ("threads=9: this machine has 8 cores", "1 to 8")),
+        (
+            "cpu/workers=2",
+            "cifar-cnn",
+            (
+                "workers=2 with input=published: only input=fast has workers",
+                "add input=fast, or leave workers out",
+            ),
+        ),
+        (
+            "cpu/workers=2+input=resident",
+            "cifar-cnn",
+            ("workers=2 with input=resident: only input=fast has workers", "add input=fast, or leave workers out"),
+        ),
+        (
+            "cpu/input=published",
+            "scenes-cnn",
+            (
+                "input=published: scenes-cnn's authors read files, and file readers are not in this version",
+                "input=cached, resident, fast and only work on decoded images made in memory",
+            ),
+        ),
+        (
+            "cpu/batch=8",
+            "my.py:training",
+            ("batch=N: a training of your own brings its batches with it", "set it in its data"),
+        ),
+        (
+            "cpu/batch=4x",
+            "my.py:training",
+            (
+                "batch=4x: a training of your own has no published batch to multiply",
+                "set the batch in its own data, or race two functions",
+            ),
+        ),
+        (
+            "cpu/input=fast",
+            "my.py:training",
+            ("input=fast: laptime cannot replace the loader of a training of your own", "cached?"),
+        ),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(lane, what, refused):
+    """The sentence names the setting with its value, the hint the way out."""
+    assert refused == refusal(machine_with(PLAIN_CPU), lane, what=what)
+
+
+def test_threads_up_to_the_cores_that_are_there_are_allowed():
+    """More than the quota may be asked for, more than the machine has may not."""
+    (lane,) = plan_for(machine_with(CPU), "cpu/threads=8").lanes
+    assert lane.settings.threads == 8
+
+
+@pytest.mark.parametrize(
+    ("lanes", "name"),
+    [
+        (("cpu", "cpu"), "torch/cpu/as-written"),
+        (("cpu", "cpu/best", "torch/cpu/best"), "torch/cpu/best"),
+        (("cuda", "cuda:0"), "torch/cuda:0/as-written"),
+        (("torch", "cuda"), "torch/cuda:0/as-written"),
+    ],
+)
+def test_a_lane_that_is_named_twice_is_refused(lanes, name):
+    """Whatever way the same lane was written."""
+    said = refusal(machine_with(CPU, AMPERE), *lanes)
+    assert said == (f"lane {name} is named twice", "a race needs lanes that differ")
+
+
+@pytest.mark.parametrize(
+    ("lane", "refused"),
+    [
+        ("mps", ("device mps is not there for torch", "usable here: cpu, cuda:0")),
+        ("cuda:7", ("device cuda:7 is not there for torch", "usable here: cpu, cuda:0")),
+        ("cuda:1/best", ("device cuda:1 cannot be used: a small product came out wrong", "usable here: cpu, cuda:0")),
+    ],
+)
+def test_a_device_that_is_absent_or_broken_is_refused_with_its_reason(lane, refused):
+    """The hint says what can be used instead."""
+    assert refused == refusal(machine_with(CPU, AMPERE, BROKEN), lane)
+
+
+def test_a_kind_of_device_that_the_framework_knows_no_device_of_has_its_reason():
+    """A build without CUDA says so, rather than that there is no such device."""
+    says = "device cuda is not there for torch: this PyTorch is a build without CUDA"
+    assert (says, "usable here: cpu") == refusal(machine_with(CPU, NO_CUDA), "cuda/best")
+
+
+@pytest.mark.parametrize(
+    ("lane", "extra"),
+    [
+        ("keras-tf/cpu", "keras,tensorflow"),
+        ("keras-jax/cpu", "keras,jax"),
+        ("keras-torch/cpu", "keras,torch"),
+        ("torch/cpu", "torch"),
+    ],
+)
+def test_a_framework_that_is_not_installed_names_its_extra(lane, extra):
+    """The hint is the line to paste."""
+    machine = replace(machine_with(CPU), frameworks=())
+    says = f"{lane.removesuffix('/cpu')} is not installed here"
+    assert (says, f"pip install 'laptime[{extra}]'") == refusal(machine, lane)
+
+
+def test_a_framework_that_cannot_run_says_why():
+    """What its scout met is what the user reads."""
+    broken = Framework("torch", "2.13.0", problem="libcudart.so.12: cannot open shared object file")
+    machine = replace(machine_with(CPU), frameworks=(broken,))
+    says = "torch 2.13.0 cannot be used here: libcudart.so.12: cannot open shared object file"
+    assert (says, "laptime devices shows more") == refusal(machine, "torch/cpu")
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"heats": 0}, "--heats 0: expected a whole number from 1 to 1,000"),
+        ({"heats": -1}, "--heats -1: expected a whole number from 1 to 1,000"),
+        ({"heats": 1001}, "--heats 1001: expected a whole number from 1 to 1,000"),
+        ({"budget_s": 0.0}, "--budget 0s: expected 1s to 7d"),
+        ({"budget_s": -5.0}, "--budget -5s: expected 1s to 7d"),
+        ({"budget_s": 604801.0}, "--budget 604801s: expected 1s to 7d"),
+        ({"budget_s": float("nan")}, "--budget nans: expected 1s to 7d"),
+        ({"budget_s": float("inf")}, "--budget infs: expected 1s to 7d"),
+        ({"margin": 0.0}, "--margin 0.000%: expected 0.1% to 100%"),
+        ({"margin": 1.01}, "--margin 101.000%: expected 0.1% to 100%"),
+        ({"margin": float("nan")}, "--margin nan%: expected 0.1% to 100%"),
+        ({"seed": -1}, "--seed -1: expected a whole number from 0 to 4,294,967,295"),
+        ({"seed": 1 << 32}, "--seed 4294967296: expected a whole number from 0 to 4,294,967,295"),
+        ({"patience_s": 0.0}, "--patience 0s: expected 0.1s to 7d"),
+        ({"watchdog_s": 0.05}, "--watchdog 0.05s: expected 0.1s to 7d"),
+        ({"watchdog_s": float("inf")}, "--watchdog infs: expected 0.1s to 7d"),
+        ({"pretrained": True}, "--pretrained: there are no pre-trained weights for cifar-cnn"),
+    ],
+)
+def test_a_figure_that_cannot_be_meant_is_refused_by_its_flag(asked, says):
+    """Zero, negative and absurd numbers name the flag, the value, and what was expected."""
+    assert says == refusal(machine_with(CPU), "cpu", **asked)[0]
+
+
+def test_pretrained_weights_are_for_the_one_network_that_has_them():
+    """And not for a training of one's own either."""
+    assert plan_for(machine_with(CPU), "cpu", what="pets-densenet", pretrained=True).ask.pretrained
+    says = "--pretrained: there are no pre-trained weights for my.py:training"
+    assert (says, "only pets-densenet") == refusal(machine_with(CPU), "cpu", what="my.py:training", pretrained=True)

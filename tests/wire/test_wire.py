@@ -1,0 +1,131 @@
+"""Parent and child understand each other, or say that they do not."""
+
+from __future__ import annotations
+
+import os
+from typing import get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from laptime import wire
+from laptime.errors import WireError
+from laptime.model.lane import Settings
+from laptime.model.machine import Device
+from laptime.model.missing import Missing
+from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
+from laptime.model.sample import Noise, ProofRun, Reference, Window
+from laptime.model.workload import ProofPlan
+
+RUN = ProofRun("fp32", (2.3, 2.2), 10.0, -1e-8, (0.5, 0.25), 0.125)
+DEVICE = Device("cuda:0", "cuda", "a card", usable=True, memory_bytes=1 << 36, features=("bf16",), details={"a": "b"})
+ABSENT = Device("cuda", "cuda", "-", usable=False, reason="no driver", memory_bytes=Missing("no driver"))
+NOISE = Noise(0.25, Missing("no load here"), 3.5)
+LANE = PlannedLane(
+    "torch/cpu/threads=2", "torch", DEVICE, Settings(threads=2, batch=7), {"OMP_NUM_THREADS": "2"}, ("n",)
+)
+SUBJECT = Subject("my.py:f", "f of my.py", None, 100, None, 3, "items", "/ä b/my.py", "f")
+ORDER = HeatOrder(
+    SUBJECT, LANE, 7, ProofPlan(4, 8, 0.001, 1e-4), Pace(3, 5, adaptive=True, measure_s=2.0, window_s=0.2), 3
+)
+
+FROM_CHILD = (
+    wire.Hello(wire.VERSION, os.getpid()),
+    wire.Phase("first step", 12_345_678_901_234),
+    wire.Built(1_337_002, 100, None, {"torch": "2.13.0"}, ("a note",)),
+    wire.Proved(RUN),
+    wire.FirstStep(300_000_000),
+    wire.Closed(Window(1, 9, 4, (2, 2, 2, 2), NOISE, "other processes took 1.00 cores"), 2.25),
+    wire.Closed(Window(1, 9, 4), None),
+    wire.Ready(),
+    wire.Finished(1 << 30, Missing("a fake device holds no memory")),
+    wire.Failed("build", 'it said:\n"no"', "RuntimeError", Missing("gone")),
+    wire.Seen("2.13.0", {"torch": "2.13.0"}, (DEVICE, ABSENT), None),
+    wire.Referenced(Reference("key", RUN, RUN, 4, 1_337_002, "no float64")),
+)
+FROM_PARENT = (wire.Run(ORDER), wire.Refer(ORDER), wire.Look("keras-tf"), wire.Again(2), wire.Enough())
+
+
+@pytest.mark.parametrize("message", FROM_CHILD, ids=lambda message: type(message).__name__)
+def test_what_the_child_says_arrives_as_it_was_said(message):
+    """Each message comes back equal, on one line."""
+    line = wire.write(message)
+    assert line.endswith(b"\n")
+    assert line.count(b"\n") == 1
+    assert message == wire.read_from_child(line)
+
+
+@pytest.mark.parametrize("message", FROM_PARENT, ids=lambda message: type(message).__name__)
+def test_what_the_parent_says_arrives_as_it_was_said(message):
+    """An order comes back with its subject, lane, settings, proof and pace."""
+    line = wire.write(message)
+    assert line.count(b"\n") == 1
+    assert message == wire.read_from_parent(line)
+
+
+def test_every_kind_of_message_was_sent():
+    """A new message that nobody tests is noticed here."""
+    assert set(get_args(wire.FromChild)) == {type(message) for message in FROM_CHILD}
+    assert set(get_args(wire.FromParent)) == {type(message) for message in FROM_PARENT}
+
+
+def test_a_loss_that_is_no_number_travels_as_null():
+    """JSON has no NaN, and a message must never be unreadable for it."""
+    line = wire.write(wire.Closed(Window(1, 9, 4), float("nan")))
+    assert wire.read_from_child(line).loss is None
+
+
+@pytest.mark.parametrize("message", FROM_PARENT, ids=lambda message: type(message).__name__)
+def test_a_child_cannot_speak_as_the_parent(message):
+    """The two directions are two languages."""
+    with pytest.raises(WireError, match="unreadable message from the child"):
+        wire.read_from_child(wire.write(message))
+
+
+def test_a_child_of_this_version_is_welcome():
+    """The version of this wire is accepted."""
+    assert wire.check_version(wire.Hello(wire.VERSION, 1)) is None
+
+
+@pytest.mark.parametrize("version", [0, wire.VERSION + 1])
+def test_a_child_of_another_version_is_refused(version):
+    """Its figures may mean something else."""
+    with pytest.raises(WireError) as caught:
+        wire.check_version(wire.Hello(version, 1))
+    assert caught.value.says == f"the child process speaks version {version} of the wire, this laptime {wire.VERSION}"
+    assert caught.value.hint == "two laptimes are mixed in one environment; install it again"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"\n",
+        b"a framework that chats\n",
+        b"{}\n",
+        b'{"type": "Nonsense"}\n',
+        b'{"type": "Phase", "name": "build"}\n',
+        b'{"type": "Phase", "name": "build", "at_ns": "soon"}\n',
+        b'{"type": "Ready"\n',
+        b'{"type": "Phase", "name": "\xff\xfe", "at_ns": 1}\n',
+    ],
+)
+def test_a_line_that_is_no_message_is_an_error_that_shows_it(line):
+    """The error says who sent it and how it begins."""
+    with pytest.raises(WireError, match=r"^unreadable message from the child: .* \(.+\)$"):
+        wire.read_from_child(line)
+
+
+def test_a_long_line_is_shown_by_its_beginning():
+    """A megabyte of noise does not fill the screen."""
+    with pytest.raises(WireError) as caught:
+        wire.read_from_parent(b"x" * 1_000_000)
+    assert len(caught.value.says) < 300
+
+
+@given(st.binary(max_size=60))
+@settings(deadline=None)
+def test_no_bytes_whatever_raise_anything_else(line):
+    """Noise on the pipe is a WireError, so that the parent has one thing to expect."""
+    with pytest.raises(WireError):
+        wire.read_from_child(line)
