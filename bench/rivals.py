@@ -1,0 +1,167 @@
+"""laptime's fastest lane on a processor against Keras on TensorFlow as the authors wrote it, on the same machine.
+
+    python bench/rivals.py                                            three workloads, 5 rounds (some 12 minutes)
+    python bench/rivals.py --keras PYTHON                             an interpreter that has Keras and TensorFlow
+    python bench/rivals.py --workloads cifar-mlp --rounds 1 --seconds 1 --budget 5    a short try
+
+A round is one fresh process of Keras (`bench/keras_plain.py`) and one race of a heat for each of three lanes, in the
+order A B, B A; the lanes of a race turn round with it. Held against its limit is how many times faster
+`torch/cpu/fastest` is. Beside it stands how near each lane is to what the machine can do at most (`bench/peaks.py`,
+measured anew in every round, the best of all):
+
+- of the product: operations of one step, forward and backward, as PyTorch's own counter has them, over the step's
+  time, as a share of the peak product in the lane's precision;
+- of the copy rate: the bytes that weights, gradients and optimizer state alone make a step move, over the step's time,
+  as a share of the copy rate. For each parameter, 4 bytes each: read forward, read backward, gradient written,
+  gradient read, parameter read, parameter written; with Adam also two moments, each read and written. That is
+  24 bytes a parameter with SGD and 40 with Adam. Batches, activations and casts come on top and are not counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+import peaks
+from common import ROOT, Figure, WorkerError, figure_of, finish, fresh_home, parser_for, run_json, side_by_side
+from laptime import api
+from laptime.backends.torch.networks import build_network, make_loss
+from laptime.model.ask import Ask
+from laptime.model.workload import Adam, Workload
+from laptime.stats import median, paired_ratio
+from laptime.workloads import find_workload
+
+LEAST_FACTOR = {"cifar-mlp": 1.4, "cifar-cnn": 1.7, "scenes-cnn": 2.2}
+FASTEST = "torch/cpu/fastest"
+LANES = (FASTEST, "torch/cpu", "torch/cpu/best")
+KERAS = ROOT / ".venv-bench" / "bin" / "python"
+KERAS_SCRIPT = Path(__file__).resolve().parent / "keras_plain.py"
+BYTES_A_VALUE, MOVED_ALWAYS, MOVED_BY_ADAM = 4, 6, 4
+ALPHA = 0.05
+Told = dict[str, Any]
+
+
+class Lanes:
+    """Races of one heat a lane; each race takes the lanes in the other order."""
+
+    def __init__(self, name: str, budget_s: float) -> None:
+        self._name, self._budget_s, self._lanes = name, budget_s, LANES
+
+    def __call__(self) -> Told:
+        record = api.race(Ask(self._name, self._lanes, heats=1, budget_s=self._budget_s))
+        self._lanes = self._lanes[::-1]
+        failed = [f"{lane.name}: {lane.reason}" for lane in record.lanes if lane.step_ms is None]
+        if failed:
+            raise WorkerError("; ".join(failed))
+        return {
+            lane.name: {
+                "step_ms": lane.step_ms.median if lane.step_ms else None,
+                "precision": lane.settings.precision,
+                "proof": lane.parity.status,
+                "class": lane.heats[0].steady,
+            }
+            for lane in record.lanes
+        }
+
+
+def run_keras(interpreter: Path, name: str, seconds: float) -> Told:
+    told: Told = run_json([str(interpreter), str(KERAS_SCRIPT), name, "--seconds", str(seconds)])
+    return told
+
+
+def flop_a_step(workload: Workload) -> int:
+    """Count the operations of one batch, forward and backward; a multiplication and its addition are two."""
+    network, loss_of = build_network(workload), make_loss(workload)
+    height, width, channels = workload.image_shape
+    images = torch.rand(workload.batch, channels, height, width)
+    labels = torch.zeros(workload.batch, *workload.outputs[:-1], dtype=torch.int64)
+    counter = FlopCounterMode(display=False)
+    with counter:
+        loss_of(network(images), labels).backward()
+    return int(counter.get_total_flops())
+
+
+def bytes_a_step(workload: Workload) -> int:
+    """Count what weights, gradients and optimizer state alone make a step read and write."""
+    moved = MOVED_ALWAYS + (MOVED_BY_ADAM if isinstance(workload.optimizer, Adam) else 0)
+    return moved * BYTES_A_VALUE * workload.parameters
+
+
+def compare(name: str, given: argparse.Namespace) -> tuple[list[Figure], Told]:
+    """Run both in turns; give the factor, and how near each lane is to the machine's peaks."""
+    workload = find_workload(name)
+    seen_peaks: list[dict[str, float]] = [peaks.measure_peaks(given.peak_seconds)]
+    lanes = Lanes(name, given.budget)
+
+    def race() -> Told:
+        seen_peaks.append(peaks.measure_peaks(given.peak_seconds))
+        return lanes()
+
+    keras, ours = side_by_side(given.rounds, partial(run_keras, given.keras, name, given.seconds), race)
+    best_peaks = {key: max(each[key] for each in seen_peaks) for key in seen_peaks[0]}
+    keras_ms = [told["step_ms"] for told in keras]
+    unequal = sum(told["parameters"] != workload.parameters for told in keras)
+    figures = [
+        *_factors(name, ours, keras_ms),
+        Figure(f"{name}: Keras as written, median", median(keras_ms), "ms a step"),
+        Figure(f"{name}: rounds where parameters differ", unequal, most=0),
+        *_shares(workload, ours, best_peaks),
+    ]
+    details = {"keras": keras, "laptime": ours, "peaks of each round": seen_peaks, "peaks": best_peaks}
+    return figures, {**details, "flop_a_step": flop_a_step(workload), "state_bytes_a_step": bytes_a_step(workload)}
+
+
+def _factors(name: str, ours: list[Told], keras_ms: list[float]) -> Iterator[Figure]:
+    for lane in sorted(ours[0], key=lambda each: each != FASTEST):
+        steps_ms = [told[lane]["step_ms"] for told in ours]
+        limit = {"least": LEAST_FACTOR[name]} if lane == FASTEST else {}
+        factor = paired_ratio(steps_ms, keras_ms, ALPHA)
+        yield figure_of(f"{name}: {lane} faster than Keras", factor, "times", **limit)
+        yield Figure(f"{name}: {lane}, median", median(steps_ms), "ms a step")
+    not_same = sum(each["proof"] != "same" for told in ours for each in told.values())
+    yield Figure(f"{name}: proofs that are not 'same'", not_same, most=0)
+
+
+def _shares(workload: Workload, ours: list[Told], best_peaks: dict[str, float]) -> Iterator[Figure]:
+    flop, moved = flop_a_step(workload), bytes_a_step(workload)
+    for lane in sorted(ours[0], key=lambda each: each != FASTEST):
+        seconds = median([told[lane]["step_ms"] for told in ours]) / 1e3
+        precision = ours[0][lane]["precision"]
+        of_product = flop / seconds / 1e9 / best_peaks[precision]
+        of_copy = moved / seconds / 1e9 / best_peaks["copy"]
+        yield Figure(f"{workload.name}: {lane}, of the {precision} product", 100 * of_product, "%")
+        yield Figure(f"{workload.name}: {lane}, of the copy rate", 100 * of_copy, "%")
+
+
+def main() -> int:
+    parser = parser_for(__doc__)
+    parser.add_argument("--keras", type=Path, default=KERAS, metavar="PYTHON")
+    parser.add_argument("--workloads", nargs="+", default=list(LEAST_FACTOR), choices=list(LEAST_FACTOR))
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=5.0, help="of Keras's timed fit")
+    parser.add_argument("--budget", type=float, default=20.0, metavar="SECONDS", help="of each race")
+    parser.add_argument("--peak-seconds", type=float, default=0.5, help="for each peak in each round")
+    given = parser.parse_args()
+    if not given.keras.exists():
+        parser.error(f"there is no {given.keras}; `make bench` makes it, or name one that has Keras with --keras")
+    figures: list[Figure] = []
+    details: Told = {"lanes": LANES, "state bytes": "parameters x 4 x (6, with Adam 10)"}
+    with fresh_home():
+        for name in given.workloads:
+            found, details[name] = compare(name, given)
+            figures += found
+    versions = details[given.workloads[0]]["keras"][0]["versions"]
+    figures += peaks.figures_of({key: max(details[name]["peaks"][key] for name in given.workloads)
+                                 for key in ("fp32", "bf16", "copy")})  # fmt: skip
+    return finish("rivals", figures, given.out, details=details, versions=versions)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
