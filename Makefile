@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+BENCH_VENV ?= .venv-bench
 WHAT ?=
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
@@ -38,8 +39,15 @@ types: $(VENV)/.installed-dev
 tests: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest
 
-bench: $(VENV)/.installed-dev
-	$(BIN)/python bench/run.py
+# The rival has an environment of its own, so that nothing of it is installed beside laptime.
+$(BENCH_VENV)/.installed: bench/constraints.txt
+	$(PYTHON) -m venv $(BENCH_VENV)
+	echo '*' > $(BENCH_VENV)/.gitignore
+	$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c bench/constraints.txt tensorflow-cpu keras
+	touch $@
+
+bench: $(VENV)/.installed-dev $(BENCH_VENV)/.installed
+	$(BIN)/python bench/run.py --keras $(BENCH_VENV)/bin/python
 
 clean:
 	rm -rf $(VENV) build dist

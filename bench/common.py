@@ -84,13 +84,18 @@ def finish(
 
 
 def result(
-    name: str, figures: Sequence[Figure], *, details: Mapping[str, Any], versions: Mapping[str, str]
+    name: str,
+    figures: Sequence[Figure],
+    *,
+    details: Mapping[str, Any],
+    versions: Mapping[str, str],
+    command: str | None = None,
 ) -> dict[str, Any]:
     """Give the one shape in which every benchmark's result is kept."""
     return {
         "bench": name,
         "date": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-        "command": command_line(),
+        "command": command or command_line(),
         "pass": all(each.kept is not False for each in figures),
         "figures": [{**asdict(each), "pass": each.kept} for each in figures],
         "machine": machine(),

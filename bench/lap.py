@@ -24,6 +24,7 @@ import msgspec
 
 from common import Figure, WorkerError, figure_of, finish, fresh_home, parser_for, side_by_side
 from laptime import api
+from laptime.errors import LaptimeError
 from laptime.model.ask import Ask
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
@@ -145,7 +146,10 @@ def main() -> int:
     details: dict[str, Any] = {"lane": LANE, "heats": given.heats}
     with fresh_home():
         for name in given.workloads:
-            found, details[name] = compare(name, given)
+            try:
+                found, details[name] = compare(name, given)
+            except (WorkerError, LaptimeError) as error:
+                found = [Figure(f"{name}: {error}", None, least=0)]
             figures += found
     return finish("lap", figures, given.out, details=details)
 

@@ -33,6 +33,7 @@ import peaks
 from common import ROOT, Figure, WorkerError, figure_of, finish, fresh_home, parser_for, run_json, side_by_side
 from laptime import api
 from laptime.backends.torch.networks import build_network, make_loss
+from laptime.errors import LaptimeError
 from laptime.model.ask import Ask
 from laptime.model.workload import Adam, Workload
 from laptime.stats import median, paired_ratio
@@ -105,16 +106,14 @@ def compare(name: str, given: argparse.Namespace) -> tuple[list[Figure], Told]:
         return lanes()
 
     keras, ours = side_by_side(given.rounds, partial(run_keras, given.keras, name, given.seconds), race)
-    best_peaks = {key: max(each[key] for each in seen_peaks) for key in seen_peaks[0]}
     keras_ms = [told["step_ms"] for told in keras]
     unequal = sum(told["parameters"] != workload.parameters for told in keras)
     figures = [
         *_factors(name, ours, keras_ms),
         Figure(f"{name}: Keras as written, median", median(keras_ms), "ms a step"),
         Figure(f"{name}: rounds where parameters differ", unequal, most=0),
-        *_shares(workload, ours, best_peaks),
     ]
-    details = {"keras": keras, "laptime": ours, "peaks of each round": seen_peaks, "peaks": best_peaks}
+    details = {"keras": keras, "laptime": ours, "peaks": seen_peaks}
     return figures, {**details, "flop_a_step": flop_a_step(workload), "state_bytes_a_step": bytes_a_step(workload)}
 
 
@@ -129,15 +128,15 @@ def _factors(name: str, ours: list[Told], keras_ms: list[float]) -> Iterator[Fig
     yield Figure(f"{name}: proofs that are not 'same'", not_same, most=0)
 
 
-def _shares(workload: Workload, ours: list[Told], best_peaks: dict[str, float]) -> Iterator[Figure]:
-    flop, moved = flop_a_step(workload), bytes_a_step(workload)
+def _shares(name: str, told: Told, best_peaks: dict[str, float]) -> Iterator[Figure]:
+    ours = told["laptime"]
     for lane in sorted(ours[0], key=lambda each: each != FASTEST):
-        seconds = median([told[lane]["step_ms"] for told in ours]) / 1e3
+        seconds = median([each[lane]["step_ms"] for each in ours]) / 1e3
         precision = ours[0][lane]["precision"]
-        of_product = flop / seconds / 1e9 / best_peaks[precision]
-        of_copy = moved / seconds / 1e9 / best_peaks["copy"]
-        yield Figure(f"{workload.name}: {lane}, of the {precision} product", 100 * of_product, "%")
-        yield Figure(f"{workload.name}: {lane}, of the copy rate", 100 * of_copy, "%")
+        of_product = told["flop_a_step"] / seconds / 1e9 / best_peaks[precision]
+        of_copy = told["state_bytes_a_step"] / seconds / 1e9 / best_peaks["copy"]
+        yield Figure(f"{name}: {lane}, of the {precision} product", 100 * of_product, "%")
+        yield Figure(f"{name}: {lane}, of the copy rate", 100 * of_copy, "%")
 
 
 def main() -> int:
@@ -155,11 +154,19 @@ def main() -> int:
     details: Told = {"lanes": LANES, "state bytes": "parameters x 4 x (6, with Adam 10)"}
     with fresh_home():
         for name in given.workloads:
-            found, details[name] = compare(name, given)
+            try:
+                found, details[name] = compare(name, given)
+            except (WorkerError, LaptimeError) as error:
+                found = [Figure(f"{name}: {error}", None, least=0)]
             figures += found
-    versions = details[given.workloads[0]]["keras"][0]["versions"]
-    figures += peaks.figures_of({key: max(details[name]["peaks"][key] for name in given.workloads)
-                                 for key in ("fp32", "bf16", "copy")})  # fmt: skip
+    measured = [details[name] for name in given.workloads if name in details]
+    seen = [each for told in measured for each in told["peaks"]]
+    best_peaks = {key: max(each[key] for each in seen) for key in (seen[0] if seen else ())}
+    for name in given.workloads:
+        if name in details:
+            figures += _shares(name, details[name], best_peaks)
+    figures += peaks.figures_of(best_peaks) if seen else []
+    versions = measured[0]["keras"][0]["versions"] if measured else {}
     return finish("rivals", figures, given.out, details=details, versions=versions)
 
 

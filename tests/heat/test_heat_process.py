@@ -54,13 +54,21 @@ class Talk:
     def hear(self) -> wire.FromChild:
         return wire.read_from_child(self._lines.readline())
 
+    def hear_phase(self, name: str) -> None:
+        while not (isinstance(message := self.hear(), wire.Phase) and message.name == name):
+            pass
+
     def hear_all(self) -> list[wire.FromChild]:
         return [wire.read_from_child(line) for line in self._lines]
 
     def hang_up(self) -> None:
-        os.close(self.write_fd)
+        """Close the pipe, as the system does for a parent that was killed."""
+        if self.write_fd >= 0:
+            os.close(self.write_fd)
+        self.write_fd = -1
 
     def end(self) -> None:
+        self.hang_up()
         self._lines.close()
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
@@ -144,10 +152,7 @@ def test_a_child_that_hangs_ends_with_its_parent_all_the_same(tmp_path):
     child = Talk(tmp_path)
     try:
         child.say(wire.Run(ORDER))
-        while child.hear() != wire.Phase and child.process.poll() is None:
-            message = child.hear()
-            if isinstance(message, wire.Phase) and message.name == "build":
-                break
+        child.hear_phase("build")
         began_s = time.monotonic()
         child.hang_up()
         assert child.process.wait(PATIENCE_S) == -signal.SIGKILL

@@ -74,16 +74,15 @@ def run_race(plan: Plan, machine: Machine, published: Published | None, outside:
 
     try:
         _make_reference(course, outside, report)
-        final = False
-        while not final:
+        while True:
             _run_round(course, machine, outside, tell, report)
-            final = course.is_done(time.monotonic() - outside.began_s)
-            final = final or _is_settled(report("running", final=False), course)
+            # Whether this look is the last is decided before any ratio is looked at.
+            last = course.is_done(time.monotonic() - outside.began_s)
+            if last or _is_settled(report("running", final=False), course):
+                break
+        record = report("finished", final=last)
     except KeyboardInterrupt:
         record = report("interrupted", final=True)
-        outside.journal(record)
-        return record
-    record = report("finished", final=course.is_done(time.monotonic() - outside.began_s))
     outside.journal(record)
     return record
 

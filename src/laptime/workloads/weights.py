@@ -123,6 +123,10 @@ def output_shape(layer: Layer | _Joined, shape: Shape) -> Shape:
             return (*shape[:-2], shape[-1], shape[-2])
         case _Joined(channels=channels):
             return (*shape[:2], channels)
+        case DenseBlock(layers=count, growth=growth):
+            return (*shape[:2], shape[2] + count * growth)
+        case Transition():
+            return (shape[0] // 2, shape[1] // 2, shape[2] // 2)
         case _:
             return shape
 

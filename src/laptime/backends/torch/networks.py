@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,7 +13,7 @@ from torch import Tensor, nn
 from laptime.errors import LaneError
 from laptime.model import network as layers
 from laptime.model.workload import Workload
-from laptime.workloads.weights import WeightSpec, list_weights
+from laptime.workloads.weights import WeightSpec, list_weights, output_shape
 
 
 class SwapLastAxes(nn.Module):
@@ -60,11 +58,10 @@ class DenseBlock(nn.Module):
 def build_network(workload: Workload) -> nn.Sequential:
     """Build the network with PyTorch's own starting weights; `load_weights` gives it the canonical ones."""
     modules: list[nn.Module] = []
-    shape: tuple[int, ...] = (workload.image_shape[2], *workload.image_shape[:2])
+    shape: tuple[int, ...] = workload.image_shape
     for layer in workload.layers:
-        for module in _modules_for(layer, shape):
-            modules.append(module)
-            shape = _shape_after(module, shape)
+        modules.extend(_modules_for(layer, shape))
+        shape = output_shape(layer, shape)
     return nn.Sequential(*modules)
 
 
@@ -133,7 +130,9 @@ def _sigmoid_crossentropy(outputs: Tensor, labels: Tensor) -> Tensor:
 def _modules_for(layer: layers.Layer, shape: tuple[int, ...]) -> Iterator[nn.Module]:  # noqa: PLR0912  one case a layer
     match layer:
         case layers.Conv():
-            yield nn.Conv2d(shape[0], layer.filters, layer.kernel, layer.stride, padding=layer.padding, bias=layer.bias)
+            yield nn.Conv2d(
+                shape[-1], layer.filters, layer.kernel, layer.stride, padding=layer.padding, bias=layer.bias
+            )
             yield from _activation(layer.activation)
         case layers.Dense():
             yield nn.Linear(shape[-1], layer.units)
@@ -146,7 +145,7 @@ def _modules_for(layer: layers.Layer, shape: tuple[int, ...]) -> Iterator[nn.Mod
             yield nn.AdaptiveAvgPool2d(1)
             yield nn.Flatten()
         case layers.BatchNorm():
-            yield nn.BatchNorm2d(shape[0], layer.epsilon, layer.momentum)
+            yield nn.BatchNorm2d(shape[-1], layer.epsilon, layer.momentum)
         case layers.Relu():
             yield nn.ReLU(inplace=True)
         case layers.Flatten():
@@ -158,37 +157,14 @@ def _modules_for(layer: layers.Layer, shape: tuple[int, ...]) -> Iterator[nn.Mod
         case layers.SwapAxes():
             yield SwapLastAxes()
         case layers.DenseBlock():
-            yield DenseBlock(shape[0], layer)
+            yield DenseBlock(shape[-1], layer)
         case layers.Transition():
-            yield nn.BatchNorm2d(shape[0])
+            yield nn.BatchNorm2d(shape[-1])
             yield nn.ReLU(inplace=True)
-            yield nn.Conv2d(shape[0], shape[0] // 2, 1, bias=False)
+            yield nn.Conv2d(shape[-1], shape[-1] // 2, 1, bias=False)
             yield nn.AvgPool2d(2)
 
 
 def _activation(name: layers.Activation) -> Iterator[nn.Module]:
     if name == "relu":
         yield nn.ReLU()
-
-
-def _shape_after(module: nn.Module, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Ask PyTorch itself, on a device that holds shapes and no numbers."""
-    match module:
-        case nn.Linear():
-            return (*shape[:-1], module.out_features)
-        case nn.Flatten():
-            return (math.prod(shape),)
-        case DenseBlock():
-            last = module.layers[-1]
-            assert isinstance(last, DenseLayer)
-            return (last.norm1.num_features + last.conv2.out_channels, *shape[1:])
-        case nn.Unflatten():
-            return tuple(module.unflattened_size)
-        case _:
-            with torch.device("meta"):
-                moved = _on_meta(module)(torch.empty(2, *shape))
-            return tuple(moved.shape[1:])
-
-
-def _on_meta(module: nn.Module) -> nn.Module:
-    return copy.deepcopy(module).to("meta")

@@ -1,0 +1,196 @@
+"""A record of 1,000,000 steps is read, estimated anew and rendered within 2 s and 500 MB.
+
+    python bench/record.py                                     2 lanes x 5 heats x 100,000 steps, 5 readers
+    python bench/record.py --steps 10000 --readers 1           a short try
+
+The record is made up (400 windows a heat, which is where finding the steady state is slowest), written as a race
+writes it, and read by fresh processes. Each finds every heat's steady state, every lane's estimates and the
+comparison again from the samples, checks that they are those of the record, and renders the table that `laptime show`
+prints. The time is from opening the file to the rendered text; the memory is the most that the whole process held.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from common import Figure, finish, fresh_home, parser_for, run_json
+from laptime import api
+from laptime.analysis.compare import compare_lanes
+from laptime.analysis.lanes import summarise_lane
+from laptime.heat.__main__ import peak_memory_bytes
+from laptime.machine import look_at_machine
+from laptime.model.ask import Ask
+from laptime.model.lane import Settings
+from laptime.model.machine import Device
+from laptime.model.missing import Missing
+from laptime.model.plan import Pace, Plan, PlannedLane, Subject
+from laptime.model.record import SCHEMA, HeatResult, LaneResult, Record
+from laptime.model.sample import Heat, Noise, ProofRun, Reference, Window
+from laptime.model.workload import ProofPlan
+from laptime.stats import median
+from laptime.store import files
+
+MOST_S, MOST_MB = 2.0, 500.0
+LANES = {"torch/cpu/as-written": 1.30, "torch/cpu/best": 1.00}  # milliseconds a step
+HEATS, WINDOWS = 5, 400
+WIDTH = 100
+LAPTIME = str(Path(sys.executable).parent / "laptime")
+ALPHA = 0.05
+RUN = ProofRun("fp32", (2.3, 2.2, 2.1), 10.0, 1e-4, (0.1, 0.2), 0.5)
+
+
+def make_record(steps_a_heat: int) -> Record:
+    """Make up a finished race with estimates as a race makes them."""
+    random = np.random.default_rng(0)
+    subject = Subject("made-up", "a made-up training", 1_000_000, 32, 1000, 10, "items", optimizer="SGD")
+    device = Device("cpu", "cpu", "processor", usable=True)
+    planned = [PlannedLane(name, "torch", device, Settings()) for name in LANES]
+    plan = Plan(Ask("made-up", tuple(LANES)), subject, tuple(planned), ProofPlan(), Pace(5, 5, True, 60.0, 1.0))
+    reference = Reference("made-up", RUN, RUN, depth=4, weights=1_000_000)
+    lanes = []
+    for lane, step_ms in zip(planned, LANES.values(), strict=True):
+        heats = tuple(make_heat(lane.name, order, step_ms, steps_a_heat, random) for order in range(HEATS))
+        lanes.append(summarise_lane(plan, lane, heats, reference))
+    record = Record(
+        schema=SCHEMA,
+        tool={"name": "laptime", "version": api.version()},
+        id="r-2026-01-01-0000",
+        started="2026-01-01T00:00:00+00:00",
+        question="race",
+        status="finished",
+        ask=plan.ask,
+        machine=look_at_machine(),
+        workload=subject,
+        published=None,
+        lanes=tuple(lanes),
+        reference=reference,
+    )
+    return replace(record, comparisons=tuple(filter(None, [compare(lanes)])))
+
+
+def compare(lanes: list[LaneResult]) -> Any:
+    return compare_lanes(lanes[1], lanes[0], 0.05, ALPHA)
+
+
+def make_heat(lane: str, order: int, step_ms: float, steps: int, random: np.random.Generator) -> Heat:
+    """Make up a heat with a slow beginning: steps about their level, windows with their noise."""
+    level = step_ms * 1e6 * np.exp(random.normal(0, 0.01))
+    slow = np.where(np.arange(WINDOWS) < WINDOWS // 20, 1.2, 1.0) * level
+    windows, now_ns = [], 0
+    for each in slow:
+        step_ns = tuple((each * np.exp(random.normal(0, 0.03, steps // WINDOWS))).astype(int).tolist())
+        noise = Noise(float(random.random() / 10), 0.5, 0.0)
+        windows.append(Window(now_ns, now_ns + sum(step_ns), len(step_ns), step_ns, noise))
+        now_ns = windows[-1].end_ns + 1_000_000
+    return Heat(
+        lane=lane,
+        order=order,
+        round=order,
+        status="ok",
+        parameters=1_000_000,
+        items_per_step=32,
+        steps_per_lap=1000,
+        phases_s={"start": 0.1, "import": 1.0, "build": 0.2, "proof": 0.5, "first step": 0.1, "timing": 100.0},
+        first_step_ns=20_000_000,
+        proofs=(RUN,),
+        windows=tuple(windows),
+        losses=tuple(random.random(WINDOWS).tolist()),
+        peak_memory_bytes=500_000_000,
+        device_memory_bytes=Missing("the processor's memory is the process's own"),
+        versions={"torch": "0"},
+    )
+
+
+def samples_of(heat: HeatResult, lane: LaneResult, record: Record) -> Heat:
+    """Give a kept heat without its conclusions."""
+    as_count = {name: value if isinstance(value, Missing) else int(value) for name, value in heat.readings.items()}
+    return Heat(
+        lane=lane.name,
+        order=heat.order,
+        round=heat.round,
+        status=heat.status,
+        items_per_step=lane.items_per_step,
+        steps_per_lap=record.workload.steps_per_lap,
+        phases_s=heat.phases_s,
+        first_step_ns=None if heat.first_step_ms is None else round(heat.first_step_ms * 1e6),
+        proofs=heat.proofs,
+        windows=heat.windows,
+        losses=heat.losses,
+        versions=lane.framework,
+        notes=heat.notes,
+        dnf=heat.dnf,
+        **as_count,
+    )
+
+
+def estimate_again(lane: LaneResult, record: Record) -> LaneResult:
+    planned = PlannedLane(lane.name, "torch", lane.device, lane.settings)
+    plan = Plan(record.ask, record.workload, (planned,), ProofPlan(), Pace(5, 5, True, 60.0, 1.0))
+    heats = tuple(samples_of(heat, lane, record) for heat in lane.heats)
+    return summarise_lane(plan, planned, heats, record.reference)
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Be the reader: time each part, and say whether the estimates came out the same."""
+    moments = [time.perf_counter()]
+    record = files.load(str(path))
+    moments.append(time.perf_counter())
+    lanes = [estimate_again(lane, record) for lane in record.lanes]
+    comparison = compare(lanes)
+    moments.append(time.perf_counter())
+    text = api.as_text(record, WIDTH)
+    moments.append(time.perf_counter())
+    same = tuple(lanes) == record.lanes and (comparison,) == record.comparisons
+    parts = dict(zip(("read_s", "estimate_s", "render_s"), np.diff(moments).tolist(), strict=True))
+    peak = peak_memory_bytes()
+    peak_mb = None if isinstance(peak, Missing) else peak / 1e6
+    return {**parts, "all_s": sum(parts.values()), "peak_mb": peak_mb, "same": same, "text": text}
+
+
+def main() -> int:
+    parser = parser_for(__doc__)
+    parser.add_argument("--steps", type=int, default=100_000, help="of each of the ten heats")
+    parser.add_argument("--readers", type=int, default=5)
+    parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.worker:
+        print(json.dumps(read(given.worker)))
+        return 0
+    with fresh_home():
+        record = make_record(given.steps)
+        began = time.perf_counter()
+        path = files.save(record)
+        write_s = time.perf_counter() - began
+        size_mb = path.stat().st_size / 1e6
+        began = time.perf_counter()
+        subprocess.run([LAPTIME, "show", record.id], check=True, stdout=subprocess.DEVNULL)
+        show_s = time.perf_counter() - began
+        told = [run_json([sys.executable, __file__, "--worker", str(path)]) for _ in range(given.readers)]
+    steps = sum(window.steps for lane in record.lanes for heat in lane.heats for window in heat.windows)
+    print(told[0]["text"])
+    parts = [Figure(f"{part[:-2]}, median", median([each[part] for each in told]), "s")
+             for part in ("read_s", "estimate_s", "render_s")]  # fmt: skip
+    figures = [
+        Figure("read, estimate and render, median", median([each["all_s"] for each in told]), "s", most=MOST_S),
+        Figure("most memory of the process", max(each["peak_mb"] for each in told), "MB", most=MOST_MB),
+        Figure("readers whose estimates differ", sum(not each["same"] for each in told), most=0),
+        *parts,
+        Figure("`laptime show`, the whole command", show_s, "s"),
+        Figure("write", write_s, "s"),
+        Figure("size of the file", size_mb, "MB"),
+        Figure("steps", steps),
+    ]
+    return finish("record", figures, given.out, details={"readers": told})
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,137 @@
+"""The director comes back with a heat whatever its child does, and leaves no process behind."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+
+import pytest
+from heat_orders import order_for
+
+from laptime.model.missing import Missing
+from laptime.model.sample import Noise
+from laptime.run.director import Director, Limits
+
+PHASES = ("build", "proof", "first step", "timing")
+
+
+def run(order, *, patience_s=60.0, told=None):
+    """Run one heat of round 3 and give it."""
+    heard = [] if told is None else told
+    return Director(Limits(patience_s, 1.0), 2, heard.append).run_heat(order, 3)
+
+
+def test_a_heat_that_finishes_brings_everything_back(tmp_path, house):
+    """All that was said is in the heat: sizes, proof, first step, windows, losses, memory and versions."""
+    heat = run(order_for(tmp_path, number=7))
+    assert (heat.lane, heat.order, heat.round, heat.status, heat.dnf) == ("fake/cpu/as-written", 7, 3, "ok", None)
+    assert (heat.parameters, heat.items_per_step, heat.steps_per_lap) == (1_337_002, 100, 500)
+    assert heat.first_step_ns == 300_000_000
+    assert [run.precision for run in heat.proofs] == ["fp32"]
+    assert {2} == {window.steps for window in heat.windows}
+    assert len(heat.windows) == len(heat.losses) >= 10
+    assert heat.peak_memory_bytes > 1_000_000
+    assert heat.device_memory_bytes == Missing("a fake device holds no memory")
+    assert heat.versions == {"fake": "1"}
+    assert house.is_empty_within(2)
+
+
+def test_each_phase_has_its_length(tmp_path):
+    """Starting and importing are the machine's own time, the rest is virtual and exact."""
+    spans = run(order_for(tmp_path)).phases_s
+    assert list(spans) == ["start", "import", "build", "proof", "first step", "timing"]
+    assert 0 < spans["start"] < 30
+    assert pytest.approx([spans[name] for name in ("build", "proof", "first step")]) == [0.2, 0.4, 0.3]
+
+
+def test_each_phase_is_told_as_it_begins(tmp_path):
+    """Progress is shown by what is told here."""
+    told = []
+    run(order_for(tmp_path), told=told)
+    assert told == ["import", *PHASES, "end"]
+
+
+def test_every_window_has_a_reading_of_the_machine(tmp_path):
+    """What others did meanwhile, or why that cannot be told; windows on the virtual clock are over too quickly."""
+    windows = run(order_for(tmp_path)).windows
+    assert {Noise} == {type(window.noise) for window in windows}
+
+
+@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize(
+    ("how", "reason", "left", "tail"),
+    [
+        ("raise", "RuntimeError: planted failure", (None, 1), ["RuntimeError: planted failure"]),
+        ("memory", "out of memory: planted: 64 GiB asked, 24 GiB there", (None, 1), []),
+        ("exit", "the process ended by itself with exit code 7", (None, 7), ["planted exit"]),
+        ("kill", "killed by SIGKILL: most often the system ran out of memory", ("SIGKILL", None), []),
+    ],
+)
+def test_a_failure_says_where_and_how(tmp_path, phase, how, reason, left, tail):
+    """Phase, reason, signal or exit code, memory, and the end of what the child wrote."""
+    dnf = run(order_for(tmp_path, f'fail = {{ how = "{how}", phase = "{phase}" }}')).dnf
+    assert (phase, reason, left) == (dnf.phase, dnf.reason, (dnf.signal, dnf.exit_code))
+    assert tail == dnf.stderr_tail.splitlines()[-1:]
+    assert dnf.peak_memory_bytes > 1_000_000
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_child_that_chats_is_let_be(tmp_path, phase):
+    """What a framework prints goes nowhere near the messages."""
+    assert run(order_for(tmp_path, f'fail = {{ how = "print", phase = "{phase}" }}')).status == "ok"
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_child_that_hangs_is_ended(tmp_path, house, phase):
+    """Patience is for start-up, building, proof and the first step; nothing of the child is left."""
+    began_s = time.monotonic()
+    heat = run(order_for(tmp_path, f'fail = {{ how = "hang", phase = "{phase}" }}'), patience_s=1.0)
+    assert (heat.dnf.phase, heat.dnf.reason) == (phase, "hung: no word for 1 s")
+    assert 1.0 < time.monotonic() - began_s < 10.0
+    assert house.is_empty_within(0)
+
+
+def test_what_was_measured_before_a_failure_is_kept(tmp_path):
+    """A heat that fails in the timing has its build, its proof and its first step."""
+    heat = run(order_for(tmp_path, 'fail = { how = "raise", phase = "timing" }'))
+    assert (heat.status, heat.parameters, heat.first_step_ns, len(heat.proofs)) == ("dnf", 1_337_002, 300_000_000, 1)
+    assert heat.peak_memory_bytes == Missing("the heat did not finish")
+
+
+def test_a_loss_that_is_no_number_ends_the_heat(tmp_path):
+    """It stands as a failure in the timing, and the window without a loss is kept."""
+    heat = run(order_for(tmp_path, 'fail = { how = "nan" }'))
+    assert (heat.dnf.phase, heat.dnf.reason) == (
+        "timing",
+        "the loss became nan in window 1: this lane does not learn, and cannot win",
+    )
+    assert (len(heat.windows), heat.losses) == (1, ())
+
+
+def test_a_failure_may_be_planted_in_one_heat_alone(tmp_path):
+    """The script names the number of the heat."""
+    script = 'fail = { how = "raise", phase = "build", heat = 1 }'
+    assert [run(order_for(tmp_path, script, number)).status for number in range(3)] == ["ok", "dnf", "ok"]
+
+
+def test_a_back_end_that_is_not_there_is_a_failure_like_any_other(tmp_path):
+    """The reason names what there is."""
+    dnf = run(order_for(tmp_path, framework="nonsense")).dnf
+    assert (dnf.phase, dnf.reason) == ("import", "no back end for 'nonsense'; there are: fake, torch")
+
+
+def test_an_interrupt_ends_the_child_and_goes_on(tmp_path, house):
+    """Ctrl-C is not swallowed: the child is gone, and whoever called decides what is kept."""
+    order = order_for(tmp_path, 'fail = { how = "hang", phase = "build" }')
+    main, building = threading.main_thread().ident, threading.Event()
+
+    def interrupt() -> None:
+        building.wait(30)
+        signal.pthread_kill(main, signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    director = Director(Limits(20.0, 1.0), 2, lambda phase: building.set() if phase == "build" else None)
+    with pytest.raises(KeyboardInterrupt):
+        director.run_heat(order, 0)
+    assert house.is_empty_within(1)

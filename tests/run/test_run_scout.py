@@ -1,0 +1,44 @@
+"""Short children answer one question, and whatever goes wrong becomes an answer too."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from heat_orders import order_for
+
+from laptime.model.sample import Reference
+from laptime.run.scout import ask_reference, ask_scout
+
+
+def test_a_scout_comes_back_with_what_a_framework_sees():
+    """Version and devices, with no framework imported here."""
+    seen = ask_scout("fake", 60.0)
+    assert (seen.version, seen.versions, seen.problem) == ("1", {"fake": "1"}, None)
+    assert [each.name for each in seen.devices] == ["cpu", "cuda:0", "cuda:1"]
+
+
+def test_a_scout_that_fails_brings_its_problem():
+    """A framework that cannot be opened is a sentence, not an error."""
+    seen = ask_scout("nonsense", 60.0)
+    assert (seen.version, seen.devices) == ("unknown", ())
+    assert seen.problem == "no back end for 'nonsense'; there are: fake, torch"
+
+
+def test_a_scout_that_does_not_answer_is_given_up(house):
+    """No process can start within a thousandth of a second."""
+    assert ask_scout("fake", 0.001).problem == "no answer within 0 s"
+    assert house.is_empty_within(0)
+
+
+def test_a_reference_is_computed(tmp_path):
+    """Both runs take the steps that the order names."""
+    reference = ask_reference(order_for(tmp_path), 60.0)
+    assert isinstance(reference, Reference)
+    assert (len(reference.exact.losses), len(reference.twin.losses)) == (4, 4)
+
+
+def test_a_reference_that_fails_says_why(tmp_path):
+    """The first sentence of what went wrong."""
+    order = order_for(tmp_path)
+    asked = replace(order, subject=replace(order.subject, name="nonsense"))
+    assert ask_reference(asked, 60.0).startswith("unknown workload 'nonsense'")
