@@ -64,6 +64,10 @@ class Child:
         self._buffer = b""
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._read_fd, selectors.EVENT_READ)
+        # Loaders that a child forked hold its pipe open when it dies: only the process itself tells that it is gone.
+        self._pidfd = os.pidfd_open(self.pid) if hasattr(os, "pidfd_open") else None
+        if self._pidfd is not None:
+            self._selector.register(self._pidfd, selectors.EVENT_READ)
 
     def say(self, message: wire.FromParent) -> None:
         """Tell the child something; one that is gone is noticed when it is next heard."""
@@ -71,11 +75,14 @@ class Child:
             os.write(self._write_fd, wire.write(message))
 
     def hear(self, timeout_s: float) -> wire.FromChild | None:
-        """Wait for the next message; None means that the child has closed its end, Silence that time is up."""
+        """Wait for the next message; None means that the child is gone, Silence that time is up."""
         deadline = time.monotonic() + timeout_s
         while b"\n" not in self._buffer:
-            if not self._selector.select(max(0.0, deadline - time.monotonic())):
+            awake = self._selector.select(max(0.0, deadline - time.monotonic()))
+            if not awake:
                 raise Silence
+            if all(key.fd != self._read_fd for key, _ in awake):
+                return None
             heard = os.read(self._read_fd, READ_BYTES)
             if not heard:
                 return None
@@ -107,13 +114,8 @@ class Child:
         )
 
     def _wait(self, grace_s: float) -> tuple[int, int, resource.struct_rusage] | None:
-        """Wait for the end of the pipe first: it closes when the process does, so nothing has to be polled."""
+        """Look every few milliseconds: the heat is over, so nothing is measured that this could disturb."""
         deadline = time.monotonic() + grace_s
-        while (left_s := deadline - time.monotonic()) > 0:
-            if not self._selector.select(left_s):
-                return None
-            if not os.read(self._read_fd, READ_BYTES):
-                break
         while time.monotonic() < deadline:
             pid, status, usage = os.wait4(self.pid, os.WNOHANG)
             if pid:
@@ -123,7 +125,9 @@ class Child:
 
     def _close(self) -> None:
         self._selector.close()
-        for fd in (self._read_fd, self._write_fd):
+        for fd in (self._read_fd, self._write_fd, self._pidfd):
+            if fd is None:
+                continue
             with contextlib.suppress(OSError):
                 os.close(fd)
 

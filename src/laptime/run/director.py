@@ -100,8 +100,10 @@ class Director:
                     child.say(_wanted_again(notes, order))
                 case wire.Finished():
                     notes.finished = message
+                    return
                 case wire.Failed():
                     notes.failed = message
+                    return
                 case _:
                     pass
 

@@ -35,6 +35,8 @@ def _ask_child(question: wire.FromParent, environment: dict[str, str], patience_
         child.say(question)
         while (message := child.hear(patience_s)) is not None:
             last = message
+            if isinstance(message, wire.Seen | wire.Referenced | wire.Failed):
+                break
     except Silence:
         problem = f"no answer within {patience_s:.0f} s"
     except WireError as error:
