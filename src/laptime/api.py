@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from functools import partial
 from importlib import metadata
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -20,9 +21,12 @@ from laptime.model.record import Record
 from laptime.questions.asking import prepare, scout_machine
 from laptime.questions.race import Outside, run_race
 from laptime.report import json as report_json
-from laptime.report import listing, live, terminal
+from laptime.report import listing, terminal
 from laptime.store import files, references, schema
 from laptime.workloads import CATALOGUE
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 Show = Callable[[Record, str], None]
 Warn = Callable[[StoreError], None]
@@ -85,6 +89,13 @@ def as_text(record: Record, width: int, *, color: bool = False) -> str:
     return terminal.render(record, width, color=color).rstrip("\n")
 
 
+def live_table(record: Record, note: str) -> RenderableType:
+    """Give a running race as something that rich can draw again and again."""
+    from laptime.report.live import live_table as draw  # noqa: PLC0415  rich is 60 ms that only a terminal needs
+
+    return draw(record, note)
+
+
 def as_json(record: Record) -> str:
     """Give a record as it is kept, laid out to be read."""
     return report_json.render(schema.encode(record)).rstrip("\n")
@@ -110,7 +121,6 @@ load = files.load
 records = files.list_records
 encode = schema.encode
 workloads = tuple(CATALOGUE.values())
-live_table = live.live_table
 plan_as_text = listing.render_plan
 devices_as_text = listing.render_devices
 workloads_as_text = partial(listing.render_workloads, workloads)

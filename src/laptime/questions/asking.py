@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from importlib import util
 
+from laptime.errors import UsageError
 from laptime.model.ask import Ask
 from laptime.model.machine import Framework, Machine
 from laptime.model.plan import Plan
@@ -27,6 +29,11 @@ class Prepared:
 def prepare(ask: Ask, machine: Machine) -> Prepared:
     """Check all that can be checked before a process is started, then scout and plan."""
     check_ask(ask)
+    if ask.pretrained and util.find_spec("torchvision") is None:
+        raise UsageError(
+            "--pretrained: torchvision is not installed, and the pre-trained weights come with it",
+            "pip install torchvision, or leave out --pretrained",
+        )
     subject, workload = find_subject(ask.what)
     seen = scout_machine(machine, frameworks_asked(ask), ask.patience_s)
     plan = make_plan(ask, seen, subject, workload)
