@@ -12,7 +12,7 @@ import platform
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
@@ -21,7 +21,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from laptime.machine import look_at_machine
-from laptime.stats import Interval
+from laptime.model.record import HeatResult
+from laptime.stats import Interval, median
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("laptime", "torch", "numpy", "msgspec", "click")
@@ -169,6 +170,18 @@ def side_by_side(rounds: int, first: Callable[[], T], second: Callable[[], T]) -
         for kept, measure in ((mine, first), (others, second))[:: -1 if number_of_round % 2 else 1]:
             kept.append(measure())
     return mine, others
+
+
+def others_work(heats: Iterable[HeatResult]) -> float | None:
+    """Give the cores that other processes took in the middle one of some heats' windows: so quiet the result is."""
+    noises = [window.noise for heat in heats for window in heat.windows if window.noise is not None]
+    seen = [noise.other_cores for noise in noises if isinstance(noise.other_cores, float)]
+    return median(seen) if seen else None
+
+
+def most_of(values: Iterable[float | None]) -> float | None:
+    """Give the largest of the values that were had."""
+    return max((value for value in values if value is not None), default=None)
 
 
 def run_json(command: Sequence[str], *, said: str = "", environment: Mapping[str, str] | None = None) -> Any:

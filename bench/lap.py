@@ -22,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from common import Figure, WorkerError, figure_of, finish, fresh_home, parser_for, side_by_side
+from common import Figure, WorkerError, figure_of, finish, fresh_home, most_of, others_work, parser_for, side_by_side
 from laptime import api
 from laptime.errors import LaptimeError
 from laptime.model.ask import Ask
@@ -49,14 +49,8 @@ def state_lap(ask: Ask) -> Lap:
         "low_s": _or_none(lane.lap_s.low),
         "high_s": _or_none(lane.lap_s.high),
         "heats": [{"class": heat.steady, "step_ms": heat.step_ms} for heat in lane.heats],
-        "other_cores": _others(lane.heats),
+        "other_cores": others_work(lane.heats),
     }
-
-
-def _others(heats: Any) -> float | None:
-    noises = [window.noise for heat in heats for window in heat.windows if window.noise is not None]
-    seen = [noise.other_cores for noise in noises if isinstance(noise.other_cores, float)]
-    return median(seen) if seen else None
 
 
 def _or_none(value: float | Missing) -> float | None:
@@ -122,13 +116,14 @@ def compare(name: str, given: argparse.Namespace) -> tuple[list[Figure], dict[st
         figure_of(f"{name}: stated lap", ratio, "of the real", least=1 - MOST_OFF, most=1 + MOST_OFF),
         Figure(f"{name}: stated lap, median", median(stated_s), "s"),
         Figure(f"{name}: real lap, median", median(real_s), "s"),
-        Figure(f"{name}: others' work in real laps, most", _most(real), "cores"),
+        Figure(f"{name}: others' work, the most in a real lap", _cores(real), "cores"),
+        Figure(f"{name}: others' work, the most in a race", _cores(stated), "cores"),
     ]
     return figures, {"steps_run": steps, "steps_per_lap": whole, "stated": stated, "real": real}
 
 
-def _most(laps: list[Lap]) -> float | None:
-    return max((lap["other_cores"] for lap in laps if lap["other_cores"] is not None), default=None)
+def _cores(laps: list[Lap]) -> float | None:
+    return most_of(lap["other_cores"] for lap in laps)
 
 
 def main() -> int:

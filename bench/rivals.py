@@ -30,7 +30,19 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 import peaks
-from common import ROOT, Figure, WorkerError, figure_of, finish, fresh_home, parser_for, run_json, side_by_side
+from common import (
+    ROOT,
+    Figure,
+    WorkerError,
+    figure_of,
+    finish,
+    fresh_home,
+    most_of,
+    others_work,
+    parser_for,
+    run_json,
+    side_by_side,
+)
 from laptime import api
 from laptime.backends.torch.networks import build_network, make_loss
 from laptime.errors import LaptimeError
@@ -67,6 +79,7 @@ class Lanes:
                 "precision": lane.settings.precision,
                 "proof": lane.parity.status,
                 "class": lane.heats[0].steady,
+                "other_cores": others_work(lane.heats),
             }
             for lane in record.lanes
         }
@@ -125,6 +138,8 @@ def _factors(name: str, ours: list[Told], keras_ms: list[float]) -> Iterator[Fig
         yield figure_of(f"{name}: {lane} faster than Keras", factor, "times", **limit)
         yield Figure(f"{name}: {lane}, median", median(steps_ms), "ms a step")
     not_same = sum(each["proof"] != "same" for told in ours for each in told.values())
+    others = most_of(each["other_cores"] for told in ours for each in told.values())
+    yield Figure(f"{name}: others' work, the most in a heat", others, "cores")
     yield Figure(f"{name}: proofs that are not 'same'", not_same, most=0)
 
 

@@ -83,7 +83,7 @@ def run_workload(name: str, lanes: tuple[str, ...], budget_s: float, time_left: 
     """Race one workload; whatever goes wrong is told, not raised."""
     began_s = time.monotonic()
     outcome = Outcome(name)
-    if budget_s < LEAST_BUDGET_S:
+    if time_left.seconds() < LEAST_BUDGET_S:
         outcome.problem = "no time was left for it"
     else:
         try:
@@ -156,8 +156,9 @@ def run_all(lanes: tuple[str, ...], devices: list[dict[str, Any]], versions: dic
     time_left.set_bell()
     outcomes: list[Outcome] = []
     for place, name in enumerate(SHARES):
-        budget_s = time_left.seconds() * SHARES[name] / sum(list(SHARES.values())[place:])
-        print(f"{name}: {max(budget_s, 0):.0f} s", file=sys.stderr, flush=True)
+        share_s = time_left.seconds() * SHARES[name] / sum(list(SHARES.values())[place:])
+        budget_s = max(share_s, LEAST_BUDGET_S)
+        print(f"{name}: {budget_s:.0f} s", file=sys.stderr, flush=True)
         outcomes.append(run_workload(name, lanes, budget_s, time_left))
         write_all(given.out, outcomes, devices, versions)
         if not time_left.rung and is_interrupted(outcomes[-1]):
