@@ -14,7 +14,6 @@ from typing import Any
 import psutil
 import pytest
 
-COMMAND = [sys.executable, "-W", "error", "-m", "laptime"]
 NOT_INHERITED = ("LAPTIME_FAKE", "LAPTIME_HOME", "LAPTIME_CACHE", "COLUMNS", "NO_COLOR", "TERM")
 LONGEST_S = 60
 
@@ -53,10 +52,13 @@ class House:
         kept = {key: value for key, value in os.environ.items() if key not in NOT_INHERITED}
         return {**kept, **own, **more}
 
-    def start(self, *words: str, env: dict[str, str] | None = None, **options: Any) -> subprocess.Popen[str]:
+    def start(
+        self, *words: str, env: dict[str, str] | None = None, warnings: str = "error", **options: Any
+    ) -> subprocess.Popen[str]:
         """Start a command, and leave it running."""
+        command = [sys.executable, "-W", warnings, "-m", "laptime", *words]
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": self.folder, **options}
-        return subprocess.Popen([*COMMAND, *words], env=self.environment(**(env or {})), text=True, **options)
+        return subprocess.Popen(command, env=self.environment(**(env or {})), text=True, **options)
 
     def run(self, *words: str, env: dict[str, str] | None = None, **options: Any) -> Answer:
         """Run a command to its end; none may ever show a traceback."""
@@ -124,3 +126,9 @@ class House:
 @pytest.fixture
 def house(tmp_path: Path) -> House:
     return House(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def shared_house(tmp_path_factory: pytest.TempPathFactory) -> House:
+    """Give a house to all tests of a module, for commands that change nothing in it."""
+    return House(tmp_path_factory.mktemp("house"))

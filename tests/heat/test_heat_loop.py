@@ -8,13 +8,14 @@ from dataclasses import replace
 import pytest
 
 from laptime import wire
-from laptime.backends.fake import FakeBackend, FakeClock, FakeRunner, Script
+from laptime.backends.fake import FakeBackend, FakeClock, FakeRunner, FakeTraining, Script
 from laptime.errors import LaneError
 from laptime.heat.loop import measure, precisions_to_prove, run_heat, time_steps
 from laptime.model.lane import Settings
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
+from laptime.model.sample import ProofRun
 from laptime.model.workload import ProofPlan
 
 CPU = Device("cpu", "cpu", "fake processor", usable=True)
@@ -151,6 +152,24 @@ def test_a_training_that_does_not_learn_cannot_win(loss):
     with pytest.raises(LaneError, match=rf"the loss became {loss} in window 1: this lane does not learn"):
         measure(clock, Diverging(clock, 100.0), PACE, line)
     assert [each.loss for each in line.windows] == [None]
+
+
+def test_a_proof_that_ends_in_nothing_ends_the_heat():
+    """A lane whose proof is no number would learn nothing, so it is not timed."""
+
+    class Diverging(FakeTraining):
+        def prove(self, precision: str) -> ProofRun:
+            run = super().prove(precision)
+            return replace(run, losses=(*run.losses[:2], math.nan))
+
+    class Room(FakeBackend):
+        def build(self, order: HeatOrder) -> FakeTraining:
+            return Diverging(Script(step_ms=100.0), order, self.clock)
+
+    line = Notebook()
+    with pytest.raises(LaneError, match="the loss became nan at step 3 of the proof, in fp32"):
+        run_heat(Room(), order_for(), line)
+    assert line.windows == []
 
 
 def test_steps_are_timed_between_two_fences():

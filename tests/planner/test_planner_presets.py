@@ -70,6 +70,12 @@ def test_a_training_of_ones_own_may_convolve():
     assert settings_of(CPU, "cpu/best", what="my.py:training") == BEST_CPU
 
 
+def test_a_training_of_ones_own_is_compiled_rather_than_recorded():
+    """A graph takes fixed shapes and no word to the host, and nobody knows that of it."""
+    assert settings_of(AMPERE, "cuda/best", what="my.py:training").execution == "compile"
+    assert settings_of(AMPERE, "cuda/graph", what="my.py:training").execution == "graph"
+
+
 @pytest.mark.parametrize("what", ["scenes-cnn", "plates-cnn", "pets-densenet"])
 def test_a_workload_that_reads_files_takes_decoded_images(what):
     """File readers are not there, so that its data are made in memory unless the device keeps them."""

@@ -102,6 +102,13 @@ def test_settings_that_make_no_sense_are_refused(lane, what, refused):
     assert refused == refusal(machine_with(PLAIN_CPU), lane, what=what)
 
 
+def test_a_loss_scaler_that_waits_for_the_device_is_not_recorded():
+    """fp16 in a graph takes an optimizer that asks nothing of the host."""
+    says = "fp16+graph: without a fused optimizer the loss scaler waits for the device in each step"
+    assert (says, "add fused, or leave graph out") == refusal(machine_with(AMPERE), "cuda/fp16+graph")
+    assert plan_for(machine_with(AMPERE), "cuda/fp16+graph+fused").lanes[0].settings.precision == "fp16"
+
+
 def test_threads_up_to_the_cores_that_are_there_are_allowed():
     """More than the quota may be asked for, more than the machine has may not."""
     (lane,) = plan_for(machine_with(CPU), "cpu/threads=8").lanes

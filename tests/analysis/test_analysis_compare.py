@@ -1,0 +1,100 @@
+"""Two lanes give a factor, its interval, and one of three verdicts."""
+
+from __future__ import annotations
+
+from math import exp, sqrt
+
+import pytest
+from measured import failed, heat_of, plan_of, planned, proof, reference
+
+from laptime.analysis.compare import compare_lanes
+from laptime.analysis.lanes import summarise_lane
+from laptime.model.missing import Missing
+
+T_95_OF_3 = 4.302652729911275  # Student's t at 97.5 % with two degrees of freedom
+MARGIN = 0.05
+
+
+def lane_of(*heats, name="torch/cpu/as-written", batch=None):
+    lane = planned(name, batch=batch)
+    return summarise_lane(plan_of(lane), lane, heats, reference())
+
+
+def heats_of(*steps_ms, **changes):
+    return [heat_of(step_ms, number, **changes) for number, step_ms in enumerate(steps_ms)]
+
+
+def compare(lane, against, alpha=0.05):
+    return compare_lanes(lane, against, MARGIN, alpha)
+
+
+def test_the_ratio_is_of_pairs_of_the_same_round():
+    """What slows both heats of a round by half leaves the ratio as it is: 2, with no doubt at all."""
+    found = compare(lane_of(*heats_of(50.0, 75.0, 100.0)), lane_of(*heats_of(100.0, 150.0, 200.0)))
+    assert (found.ratio, found.low, found.high) == pytest.approx((2.0, 2.0, 2.0))
+    assert (found.verdict, found.settled, found.pairs) == ("faster", True, 3)
+
+
+def test_the_interval_is_a_t_interval_on_the_logarithms():
+    """Ratios 1.8, 2 and 20/9 have a spread of ln(10/9) about 2."""
+    found = compare(lane_of(*heats_of(100.0, 100.0, 100.0)), lane_of(*heats_of(180.0, 200.0, 2000 / 9)))
+    reach = exp(T_95_OF_3 * 0.10536051565782628 / sqrt(3))
+    assert (found.ratio, found.low, found.high) == pytest.approx((2.0, 2.0 / reach, 2.0 * reach), rel=1e-6)
+    assert (found.verdict, found.settled) == ("faster", False)
+
+
+@pytest.mark.parametrize(
+    ("steps_ms", "verdict", "settled"),
+    [
+        ((50.0, 50.0, 50.0), "faster", True),
+        ((200.0, 200.0, 200.0), "slower", True),
+        ((99.0, 100.0, 101.0), "not distinguishable", True),
+        ((80.0, 100.0, 125.0), "not distinguishable", False),
+        ((98.0, 98.1, 97.9), "faster", True),
+    ],
+)
+def test_a_verdict_has_three_values(steps_ms, verdict, settled):
+    """An interval that reaches 1 settles no difference, but may be settled in itself."""
+    found = compare(lane_of(*heats_of(*steps_ms)), lane_of(*heats_of(100.0, 100.0, 100.0)))
+    assert (verdict, settled) == (found.verdict, found.settled)
+
+
+def test_another_batch_is_compared_by_items():
+    """Four times the items in twice the time is twice as fast."""
+    lane = lane_of(*heats_of(200.0, 200.0, items_per_step=400), batch=400)
+    assert compare(lane, lane_of(*heats_of(100.0, 100.0))).ratio == pytest.approx(2.0)
+
+
+def test_only_rounds_that_both_finished_are_pairs():
+    """A heat without its partner is left out of the ratio."""
+    lane = lane_of(heat_of(50.0, 0), failed(1), heat_of(50.0, 2))
+    found = compare(lane, lane_of(*heats_of(100.0, 900.0, 100.0)))
+    assert (found.ratio, found.pairs) == (pytest.approx(2.0), 2)
+
+
+def test_one_pair_has_a_ratio_and_no_interval():
+    """Nothing is settled by it, and no verdict but the third can be given."""
+    found = compare(lane_of(heat_of(50.0)), lane_of(heat_of(100.0)))
+    missing = Missing("one heat alone gives no interval")
+    assert (found.ratio, found.low, found.high) == (pytest.approx(2.0), missing, missing)
+    assert (found.verdict, found.settled) == ("not distinguishable", False)
+
+
+def test_lanes_without_a_common_round_cannot_be_compared():
+    """There is nothing to say, and nothing is said."""
+    assert compare(lane_of(heat_of(50.0, 0)), lane_of(heat_of(100.0, 1))) is None
+    assert compare(lane_of(failed()), lane_of(heat_of(100.0))) is None
+
+
+def test_a_lane_that_did_other_work_is_marked():
+    """Whichever of the two it was."""
+    same, other = lane_of(*heats_of(50.0, 50.0)), lane_of(*heats_of(9.0, 9.0, proofs=(proof(loss=1e-3),)))
+    assert [compare(*pair).same_work for pair in ((same, same), (same, other), (other, same))] == [True, False, False]
+
+
+def test_a_stricter_look_has_a_wider_interval():
+    """The price of looking early is kept with the figure."""
+    lane, against = lane_of(*heats_of(99.0, 100.0, 101.0)), lane_of(*heats_of(100.0, 100.0, 100.0))
+    loose, strict = compare(lane, against, 0.05), compare(lane, against, 0.01)
+    assert strict.low < loose.low < loose.ratio < loose.high < strict.high
+    assert (loose.alpha, strict.alpha) == (0.05, 0.01)

@@ -1,0 +1,118 @@
+"""Whether a lane did the same work: every way to differ is caught, and rounding alone never is."""
+
+from __future__ import annotations
+
+from math import nan
+
+import pytest
+from measured import proof, reference
+
+from laptime.analysis.parity import judge_parity
+from laptime.model.lane import Settings
+
+ALLOWED = 8 * 2.0**-24 * 2  # eight roundings of float32 over the root of a depth of four
+
+
+def judge(*runs, held=None, **settings):
+    """Judge one heat's proofs."""
+    return judge_parity(Settings(**settings), [runs], reference() if held is None else held)
+
+
+def test_rounding_is_the_same_work():
+    """The worst distance is stated with what is allowed."""
+    found = judge(proof(loss=5e-8))
+    assert (found.status, found.steps, found.reason) == ("same", 3, None)
+    assert (found.worst, found.tolerance) == pytest.approx((5e-8, ALLOWED), rel=1e-6)
+
+
+@pytest.mark.parametrize(("loss", "status"), [(0.99, "same"), (1.01, "differs"), (-0.99, "same"), (-1.01, "differs")])
+def test_the_tolerance_of_a_loss_is_sharp(loss, status):
+    """A hundredth under it passes, a hundredth over it does not."""
+    assert status == judge(proof(loss=loss * ALLOWED)).status
+
+
+def test_what_the_twin_strays_widens_the_later_steps_only():
+    """The first step has nothing to grow from."""
+    held = reference(twin=proof(loss=1e-6))
+    losses = proof().losses
+    late = proof(losses=(losses[0], losses[1], losses[2] * (1 + 7.9e-6)))
+    early = proof(losses=(losses[0] * (1 + 7.9e-6), losses[1], losses[2]))
+    assert judge(late, held=held).status == "same"
+    assert judge(early, held=held).reason == "its loss differs by 8e-06 at step 1 in fp32 (1e-06 allowed)"
+
+
+@pytest.mark.parametrize(
+    ("run", "reason"),
+    [
+        (proof(loss=1e-3), "its loss differs by 1e-03 at step 1 in fp32 (1e-06 allowed)"),
+        (proof(move=1e-3), "its weights moved otherwise in fp32: 3.3 times what is allowed"),
+        (proof(start=10.1), "it did not start from the same weights"),
+        (proof(shrink=-1.0008e-6), "its weights moved otherwise in fp32: 2 times what is allowed"),
+        (proof(losses=(2.3, 2.2)), "2 steps were taken, the reference took 3"),
+        (proof(moves=(0.5, 0.25)), "it has 2 arrays of weights, the reference 3"),
+        (proof(losses=(2.3, nan, 2.1)), "its loss differs by nan at step 2 in fp32 (1e-06 allowed)"),
+    ],
+)
+def test_every_way_to_differ_has_its_reason(run, reason):
+    """The first thing in which a run leaves the reference is named."""
+    found = judge(run)
+    assert (found.status, found.reason) == ("differs", reason)
+
+
+def test_an_array_that_was_frozen_is_noticed_though_it_is_small():
+    """It hardly changes the length of all movement, and is an array of its own."""
+    held = reference(exact=proof("fp64", moves=(0.5, 0.25, 0.002)), twin=proof(moves=(0.5, 0.25, 0.002)))
+    assert judge(proof(moves=(0.5, 0.25, 0.0)), held=held).status == "differs"
+    assert judge(proof(moves=(0.5, 0.25, 0.0019)), held=held).status == "same"
+
+
+@pytest.mark.parametrize(
+    ("precision", "loss", "status"),
+    [
+        ("bf16", 1e-3, "same"),
+        ("bf16", 2e-2, "differs"),
+        ("fp16", 1e-3, "same"),
+        ("fp16", 4e-3, "differs"),
+        ("tf32", 1e-3, "same"),
+        ("tf32", 4e-3, "differs"),
+    ],
+)
+def test_a_reduced_precision_has_its_own_tolerance(precision, loss, status):
+    """How far it strays is stated beside how exactly its float32 run agrees."""
+    found = judge(proof(loss=5e-8), proof(precision, loss=loss), precision=precision)
+    assert (status, precision) == (found.status, found.strays_precision)
+    assert (found.worst, found.strays) == pytest.approx((5e-8, loss), rel=1e-6)
+
+
+def test_a_reduced_precision_does_not_excuse_its_float32_run():
+    """The same work has to be shown first."""
+    assert judge(proof(loss=1e-5), proof("bf16", loss=1e-3), precision="bf16").status == "differs"
+
+
+@pytest.mark.parametrize(
+    ("held", "reason"),
+    [
+        ("it ended by SIGKILL", "it ended by SIGKILL"),
+        (reference(problem="it cannot run in float64"), "it cannot run in float64"),
+    ],
+)
+def test_without_a_reference_nothing_is_proven(held, reason):
+    """The reason for which there is none is the lane's."""
+    found = judge(proof(), held=held)
+    assert (found.status, found.reason) == ("unproven", reason)
+
+
+def test_a_race_without_a_reference_says_so():
+    """None was made, for whatever reason."""
+    found = judge_parity(Settings(), [(proof(),)], None)
+    assert (found.status, found.reason) == ("unproven", "no reference was computed")
+
+
+def test_a_loader_alone_trains_nothing():
+    """There is no work to be the same."""
+    assert judge(input="only").reason == "input=only trains nothing"
+
+
+def test_a_heat_that_came_not_so_far_leaves_it_open():
+    """It is not called different for having failed."""
+    assert judge().reason == "no heat came as far as the proof"

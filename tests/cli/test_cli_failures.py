@@ -1,0 +1,138 @@
+"""A lane that fails is a result: it says where and why, and the others go on."""
+
+from __future__ import annotations
+
+import pytest
+
+PHASES = ("build", "proof", "first step", "timing")
+GOOD, BAD = "fake/cpu/as-written", "fake/cpu/best"
+
+
+def script_for(how, phase="timing", heat=None):
+    """Let the second lane fail in this way."""
+    when = "" if heat is None else f", heat = {heat}"
+    return f'["{BAD}"]\nfail = {{ how = "{how}", phase = "{phase}"{when} }}\n'
+
+
+def lanes_of(record):
+    return {lane["name"]: lane for lane in record["lanes"]}
+
+
+def words_of(answer):
+    """Give what was printed as one line, however it was broken."""
+    return " ".join(answer.out.split())
+
+
+def race(house, *words):
+    return house.race("cifar-cnn", "fake/cpu", "fake/cpu/best", "--heats", "2", *words)
+
+
+@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize(
+    ("how", "said", "last"),
+    [
+        ("raise", "RuntimeError: planted failure, exit code 1", "| RuntimeError: planted failure"),
+        ("exit", "the process ended by itself with exit code 7", "| planted exit"),
+        ("kill", "killed by SIGKILL: most often the system ran out of memory", "peak memory "),
+        ("memory", "out of memory: planted: 64 GiB asked, 24 GiB there", "peak memory "),
+    ],
+)
+def test_a_lane_that_fails_has_its_row_and_the_other_its_figures(house, phase, how, said, last):
+    """Phase, reason, signal or exit code, memory and last words; exit code 3; the other lane runs all its heats."""
+    house.script(script_for(how, phase))
+    answer = race(house)
+    assert answer.code == 3
+    assert f"fake/cpu/best DNF in {phase} " in words_of(answer)
+    assert f"fake/cpu/best did not finish, in {phase}: {said}" in words_of(answer)
+    assert last in words_of(answer)
+    lanes = lanes_of(house.kept())
+    assert [heat["status"] for heat in lanes[GOOD]["heats"]] == ["ok", "ok"]
+    assert lanes[GOOD]["step_ms"]["median"] == pytest.approx(100.0)
+    assert (lanes[BAD]["status"], lanes[BAD]["step_ms"]) == ("dnf", None)
+    (heat,) = lanes[BAD]["heats"]
+    assert heat["dnf"]["phase"] == phase
+    assert heat["dnf"]["signal"] == ("SIGKILL" if how == "kill" else None)
+    assert house.kept()["status"] == "finished"
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_lane_that_chats_is_like_any_other(house, phase):
+    """What a framework prints reaches neither the table nor the messages."""
+    house.script(script_for("print", phase))
+    answer = race(house)
+    assert (answer.code, answer.err) == (0, "")
+    assert "a framework that chats" not in answer.out
+    assert "2.00x faster" in answer.out
+
+
+def test_a_loss_that_is_no_number_cannot_win(house):
+    """However fast the lane was."""
+    house.script(script_for("nan"))
+    answer = race(house)
+    assert answer.code == 3
+    assert "in timing: the loss became nan in window 1: this lane does not learn, and cannot win" in words_of(answer)
+    assert house.kept()["comparisons"] == []
+
+
+@pytest.mark.parametrize("phase", ["build", "proof", "first step"])
+def test_a_lane_that_hangs_is_ended_when_patience_is_used_up(house, phase):
+    """Its whole group is gone before the race goes on, and nothing of it is left at the end."""
+    house.script(script_for("hang", phase))
+    answer = race(house, "--patience", "1s")
+    assert answer.code == 3
+    assert f"fake/cpu/best did not finish, in {phase}: hung: no word for 1 s" in words_of(answer)
+    assert house.processes() == []
+    assert len(lanes_of(house.kept())[GOOD]["heats"]) == 2
+
+
+def test_heats_that_were_finished_before_a_failure_are_kept(house):
+    """The lane did not finish, and what it measured before is shown and compared."""
+    house.script(script_for("kill", "timing", heat=5))
+    answer = house.race("cifar-cnn", "fake/cpu", "fake/cpu/best", "--heats", "4")
+    lane = lanes_of(house.kept())[BAD]
+    assert answer.code == 3
+    assert [heat["status"] for heat in lane["heats"]] == ["ok", "ok", "dnf"]
+    assert lane["step_ms"]["median"] == pytest.approx(50.0)
+    assert len(lanes_of(house.kept())[GOOD]["heats"]) == 4
+    assert "fake/cpu/best: 1 of 3 heats did not finish, in timing" in words_of(answer)
+
+
+def test_a_first_lane_that_fails_leaves_the_others_to_each_other(house):
+    """They are held against the first that is still in the race."""
+    house.script('["fake/cpu/as-written"]\nfail = { how = "raise", phase = "build" }\n')
+    answer = house.race("cifar-cnn", "fake/cpu", "fake/cpu/best", "fake/cuda", "--heats", "2")
+    assert answer.code == 3
+    assert "against fake/cpu/best" in answer.out
+    (found,) = house.kept()["comparisons"]
+    assert (found["lane"], found["reference"]) == ("fake/cuda:0/as-written", "fake/cpu/best")
+    assert found["ratio"] == pytest.approx(5.0)
+
+
+def test_a_race_in_which_nobody_finishes_is_still_a_record(house):
+    """Exit code 3, and the reasons of all."""
+    house.script('["fake/*"]\nfail = { how = "memory", phase = "build" }\n')
+    answer = race(house)
+    assert answer.code == 3
+    assert "No heat finished, " in answer.out
+    assert [lane["status"] for lane in house.kept()["lanes"]] == ["dnf", "dnf"]
+
+
+def test_a_lane_that_did_other_work_weighs_more_than_one_that_failed(house):
+    """A result that cannot be trusted comes before one that is not whole."""
+    house.script('["fake/cpu/best"]\nstray = 1e-3\n["fake/cuda:0/*"]\nfail = { how = "kill" }\n')
+    assert house.race("cifar-cnn", "fake/cpu", "fake/cpu/best", "fake/cuda", "--heats", "1").code == 4
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ('["fake/*"]\nspeed = 1\n', "LAPTIME_FAKE: unknown key speed"),
+        ("this is no TOML", "cannot be read: "),
+    ],
+)
+def test_a_script_that_cannot_be_read_fails_in_words(house, script, said):
+    """A slip in the script of a fake lane is that lane's failure."""
+    house.script(script)
+    answer = house.race("fake/cpu", "--heats", "1")
+    assert answer.code == 3
+    assert said in words_of(answer)

@@ -1,0 +1,158 @@
+"""The commands that only look: plan, workloads, devices, list and show, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from laptime.workloads import CATALOGUE
+
+LOOKING = {
+    "plan": ("plan", "cifar-cnn", "fake/cpu", "fake/cuda/best"),
+    "workloads": ("workloads",),
+    "list": ("list",),
+    "show": ("show", "latest"),
+}
+
+
+@pytest.fixture(scope="module")
+def raced(shared_house):
+    """Keep one record in the house that this module shares."""
+    shared_house.race("cifar-cnn", "fake/cpu", "fake/cpu/best", "--heats", "2")
+    return shared_house
+
+
+@pytest.mark.parametrize("words", LOOKING.values(), ids=LOOKING)
+def test_looking_says_nothing_but_the_answer(raced, words):
+    """Exit code 0, an answer on stdout, nothing on stderr, and nothing new on disk."""
+    before = raced.files()
+    answer = raced.run(*words)
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out.strip()
+    assert before == raced.files()
+
+
+@pytest.mark.parametrize("words", LOOKING.values(), ids=LOOKING)
+def test_looking_speaks_json(raced, words):
+    """--json is JSON and nothing else."""
+    answer = raced.run(*words, "--json")
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.json
+
+
+@pytest.mark.parametrize("words", LOOKING.values(), ids=LOOKING)
+def test_looking_keeps_to_the_page(raced, words):
+    """No line is wider than COLUMNS."""
+    answer = raced.run(*words, env={"COLUMNS": "80"})
+    assert max(map(len, answer.out.splitlines())) <= 80
+
+
+def test_a_plan_says_all_that_would_run(raced):
+    """Lanes with every setting filled in, the proof, the pace and what was asked."""
+    plan = raced.run(*LOOKING["plan"], "--budget", "2m", "--json").json
+    assert {"ask", "subject", "lanes", "proof", "pace", "notes"} == plan.keys()
+    assert [lane["name"] for lane in plan["lanes"]] == ["fake/cpu/as-written", "fake/cuda:0/best"]
+    assert plan["lanes"][1]["settings"] == {
+        "preset": "best",
+        "precision": "fp32",
+        "execution": "graph",
+        "layout": "channels_last",
+        "optimizer": "fused",
+        "threads": None,
+        "malloc": "system",
+        "input": "resident",
+        "workers": None,
+        "batch": None,
+    }
+    assert plan["pace"] == {
+        "heats_min": 3,
+        "heats_max": 5,
+        "adaptive": True,
+        "measure_s": 8.0,
+        "window_s": 0.8,
+        "windows_min": 5,
+        "reruns_max": 3,
+    }
+    assert plan["ask"]["budget_s"] == 120.0
+
+
+def test_a_plan_for_people_names_lanes_heats_proof_and_budget(raced):
+    """What would take time is said before it does."""
+    out = raced.run(*LOOKING["plan"]).out
+    assert "fake/cuda:0/best  fake on fake accelerator" in out
+    assert "heats: 3 to 5 of each lane, interleaved, until every ratio is within 5 % or the budget is used" in out
+    assert "proof: 10 steps of batch 32 at 0.01 of the learning rate, against float64" in out
+
+
+def test_a_plan_is_what_the_race_then_runs(raced):
+    """The settings of the record are those of the plan."""
+    plan = raced.run("plan", "cifar-cnn", "fake/cpu", "fake/cpu/best", "--json").json
+    (record,) = [json.loads(place.read_bytes()) for place in raced.files()]
+    assert [lane["settings"] for lane in plan["lanes"]] == [lane["settings"] for lane in record["lanes"]]
+
+
+def test_workloads_are_a_list_of_objects(raced):
+    """Every entry of the catalogue with its size and its protocol."""
+    rows = raced.run("workloads", "--json").json
+    assert list(CATALOGUE) == [row["name"] for row in rows]
+    assert {42_520_584, 1_337_002, 12_230_010, 6_955_906, 264_560} == {row["parameters"] for row in rows}
+    assert all({"batch", "steps_per_lap", "laps", "loss", "published"} <= row.keys() for row in rows)
+
+
+def test_workloads_for_people_show_each_with_its_parameters(raced):
+    """One line or more for each."""
+    out = raced.run("workloads").out
+    assert all(name in out for name in CATALOGUE)
+    assert "12,230,010" in out
+
+
+def test_devices_are_a_list_of_objects(raced):
+    """What can be used, and why the rest cannot."""
+    answer = raced.run("devices", "--json")
+    rows = {(row["framework"], row["name"]): row for row in answer.json}
+    assert answer.code == 0
+    assert {"kind": "cpu", "usable": True, "reason": None}.items() <= rows["fake", "cpu"].items()
+    assert {"kind": "cuda", "usable": False, "reason": "it is out of order"}.items() <= rows["fake", "cuda:1"].items()
+    assert rows["torch", "cpu"]["usable"]
+    assert "cuda:1" in raced.run("devices", env={"COLUMNS": "80"}).out
+
+
+def test_records_are_listed_newest_first(house):
+    """Two races, the later one on top, each with what came out."""
+    assert "No records yet; laptime race makes one." in house.run("list").out
+    assert house.run("list", "--json").json == []
+    ids = [house.raced(*words, "--heats", "1")["id"] for words in (("fake/cpu",), ("fake/cpu", "fake/cuda"))]
+    rows = house.run("list", "--json").json
+    assert set(ids) == {row["id"] for row in rows}
+    assert sorted((row["started"] for row in rows), reverse=True) == [row["started"] for row in rows]
+    assert {("cifar-cnn", "finished", "race")} == {(row["workload"], row["status"], row["question"]) for row in rows}
+    assert all(each in house.run("list").out for each in ids)
+
+
+@pytest.mark.parametrize("how", ["id", "beginning", "file", "latest", "nothing"])
+def test_a_record_is_shown_however_it_is_named(raced, how):
+    """By its id, a beginning of it, its file, or as the latest: the same words as when the race ended."""
+    (place,) = raced.files()
+    words = {
+        "id": [place.stem],
+        "beginning": [place.stem[:-1]],
+        "file": [str(place)],
+        "latest": ["latest"],
+        "nothing": [],
+    }
+    answer = raced.run("show", *words[how])
+    assert answer.code == 0
+    assert "fake/cpu/best  25.0 s  50.0 ms ±0.0 %     2,000  2.00x faster (2.00-2.00)  yes" in answer.out
+
+
+def test_a_record_is_shown_as_it_was_printed(house):
+    """To the letter."""
+    printed = house.race("cifar-cnn", "fake/cpu", "fake/cpu/best", "--heats", "2")
+    assert printed.out == house.run("show").out
+
+
+def test_a_record_is_shown_as_it_is_kept(raced):
+    """--json gives the file's own content."""
+    (place,) = raced.files()
+    assert json.loads(place.read_bytes()) == raced.run("show", place.stem, "--json").json

@@ -1,0 +1,228 @@
+"""Whole races on the fake back end: the virtual clock makes every figure exact."""
+
+from __future__ import annotations
+
+import pytest
+
+EXACT = 1e-9
+TOP_KEYS = {
+    *("schema", "tool", "id", "started", "question", "status", "ask", "machine", "workload", "published"),
+    *("lanes", "comparisons", "findings", "reference", "elapsed_s", "overhead"),
+}
+LANE_KEYS = {
+    *("name", "framework", "device", "settings", "status", "reason", "step_ms", "lap_s", "items_per_s"),
+    *("first_step_ms", "startup_s", "peak_memory_bytes", "device_memory_bytes", "energy_j_per_lap", "parity"),
+    *("items_per_step", "heats", "notes"),
+}
+HEAT_KEYS = {
+    *("order", "round", "status", "class", "steady_from", "step_ms", "first_step_ms", "phases_s", "windows"),
+    *("losses", "proofs", "readings", "notes", "dnf"),
+}
+
+
+def lane(record, name):
+    return next(each for each in record["lanes"] if each["name"] == name)
+
+
+@pytest.fixture(scope="module")
+def record(shared_house):
+    """Race three lanes once, for all who only read the record."""
+    return shared_house.raced("cifar-cnn", "fake/cpu", "fake/cpu/best", "fake/cuda/batch=4x", "--seed", "7")
+
+
+@pytest.mark.parametrize(
+    ("name", "step_ms", "lap_s", "items_per_s"),
+    [
+        ("fake/cpu/as-written", 100.0, 50.0, 1_000.0),
+        ("fake/cpu/best", 50.0, 25.0, 2_000.0),
+        ("fake/cuda:0/batch=4x", 10.0, 1.25, 40_000.0),
+    ],
+)
+def test_step_lap_and_rate_are_exact(record, name, step_ms, lap_s, items_per_s):
+    """100 ms a step are 50 s a lap of 500 steps; at four times the batch a lap is a quarter of the steps."""
+    found = lane(record, name)
+    for key, expected in (("step_ms", step_ms), ("lap_s", lap_s), ("items_per_s", items_per_s)):
+        estimate = found[key]
+        assert [expected] * 3 == pytest.approx([estimate[end] for end in ("low", "median", "high")], rel=EXACT)
+    assert found["step_ms"]["p95"] == pytest.approx(step_ms, rel=EXACT)
+
+
+def test_ratios_are_exact(record):
+    """By items a second against the first lane: 2 at its best, 40 on the accelerator at four times the batch."""
+    assert [
+        (each["lane"], each["reference"], pytest.approx(each["ratio"], rel=EXACT), each["verdict"], each["settled"])
+        for each in record["comparisons"]
+    ] == [
+        ("fake/cpu/best", "fake/cpu/as-written", 2.0, "faster", True),
+        ("fake/cuda:0/batch=4x", "fake/cpu/as-written", 40.0, "faster", True),
+    ]
+
+
+def test_heats_turn_about(record):
+    """A B C, C B A, A B C: the order of every heat is in the record."""
+    assert [[heat["order"] for heat in each["heats"]] for each in record["lanes"]] == [[0, 5, 6], [1, 4, 7], [2, 3, 8]]
+
+
+def test_the_first_step_stands_apart(record):
+    """300 ms of it are in no window, no step and no lap."""
+    for each in record["lanes"]:
+        assert each["first_step_ms"] == 300.0
+        assert {300.0} == {heat["first_step_ms"] for heat in each["heats"]}
+    windows = [window for heat in lane(record, "fake/cpu/as-written")["heats"] for window in heat["windows"]]
+    assert {100_000_000} == {step_ns for window in windows for step_ns in window["step_ns"]}
+
+
+def test_start_up_has_its_phases(record):
+    """Building takes 200 ms and the proof ten steps on the virtual clock; start-up leaves the proof out."""
+    found = lane(record, "fake/cpu/as-written")
+    for heat in found["heats"]:
+        assert heat["phases_s"]["build"] == pytest.approx(0.2)
+        assert heat["phases_s"]["proof"] == pytest.approx(1.0)
+        assert heat["phases_s"]["first step"] == pytest.approx(0.3)
+    assert 0.2 < found["startup_s"] < 60.0
+
+
+def test_all_lanes_are_shown_to_do_the_same_work(record):
+    """Float32 rounding of 5e-8 over ten steps, against a tolerance that is stated."""
+    for each in record["lanes"]:
+        parity = each["parity"]
+        assert (parity["status"], parity["steps"], parity["reason"]) == ("same", 10, None)
+        assert parity["worst"] == pytest.approx(5e-8, rel=1e-6)
+        assert parity["worst"] < parity["tolerance"] < 1e-5
+
+
+def test_the_record_has_the_shape_that_others_rely_on(record):
+    """Every key of the record, its lanes and their heats."""
+    assert record.keys() == {"exit code"} | TOP_KEYS
+    assert [each.keys() for each in record["lanes"]] == [LANE_KEYS] * 3
+    assert all(heat.keys() == HEAT_KEYS for each in record["lanes"] for heat in each["heats"])
+    assert (record["schema"], record["question"], record["status"]) == (1, "race", "finished")
+    assert record["tool"]["name"] == "laptime"
+    assert record["workload"]["parameters"] == 1_337_002
+    assert {"parent_processor_s", "journal_s"} <= record["overhead"].keys()
+    assert list(record["lanes"][0]["energy_j_per_lap"]) == ["missing"]
+
+
+def test_what_was_asked_is_in_the_record(record):
+    """Word for word, with the defaults filled in."""
+    asked = {"what": "cifar-cnn", "seed": 7, "heats": None, "budget_s": 60.0, "margin": 0.05, "pretrained": False}
+    assert asked.items() <= record["ask"].items()
+    assert record["ask"]["lanes"] == ["fake/cpu", "fake/cpu/best", "fake/cuda/batch=4x"]
+    assert record["exit code"] == 0
+
+
+def test_what_is_printed_is_what_is_kept(house):
+    """--json prints the record that is on disk."""
+    printed = house.raced("cifar-cnn", "fake/cpu", "--heats", "1")
+    assert house.kept() == {key: value for key, value in printed.items() if key != "exit code"}
+
+
+def test_a_race_ends_with_one_table_and_nothing_else(house):
+    """From the workload's line to where it was saved; the lane without a preset is named without one."""
+    answer = house.run("race", "cifar-cnn", "fake/cpu", "fake/cpu/best", "--heats", "2")
+    lines = answer.out.splitlines()
+    (record,) = house.files()
+    assert lines[0].startswith("cifar-cnn  1,337,002 parameters  batch 100  500 steps a lap  ")
+    assert lines[1].split() == ["lane", "a", "lap", "step", "images/s", "against", "first", "same", "work"]
+    assert lines[2].split()[:8] == ["fake/cpu", "50.0", "s", "100", "ms", "±0.0", "%", "1,000"]
+    assert "fake/cpu/best  25.0 s  50.0 ms ±0.0 %     2,000  2.00x faster (2.00-2.00)  yes" in answer.out
+    assert lines[-1].startswith("2 heats each, ")
+    assert lines[-1].endswith(f"Saved as {record.stem}; laptime show {record.stem}")
+    assert "" not in lines
+
+
+def test_messages_go_to_stderr(house):
+    """A line a heat, and nothing of it beside the table."""
+    answer = house.run("race", "cifar-cnn", "fake/cpu", "fake/cpu/best", "--heats", "2")
+    assert answer.code == 0
+    assert [line.split(";")[0] for line in answer.err.splitlines()] == [
+        "computing the float64 reference of the proof, once",
+        "heat 1 of at most 4: fake/cpu/as-written",
+        "heat 2 of at most 4: fake/cpu/best",
+        "heat 3 of at most 4: fake/cpu/best",
+        "heat 4 of at most 4: fake/cpu/as-written",
+    ]
+    assert "heat 1" not in answer.out
+
+
+@pytest.mark.parametrize("flag", ["--quiet", "-q"])
+def test_a_quiet_race_says_nothing_on_the_way(house, flag):
+    """The table is all there is."""
+    answer = house.run("race", "cifar-cnn", "fake/cpu", "--heats", "1", flag)
+    assert (answer.code, answer.err) == (0, "")
+    assert "laptime show" in answer.out
+
+
+def test_a_lane_in_the_first_place_means_the_default_workload(house):
+    """`laptime race fake/cpu` races cifar-cnn."""
+    record = house.raced("fake/cpu", "fake/cuda", "--heats", "1")
+    assert record["workload"]["name"] == "cifar-cnn"
+    assert [each["name"] for each in record["lanes"]] == ["fake/cpu/as-written", "fake/cuda:0/as-written"]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_no_line_is_wider_than_the_page(house, width):
+    """COLUMNS is taken at its word, from a narrow page on."""
+    answer = house.race("cifar-cnn", "fake/cpu", "fake/cpu/best+bf16", "--heats", "2", env={"COLUMNS": str(width)})
+    assert max(map(len, answer.out.splitlines())) <= width
+    assert "2.00x faster" in " ".join(answer.out.split())
+
+
+def test_a_reduced_precision_prints_how_far_it_strays(house):
+    """A thousandth in the fake's bf16, beside a float32 proof that holds."""
+    answer = house.race("cifar-cnn", "fake/cuda", "fake/cuda/bf16", "--heats", "1")
+    assert answer.code == 0
+    assert "yes; bf16 strays 1e-3" in " ".join(answer.out.split())
+    parity = lane(house.kept(), "fake/cuda:0/bf16")["parity"]
+    assert (parity["strays_precision"], parity["strays"]) == ("bf16", pytest.approx(1e-3))
+    assert parity["worst"] == pytest.approx(5e-8, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("planted", "reason"),
+    [
+        ("stray = 1e-3", "its loss differs by 1e-03 at step 1 in fp32"),
+        ("stray = 3e-6", "its loss differs by 3e-06 at step 1 in fp32"),
+        ("jolt = 1e-3", "its weights moved otherwise in fp32"),
+    ],
+)
+def test_a_lane_that_does_other_work_is_found_out(house, planted, reason):
+    """Its figures are shown, its factor is not, and the exit code says that the result is not to be trusted."""
+    house.script(f'["fake/cpu/best"]\n{planted}\n')
+    answer = house.race("cifar-cnn", "fake/cpu", "fake/cpu/best", "--heats", "2")
+    assert answer.code == 4
+    assert "not the same work" in answer.out
+    assert reason in " ".join(answer.out.split())
+    assert "x faster" not in answer.out
+    record = house.kept()
+    assert [each["parity"]["status"] for each in record["lanes"]] == ["same", "differs"]
+    assert [each["same_work"] for each in record["comparisons"]] == [False]
+
+
+def test_a_stray_that_rounding_may_explain_is_let_pass(house):
+    """A proof that accuses honest lanes would be no use either."""
+    house.script('["fake/cpu/best"]\nstray = 2e-7\njolt = 1e-5\n')
+    assert house.race("cifar-cnn", "fake/cpu", "fake/cpu/best", "--heats", "2").code == 0
+
+
+@pytest.mark.parametrize(("warm", "kind"), [([], "flat"), ([0.5] * 5, "slowing")])
+def test_a_heat_is_classed_by_its_windows(house, warm, kind):
+    """A heat that slows down is told by where it ended up, to the last digit."""
+    house.script(f'["fake/*"]\nwarm = {warm}\n')
+    (heat,) = house.raced("cifar-cnn", "fake/cpu", "--heats", "1")["lanes"][0]["heats"]
+    assert (kind, kind == "flat") == (heat["class"], heat["steady_from"] == 0)
+    assert heat["step_ms"] == pytest.approx(100.0, rel=EXACT)
+
+
+def test_a_class_that_is_not_flat_is_told(house):
+    """The reader learns it from the table's last words."""
+    house.script('["fake/cpu/best"]\nwarm = [0.5, 0.5, 0.5, 0.5, 0.5]\n')
+    answer = house.race("cifar-cnn", "fake/cpu", "fake/cpu/best", "--heats", "2")
+    assert "fake/cpu/best: slowing in 2 of 2 heats." in answer.out
+
+
+def test_a_loader_alone_proves_nothing_and_says_so(house):
+    """It is timed like any lane, and not called the same work."""
+    answer = house.race("cifar-cnn", "fake/cpu", "fake/cpu/input=only", "--heats", "1")
+    assert answer.code == 0
+    assert "unproven: input=only trains nothing" in " ".join(answer.out.split())

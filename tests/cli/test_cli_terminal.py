@@ -1,0 +1,102 @@
+"""On a terminal there is colour and a live table; off it there is neither, and NO_COLOR is obeyed."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+
+ESCAPE = "\x1b["
+RACE = ("race", "cifar-cnn", "fake/cpu", "fake/cpu/best", "--heats", "1")
+
+
+class Screen:
+    """A pseudo-terminal, and what was written on it."""
+
+    def __init__(self) -> None:
+        self._ours, self.theirs = os.openpty()
+        self._seen = b""
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        try:
+            while data := os.read(self._ours, 65_536):
+                self._seen += data
+        except OSError:
+            pass  # Linux says so when nobody holds the other end any more
+
+    def text(self) -> str:
+        os.close(self.theirs)
+        self._reader.join()
+        os.close(self._ours)
+        return self._seen.decode().replace("\r\n", "\n")
+
+
+@pytest.fixture
+def on_screen(house):
+    """Run a race with one of its outputs on a terminal, and give what came out at all ends."""
+
+    def run(stream, *words, **env):
+        screen = Screen()
+        env = {"TERM": "xterm-256color", "COLUMNS": "100", **env}
+        answer = house.finish(house.start(*RACE, *words, env=env, **{stream: screen.theirs}))
+        return screen.text(), answer
+
+    return run
+
+
+def test_a_table_on_a_terminal_is_coloured(on_screen):
+    """The factor stands out."""
+    seen, answer = on_screen("stdout", "-q")
+    assert answer.code == 0
+    assert ESCAPE in seen
+    assert "2.00x" in seen
+
+
+@pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"NO_COLOR": ""}, {"TERM": "dumb"}])
+def test_colour_can_be_declined(on_screen, env):
+    """By NO_COLOR, whatever its value, or by a terminal that knows none."""
+    seen, _ = on_screen("stdout", "-q", **env)
+    assert ESCAPE not in seen
+    assert "2.00x" in seen
+
+
+def test_json_is_never_coloured(on_screen):
+    """It is for programs, on a terminal too."""
+    seen, _ = on_screen("stdout", "-q", "--json")
+    assert ESCAPE not in seen
+
+
+def test_a_live_table_is_drawn_on_stderr_and_leaves_stdout_alone(on_screen):
+    """It shows the running heat, and is gone when the table comes."""
+    seen, answer = on_screen("stderr")
+    assert "heat 1 of at most 2" in seen
+    assert ESCAPE in seen
+    assert ESCAPE not in answer.out
+    assert answer.out.startswith("cifar-cnn  1,337,002 parameters")
+    assert "heat 1" not in answer.out
+
+
+def test_a_quiet_race_draws_nothing(on_screen):
+    """Not even on a terminal."""
+    seen, _ = on_screen("stderr", "-q")
+    assert seen == ""
+
+
+def test_off_a_terminal_nothing_is_animated(house):
+    """A log holds words only."""
+    answer = house.run(*RACE)
+    assert ESCAPE not in answer.out + answer.err
+
+
+@pytest.mark.parametrize("words", [("list",), ("workloads", "--json"), ("race", "fake/cpu", "--heats", "1")])
+def test_a_reader_who_has_had_enough_is_no_error(house, words):
+    """`laptime list | head -1` ends without a word of complaint."""
+    ours, theirs = os.pipe()
+    process = house.start(*words, stdout=theirs)
+    os.close(theirs)
+    os.close(ours)
+    answer = house.finish(process)
+    assert "Error" not in answer.err

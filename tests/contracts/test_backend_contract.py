@@ -1,0 +1,159 @@
+"""One suite for every back end that is installed: what the loop relies on holds for each of them alike."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from importlib import util
+
+import pytest
+
+from laptime.backends import ROOMS, open_backend
+from laptime.errors import LaptimeError
+from laptime.model.lane import Settings
+from laptime.model.missing import Missing
+from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
+from laptime.model.workload import ProofPlan
+from laptime.workloads import find_workload
+
+NEEDS = {"fake": "laptime", "torch": "torch"}
+INSTALLED = [name for name in ROOMS if util.find_spec(NEEDS[name])]
+WORKLOAD = "cifar-mlp"
+PARAMETERS = 12_230_010
+BATCH = 4
+PROOF = ProofPlan(steps=3, batch=2)
+
+
+@pytest.fixture(scope="module", params=INSTALLED)
+def backend(request):
+    """Open each back end once: it is what a child does."""
+    return open_backend(request.param)
+
+
+@pytest.fixture(scope="module")
+def order(backend):
+    """Order a small heat of cifar-mlp on the processor."""
+    workload = find_workload(WORKLOAD)
+    cpu = next(device for device in backend.devices() if device.name == "cpu")
+    lane = PlannedLane(f"{backend.name}/cpu/batch={BATCH}", backend.name, cpu, Settings(batch=BATCH))
+    subject = Subject(WORKLOAD, "", workload.parameters, workload.batch, workload.steps_per_lap, 10, "images")
+    pace = Pace(1, 1, adaptive=False, measure_s=1.0, window_s=0.1)
+    return HeatOrder(subject, lane, 0, PROOF, pace, 0)
+
+
+@pytest.fixture(scope="module")
+def training(backend, order):
+    return backend.build(order)
+
+
+def test_every_room_is_tested_or_not_installed():
+    """A new back end is held to this contract by being listed among the rooms."""
+    assert ROOMS.keys() == NEEDS.keys()
+    assert "fake" in INSTALLED
+
+
+def test_it_knows_its_name_and_its_versions(backend):
+    """Its own version comes first, then those of what it stands on."""
+    assert ROOMS.keys() >= {backend.name}
+    assert all(name and version for name, version in backend.versions().items())
+    assert next(iter(backend.versions())) == backend.name
+
+
+def test_it_sees_the_processor_and_says_why_it_cannot_use_a_device(backend):
+    """Every device has a name of its own, and one that cannot be used has its reason."""
+    devices = backend.devices()
+    assert ("cpu", True) in [(each.kind, each.usable) for each in devices]
+    assert len({each.name for each in devices}) == len(devices)
+    assert all(each.usable or each.reason for each in devices)
+
+
+def test_its_clock_goes_forward(backend):
+    """Whole nanoseconds, never backwards."""
+    before, after = backend.clock(), backend.clock()
+    assert isinstance(before, int)
+    assert before <= after
+
+
+def test_what_it_builds_is_the_catalogues_network(training):
+    """The same number of parameters, the batch that was ordered, the published steps of a lap."""
+    assert (training.parameters, training.items_per_step, training.steps_per_lap) == (PARAMETERS, BATCH, 1563)
+    assert isinstance(training.notes, tuple)
+
+
+def test_a_workload_that_is_not_there_cannot_be_built(backend, order):
+    """It is refused in words."""
+    unknown = replace(order, subject=replace(order.subject, name="nonsense"))
+    with pytest.raises(LaptimeError, match="unknown workload 'nonsense'"):
+        backend.build(unknown)
+
+
+def test_a_proof_takes_the_steps_that_the_order_names(training):
+    """Each step has a finite loss, and something has moved."""
+    run = training.prove("fp32")
+    assert (run.precision, len(run.losses)) == ("fp32", PROOF.steps)
+    assert all(map(math.isfinite, (*run.losses, run.start, run.shrink, *run.moves)))
+    assert run.start > 0
+    assert all(move > 0 for move in run.moves)
+
+
+def test_a_proof_is_the_same_from_the_same_seed(backend, order, training):
+    """Twice in one training, and once more in another."""
+    runs = [training.prove("fp32"), training.prove("fp32"), backend.build(order).prove("fp32")]
+    assert {runs[0].losses} == {run.losses for run in runs}
+    assert {runs[0].moves} == {run.moves for run in runs}
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_proof_says_in_which_precision_it_was(training, precision):
+    """And a reduced one strays further than float32, but not far."""
+    exact, run = training.prove("fp32"), training.prove(precision)
+    strays = max(abs(loss - wanted) / abs(wanted) for loss, wanted in zip(run.losses, exact.losses, strict=True))
+    assert run.precision == precision
+    assert (0 < strays < 0.05) if precision == "bf16" else strays == 0
+
+
+def test_a_reference_is_the_same_work_in_float64(training):
+    """An exact run and a float32 twin, of as many steps and arrays as the proof."""
+    reference, run = training.reference(), training.prove("fp32")
+    assert (reference.exact.precision, reference.twin.precision) == ("fp64", "fp32")
+    assert reference.problem is None
+    assert (reference.weights, reference.depth > 0) == (PARAMETERS, True)
+    for each in (reference.exact, reference.twin):
+        assert (len(each.losses), len(each.moves)) == (PROOF.steps, len(run.moves))
+        assert each.losses == pytest.approx(run.losses, rel=1e-5)
+        assert each.start == pytest.approx(run.start, rel=1e-6)
+
+
+def test_a_runner_steps_and_marks(backend, training):
+    """Between two fences each mark is a point of the work, and the spans between them are what steps took."""
+    runner = training.start()
+    runner.fence()
+    began_ns, marks = backend.clock(), [runner.mark()]
+    for _ in range(5):
+        runner.step()
+        marks.append(runner.mark())
+    runner.fence()
+    took_ns = backend.clock() - began_ns
+    spans = runner.step_ns(marks)
+    assert len(spans) == 5
+    assert all(isinstance(span, int) and span > 0 for span in spans)
+    assert sum(spans) <= took_ns
+    assert math.isfinite(runner.loss())
+    assert runner.ready_batches >= 0
+    runner.close()
+
+
+def test_a_runner_may_be_started_again(training):
+    """Each start is a training of its own, closed by itself."""
+    for _ in range(2):
+        runner = training.start()
+        runner.step()
+        runner.fence()
+        assert runner.loss() > 0
+        runner.close()
+
+
+def test_memory_is_a_size_or_an_absence_with_its_reason(training):
+    """Nothing unknown is shown as zero."""
+    held = training.device_memory_bytes()
+    assert held.missing if isinstance(held, Missing) else held > 0

@@ -1,0 +1,41 @@
+"""The machine as a whole: memory, system, and which frameworks are installed, none of them imported."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import metadata
+
+import psutil
+
+from laptime.machine import look_at_machine
+
+
+def test_the_machine_is_described():
+    """Memory as the system counts it, and the versions that run."""
+    machine = look_at_machine()
+    assert machine.memory_bytes == psutil.virtual_memory().total
+    assert machine.python == ".".join(map(str, sys.version_info[:3]))
+    assert machine.system
+
+
+def test_an_installed_framework_is_named_with_its_version_and_not_asked():
+    """What it sees is a scout's business."""
+    found = {each.name: (each.version, each.devices) for each in look_at_machine().frameworks}
+    assert found["torch"] == (metadata.version("torch"), ())
+
+
+def test_looking_imports_no_framework():
+    """Not even to find out whether it is there."""
+    program = (
+        "import sys; from laptime.machine import look_at_machine; look_at_machine(); "
+        "print([each for each in ('torch', 'keras', 'jax', 'tensorflow', 'numpy') if each in sys.modules])"
+    )
+    asked = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert asked.stdout == "[]\n"
+
+
+def test_a_framework_that_is_not_there_is_absent():
+    """The fake one is there only where it was asked for."""
+    machine = look_at_machine()
+    assert machine.framework("keras-tf") is None

@@ -1,0 +1,92 @@
+"""WHAT is a workload by its name or a function by its file; nothing of the user's runs before its heat."""
+
+from __future__ import annotations
+
+import pytest
+
+from laptime.errors import UsageError
+from laptime.model.plan import Subject
+from laptime.questions.subject import find_subject
+from laptime.workloads import CATALOGUE
+
+MINE = """\
+from elsewhere import borrowed
+from elsewhere import other as renamed
+raise SystemExit("nobody may run this file here")
+bound = make()
+def training(): ...
+def second(): ...
+"""
+
+
+@pytest.fixture
+def mine(tmp_path):
+    place = tmp_path / "mine.py"
+    place.write_text(MINE)
+    return place
+
+
+@pytest.mark.parametrize("name", list(CATALOGUE))
+def test_a_workload_is_found_by_its_name(name):
+    """The subject says what the catalogue says."""
+    subject, workload = find_subject(name)
+    assert workload is CATALOGUE[name]
+    assert (name, workload.parameters, workload.batch) == (subject.name, subject.parameters, subject.batch)
+
+
+@pytest.mark.parametrize("function", ["training", "second", "bound", "borrowed", "renamed"])
+def test_a_training_of_ones_own_is_found_without_running_its_file(mine, function):
+    """Defined, assigned or imported: its name stands in the text."""
+    name, title = f"mine.py:{function}", f"{function} of mine.py"
+    expected = Subject(name, title, None, None, None, None, "items", file=str(mine), function=function)
+    assert find_subject(f"{mine}:{function}") == (expected, None)
+
+
+@pytest.mark.parametrize(
+    ("what", "nearest"),
+    [
+        ("cifar-cnm", "cifar-cnn, cifar-mlp"),
+        ("pets", "pets-densenet"),
+        ("xyz", "scenes-cnn, cifar-cnn, cifar-mlp, pets-densenet, plates-cnn"),
+    ],
+)
+def test_an_unknown_workload_names_the_nearest(what, nearest):
+    """All of them, where none is near."""
+    with pytest.raises(UsageError) as caught:
+        find_subject(what)
+    assert caught.value.says.startswith(f"unknown workload '{what}'; nearest: {nearest.split(',')[0]}")
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("what", ["mine.py", "mine.py:", "mine.py:1st", "mine.py:a.b", "mine.py:a b"])
+def test_a_file_without_a_function_is_refused(what):
+    """The hint shows how it is written."""
+    with pytest.raises(UsageError) as caught:
+        find_subject(what)
+    assert caught.value.says == f"'{what}' names a file but no function in it"
+    assert caught.value.hint == "give mine.py:function, where the function returns a laptime.Training"
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path):
+    """So is a folder of that name."""
+    (tmp_path / "folder.py").mkdir()
+    for name in ("nowhere.py", "folder.py"):
+        with pytest.raises(UsageError, match=f"there is no file .*{name}"):
+            find_subject(f"{tmp_path / name}:training")
+
+
+def test_a_function_that_is_not_in_the_file_is_refused_with_those_that_are(mine):
+    """A slip of the finger is seen at once."""
+    with pytest.raises(UsageError) as caught:
+        find_subject(f"{mine}:trainig")
+    assert caught.value.says == f"{mine} has no function 'trainig'"
+    assert caught.value.hint == "functions there: training, second"
+
+
+@pytest.mark.parametrize("content", [b"def training(:\n", b"\x00", b"\xff\xfe", b"def training():\nreturn 1"])
+def test_a_file_that_is_no_python_is_refused(tmp_path, content):
+    """With what Python says of it."""
+    place = tmp_path / "broken.py"
+    place.write_bytes(content)
+    with pytest.raises(UsageError, match="cannot be read as Python: "):
+        find_subject(f"{place}:training")
