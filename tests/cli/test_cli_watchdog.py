@@ -39,9 +39,18 @@ def training():
 """
 
 
+@pytest.fixture
+def tidy_house(house):
+    """A helper that was left behind would sleep on for ten minutes."""
+    yield house
+    for process in house.processes():
+        process.kill()
+
+
 @pytest.mark.torch
-def test_the_watchdog_ends_a_heat_and_its_whole_group(house):
+def test_the_watchdog_ends_a_heat_and_its_whole_group(tidy_house):
     """No step for the larger of a second and 20 medians is a hang: the lane did not finish, its helper is gone too."""
+    house = tidy_house
     (house.folder / "mine.py").write_text(MINE)
     began_s = time.monotonic()
     answer = house.race("mine.py:training", "torch/cpu", "--heats", "1", "--budget", "5s", "--watchdog", "1s")
