@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
-from functools import partial
 from importlib import metadata
 from typing import TYPE_CHECKING
 
@@ -18,11 +17,12 @@ from laptime.model.ask import Ask
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan
 from laptime.model.record import Record
-from laptime.questions.asking import prepare, scout_machine
+from laptime.questions.asking import names_a_lane, prepare, scout_machine
 from laptime.questions.race import Outside, run_race
 from laptime.report import json as report_json
 from laptime.report import listing, terminal
 from laptime.store import files, references, schema
+from laptime.store.rows import RecordRow
 from laptime.workloads import CATALOGUE
 
 if TYPE_CHECKING:
@@ -84,9 +84,9 @@ def _journal(warn: Warn | None) -> Callable[[Record], None]:
     return journal
 
 
-def as_text(record: Record, width: int, *, color: bool = False) -> str:
-    """Give a record as the table that a race ends with."""
-    return terminal.render(record, width, color=color).rstrip("\n")
+def as_text(record: Record, width: int, *, color: bool = False, kept: bool = True) -> str:
+    """Give a record as the table that a race ends with; one that is not kept does not say where it is."""
+    return terminal.render(record, width, color=color, kept=kept).rstrip("\n")
 
 
 def live_table(record: Record, note: str) -> RenderableType:
@@ -117,11 +117,44 @@ def device_rows(machine: Machine) -> list[dict[str, object]]:
     return rows
 
 
+def plan_as_text(planned: Plan, width: int) -> str:
+    return listing.render_plan(planned, width).rstrip("\n")
+
+
+def devices_as_text(machine: Machine, width: int) -> str:
+    return listing.render_devices(machine, width).rstrip("\n")
+
+
+def workloads_as_text(width: int) -> str:
+    return listing.render_workloads(workloads, width).rstrip("\n")
+
+
+def records_as_text(rows: Sequence[RecordRow], width: int) -> str:
+    return listing.render_records(rows, width).rstrip("\n")
+
+
 load = files.load
 records = files.list_records
 encode = schema.encode
 workloads = tuple(CATALOGUE.values())
-plan_as_text = listing.render_plan
-devices_as_text = listing.render_devices
-workloads_as_text = partial(listing.render_workloads, workloads)
-records_as_text = listing.render_records
+
+__all__ = [
+    "as_json",
+    "as_text",
+    "device_rows",
+    "devices",
+    "devices_as_text",
+    "encode",
+    "live_table",
+    "load",
+    "names_a_lane",
+    "plan",
+    "plan_as_text",
+    "race",
+    "records",
+    "records_as_text",
+    "to_json",
+    "version",
+    "workloads",
+    "workloads_as_text",
+]

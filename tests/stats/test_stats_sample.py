@@ -34,9 +34,7 @@ def test_quantile_lies_on_the_line_between_neighbours(expected, q):
     assert pytest.approx(expected) == quantile([60.0, 10.0, 50.0, 20.0, 30.0], q)
 
 
-@pytest.mark.parametrize(
-    ("expected", "values"), [(0.0, [4.0]), (1.0, [1, 2, 3, 4, 5]), (1.0, [1, 2, 3, 4, 999])]
-)
+@pytest.mark.parametrize(("expected", "values"), [(0.0, [4.0]), (1.0, [1, 2, 3, 4, 5]), (1.0, [1, 2, 3, 4, 999])])
 def test_mad_does_not_see_an_outlier(expected, values):
     """The last value may be anything without the spread growing."""
     assert expected == mad(values)
@@ -53,9 +51,7 @@ def test_quantiles_agree_with_the_standard_library(values):
     """Another implementation draws the same lines between neighbours."""
     expected = statistics.quantiles(values, n=20, method="inclusive")
     scale = max(map(abs, values))
-    assert pytest.approx(expected, abs=1e-12 * scale) == [
-        quantile(values, step / 20) for step in range(1, 20)
-    ]
+    assert pytest.approx(expected, abs=1e-12 * scale) == [quantile(values, step / 20) for step in range(1, 20)]
 
 
 @given(samples, st.floats(0, 1), st.floats(0, 1))

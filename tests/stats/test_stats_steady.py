@@ -116,16 +116,11 @@ def test_noise_alone_is_mostly_called_flat(windows, noise):
     assert sum(find_steady(heat) == Steady("flat", 0) for heat in heats) >= 176
 
 
-@pytest.mark.parametrize(
-    ("windows", "odd"), [(40, {20, 22}), (700, set(random.Random(3).sample(range(3, 700), 56)))]
-)
+@pytest.mark.parametrize(("windows", "odd"), [(40, {20, 22}), (700, set(random.Random(3).sample(range(3, 700), 56)))])
 def test_noise_around_odd_windows_is_mostly_called_flat(windows, odd):
     """Of 50 heats with 4 % noise and some windows at double time, at most 5 are cut."""
     generator = random.Random(windows)
-    heats = [
-        [(1 + (place in odd)) * (1 + 0.04 * generator.gauss(0, 1)) for place in range(windows)]
-        for _ in range(50)
-    ]
+    heats = [[(1 + (place in odd)) * (1 + 0.04 * generator.gauss(0, 1)) for place in range(windows)] for _ in range(50)]
     assert sum(find_steady(heat) == Steady("flat", 0) for heat in heats) >= 45
 
 

@@ -75,7 +75,7 @@ class FakeRunner:
         self._script, self._order, self._clock = script, order, clock
         self._factor = math.exp(script.spread * random.Random(f"{order.number}/{order.lane.name}").gauss(0, 1))
         self._steps = 0
-        self._windows = -2  # the first step and the estimate are fenced too
+        self._windows = 0
 
     def step(self) -> None:
         self._steps += 1
@@ -172,7 +172,9 @@ def _script_for(order: HeatOrder) -> Script:
     known = {each.name for each in fields(Script)}
     for pattern, given in _read_scripts().items():
         if unknown := set(given) - known:
-            raise LaneError(f"LAPTIME_FAKE: unknown key {', '.join(sorted(unknown))}", f"keys: {', '.join(known)}")
+            raise LaneError(
+                f"LAPTIME_FAKE: unknown key {', '.join(sorted(unknown))}", f"keys: {', '.join(sorted(known))}"
+            )
         if fnmatch(lane.name, pattern):
             script = replace(script, **given)
     return script

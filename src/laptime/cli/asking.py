@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from laptime import api
 from laptime.model.ask import DEFAULT_WORKLOAD, Ask
 
 UNITS_S = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
@@ -72,7 +73,7 @@ def takes_an_ask(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def make_ask(given: dict[str, Any]) -> Ask:
     what, lanes = given["what"], given["lanes"]
-    if _is_lane(what):  # `laptime race torch/cpu torch/cpu/best` means the default workload
+    if api.names_a_lane(what):  # `laptime race torch/cpu torch/cpu/best` means the default workload
         what, lanes = DEFAULT_WORKLOAD, (what, *lanes)
     return Ask(
         what=what,
@@ -85,7 +86,3 @@ def make_ask(given: dict[str, Any]) -> Ask:
         patience_s=given["patience"],
         watchdog_s=given["watchdog"],
     )
-
-
-def _is_lane(word: str) -> bool:
-    return "/" in word and ".py" not in word

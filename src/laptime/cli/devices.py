@@ -6,6 +6,7 @@ import click
 
 from laptime import api
 from laptime.cli.output import page_width
+from laptime.cli.printing import emit
 
 
 @click.command(
@@ -15,4 +16,4 @@ from laptime.cli.output import page_width
 @click.option("--json", "as_json", is_flag=True, help="Print a list of objects as JSON.")
 def command(*, as_json: bool) -> None:
     machine = api.devices()
-    click.echo(api.to_json(api.device_rows(machine)) if as_json else api.devices_as_text(machine, page_width()))
+    emit(api.to_json(api.device_rows(machine)) if as_json else api.devices_as_text(machine, page_width()))

@@ -6,10 +6,11 @@ import click
 
 from laptime import api
 from laptime.cli.output import page_width
+from laptime.cli.printing import emit
 
 
 @click.command("list", help="List saved records, newest first.")
 @click.option("--json", "as_json", is_flag=True, help="Print a list of objects as JSON.")
 def command(*, as_json: bool) -> None:
     rows = api.records()
-    click.echo(api.to_json(rows) if as_json else api.records_as_text(rows, page_width()))
+    emit(api.to_json(rows) if as_json else api.records_as_text(rows, page_width()))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import os
 import signal
 import sys
 from typing import Any, NoReturn
 
 import click
 
+from laptime.cli.printing import ReaderGone
 from laptime.errors import LaptimeError
 
 # Name, and the line that `laptime --help` shows: the modules are opened only when used, so that help is instant.
@@ -23,6 +23,7 @@ COMMANDS = {
 }
 EXIT_INTERRUPTED = 130
 EXIT_TERMINATED = 143
+EXIT_READER_GONE = 141
 
 
 class LazyGroup(click.Group):
@@ -61,13 +62,17 @@ def group() -> None:
 def main() -> NoReturn:
     """Run the command line and exit with its code."""
     signal.signal(signal.SIGTERM, _terminate)
-    sys.exit(_run())
+    try:
+        code = _run()
+    except KeyboardInterrupt:
+        code = EXIT_INTERRUPTED
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # one more would break into Python's own way out
+    sys.exit(code)
 
 
 def _run() -> int:
     try:
         code = group.main(prog_name="laptime", standalone_mode=False)
-        sys.stdout.flush()
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
     except click.ClickException as error:
@@ -78,10 +83,8 @@ def _run() -> int:
     except LaptimeError as error:
         complain(error)
         return error.exit_code
-    except BrokenPipeError:
-        # Whoever read our output has had enough; nothing is left to say, and nowhere to say it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
+    except ReaderGone:
+        return EXIT_READER_GONE
     return code if isinstance(code, int) else 0
 
 

@@ -21,11 +21,15 @@ def page_width() -> int:
     asked = os.environ.get("COLUMNS", "")
     if asked.isdigit() and int(asked) > 0:
         return int(asked)
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH_OFF_TERMINAL
+    return shutil.get_terminal_size().columns if _is_terminal() else WIDTH_OFF_TERMINAL
 
 
 def may_colour() -> bool:
-    return sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+    return _is_terminal() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+
+
+def _is_terminal() -> bool:
+    return sys.stdout is not None and sys.stdout.isatty()
 
 
 class Progress:
@@ -37,7 +41,7 @@ class Progress:
         self._last = ""
 
     def __enter__(self) -> Self:
-        if not self._quiet and sys.stderr.isatty():
+        if not self._quiet and sys.stderr is not None and sys.stderr.isatty():
             from rich.console import Console  # noqa: PLC0415  60 ms that only a terminal needs
             from rich.live import Live  # noqa: PLC0415
 

@@ -10,6 +10,7 @@ from laptime import api
 from laptime.cli.asking import make_ask, takes_an_ask
 from laptime.cli.main import EXIT_INTERRUPTED, complain
 from laptime.cli.output import Progress, may_colour, page_width
+from laptime.cli.printing import emit
 from laptime.errors import StoreError
 from laptime.model.record import Record
 
@@ -37,7 +38,7 @@ def command(*, as_json: bool, quiet: bool, **given: Any) -> int:
     unsaved: list[StoreError] = []
     with Progress(quiet=quiet) as progress:
         record = api.race(make_ask(given), show=progress.show, warn=unsaved.append)
-    click.echo(api.as_json(record) if as_json else api.as_text(record, page_width(), color=may_colour()))
+    emit(api.as_json(record) if as_json else api.as_text(record, page_width(), color=may_colour(), kept=not unsaved))
     if unsaved:
         complain(unsaved[-1])
     return exit_code(record, saved=not unsaved)

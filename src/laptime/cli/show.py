@@ -6,6 +6,7 @@ import click
 
 from laptime import api
 from laptime.cli.output import may_colour, page_width
+from laptime.cli.printing import emit
 
 HELP = """Show a saved record. ID is a record's id or the beginning of one, a file, or `latest`.
 
@@ -18,4 +19,4 @@ No framework is needed to read a record.
 @click.option("--json", "as_json", is_flag=True, help="Print the whole record as JSON.")
 def command(*, identity: str, as_json: bool) -> None:
     record = api.load(identity)
-    click.echo(api.as_json(record) if as_json else api.as_text(record, page_width(), color=may_colour()))
+    emit(api.as_json(record) if as_json else api.as_text(record, page_width(), color=may_colour()))

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import queue
+import select
 import signal
-import sys
 import threading
 
 from laptime import wire
-
-PR_SET_PDEATHSIG = 1
 
 
 class Lifeline:
     """Speaks to the parent on one pipe and listens on another.
 
     The listening thread sleeps in a read and costs nothing; when the parent is gone the read ends, and the thread
-    ends the whole process group, loaders included. On Linux the kernel is asked for the same, for the case that
-    this process holds the interpreter lock for good.
+    ends the whole process group, loaders included. A guardian, forked before anything else, waits for the same: it
+    needs no interpreter lock of a process that may hold it for good.
     """
 
     def __init__(self, read_fd: int, write_fd: int) -> None:
         self._write_fd = write_fd
         self._inbox: queue.SimpleQueue[wire.FromParent] = queue.SimpleQueue()
-        _die_with_parent()
+        _fork_guardian(read_fd, write_fd)
         threading.Thread(target=self._listen, args=(read_fd,), daemon=True, name="lifeline").start()
 
     def say(self, message: wire.FromChild) -> None:
@@ -48,11 +45,19 @@ class Lifeline:
         _end_group()
 
 
-def _die_with_parent() -> None:
-    if sys.platform != "linux":
+def _fork_guardian(read_fd: int, write_fd: int) -> None:
+    """Leave a process behind that sleeps until the parent's end of the pipe closes, and then ends the group.
+
+    It asks for no data, so that it takes none of the parent's words, and it lets go of the pipe to the parent, so
+    that this process's own end can still be seen there.
+    """
+    if os.getpgrp() != os.getpid() or os.fork():
         return
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    os.close(write_fd)
+    watch = select.poll()
+    watch.register(read_fd, 0)
+    watch.poll()
+    os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
 def _end_group() -> None:

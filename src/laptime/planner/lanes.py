@@ -8,7 +8,7 @@ from laptime.errors import UsageError
 from laptime.model.lane import AS_WRITTEN, Lane, Preset
 
 FRAMEWORKS = ("torch", "keras-tf", "keras-jax", "keras-torch", "fake")
-DEVICE = re.compile(r"(cpu|cuda|mps|xpu|tpu)(?::(\d+))?$")
+DEVICE = re.compile(r"(cpu|cuda|mps|xpu|tpu)(?::(0|[1-9][0-9]{0,2}))?", re.ASCII)
 PRESETS: tuple[Preset, ...] = ("as-written", "best", "fastest")
 WORDS = {
     "fp32": "precision",
@@ -41,6 +41,12 @@ def parse_lane(text: str) -> Lane:
     return Lane(framework, device, preset, overrides)
 
 
+def names_a_lane(word: str) -> bool:
+    """Tell a lane from a workload or a file, so that `race torch/cpu cpu/best` can leave the workload out."""
+    first = word.split("/", 1)[0]
+    return first in FRAMEWORKS or DEVICE.fullmatch(first) is not None
+
+
 def name_lane(framework: str, device: str, preset: Preset, overrides: tuple[tuple[str, str], ...]) -> str:
     """Give the one name by which a lane stands in records."""
     words: list[str] = [preset] if preset != AS_WRITTEN or not overrides else []
@@ -49,7 +55,7 @@ def name_lane(framework: str, device: str, preset: Preset, overrides: tuple[tupl
 
 
 def _read_device(text: str, part: str) -> str:
-    if not DEVICE.match(part):
+    if not DEVICE.fullmatch(part):
         raise UsageError(
             f"lane '{text}': '{part}' is neither a framework nor a device",
             f"frameworks: {', '.join(FRAMEWORKS[:-1])}; devices: cpu, cuda, cuda:1, mps, xpu, tpu; {SYNTAX}",
@@ -91,15 +97,16 @@ def _read_setting(text: str, word: str) -> tuple[str, str]:
 
 def _is_absurd(value: str) -> bool:
     digits = value.rstrip("x")
-    return digits.isdigit() and not 0 < int(digits) <= LARGEST_COUNT
+    return digits.isdigit() and int(digits) > LARGEST_COUNT
 
 
+COUNT = "[1-9][0-9]{0,6}"
 KEYED = {
-    "threads": r"\d+",
+    "threads": COUNT,
     "malloc": r"keep|system",
     "input": "|".join(INPUTS),
-    "workers": r"\d+",
-    "batch": r"\d+x?",
+    "workers": COUNT,
+    "batch": COUNT + "x?",
 }
 TAKES = {
     "threads": "a whole number from 1 on",

@@ -42,8 +42,6 @@ def frameworks_asked(ask: Ask) -> tuple[str, ...]:
 def make_plan(ask: Ask, machine: Machine, subject: Subject, workload: Workload | None) -> Plan:
     """Decide all that will run; `workload` is None for a user's own training."""
     check_ask(ask)
-    if ask.pretrained and (workload is None or workload.name != "pets-densenet"):
-        raise UsageError(f"--pretrained: there are no pre-trained weights for {subject.name}", "only pets-densenet")
     given = Given(workload)
     lanes = [parse_lane(text) for text in ask.lanes] or default_lanes(machine)
     planned = tuple(_plan_lane(lane, machine, given) for lane in lanes)
@@ -64,6 +62,8 @@ def default_lanes(machine: Machine, framework: str = "torch") -> list[Lane]:
 
 
 def _plan_lane(lane: Lane, machine: Machine, given: Given) -> PlannedLane:
+    if lane.framework == "fake" and given.workload is None:
+        raise UsageError("the fake back end runs no code: it cannot race a training of your own", "name a workload")
     device = _find_device(lane, _view(machine, lane.framework))
     settings = fill_settings(lane, device, machine, given)
     name = name_lane(lane.framework, device.name, lane.preset, lane.overrides)
@@ -73,6 +73,8 @@ def _plan_lane(lane: Lane, machine: Machine, given: Given) -> PlannedLane:
 def _view(machine: Machine, name: str) -> Framework:
     view = machine.framework(name)
     extra = {"keras-tf": "keras,tensorflow", "keras-jax": "keras,jax", "keras-torch": "keras,torch"}.get(name, name)
+    if view is None and name == "fake":
+        raise UsageError("the fake back end is switched off", "set LAPTIME_FAKE=1 to switch it on")
     if view is None:
         raise UsageError(f"{name} is not installed here", f"pip install 'laptime[{extra}]'")
     if view.problem:

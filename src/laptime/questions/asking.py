@@ -12,9 +12,12 @@ from laptime.model.machine import Framework, Machine
 from laptime.model.plan import Plan
 from laptime.model.workload import Published
 from laptime.planner import make_plan
+from laptime.planner.lanes import names_a_lane
 from laptime.planner.plan import check_ask, frameworks_asked
 from laptime.questions.subject import find_subject
 from laptime.run.scout import ask_scout
+
+__all__ = ["Prepared", "names_a_lane", "prepare", "scout_machine"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +32,22 @@ class Prepared:
 def prepare(ask: Ask, machine: Machine) -> Prepared:
     """Check all that can be checked before a process is started, then scout and plan."""
     check_ask(ask)
-    if ask.pretrained and util.find_spec("torchvision") is None:
+    subject, workload = find_subject(ask.what)
+    if ask.pretrained:
+        _check_pretrained(subject.name)
+    seen = scout_machine(machine, frameworks_asked(ask), ask.patience_s)
+    plan = make_plan(ask, seen, subject, workload)
+    return Prepared(plan, seen, workload.published if workload else None)
+
+
+def _check_pretrained(name: str) -> None:
+    if name != "pets-densenet":
+        raise UsageError(f"--pretrained: there are no pre-trained weights for {name}", "only for pets-densenet")
+    if util.find_spec("torchvision") is None:
         raise UsageError(
             "--pretrained: torchvision is not installed, and the pre-trained weights come with it",
             "pip install torchvision, or leave out --pretrained",
         )
-    subject, workload = find_subject(ask.what)
-    seen = scout_machine(machine, frameworks_asked(ask), ask.patience_s)
-    plan = make_plan(ask, seen, subject, workload)
-    return Prepared(plan, seen, workload.published if workload else None)
 
 
 def scout_machine(machine: Machine, names: Iterable[str], patience_s: float) -> Machine:

@@ -52,6 +52,9 @@ def closing(record: Record) -> str:
     return " ".join(part for part in [_extent(record), _unsettled(record)] if part)
 
 
+NOT_SAVED = "Not saved."
+
+
 def saved(record: Record) -> str:
     return f"Saved as {record.id}; laptime show {record.id}"
 

@@ -26,15 +26,15 @@ LEAST_FACTOR = 19
 LEAST_PROOF = 22
 
 
-def render(record: Record, width: int = 100, *, color: bool = False) -> str:
-    """Give the whole report of a race, at most `width` places wide."""
+def render(record: Record, width: int = 100, *, color: bool = False, kept: bool = True) -> str:
+    """Give the whole report of a race, at most `width` places wide; one that is `kept` ends with its id."""
     width = max(width, NARROWEST)
     lines = [*_header(record, width, color=color), *_table(record, width, color=color)]
     lines += afterwords.failures(record, width)
     lines += [line for sentence in afterwords.remarks(record) for line in wrap(sentence, width, "  ")]
     lines += _quiet(afterwords.starts(record, width), color=color)
     lines += wrap(published_line(record, width), width, "  ")
-    lines += _closing(record, width)
+    lines += _closing(record, width, afterwords.saved(record) if kept else afterwords.NOT_SAVED)
     return "\n".join(line for line in lines if line) + "\n"
 
 
@@ -109,8 +109,8 @@ def _quiet(lines: list[str], *, color: bool) -> list[str]:
     return [paint(line, "quiet", color=color) for line in lines]
 
 
-def _closing(record: Record, width: int) -> list[str]:
-    said, saved = afterwords.closing(record), afterwords.saved(record)
+def _closing(record: Record, width: int, saved: str) -> list[str]:
+    said = afterwords.closing(record)
     if cells_wide(said) + 2 + cells_wide(saved) <= width:
         return [f"{said}  {saved}"]
     return [*wrap(said, width, "  "), *wrap(saved, width, "  ")]

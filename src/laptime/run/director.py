@@ -70,7 +70,7 @@ class Director:
             child.say(wire.Run(order))
             self._listen(child, notes, order)
         except Silence:
-            broken = f"hung: no word for {self._wait_s(notes):.0f} s"
+            broken = f"hung: no word for {self._wait_s(notes):.3g} s"
         except WireError as error:
             broken = str(error)
         except BaseException:
@@ -116,9 +116,10 @@ class Director:
 
     def _wait_s(self, notes: Notes) -> float:
         """Compiling and first steps may take long; after them, 20 medians of a window without a word are a hang."""
-        if not notes.windows:
+        if notes.phase != "timing":
             return self._limits.patience_s
-        median_ns = statistics.median(window.end_ns - window.start_ns for window in notes.windows)
+        known = [window.end_ns - window.start_ns for window in notes.windows] or [notes.first_step_ns or 0]
+        median_ns = statistics.median(known)
         return max(self._limits.watchdog_s, MEDIANS_OF_SILENCE * median_ns / 1e9)
 
 
@@ -151,7 +152,7 @@ def _why_gone(ended: Ended) -> str:
         return "killed by SIGKILL: most often the system ran out of memory"
     if ended.signal:
         return f"ended by {ended.signal}"
-    return f"the process ended by itself with exit code {ended.exit_code}"
+    return "the process ended by itself"
 
 
 def _make_heat(order: HeatOrder, round_number: int, notes: Notes, started_ns: int, dnf: Dnf | None) -> Heat:

@@ -38,7 +38,7 @@ def _ask_child(question: wire.FromParent, environment: dict[str, str], patience_
             if isinstance(message, wire.Seen | wire.Referenced | wire.Failed):
                 break
     except Silence:
-        problem = f"no answer within {patience_s:.0f} s"
+        problem = f"no answer within {patience_s:.3g} s"
     except WireError as error:
         problem = str(error)
     except BaseException:
