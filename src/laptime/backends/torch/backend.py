@@ -8,11 +8,12 @@ import torch
 
 from laptime.backends.base import Runner
 from laptime.backends.torch.devices import list_devices, list_versions
+from laptime.backends.torch.dropout import quicken_dropout
 from laptime.backends.torch.inputs import open_source
 from laptime.backends.torch.proof import prove, refer
 from laptime.backends.torch.recipe import Own, endless, open_recipe
 from laptime.backends.torch.runners import Clockwork, EagerRunner, GraphRunner, LoaderRunner
-from laptime.backends.torch.stepping import Stepper, set_precision
+from laptime.backends.torch.stepping import Stepper, draws_words, set_precision
 from laptime.model.lane import Settings
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
@@ -28,10 +29,13 @@ class TorchTraining:
         self._seed = order.seed
         self._device = torch.device(order.lane.device.name)
         self._recipe = open_recipe(order)
-        self.parameters = sum(each.numel() for each in self._recipe.network().parameters() if each.requires_grad)
+        network = self._recipe.network()
+        self.parameters = sum(each.numel() for each in network.parameters() if each.requires_grad)
         self.items_per_step = self._count_items()
         self.steps_per_lap = self._recipe.steps_per_lap
         self.notes = self._recipe.notes
+        if draws_words(self._settings, self._device) and quicken_dropout(network):
+            self.notes = (*self.notes, "dropout draws its masks from 16-bit random numbers")
 
     def prove(self, precision: str) -> ProofRun:
         return prove(self._recipe, self._settings, precision, self._device)
