@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -29,6 +30,11 @@ class Answer:
     @property
     def json(self) -> Any:
         return json.loads(self.out)
+
+
+def _hear_interrupts() -> None:
+    """A shell lets what it starts in the background ignore Ctrl-C, and so would every test that was started so."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 class House:
@@ -58,6 +64,7 @@ class House:
         """Start a command, and leave it running."""
         command = [sys.executable, "-W", warnings, "-m", "laptime", *words]
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": self.folder, **options}
+        options.setdefault("preexec_fn", _hear_interrupts)
         return subprocess.Popen(command, env=self.environment(**(env or {})), text=True, **options)
 
     def run(self, *words: str, env: dict[str, str] | None = None, **options: Any) -> Answer:

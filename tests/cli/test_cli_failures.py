@@ -32,7 +32,7 @@ def race(house, *words):
     ("how", "said", "last"),
     [
         ("raise", "RuntimeError: planted failure, exit code 1", "| RuntimeError: planted failure"),
-        ("exit", "the process ended by itself with exit code 7", "| planted exit"),
+        ("exit", "the process ended by itself, exit code 7", "| planted exit"),
         ("kill", "killed by SIGKILL: most often the system ran out of memory", "peak memory "),
         ("memory", "out of memory: planted: 64 GiB asked, 24 GiB there", "peak memory "),
     ],

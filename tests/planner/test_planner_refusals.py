@@ -192,16 +192,8 @@ def test_a_framework_that_cannot_run_says_why():
         ({"patience_s": 0.0}, "--patience 0s: expected 0.1s to 7d"),
         ({"watchdog_s": 0.05}, "--watchdog 0.05s: expected 0.1s to 7d"),
         ({"watchdog_s": float("inf")}, "--watchdog infs: expected 0.1s to 7d"),
-        ({"pretrained": True}, "--pretrained: there are no pre-trained weights for cifar-cnn"),
     ],
 )
 def test_a_figure_that_cannot_be_meant_is_refused_by_its_flag(asked, says):
     """Zero, negative and absurd numbers name the flag, the value, and what was expected."""
     assert says == refusal(machine_with(CPU), "cpu", **asked)[0]
-
-
-def test_pretrained_weights_are_for_the_one_network_that_has_them():
-    """And not for a training of one's own either."""
-    assert plan_for(machine_with(CPU), "cpu", what="pets-densenet", pretrained=True).ask.pretrained
-    says = "--pretrained: there are no pre-trained weights for my.py:training"
-    assert (says, "only pets-densenet") == refusal(machine_with(CPU), "cpu", what="my.py:training", pretrained=True)

@@ -26,7 +26,7 @@ def test_a_scout_that_fails_brings_its_problem():
 
 def test_a_scout_that_does_not_answer_is_given_up(house):
     """No process can start within a thousandth of a second."""
-    assert ask_scout("fake", 0.001).problem == "no answer within 0 s"
+    assert ask_scout("fake", 0.001).problem == "no answer within 0.001 s"
     assert house.is_empty_within(0)
 
 

@@ -113,6 +113,13 @@ class Child:
             stderr_tail=tail,
         )
 
+    def abandon(self) -> None:
+        """End the child at once; a second Ctrl-C while it ends does not leave it behind."""
+        try:
+            self.end(grace_s=0)
+        except KeyboardInterrupt:
+            self.end(grace_s=0)
+
     def _wait(self, grace_s: float) -> tuple[int, int, resource.struct_rusage] | None:
         """Look every few milliseconds: the heat is over, so nothing is measured that this could disturb."""
         deadline = time.monotonic() + grace_s

@@ -15,6 +15,7 @@ from laptime.run.child import Child, Ended, Silence
 from laptime.run.instruments import Instruments
 
 MEDIANS_OF_SILENCE = 20
+FIRST_STEPS_OF_SILENCE = 5  # until a window has closed, the first step is all that is known; it may hold compiling
 Tell = Callable[[str], None]
 
 
@@ -74,7 +75,7 @@ class Director:
         except WireError as error:
             broken = str(error)
         except BaseException:
-            child.end(grace_s=0)
+            child.abandon()
             raise
         ended = child.end(grace_s=0 if broken else 5)
         dnf = _judge(notes, ended, broken)
@@ -118,8 +119,9 @@ class Director:
         """Compiling and first steps may take long; after them, 20 medians of a window without a word are a hang."""
         if notes.phase != "timing":
             return self._limits.patience_s
-        known = [window.end_ns - window.start_ns for window in notes.windows] or [notes.first_step_ns or 0]
-        median_ns = statistics.median(known)
+        if not notes.windows:
+            return max(self._limits.watchdog_s, FIRST_STEPS_OF_SILENCE * (notes.first_step_ns or 0) / 1e9)
+        median_ns = statistics.median(window.end_ns - window.start_ns for window in notes.windows)
         return max(self._limits.watchdog_s, MEDIANS_OF_SILENCE * median_ns / 1e9)
 
 

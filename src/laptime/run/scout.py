@@ -42,7 +42,7 @@ def _ask_child(question: wire.FromParent, environment: dict[str, str], patience_
     except WireError as error:
         problem = str(error)
     except BaseException:
-        child.end(grace_s=0)
+        child.abandon()
         raise
     ended = child.end(grace_s=0 if problem else 5)
     if isinstance(last, wire.Failed):
