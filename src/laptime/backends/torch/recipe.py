@@ -22,7 +22,6 @@ from laptime.workloads.data import Items, make_items
 from laptime.workloads.weights import make_weights
 
 Batch = tuple[Any, Any]
-Prepare = Callable[[torch.optim.Optimizer, int], None]
 ADAM_LOSS_SCALE = 1e-4
 
 
