@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from measured import failed, heat_of, windows_of
 
-from laptime.analysis.heats import quiet_windows, steady_windows, step_ms, summarise_heat
+from laptime.analysis.heats import mean_step_ms, quiet_windows, steady_windows, step_ms, summarise_heat
 from laptime.model.missing import Missing
 from laptime.model.sample import Window
 
@@ -75,3 +75,18 @@ def test_memory_is_a_reading_or_an_absence_with_its_reason():
         "peak_memory_bytes": 1_073_741_824.0,
         "device_memory_bytes": Missing("none"),
     }
+
+
+def test_the_mean_step_holds_the_slow_moments_that_the_median_leaves_out():
+    """One window of nine at three times the step is a lap's time, too; a flagged one is not."""
+    windows = windows_of(*[10.0] * 4, 30.0, *[10.0] * 4, 90.0, flags={9: "noise"})
+    found = summarise_heat(heat_of(1.0, windows=windows))
+    assert (found.step_ms, mean_step_ms(found)) == pytest.approx((10.0, 110 / 9))
+
+
+def test_windows_weigh_by_their_steps():
+    """Three steps of 10 ms and one of 30 ms have a mean of 15 ms."""
+    windows = (*windows_of(*[10.0] * 4), Window(9_000_000_000, 9_030_000_000, 1))
+    steps = sum(window.steps for window in windows)
+    found = summarise_heat(heat_of(1.0, windows=windows))
+    assert mean_step_ms(found) == pytest.approx((10.0 * (steps - 1) + 30.0) / steps)

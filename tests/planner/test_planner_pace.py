@@ -9,7 +9,7 @@ from planner_machines import CPU, machine_with, plan_for
 
 from laptime.model.ask import Ask
 from laptime.model.plan import Pace
-from laptime.planner.pace import choose_pace
+from laptime.planner.pace import choose_pace, shorten_pace
 from laptime.planner.plan import frameworks_asked
 
 
@@ -69,3 +69,24 @@ def test_a_number_of_heats_turns_the_adaptive_stop_off():
 def test_only_the_frameworks_that_are_named_are_scouted(lanes, frameworks):
     """In the order in which they were named; PyTorch where none was."""
     assert frameworks == frameworks_asked(Ask(lanes=lanes))
+
+
+PACE = Pace(heats_min=3, heats_max=5, adaptive=True, measure_s=4.0, window_s=0.4)
+
+
+@pytest.mark.parametrize(
+    ("timed_s", "round_s", "left_s", "rounds", "measure_s"),
+    [
+        pytest.param([4.0, 4.0], 14.0, 58.0, 4, 4.0, id="all fit"),
+        pytest.param([4.0, 4.0], 14.0, 46.0, 4, 2.5775, id="three seconds of overhead a heat leave less"),
+        pytest.param([4.0, 4.0], 14.0, 10.0, 4, 1.0, id="no less than the least"),
+        pytest.param([4.0, 9.0], 19.0, 20.0, 4, 4.0, id="one step is longer than all of the measure"),
+        pytest.param([4.0, 4.0], 14.0, 5.0, 0, 4.0, id="no round is left"),
+        pytest.param([], 1.0, 50.0, 4, 4.0, id="nobody is running"),
+    ],
+)
+def test_heats_to_come_are_shortened_so_that_all_fit_the_budget(timed_s, round_s, left_s, rounds, measure_s):
+    """What a round cost beyond its timing is known after the first; ten windows a heat stay ten."""
+    shorter = shorten_pace(PACE, timed_s, round_s, left_s, rounds)
+    assert (shorter.measure_s, shorter.window_s) == pytest.approx((measure_s, measure_s / 10))
+    assert (shorter.heats_max, shorter.adaptive) == (5, True)

@@ -43,8 +43,15 @@ def quiet_windows(windows: tuple[Window, ...]) -> tuple[Window, ...]:
 
 
 def steady_windows(heat: HeatResult) -> tuple[Window, ...]:
-    """Give the windows that count."""
-    return quiet_windows(heat.windows[heat.steady_from :])
+    """Give the windows that count: undisturbed where enough are, and from the steady part on."""
+    start_ns = heat.windows[heat.steady_from].start_ns if heat.windows else 0
+    return tuple(window for window in quiet_windows(heat.windows) if window.start_ns >= start_ns)
+
+
+def mean_step_ms(heat: HeatResult) -> float:
+    """Give the mean step of the windows that count, each window for as many steps as it holds."""
+    windows = steady_windows(heat)
+    return sum(window.end_ns - window.start_ns for window in windows) / sum(window.steps for window in windows) / 1e6
 
 
 def step_ms(window: Window) -> float:

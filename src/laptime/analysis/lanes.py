@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import chain
 
-from laptime.analysis.heats import steady_windows, summarise_heat
+from laptime.analysis.heats import mean_step_ms, steady_windows, summarise_heat
 from laptime.analysis.parity import judge_parity
 from laptime.model.missing import Missing
 from laptime.model.plan import Plan, PlannedLane
@@ -25,7 +25,8 @@ def summarise_lane(
     dnf = next((heat.dnf for heat in kept if heat.dnf), None)
     items = next((heat.items_per_step for heat in heats if heat.items_per_step is not None), None)
     steps = next((heat.steps_per_lap for heat in heats if heat.steps_per_lap is not None), None)
-    step = _estimate_step(finished)
+    step = _estimate([heat.step_ms for heat in finished if heat.step_ms is not None], _p95(finished))
+    mean = _estimate([mean_step_ms(heat) for heat in finished], Missing("a mean step has no p95 of its own"))
     return LaneResult(
         name=lane.name,
         framework=next((heat.versions for heat in heats if heat.versions), {}),
@@ -34,7 +35,7 @@ def summarise_lane(
         status="dnf" if dnf else "ok",
         reason=dnf.reason if dnf else None,
         step_ms=step,
-        lap_s=_scaled(step, steps_of_lap(plan, lane, steps)),
+        lap_s=_lap(mean, steps_of_lap(plan, lane, steps)),
         items_per_s=_rate(step, items),
         first_step_ms=_median(heat.first_step_ms for heat in finished),
         startup_s=_median(_startup_s(heat) for heat in finished),
@@ -57,13 +58,12 @@ def steps_of_lap(plan: Plan, lane: PlannedLane, told: int | None) -> float | Non
     return steps * plan.subject.batch / batch
 
 
-def _estimate_step(heats: list[HeatResult]) -> Estimate | None:
-    medians = [heat.step_ms for heat in heats if heat.step_ms is not None]
-    if not medians:
+def _estimate(steps_ms: list[float], p95: float | Missing) -> Estimate | None:
+    if not steps_ms:
         return None
-    interval = log_mean_interval(medians, ALPHA)
+    interval = log_mean_interval(steps_ms, ALPHA)
     low, high = bounds(interval)
-    return Estimate(interval.estimate, low, high, _p95(heats))
+    return Estimate(interval.estimate, low, high, p95)
 
 
 def bounds(interval: Interval) -> tuple[float | Missing, float | Missing]:
@@ -79,11 +79,12 @@ def _p95(heats: list[HeatResult]) -> float | Missing:
     return quantile(steps, 0.95) if steps else Missing("no step was timed by itself")
 
 
-def _scaled(estimate: Estimate | None, steps: float | None) -> Estimate | None:
-    if estimate is None or steps is None:
+def _lap(mean: Estimate | None, steps: float | None) -> Estimate | None:
+    """Give a lap from the mean step, since a lap lasts through the slow moments that a median leaves out."""
+    if mean is None or steps is None:
         return None
     factor = steps / 1e3
-    return Estimate(estimate.median * factor, *(_times(end, factor) for end in (estimate.low, estimate.high)))
+    return Estimate(mean.median * factor, *(_times(end, factor) for end in (mean.low, mean.high)))
 
 
 def _rate(estimate: Estimate | None, items: int | None) -> Estimate | None:

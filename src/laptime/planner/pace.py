@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from laptime.model.ask import Ask
 from laptime.model.plan import Pace
 
@@ -12,6 +14,8 @@ OVERHEAD_S = 4.0  # start of a process, import, build and proof, as first guess;
 MEASURE_LEAST_S = 1.0
 MEASURE_MOST_S = 10.0
 WINDOWS_A_HEAT = 10
+SLACK = 0.97  # of what is left: the last window of a heat is begun before its measure is full
+MOST_OVER = 1.3  # a heat that timed longer than this many times its measure cannot be shortened by asking for less
 
 
 def choose_pace(ask: Ask, lanes: int) -> Pace:
@@ -28,3 +32,17 @@ def choose_pace(ask: Ask, lanes: int) -> Pace:
         measure_s=measure_s,
         window_s=measure_s / WINDOWS_A_HEAT,
     )
+
+
+def shorten_pace(pace: Pace, timed_s: list[float], round_s: float, left_s: float, rounds: int) -> Pace:
+    """Make the coming heats so short that all planned rounds fit what is left of the budget.
+
+    `timed_s` is what each heat of the last round timed, `round_s` what that round took with all its overheads. Only
+    times are looked at, never a ratio, so that the choice cannot favour a lane.
+    """
+    if not timed_s or rounds < 1 or max(timed_s) > MOST_OVER * pace.measure_s:
+        return pace
+    overhead_s = round_s - sum(timed_s)
+    fitting_s = pace.measure_s * (SLACK * left_s / rounds - overhead_s) / sum(timed_s)
+    measure_s = min(max(fitting_s, MEASURE_LEAST_S), pace.measure_s)
+    return replace(pace, measure_s=measure_s, window_s=measure_s / WINDOWS_A_HEAT)

@@ -13,10 +13,11 @@ from laptime.analysis.compare import compare_lanes
 from laptime.analysis.lanes import summarise_lane
 from laptime.model.lane import Settings
 from laptime.model.machine import Device, Machine
-from laptime.model.plan import HeatOrder, Plan, PlannedLane
+from laptime.model.plan import HeatOrder, Pace, Plan, PlannedLane
 from laptime.model.record import SCHEMA, Comparison, LaneResult, Record
 from laptime.model.sample import Heat, Reference
 from laptime.model.workload import Published
+from laptime.planner.pace import shorten_pace
 from laptime.planner.presets import KEEP_MEMORY
 from laptime.run.director import Director, Limits
 from laptime.run.scout import ask_reference
@@ -45,25 +46,36 @@ class Outside:
 
 @dataclass(slots=True)
 class Course:
-    """A race under way: its heats so far, and who is still in it."""
+    """A race under way: its heats so far, who is still in it, and the pace of the heats to come."""
 
     plan: Plan
     heats: dict[str, list[Heat]]
     running: list[PlannedLane]
+    pace: Pace
     reference: Reference | str | None = None
     rounds: int = 0
-    last_round_s: float = 0.0
+    next_round_s: float = 0.0
     journal_s: float = 0.0
 
     def is_done(self, elapsed_s: float) -> bool:
         """Tell whether no further round is wanted, or none would fit; decided without looking at any ratio."""
         no_more = self.rounds >= self.plan.pace.heats_max or not self.running
-        return no_more or elapsed_s + self.last_round_s > self.plan.ask.budget_s
+        return no_more or elapsed_s + self.next_round_s > self.plan.ask.budget_s
+
+    def end_round(self, round_s: float, elapsed_s: float) -> None:
+        """Count a round, and fit those to come into what is left of the budget."""
+        timed_s = [self.heats[lane.name][-1].phases_s.get("timing", 0.0) for lane in self.running]
+        self.running = [lane for lane in self.running if self.heats[lane.name][-1].status == "ok"]
+        self.rounds += 1
+        left_s = self.plan.ask.budget_s - elapsed_s
+        shorter = shorten_pace(self.pace, timed_s, round_s, left_s, self.plan.pace.heats_max - self.rounds)
+        self.next_round_s = round_s - sum(timed_s) * (1 - shorter.measure_s / self.pace.measure_s)
+        self.pace = shorter
 
 
 def run_race(plan: Plan, machine: Machine, published: Published | None, outside: Outside) -> Record:
     """Run the plan's heats in interleaved rounds; journal after each; stop by margin or budget."""
-    course = Course(plan, {lane.name: [] for lane in plan.lanes}, list(plan.lanes))
+    course = Course(plan, {lane.name: [] for lane in plan.lanes}, list(plan.lanes), plan.pace)
 
     def report(status: str, *, final: bool) -> Record:
         return _make_record(course, machine, published, outside, status, final=final)
@@ -102,17 +114,17 @@ def _run_round(
     for lane in lanes:
         director = Director(limits, machine.processor.cores_usable, partial(tell, lane))
         number = sum(map(len, course.heats.values()))
-        course.heats[lane.name].append(director.run_heat(_order(course.plan, lane, number), course.rounds))
+        course.heats[lane.name].append(director.run_heat(_order(course, lane, number), course.rounds))
         begun_s = time.monotonic()
         outside.journal(report("running", final=False))
         course.journal_s += time.monotonic() - begun_s
-    course.running = [lane for lane in course.running if course.heats[lane.name][-1].status == "ok"]
-    course.rounds += 1
-    course.last_round_s = time.monotonic() - began_s
+    ended_s = time.monotonic()
+    course.end_round(ended_s - began_s, ended_s - outside.began_s)
 
 
-def _order(plan: Plan, lane: PlannedLane, number: int) -> HeatOrder:
-    return HeatOrder(plan.subject, lane, plan.ask.seed, plan.proof, plan.pace, number, plan.ask.pretrained)
+def _order(course: Course, lane: PlannedLane, number: int) -> HeatOrder:
+    plan = course.plan
+    return HeatOrder(plan.subject, lane, plan.ask.seed, plan.proof, course.pace, number, plan.ask.pretrained)
 
 
 def _make_reference(course: Course, outside: Outside, report: Callable[..., Record]) -> None:
@@ -128,7 +140,7 @@ def _make_reference(course: Course, outside: Outside, report: Callable[..., Reco
     outside.show(report("running", final=False), "computing the float64 reference of the proof, once")
     processor = Device("cpu", "cpu", "the processor", usable=True)
     lane = PlannedLane("reference", framework, processor, Settings(input="cached"), KEEP_MEMORY)
-    made = ask_reference(_order(plan, lane, -1), plan.ask.patience_s)
+    made = ask_reference(_order(course, lane, -1), plan.ask.patience_s)
     course.reference = made if isinstance(made, str) else replace(made, key=key or "")
     if key and isinstance(course.reference, Reference) and not course.reference.problem:
         outside.keep(course.reference)
