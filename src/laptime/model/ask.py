@@ -9,7 +9,11 @@ DEFAULT_WORKLOAD = "cifar-cnn"
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One request for a race; every field can be given on the command line."""
+    """One request for a race; every field can be given on the command line.
+
+    `data` is a folder (or archive) of the real thing; `items` how many are made where there is none, 0 for all that
+    were published.
+    """
 
     what: str = DEFAULT_WORKLOAD
     lanes: tuple[str, ...] = ()
@@ -20,3 +24,5 @@ class Ask:
     pretrained: bool = False
     patience_s: float = 600.0
     watchdog_s: float = 60.0
+    data: str | None = None
+    items: int | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from laptime.model.ask import Ask
+from laptime.model.dataset import DataSource
 from laptime.model.lane import Settings
 from laptime.model.machine import Device
 from laptime.model.workload import ProofPlan
@@ -73,3 +74,4 @@ class HeatOrder:
     pace: Pace
     number: int = 0
     pretrained: bool = False
+    data: DataSource | None = None

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from laptime.model.dataset import DataLayout
 from laptime.model.network import Layer
 
 Loss = Literal["softmax_crossentropy", "sigmoid_crossentropy"]
@@ -96,6 +97,9 @@ class Workload:
     steps_per_lap: int
     laps: int
     train_items: int
+    test_items: int
+    classes: tuple[str, ...]
+    data_layout: DataLayout
     items_made: int
     items: str
     reads_files: bool

@@ -63,11 +63,11 @@ class Stream:
 class Prefetch:
     """Threads gather the coming batches while the step runs; numpy lets go of the interpreter lock to copy."""
 
-    def __init__(self, draw: Callable[[int], Batch], move: Callable[[Batch], Batch], workers: int) -> None:
+    def __init__(self, draw: Callable[[int], Batch], move: Callable[[Batch], Batch], workers: int, first: int) -> None:
         self.ready_batches = QUEUE_A_WORKER * workers
         self._queue: queue.Queue[Batch] = queue.Queue(self.ready_batches)
         self._move, self._draw = move, draw
-        self._numbers = itertools.count()
+        self._numbers = itertools.count(first)
         self._closing = threading.Event()
         for _ in range(workers):
             threading.Thread(target=self._work, daemon=True, name="prefetch").start()
@@ -115,28 +115,30 @@ class Gather:
         return self._laps[lap]
 
 
-def open_source(recipe: BuiltIn | Own, settings: Settings, device: torch.device, seed: int) -> Source:
-    """Give the supply that the lane's settings name."""
+def open_source(
+    recipe: BuiltIn | Own, settings: Settings, device: torch.device, seed: int, *, first: int = 0
+) -> Source:
+    """Give the supply that the lane's settings name, from batch number `first` of an endless training on."""
     channels_last = settings.layout == "channels_last"
     move = _mover(device, channels_last=channels_last)
     if isinstance(recipe, Own):
-        return _open_own(recipe, settings, move)
+        return _open_own(recipe, settings, move, first)
     batch = settings.batch or recipe.workload.batch
     pin = device.type == "cuda" and settings.input in {"fast", "cached"}
     gather = Gather(recipe, batch, channels_last=channels_last, pin=pin, seed=seed)
     if settings.input == "fast":
-        return Prefetch(gather, move, settings.workers or 1)
+        return Prefetch(gather, move, settings.workers or 1, first)
     if settings.input in {"cached", "resident"}:
         count = max(1, min(CACHED_MOST_BATCHES, len(recipe.items(0).labels) // batch))
-        return _cycle([gather(number) for number in range(count)], settings, move)
-    return Stream(map(gather, itertools.count()), move)
+        return _cycle([gather((first + number) % count) for number in range(count)], settings, move)
+    return Stream(map(gather, itertools.count(first)), move)
 
 
-def _open_own(recipe: Own, settings: Settings, move: Callable[[Batch], Batch]) -> Source:
+def _open_own(recipe: Own, settings: Settings, move: Callable[[Batch], Batch], first: int) -> Source:
     data = recipe.training.data
     stream = endless(data, recipe.name)
     if settings.input not in {"cached", "resident"}:
-        return Stream(stream, move, _ready_of(data))
+        return Stream(itertools.islice(stream, first, None), move, _ready_of(data))
     batches: list[Batch] = []
     held = 0
     for batch in itertools.islice(stream, min(CACHED_MOST_BATCHES, recipe.steps_per_lap or CACHED_MOST_BATCHES)):
@@ -144,7 +146,8 @@ def _open_own(recipe: Own, settings: Settings, move: Callable[[Batch], Batch]) -
         held += sum(each.nbytes for each in batch if isinstance(each, Tensor))
         if held > CACHED_MOST_BYTES:
             break
-    return _cycle(batches, settings, move)
+    turned = first % len(batches)
+    return _cycle(batches[turned:] + batches[:turned], settings, move)
 
 
 def _cycle(batches: list[Batch], settings: Settings, move: Callable[[Batch], Batch]) -> Cycle:
