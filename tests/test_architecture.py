@@ -27,7 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "attach": set(),
     "workloads": set(),
     "data": {"workloads"},
-    "pipelines": {"data", "workloads"},
+    "pipelines": {"data", "workloads", "sensors"},
     "wire": set(),
     "sensors": set(),
     "store": set(),

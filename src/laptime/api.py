@@ -7,23 +7,26 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from importlib import metadata
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from laptime.data import MadeSet, describe_set, made_sets, make_source, remove_set
 from laptime.errors import StoreError
 from laptime.machine import look_at_machine
 from laptime.model.ask import Ask
+from laptime.model.dataset import DataSource
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan
 from laptime.model.record import Record
 from laptime.questions.asking import names_a_lane, prepare, scout_machine
 from laptime.questions.race import Outside, run_race
+from laptime.report import datasets, environment, layers, listing, terminal
 from laptime.report import json as report_json
-from laptime.report import listing, terminal
 from laptime.store import files, references, schema
 from laptime.store.rows import RecordRow
-from laptime.workloads import CATALOGUE
+from laptime.workloads import CATALOGUE, find_workload, list_layers
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -70,6 +73,11 @@ def devices(frameworks: Iterable[str] | None = None, *, patience_s: float = 120.
 
 def version() -> str:
     return metadata.version("laptime")
+
+
+def make_data(what: str, items: int | None, tell: Callable[[str], None]) -> MadeSet:
+    """Make a workload's data unless it is there: as many items as take ten seconds, or `items` (0: all)."""
+    return describe_set(Path(make_source(find_workload(what), items, tell).folder))
 
 
 def _journal(warn: Warn | None) -> Callable[[Record], None]:
@@ -129,11 +137,48 @@ def workloads_as_text(width: int) -> str:
     return listing.render_workloads(workloads, width).rstrip("\n")
 
 
+def workload_as_text(name: str, width: int) -> str:
+    """Give one built-in training whole: its layers, how it is trained, and what was published."""
+    workload = find_workload(name)
+    return layers.render_workload(workload, list_layers(workload), width).rstrip("\n")
+
+
+def workload_row(name: str) -> dict[str, object]:
+    """Give one built-in training whole as an object, its layers with their output shapes and parameters."""
+    workload = find_workload(name)
+    optimizer = {"name": type(workload.optimizer).__name__.lower(), **asdict(workload.optimizer)}
+    return {**asdict(workload), "optimizer": optimizer, "layers": list_layers(workload)}
+
+
+def environment_as_text(
+    machine: Machine, frameworks: Iterable[str], name: str, data: DataSource | None, width: int
+) -> str:
+    """Give the block that a full training of the named workload begins with; `data` is what it will read."""
+    workload = find_workload(name)
+    rows = list_layers(workload)
+    block = environment.render_environment(machine, frameworks, workload, rows, data, width=width, version=version())
+    return block.rstrip("\n")
+
+
 def records_as_text(rows: Sequence[RecordRow], width: int) -> str:
     return listing.render_records(rows, width).rstrip("\n")
 
 
+def made_data_as_text(rows: Sequence[MadeSet], width: int) -> str:
+    return datasets.render_sets(rows, width).rstrip("\n")
+
+
+def made_as_text(row: MadeSet, seconds: float, *, was_there: bool) -> str:
+    return datasets.render_made(row, seconds, was_there=was_there).rstrip("\n")
+
+
+def removed_as_text(row: MadeSet) -> str:
+    return datasets.render_removed(row).rstrip("\n")
+
+
 load = files.load
+made_data = made_sets
+remove_data = remove_set
 records = files.list_records
 encode = schema.encode
 workloads = tuple(CATALOGUE.values())
@@ -145,16 +190,25 @@ __all__ = [
     "devices",
     "devices_as_text",
     "encode",
+    "environment_as_text",
     "live_table",
     "load",
+    "made_as_text",
+    "made_data",
+    "made_data_as_text",
+    "make_data",
     "names_a_lane",
     "plan",
     "plan_as_text",
     "race",
     "records",
     "records_as_text",
+    "remove_data",
+    "removed_as_text",
     "to_json",
     "version",
+    "workload_as_text",
+    "workload_row",
     "workloads",
     "workloads_as_text",
 ]

@@ -3,6 +3,9 @@
 The child speaks first (`Hello`), then tells each phase as it begins, what it proved and every window as it closes;
 after its last planned window it asks `Ready` and the parent answers `Again` (run that many windows more, because some
 were disturbed) or `Enough`.
+
+A whole training is told lap by lap: `Resumed` with the laps of its checkpoint, `Stepped` about twice a second,
+`LapDone` when the lap is validated and kept, whereupon the child waits for `GoOn`, and `Tested` at the end.
 """
 
 from __future__ import annotations
@@ -15,9 +18,10 @@ from laptime.errors import WireError
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
+from laptime.model.protocol import Evaluation, FullOrder, LapResult, Predictions
 from laptime.model.sample import ProofRun, Reference, Window
 
-VERSION = 1
+VERSION = 2
 
 
 class Hello(msgspec.Struct, frozen=True, tag=True):
@@ -65,6 +69,36 @@ class Ready(msgspec.Struct, frozen=True, tag=True):
     """The planned windows are done; is any to be run again?"""
 
 
+class Resumed(msgspec.Struct, frozen=True, tag=True):
+    """Training begins, or goes on from a checkpoint: these laps are done."""
+
+    laps: tuple[LapResult, ...]
+
+
+class Stepped(msgspec.Struct, frozen=True, tag=True):
+    """A lap under way: so many of its steps are done, in this time; what is no number travels as null."""
+
+    lap: int
+    step: int
+    steps: int
+    ns: int
+    loss: float | None
+    accuracy: float | None
+
+
+class LapDone(msgspec.Struct, frozen=True, tag=True):
+    """A lap is trained, validated and kept."""
+
+    lap: LapResult
+
+
+class Tested(msgspec.Struct, frozen=True, tag=True):
+    """The test after the last lap."""
+
+    test: Evaluation | None
+    predictions: Predictions | None
+
+
 class Finished(msgspec.Struct, frozen=True, tag=True):
     peak_memory_bytes: int | Missing
     device_memory_bytes: int | Missing
@@ -98,6 +132,12 @@ class Run(msgspec.Struct, frozen=True, tag=True):
     order: HeatOrder
 
 
+class Train(msgspec.Struct, frozen=True, tag=True):
+    """... or train this lane whole ..."""
+
+    order: FullOrder
+
+
 class Refer(msgspec.Struct, frozen=True, tag=True):
     """... or compute this training's float64 reference ..."""
 
@@ -118,8 +158,14 @@ class Enough(msgspec.Struct, frozen=True, tag=True):
     """No window more."""
 
 
-FromChild = Hello | Phase | Built | Proved | FirstStep | Closed | Ready | Finished | Failed | Seen | Referenced
-FromParent = Run | Refer | Look | Again | Enough
+class GoOn(msgspec.Struct, frozen=True, tag=True):
+    """The lap is written down: train the next one."""
+
+
+FromHeat = Phase | Built | Proved | FirstStep | Closed | Ready | Finished | Failed
+FromTraining = Resumed | Stepped | LapDone | Tested
+FromChild = Hello | FromHeat | FromTraining | Seen | Referenced
+FromParent = Run | Train | Refer | Look | Again | Enough | GoOn
 
 _encoder = msgspec.json.Encoder()
 _from_child: msgspec.json.Decoder[FromChild] = msgspec.json.Decoder(FromChild)

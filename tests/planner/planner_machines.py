@@ -52,8 +52,10 @@ def subject_of(workload: Workload) -> Subject:
 OWN = Subject("my.py:training", "training of my.py", None, None, None, None, "items", "/my.py", "training")
 
 
-def plan_for(machine: Machine, *lanes: str, what: str = "cifar-cnn", **asked: object) -> Plan:
+def plan_for(
+    machine: Machine, *lanes: str, what: str = "cifar-cnn", reads_images: bool = True, **asked: object
+) -> Plan:
     """Plan a built-in workload, or a user's own where `what` is none."""
     workload = find_workload(what) if what in CATALOGUE else None
     subject = subject_of(workload) if workload else OWN
-    return make_plan(Ask(what, lanes, **asked), machine, subject, workload)
+    return make_plan(Ask(what, lanes, **asked), machine, subject, workload, reads_images=reads_images)

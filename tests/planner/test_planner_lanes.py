@@ -119,7 +119,11 @@ def test_a_lane_is_named(text, name):
         ("cpu/threads=-1", "threads=-1 cannot be", "threads takes a whole number from 1 on"),
         ("cpu/threads=1.5", "threads=1.5 cannot be", "threads takes a whole number from 1 on"),
         ("cpu/threads=", "threads= cannot be", "threads takes a whole number from 1 on"),
-        ("cpu/workers=0", "workers=0 cannot be", "workers takes a whole number from 1 on"),
+        (
+            "cpu/workers=-1",
+            "workers=-1 cannot be",
+            "workers takes a whole number, 0 for none beside the training's own process",
+        ),
         ("cpu/batch=0", "batch=0 cannot be", "a whole number from 1 to 1,000,000, or a multiple such as 4x"),
         ("cpu/batch=0x", "batch=0x cannot be", "a multiple such as 4x"),
         ("cpu/batch=1000001", "batch=1000001 cannot be", "from 1 to 1,000,000"),

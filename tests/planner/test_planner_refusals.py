@@ -70,14 +70,6 @@ def test_a_device_may_bring_its_own_reason():
             ("workers=2 with input=resident: only input=fast has workers", "add input=fast, or leave workers out"),
         ),
         (
-            "cpu/input=published",
-            "scenes-cnn",
-            (
-                "input=published: scenes-cnn's authors read files, and file readers are not in this version",
-                "input=cached, resident, fast and only work on decoded images made in memory",
-            ),
-        ),
-        (
             "cpu/batch=8",
             "my.py:training",
             ("batch=N: a training of your own brings its batches with it", "set it in its data"),
@@ -197,3 +189,29 @@ def test_a_framework_that_cannot_run_says_why():
 def test_a_figure_that_cannot_be_meant_is_refused_by_its_flag(asked, says):
     """Zero, negative and absurd numbers name the flag, the value, and what was expected."""
     assert says == refusal(machine_with(CPU), "cpu", **asked)[0]
+
+
+@pytest.mark.parametrize("kind", ["published", "fast", "only"])
+def test_files_need_pillow(kind):
+    """Decoded images made in memory do not, and of arrays nothing is decoded."""
+    refused = refusal(machine_with(PLAIN_CPU), f"cpu/input={kind}", what="plates-cnn", reads_images=False)
+    assert refused == (
+        f"input={kind}: plates-cnn reads image files, and Pillow is not installed",
+        "pip install 'laptime[images]', or name input=cached: decoded images made in memory",
+    )
+    for what, lane in (("plates-cnn", "cpu/input=cached"), ("cifar-cnn", f"cpu/input={kind}")):
+        assert plan_for(machine_with(PLAIN_CPU), lane, what=what, reads_images=False).lanes
+
+
+@pytest.mark.parametrize(
+    ("asked", "refused"),
+    [
+        ({"items": -1}, ("--items -1: expected a whole number to 1,000,000, or all", "such as 5000")),
+        (
+            {"items": 5, "data": "."},
+            ("--items says how many are made, and --data brings its own", "leave one of them out"),
+        ),
+    ],
+)
+def test_items_that_cannot_be_meant_are_refused(asked, refused):
+    assert refused == refusal(machine_with(PLAIN_CPU), "cpu", what="scenes-cnn", **asked)

@@ -145,7 +145,7 @@ def workload():
         data_layout="archive",
         items_made=100,
         items="images",
-        reads_files=False,
+        loader="memory",
         proof=ProofPlan(),
         parameters=1_337_002,
         published=Published("", "", ()),

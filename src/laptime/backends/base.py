@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
+from laptime.model.protocol import Predictions, Score
 from laptime.model.sample import ProofRun, Reference
 
 
@@ -36,6 +37,37 @@ class Runner(Protocol):
         """Let go of threads and memory."""
 
 
+class Learner(Protocol):
+    """A whole training: it steps like a runner, and keeps account of what it got right without waiting for it."""
+
+    def begin(self, steps_done: int, state: Any | None) -> None:
+        """Stand ready for the step after so many; `state` is what `state` gave by then, nothing at the start."""
+
+    def step(self) -> None:
+        """Start one optimizer update, and add its loss and its right answers to the account, on the device."""
+
+    def fence(self) -> None:
+        """Wait until all that was started is done."""
+
+    def score(self) -> Score:
+        """Give the running means since the account was opened; called after a fence."""
+
+    def open_account(self) -> None:
+        """Begin a new account; called off the clock."""
+
+    def evaluate(self, items: int) -> Score:
+        """Score the first so many items of the test set (as many as there are), with nothing trained."""
+
+    def predict(self, items: int) -> Predictions:
+        """Give what is predicted of the first so many items of the test set, and the truth."""
+
+    def state(self) -> Any:
+        """Give all that the next step depends on: dicts, lists, numbers, words and numpy arrays."""
+
+    def close(self) -> None:
+        """Let go of threads and memory."""
+
+
 class Training(Protocol):
     """What a heat order built: it can be proven, and it can be run."""
 
@@ -52,6 +84,9 @@ class Training(Protocol):
 
     def start(self) -> Runner:
         """Make the training that is timed."""
+
+    def learn(self) -> Learner:
+        """Make the training that is run whole."""
 
     def device_memory_bytes(self) -> int | Missing:
         """Give the most that the framework's allocator held on the device."""

@@ -9,26 +9,23 @@
     warm = [2.0, 1.5]     # factors on the steps of the first windows, one a window
     stray = 0.0           # planted difference: relative error of every loss in the proof
     jolt = 0.0            # planted difference: relative error of the weights' movement
+    skill = 0.0           # of whole trainings: added to every accuracy
+    evaluate_ms = 1000.0  # of whole trainings: how long a validation or a test takes
     fail = { how = "raise", phase = "timing", heat = 1 }   # raise, exit, kill, hang, nan, memory, print
+
+A whole training has the phases "set up", and "lap 1" (it fails at the second step), "evaluation 1", "checkpoint 1" and
+so on; a test is an evaluation after the last lap.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-import os
 import random
-import signal
-import sys
-import time
-import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
-from fnmatch import fnmatch
-from pathlib import Path
-from typing import Any
 
-from laptime.errors import LaneError
+from laptime.backends.fake_learner import FakeLearner
+from laptime.backends.fake_script import FakeClock, Script, fail_if_told, is_this_heat, script_for
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
@@ -36,36 +33,7 @@ from laptime.model.sample import ProofRun, Reference
 from laptime.workloads import find_workload
 
 FEATURES = ("bf16", "tf32", "fp16", "compile", "graph", "channels_last", "fused", "malloc")
-STEP_MS = {"cpu": 100.0, "cuda:0": 10.0}
-PRESET_FACTOR = {"as-written": 1.0, "best": 0.5, "fastest": 0.25}
 ROUNDING = 5e-8
-
-
-@dataclass(frozen=True, slots=True)
-class Script:
-    """How a fake lane behaves."""
-
-    step_ms: float
-    first_ms: float = 300.0
-    build_ms: float = 200.0
-    spread: float = 0.0
-    warm: tuple[float, ...] = ()
-    stray: float = 0.0
-    jolt: float = 0.0
-    fail: dict[str, Any] = field(default_factory=dict)
-
-
-class FakeClock:
-    """A clock that moves only when told to. It starts at the machine's own time, so that both can be mixed."""
-
-    def __init__(self) -> None:
-        self._now_ns = time.perf_counter_ns()
-
-    def __call__(self) -> int:
-        return self._now_ns
-
-    def pass_ms(self, milliseconds: float) -> None:
-        self._now_ns += round(milliseconds * 1e6)
 
 
 class FakeRunner:
@@ -98,8 +66,8 @@ class FakeRunner:
 
     def loss(self) -> float:
         self._windows += 1
-        _fail_if_told(self._script, self._order, "timing")
-        if self._script.fail.get("how") == "nan" and _is_this_heat(self._script, self._order):
+        fail_if_told(self._script, self._order, "timing")
+        if self._script.fail.get("how") == "nan" and is_this_heat(self._script, self._order):
             return math.nan
         return 2.3 * math.exp(-self._steps / 1000)
 
@@ -118,7 +86,7 @@ class FakeTraining:
         self._script, self._order, self._clock = script, order, clock
 
     def prove(self, precision: str) -> ProofRun:
-        _fail_if_told(self._script, self._order, "proof")
+        fail_if_told(self._script, self._order, "proof")
         coarse = {"fp32": ROUNDING, "tf32": 2e-4, "fp16": 2e-4, "bf16": 1e-3}[precision]
         self._clock.pass_ms(self._order.proof.steps * self._script.step_ms)
         return self._run(precision, coarse + self._script.stray, self._script.jolt)
@@ -127,8 +95,11 @@ class FakeTraining:
         return Reference("", self._run("fp64", 0.0, 0.0), self._run("fp32", ROUNDING, 0.0), 4, self.parameters)
 
     def start(self) -> FakeRunner:
-        _fail_if_told(self._script, self._order, "first step")
+        fail_if_told(self._script, self._order, "first step")
         return FakeRunner(self._script, self._order, self._clock)
+
+    def learn(self) -> FakeLearner:
+        return FakeLearner(self._script, self._order, self._clock, self.items_per_step)
 
     def device_memory_bytes(self) -> int | Missing:
         return Missing("a fake device holds no memory")
@@ -156,59 +127,11 @@ class FakeBackend:
         )
 
     def build(self, order: HeatOrder) -> FakeTraining:
-        script = _script_for(order)
-        _fail_if_told(script, order, "build")
+        script = script_for(order)
+        fail_if_told(script, order, "build")
         self.clock.pass_ms(script.build_ms)
         return FakeTraining(script, order, self.clock)
 
 
 def open_room() -> FakeBackend:
     return FakeBackend()
-
-
-def _script_for(order: HeatOrder) -> Script:
-    lane = order.lane
-    script = Script(STEP_MS.get(lane.device.name, 50.0) * PRESET_FACTOR[lane.settings.preset])
-    known = {each.name for each in fields(Script)}
-    for pattern, given in _read_scripts().items():
-        if unknown := set(given) - known:
-            raise LaneError(
-                f"LAPTIME_FAKE: unknown key {', '.join(sorted(unknown))}", f"keys: {', '.join(sorted(known))}"
-            )
-        if fnmatch(lane.name, pattern):
-            script = replace(script, **given)
-    return script
-
-
-def _read_scripts() -> dict[str, Any]:
-    place = os.environ.get("LAPTIME_FAKE", "1")
-    if place == "1":
-        return {}
-    try:
-        return tomllib.loads(Path(place).read_text(encoding="utf-8"))
-    except (OSError, tomllib.TOMLDecodeError) as error:
-        raise LaneError(f"LAPTIME_FAKE={place} cannot be read: {error}", "give 1, or a TOML file") from None
-
-
-def _is_this_heat(script: Script, order: HeatOrder) -> bool:
-    return order.number >= 0 and script.fail.get("heat", order.number) == order.number
-
-
-def _fail_if_told(script: Script, order: HeatOrder, phase: str) -> None:
-    """Fail in one of the ways in which real back ends fail."""
-    if script.fail.get("phase", "timing") != phase or not _is_this_heat(script, order):
-        return
-    match script.fail.get("how"):
-        case "raise":
-            raise RuntimeError("planted failure")
-        case "memory":
-            raise MemoryError("planted: 64 GiB asked, 24 GiB there")
-        case "exit":
-            print("planted exit", file=sys.stderr, flush=True)  # noqa: T201
-            os._exit(7)
-        case "kill":
-            os.kill(os.getpid(), signal.SIGKILL)
-        case "hang":
-            time.sleep(1e6)
-        case "print":
-            print("a framework that chats\n" * 3, flush=True)  # noqa: T201

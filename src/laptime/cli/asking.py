@@ -47,10 +47,27 @@ SAYS = {
     "budget": "End by then: 60s, 2m, 1h.",
     "margin": "Stop when every ratio is known this well.",
     "seed": "Of starting weights and made data.",
+    "data": "The real thing: CIFAR-10's archive, a folder a class, a folder of plates.",
+    "items": "How many files are made where there is no real thing; or all.",
     "pretrained": "Start pets-densenet from torchvision's weights.",
     "patience": "For start-up, compiling and the first step.",
     "watchdog": "End a heat that is silent for so long (at least 20 medians).",
 }
+
+
+class Count(click.ParamType[int]):
+    """How many: a number, or all (0)."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int) or value == "all":
+            return 0 if value == "all" else value
+        if not re.fullmatch(r"[1-9]\d*", str(value)):
+            self.fail(f"'{value}' is not a count; such as 5000, or all", param, ctx)
+        return int(value)
+
+
 OPTIONS = (
     click.argument("what", default=DEFAULT_WORKLOAD),
     click.argument("lanes", nargs=-1, metavar="[LANE]..."),
@@ -58,6 +75,8 @@ OPTIONS = (
     click.option("--budget", type=Duration(), default="60s", show_default=True, help=SAYS["budget"]),
     click.option("--margin", type=Share(), default="5%", show_default=True, help=SAYS["margin"]),
     click.option("--seed", type=int, default=0, show_default=True, help=SAYS["seed"]),
+    click.option("--data", type=click.Path(), help=SAYS["data"]),
+    click.option("--items", type=Count(), help=SAYS["items"]),
     click.option("--pretrained", is_flag=True, help=SAYS["pretrained"]),
     click.option("--patience", type=Duration(), default="10m", show_default=True, help=SAYS["patience"]),
     click.option("--watchdog", type=Duration(), default="60s", show_default=True, help=SAYS["watchdog"]),
@@ -83,6 +102,8 @@ def make_ask(given: dict[str, Any]) -> Ask:
         margin=given["margin"],
         seed=given["seed"],
         pretrained=given["pretrained"],
+        data=given["data"],
+        items=given["items"],
         patience_s=given["patience"],
         watchdog_s=given["watchdog"],
     )

@@ -17,6 +17,7 @@ COMMANDS = {
     "race": "Which lane is faster, by how much, and did they learn the same?",
     "plan": "Show what a race would run, without running it.",
     "workloads": "List the built-in trainings.",
+    "data": "List, make or remove the data that is made where none is given.",
     "devices": "List what there is to train on, and why something cannot be used.",
     "list": "List saved records, newest first.",
     "show": "Show a saved record.",

@@ -1,4 +1,7 @@
-"""`python -m laptime.heat READ_FD WRITE_FD`: obey one order (a heat, a reference or a scout's question) and end."""
+"""`python -m laptime.heat READ_FD WRITE_FD`: obey one order and end.
+
+An order is a heat, a whole training, a reference, or a scout's question.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from laptime.backends import open_backend
 from laptime.errors import LaptimeError, WireError
 from laptime.heat.lifeline import Lifeline
 from laptime.heat.loop import run_heat
+from laptime.heat.protocol import run_protocol
 from laptime.model.missing import Missing
 
 
@@ -64,6 +68,10 @@ def obey(order: wire.FromParent, line: Narrator) -> None:
         case wire.Run(order=wanted):
             backend = open_backend(wanted.lane.framework)
             device_memory_bytes = run_heat(backend, wanted, line)
+            line.say(wire.Finished(peak_memory_bytes(), device_memory_bytes))
+        case wire.Train(order=whole):
+            backend = open_backend(whole.heat.lane.framework)
+            device_memory_bytes = run_protocol(backend, whole, line)
             line.say(wire.Finished(peak_memory_bytes(), device_memory_bytes))
         case _:
             raise WireError(f"expected an order, heard {type(order).__name__}")

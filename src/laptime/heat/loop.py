@@ -28,10 +28,8 @@ class Line(Protocol):
 
 def run_heat(backend: Backend, order: HeatOrder, line: Line) -> int | Missing:
     """Build, prove, take the first step, measure; give what the device's memory held at most."""
-    training = _build(backend, order, line)
-    line.say(wire.Phase("proof", backend.clock()))
-    for precision in precisions_to_prove(order.lane.settings):
-        line.say(wire.Proved(_checked(training.prove(precision))))
+    training = build_training(backend, order, line)
+    prove_training(backend, training, order.lane.settings, line)
     line.say(wire.Phase("first step", backend.clock()))
     runner = training.start()
     line.say(wire.FirstStep(time_steps(backend.clock, runner, 1)))
@@ -40,6 +38,20 @@ def run_heat(backend: Backend, order: HeatOrder, line: Line) -> int | Missing:
     runner.close()
     line.say(wire.Phase("end", backend.clock()))
     return training.device_memory_bytes()
+
+
+def build_training(backend: Backend, order: HeatOrder, line: Line) -> Training:
+    line.say(wire.Phase("build", backend.clock()))
+    training = backend.build(order)
+    versions = backend.versions()
+    line.say(wire.Built(training.parameters, training.items_per_step, training.steps_per_lap, versions, training.notes))
+    return training
+
+
+def prove_training(backend: Backend, training: Training, settings: Settings, line: Line) -> None:
+    line.say(wire.Phase("proof", backend.clock()))
+    for precision in precisions_to_prove(settings):
+        line.say(wire.Proved(_checked(training.prove(precision))))
 
 
 def precisions_to_prove(settings: Settings) -> tuple[str, ...]:
@@ -55,14 +67,6 @@ def _checked(run: ProofRun) -> ProofRun:
         if not math.isfinite(loss):
             raise LaneError(f"the loss became {loss} at step {step + 1} of the proof, in {run.precision}")
     return run
-
-
-def _build(backend: Backend, order: HeatOrder, line: Line) -> Training:
-    line.say(wire.Phase("build", backend.clock()))
-    training = backend.build(order)
-    versions = backend.versions()
-    line.say(wire.Built(training.parameters, training.items_per_step, training.steps_per_lap, versions, training.notes))
-    return training
 
 
 def measure(clock: Callable[[], int], runner: Runner, pace: Pace, line: Line) -> None:

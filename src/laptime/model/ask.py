@@ -8,11 +8,21 @@ DEFAULT_WORKLOAD = "cifar-cnn"
 
 
 @dataclass(frozen=True, slots=True)
+class FullAsk:
+    """What was asked of a whole training; what is left out is as published."""
+
+    laps: int | None = None
+    steps_per_lap: int | None = None
+    seeds: int = 1
+    until_accuracy: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Ask:
     """One request for a race; every field can be given on the command line.
 
     `data` is a folder (or archive) of the real thing; `items` how many are made where there is none, 0 for all that
-    were published.
+    were published. `full` asks for whole trainings in place of heats.
     """
 
     what: str = DEFAULT_WORKLOAD
@@ -26,3 +36,4 @@ class Ask:
     watchdog_s: float = 60.0
     data: str | None = None
     items: int | None = None
+    full: FullAsk | None = None

@@ -61,6 +61,7 @@ class Plan:
     proof: ProofPlan
     pace: Pace
     notes: tuple[str, ...] = ()
+    data: DataSource | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from laptime.model.lane import Settings
 from laptime.model.machine import Device, Machine
 from laptime.model.missing import Missing
 from laptime.model.plan import Subject
+from laptime.model.protocol import FullRace
 from laptime.model.sample import Dnf, ProofRun, Reference, Window
 from laptime.model.workload import Published
 
@@ -134,3 +135,4 @@ class Record:
     reference: Reference | None = None
     elapsed_s: float = 0.0
     overhead: dict[str, float] = field(default_factory=dict)
+    full: FullRace | None = None

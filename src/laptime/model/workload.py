@@ -9,6 +9,7 @@ from typing import Any, Literal
 from laptime.model.dataset import DataLayout
 from laptime.model.network import Layer
 
+Loader = Literal["memory", "threads", "one by one", "dataloader"]
 Loss = Literal["softmax_crossentropy", "sigmoid_crossentropy"]
 
 
@@ -84,7 +85,14 @@ class ProofPlan:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A built-in training, described once for all frameworks. Image shape is (height, width, channels)."""
+    """A built-in training, described once for all frameworks. Image shape is (height, width, channels).
+
+    `loader` is how the authors had their items: decoded in memory, by a generator's threads, one image after another
+    in the training's process, or by PyTorch's DataLoader. `turned` says that they drew random transforms.
+
+    After each lap they looked at `validation_items` of the test items, at the end at `evaluation_items` of them, and
+    printed the predictions of the first `predictions_shown`.
+    """
 
     name: str
     title: str
@@ -102,10 +110,18 @@ class Workload:
     data_layout: DataLayout
     items_made: int
     items: str
-    reads_files: bool
+    loader: Loader
     proof: ProofPlan
     parameters: int
     published: Published
+    validation_items: int = 0
+    evaluation_items: int = 0
+    predictions_shown: int = 0
+    turned: bool = False
+
+    @property
+    def reads_files(self) -> bool:
+        return self.loader != "memory"
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,13 +105,13 @@ KEYED = {
     "threads": COUNT,
     "malloc": r"keep|system",
     "input": "|".join(INPUTS),
-    "workers": COUNT,
+    "workers": "0|" + COUNT,
     "batch": COUNT + "x?",
 }
 TAKES = {
     "threads": "a whole number from 1 on",
     "malloc": "keep (freed memory stays in the process) or system",
     "input": ", ".join(INPUTS),
-    "workers": "a whole number from 1 on",
+    "workers": "a whole number, 0 for none beside the training's own process",
     "batch": f"a whole number from 1 to {LARGEST_COUNT:,}, or a multiple such as 4x",
 }

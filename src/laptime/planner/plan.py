@@ -15,6 +15,7 @@ from laptime.planner.pace import choose_pace
 from laptime.planner.presets import Given, environment_for, fill_settings
 
 LARGEST_BUDGET_S = 7 * 24 * 3600
+MOST_ITEMS = 1_000_000
 OWN_PROOF = ProofPlan(steps=5)
 
 
@@ -28,6 +29,10 @@ def check_ask(ask: Ask) -> None:
         raise UsageError(f"--margin {ask.margin:.3%}: expected 0.1% to 100%", "such as 3%")
     if not 0 <= ask.seed < 1 << 32:
         raise UsageError(f"--seed {ask.seed}: expected a whole number from 0 to {(1 << 32) - 1:,}", "such as 1")
+    if ask.items is not None and not 0 <= ask.items <= MOST_ITEMS:
+        raise UsageError(f"--items {ask.items}: expected a whole number to {MOST_ITEMS:,}, or all", "such as 5000")
+    if ask.items is not None and ask.data is not None:
+        raise UsageError("--items says how many are made, and --data brings its own", "leave one of them out")
     for flag, seconds in (("--patience", ask.patience_s), ("--watchdog", ask.watchdog_s)):
         if not (math.isfinite(seconds) and 0.1 <= seconds <= LARGEST_BUDGET_S):
             raise UsageError(f"{flag} {seconds:g}s: expected 0.1s to 7d", "such as 10m")
@@ -39,10 +44,12 @@ def frameworks_asked(ask: Ask) -> tuple[str, ...]:
     return tuple(dict.fromkeys(lane.framework for lane in lanes)) or ("torch",)
 
 
-def make_plan(ask: Ask, machine: Machine, subject: Subject, workload: Workload | None) -> Plan:
+def make_plan(
+    ask: Ask, machine: Machine, subject: Subject, workload: Workload | None, *, reads_images: bool = True
+) -> Plan:
     """Decide all that will run; `workload` is None for a user's own training."""
     check_ask(ask)
-    given = Given(workload)
+    given = Given(workload, reads_images)
     lanes = [parse_lane(text) for text in ask.lanes] or default_lanes(machine)
     planned = tuple(_plan_lane(lane, machine, given) for lane in lanes)
     names = [lane.name for lane in planned]

@@ -17,6 +17,7 @@ KEEP_MEMORY = {
     "MALLOC_TRIM_THRESHOLD_": str(1 << 36),
     "MALLOC_TOP_PAD_": str(64 << 20),
 }
+FROM_FILES = {"published", "fast", "only"}
 FAST_BF16 = {"avx512_bf16", "amx_bf16", "bf16", "sve_bf16"}
 
 
@@ -25,6 +26,7 @@ class Given:
     """What the presets need to know of the subject: a user's training tells nothing before it is built."""
 
     workload: Workload | None
+    reads_images: bool = True
 
     @property
     def may_convolve(self) -> bool:
@@ -51,16 +53,19 @@ def environment_for(settings: Settings, device: Device) -> dict[str, str]:
 
 
 def _preset(lane: Lane, device: Device, machine: Machine, given: Given) -> Settings:
-    written = Settings(preset=lane.preset, input="cached" if given.reads_files else "published")
+    written = Settings(preset=lane.preset)
     if lane.preset == "as-written":
         return written
     layout: Layout = "channels_last" if given.may_convolve and "channels_last" in device.features else "framework"
     best = replace(written, layout=layout, optimizer="fused" if "fused" in device.features else "framework")
+    if given.reads_files:
+        best = replace(best, input="fast")
     if device.kind == "cpu":
         malloc: Malloc = "keep" if "malloc" in device.features else "system"
         best = replace(best, malloc=malloc, threads=machine.processor.cores_usable)
     else:
-        best = replace(best, execution=_fastest_execution(device, given), input="resident")
+        best = replace(best, execution=_fastest_execution(device, given))
+        best = best if given.reads_files else replace(best, input="resident")
     return replace(best, precision=_lowest_precision(device, machine)) if lane.preset == "fastest" else best
 
 
@@ -139,8 +144,8 @@ def _refuse_input(settings: Settings, given: Given) -> None:
             raise UsageError("batch=N: a training of your own brings its batches with it", "set it in its data")
         if settings.input == "fast":
             raise UsageError("input=fast: laptime cannot replace the loader of a training of your own", "cached?")
-    elif settings.input == "published" and given.reads_files:
+    elif given.reads_files and settings.input in FROM_FILES and not given.reads_images:
         raise UsageError(
-            f"input=published: {given.workload.name}'s authors read files, and file readers are not in this version",
-            "input=cached, resident, fast and only work on decoded images made in memory",
+            f"input={settings.input}: {given.workload.name} reads image files, and Pillow is not installed",
+            "pip install 'laptime[images]', or name input=cached: decoded images made in memory",
         )

@@ -15,6 +15,7 @@ from laptime.planner import make_plan
 from laptime.planner.lanes import names_a_lane
 from laptime.planner.plan import check_ask, frameworks_asked
 from laptime.questions.subject import find_subject
+from laptime.questions.supply import describe_supply, find_given
 from laptime.run.scout import ask_scout
 
 __all__ = ["Prepared", "names_a_lane", "prepare", "scout_machine"]
@@ -36,7 +37,11 @@ def prepare(ask: Ask, machine: Machine) -> Prepared:
     if ask.pretrained:
         _check_pretrained(subject.name)
     seen = scout_machine(machine, frameworks_asked(ask), ask.patience_s)
-    plan = make_plan(ask, seen, subject, workload)
+    data = find_given(ask, workload)
+    plan = make_plan(ask, seen, subject, workload, reads_images=util.find_spec("PIL") is not None)
+    plan = replace(plan, data=data)
+    said = describe_supply(plan)
+    plan = replace(plan, notes=(*plan.notes, said)) if said else plan
     return Prepared(plan, seen, workload.published if workload else None)
 
 

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from laptime.analysis.compare import compare_lanes
 from laptime.analysis.lanes import summarise_lane
-from laptime.model.lane import Settings
-from laptime.model.machine import Device, Machine
-from laptime.model.plan import HeatOrder, Pace, Plan, PlannedLane
+from laptime.model.machine import Machine
+from laptime.model.plan import Pace, Plan, PlannedLane
 from laptime.model.record import SCHEMA, Comparison, LaneResult, Record
 from laptime.model.sample import Heat, Reference
 from laptime.model.workload import Published
 from laptime.planner.pace import shorten_pace
-from laptime.planner.presets import KEEP_MEMORY
+from laptime.questions.proving import Shelf, find_reference, order_heat
+from laptime.questions.supply import supply
 from laptime.run.director import Director, Limits
-from laptime.run.scout import ask_reference
 from laptime.stats import FIRST_LOOK, alpha_for_look
-
-PROOF_VERSION = 1
-"""Changes when the networks, the made data or the proof's steps do, so that kept references are made anew."""
 
 # Progress is drawn while a child builds: from its first step on, nothing of ours runs beside it.
 SHOWN_AT = "build"
@@ -85,7 +79,9 @@ def run_race(plan: Plan, machine: Machine, published: Published | None, outside:
             outside.show(report("running", final=False), _note(course, lane, outside))
 
     try:
-        _make_reference(course, outside, report)
+        announce = partial(_tell, outside, report)
+        course.plan = supply(plan, announce)
+        course.reference = find_reference(course.plan, Shelf(outside.recall, outside.keep, announce))
         while True:
             _run_round(course, machine, outside, tell, report)
             # Whether this look is the last is decided before any ratio is looked at.
@@ -97,6 +93,10 @@ def run_race(plan: Plan, machine: Machine, published: Published | None, outside:
         record = report("interrupted", final=True)
     outside.journal(record)
     return record
+
+
+def _tell(outside: Outside, report: Callable[..., Record], note: str) -> None:
+    outside.show(report("running", final=False), note)
 
 
 def _run_round(
@@ -114,50 +114,13 @@ def _run_round(
     for lane in lanes:
         director = Director(limits, machine.processor.cores_usable, partial(tell, lane))
         number = sum(map(len, course.heats.values()))
-        course.heats[lane.name].append(director.run_heat(_order(course, lane, number), course.rounds))
+        order = order_heat(course.plan, lane, course.pace, number)
+        course.heats[lane.name].append(director.run_heat(order, course.rounds))
         begun_s = time.monotonic()
         outside.journal(report("running", final=False))
         course.journal_s += time.monotonic() - begun_s
     ended_s = time.monotonic()
     course.end_round(ended_s - began_s, ended_s - outside.began_s)
-
-
-def _order(course: Course, lane: PlannedLane, number: int) -> HeatOrder:
-    plan = course.plan
-    return HeatOrder(plan.subject, lane, plan.ask.seed, plan.proof, course.pace, number, plan.ask.pretrained)
-
-
-def _make_reference(course: Course, outside: Outside, report: Callable[..., Record]) -> None:
-    """Recall the float64 reference, or have it computed once and kept; a user's own may change, so is not kept."""
-    plan = course.plan
-    if all(lane.settings.input == "only" for lane in plan.lanes):
-        return
-    framework = plan.lanes[0].framework
-    key = _reference_key(plan, framework)
-    course.reference = outside.recall(key) if key else None
-    if course.reference is not None:
-        return
-    outside.show(report("running", final=False), "computing the float64 reference of the proof, once")
-    processor = Device("cpu", "cpu", "the processor", usable=True)
-    lane = PlannedLane("reference", framework, processor, Settings(input="cached"), KEEP_MEMORY)
-    made = ask_reference(_order(course, lane, -1), plan.ask.patience_s)
-    course.reference = made if isinstance(made, str) else replace(made, key=key or "")
-    if key and isinstance(course.reference, Reference) and not course.reference.problem:
-        outside.keep(course.reference)
-
-
-def _reference_key(plan: Plan, framework: str) -> str | None:
-    if plan.subject.file is not None:
-        return None
-    what = [
-        PROOF_VERSION,
-        framework,
-        plan.subject.name,
-        plan.ask.seed,
-        plan.ask.pretrained,
-        asdict(plan.proof),
-    ]
-    return f"{plan.subject.name}-{hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]}"
 
 
 def _is_settled(record: Record, course: Course) -> bool:

@@ -26,8 +26,8 @@ def failures(record: Record, width: int) -> list[str]:
         if ended:
             all_ = len(ended) == len(lane.heats)
             who = short_name(lane.name) + ("" if all_ else f": {len(ended)} of {len(lane.heats)} heats")
-            lines += wrap(f"{who} did not finish, {_end(ended[-1])}", width, "  ")
-            lines += _last_words(ended[-1].stderr_tail, width)
+            lines += wrap(f"{who} did not finish, {end_words(ended[-1])}", width, "  ")
+            lines += last_words(ended[-1].stderr_tail, width)
         elif lane.status == "dnf" and lane.reason:
             lines += wrap(f"{short_name(lane.name)} did not finish: {lane.reason}", width, "  ")
     return lines
@@ -59,7 +59,7 @@ def saved(record: Record) -> str:
     return f"Saved as {record.id}; laptime show {record.id}"
 
 
-def _end(dnf: Dnf) -> str:
+def end_words(dnf: Dnf) -> str:
     """Name phase, reason, signal and memory of the end."""
     parts = [f"in {dnf.phase}: {dnf.reason}"]
     if dnf.signal and dnf.signal not in dnf.reason:
@@ -71,7 +71,7 @@ def _end(dnf: Dnf) -> str:
     return ", ".join(parts)
 
 
-def _last_words(stderr_tail: str, width: int) -> list[str]:
+def last_words(stderr_tail: str, width: int) -> list[str]:
     told = [line.rstrip() for line in stderr_tail.splitlines() if clean(line).strip()]
     lines: list[str] = []
     for line in told[-STDERR_LINES:]:

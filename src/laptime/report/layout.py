@@ -69,7 +69,7 @@ def wrap(text: str, width: int, indent: str = "") -> list[str]:
 def flow(parts: Iterable[str], width: int, start: str = "", indent: str = "  ") -> list[str]:
     """Join parts with dots, and break a line between two of them where that is possible."""
     lines, line = [], start
-    for number, part in enumerate(clean(part) for part in parts):
+    for number, part in enumerate(clean(part).strip() for part in parts):
         joined = line + (SEPARATOR if number else "") + part
         if number and cells_wide(joined) > width:
             lines.append(line)

@@ -112,7 +112,8 @@ def _device_cells(device: Device) -> tuple[Cell, ...]:
     memory = "-" if isinstance(device.memory_bytes, Missing) else whole_size(device.memory_bytes)
     features = f": {', '.join(device.features)}" if device.features else ""
     usable = f"yes{features}" if device.usable else f"no: {device.reason or 'no reason given'}"
-    return Cell(device.name), Cell(device.label), Cell(memory), Cell(usable)
+    capability = f", capability {device.details['capability']}" if "capability" in device.details else ""
+    return Cell(device.name), Cell(f"{device.label}{capability}"), Cell(memory), Cell(usable)
 
 
 def render_plan(plan: Plan, width: int) -> str:

@@ -29,16 +29,16 @@ LEAST_PROOF = 22
 def render(record: Record, width: int = 100, *, color: bool = False, kept: bool = True) -> str:
     """Give the whole report of a race, at most `width` places wide; one that is `kept` ends with its id."""
     width = max(width, NARROWEST)
-    lines = [*_header(record, width, color=color), *_table(record, width, color=color)]
+    lines = [*header(record, width, color=color), *_table(record, width, color=color)]
     lines += afterwords.failures(record, width)
     lines += [line for sentence in afterwords.remarks(record) for line in wrap(sentence, width, "  ")]
-    lines += _quiet(afterwords.starts(record, width), color=color)
+    lines += quiet(afterwords.starts(record, width), color=color)
     lines += wrap(published_line(record, width), width, "  ")
-    lines += _closing(record, width, afterwords.saved(record) if kept else afterwords.NOT_SAVED)
+    lines += closing_lines(afterwords.closing(record), width, afterwords.saved(record) if kept else afterwords.NOT_SAVED)
     return "\n".join(line for line in lines if line) + "\n"
 
 
-def _header(record: Record, width: int, *, color: bool) -> list[str]:
+def header(record: Record, width: int, *, color: bool) -> list[str]:
     """Set the machine at the right end of the workload's line, or below it where there is no room."""
     subject = subject_words(record.workload)
     machine = ", ".join(words for words in (machine_words(record.machine), accelerator_words(record)) if words)
@@ -53,9 +53,9 @@ def _table(record: Record, width: int, *, color: bool) -> list[str]:
     for with_proof, with_rate in ((True, True), (False, True), (False, False)):
         lines = _try_table(record, width, with_proof=with_proof, with_rate=with_rate, color=color)
         if lines is not None:
-            return lines if with_proof else [*lines, *_proof_lines(record, width)]
+            return lines if with_proof else [*lines, *proof_lines(record, width)]
     told = [line for lane in record.lanes for line in wrap(_as_sentence(lane, record), width, "  ")]
-    return [*told, *_proof_lines(record, width)]
+    return [*told, *proof_lines(record, width)]
 
 
 def _try_table(record: Record, width: int, *, with_proof: bool, with_rate: bool, color: bool) -> list[str] | None:
@@ -85,7 +85,7 @@ def _row(lane: LaneResult, record: Record, *, with_proof: bool, with_rate: bool)
     return Row(tuple(cells))
 
 
-def _proof_lines(record: Record, width: int) -> list[str]:
+def proof_lines(record: Record, width: int) -> list[str]:
     """Say below the table what had no room in it, and once for all where all is well."""
     told = [(short_name(lane.name), same_work(lane, record).text) for lane in record.lanes if not failure_words(lane)]
     if not told:
@@ -105,12 +105,11 @@ def _as_sentence(lane: LaneResult, record: Record) -> str:
     return f"{short_name(lane.name)}: {told}"
 
 
-def _quiet(lines: list[str], *, color: bool) -> list[str]:
+def quiet(lines: list[str], *, color: bool) -> list[str]:
     return [paint(line, "quiet", color=color) for line in lines]
 
 
-def _closing(record: Record, width: int, saved: str) -> list[str]:
-    said = afterwords.closing(record)
+def closing_lines(said: str, width: int, saved: str) -> list[str]:
     if cells_wide(said) + 2 + cells_wide(saved) <= width:
         return [f"{said}  {saved}"]
     return [*wrap(said, width, "  "), *wrap(saved, width, "  ")]

@@ -35,6 +35,17 @@ def memory_limit_bytes(root: Path = ROOT) -> int | Missing:
     return Missing("no memory limit is set")
 
 
+def memory_used_bytes(root: Path = ROOT) -> int | Missing:
+    """Give how much memory the container's group holds now."""
+    places = [folder / "memory.current" for folder in _folders(root, "")]
+    places += [folder / "memory.usage_in_bytes" for folder in _folders(root, "memory")]
+    for place in places:
+        words = _words(place)
+        if words and words[0].isdigit():
+            return int(words[0])
+    return Missing("no control group counts memory here")
+
+
 def throttled_ms(root: Path = ROOT) -> float | Missing:
     """Give for how long the quota has held this group back since it was made."""
     for folder in [*_folders(root, ""), *_folders(root, "cpu")]:

@@ -5,6 +5,7 @@ from laptime.stats.looks import FIRST_LOOK, alpha_for_look
 from laptime.stats.sample import mad, median, quantile
 from laptime.stats.steady import Kind, Steady, find_steady
 from laptime.stats.student import t_quantile
+from laptime.stats.welch import Welch, welch
 
 __all__ = [
     "FIRST_LOOK",
@@ -12,6 +13,7 @@ __all__ = [
     "Kind",
     "Steady",
     "Verdict",
+    "Welch",
     "alpha_for_look",
     "find_steady",
     "log_mean_interval",
@@ -21,4 +23,5 @@ __all__ = [
     "quantile",
     "t_quantile",
     "verdict",
+    "welch",
 ]

@@ -53,10 +53,12 @@ SCENES_CNN = Workload(
     data_layout="folders",
     items_made=512,
     items="images",
-    reads_files=True,
+    loader="threads",
     proof=ProofPlan(steps=6, batch=16, loss_scale=1e-4),
     parameters=42_520_584,
     published=read_published("scenes-cnn"),
+    validation_items=320,
+    turned=True,
 )
 
 CIFAR_CNN = Workload(
@@ -89,10 +91,13 @@ CIFAR_CNN = Workload(
     data_layout="archive",
     items_made=10_000,
     items="images",
-    reads_files=False,
+    loader="memory",
     proof=ProofPlan(steps=10, batch=32, loss_scale=1e-4),
     parameters=1_337_002,
     published=read_published("cifar-cnn"),
+    validation_items=1_000,
+    evaluation_items=10_000,
+    predictions_shown=20,
 )
 
 CIFAR_MLP = Workload(
@@ -112,10 +117,11 @@ CIFAR_MLP = Workload(
     data_layout="archive",
     items_made=10_000,
     items="images",
-    reads_files=False,
+    loader="memory",
     proof=ProofPlan(steps=10, batch=32),
     parameters=12_230_010,
     published=read_published("cifar-mlp"),
+    evaluation_items=10_000,
 )
 
 PETS_DENSENET = Workload(
@@ -151,10 +157,11 @@ PETS_DENSENET = Workload(
     data_layout="folders",
     items_made=256,
     items="images",
-    reads_files=True,
+    loader="dataloader",
     proof=ProofPlan(steps=4, batch=8, learning_rate_scale=0.001, loss_scale=1e-4),
     parameters=6_955_906,
     published=read_published("pets-densenet"),
+    evaluation_items=2_023,
 )
 
 PLATES_CNN = Workload(
@@ -190,10 +197,11 @@ PLATES_CNN = Workload(
     data_layout="plates",
     items_made=1_280,
     items="images",
-    reads_files=True,
+    loader="one by one",
     proof=ProofPlan(steps=10, batch=16, loss_scale=1e-4),
     parameters=264_560,
     published=read_published("plates-cnn"),
+    validation_items=76_000,
 )
 
 CATALOGUE: dict[str, Workload] = {

@@ -5,6 +5,7 @@ Each class (each character, for plates) has a smooth pattern of its own; an item
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,8 @@ import numpy.typing as npt
 from laptime.model.workload import Workload
 
 CHUNK = 256
+TEST_START = 1 << 40  # test items are drawn from here on, where no training ever comes
+TEST_MOST_BYTES = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +28,23 @@ class Items:
 
 def make_items(workload: Workload, seed: int, count: int) -> Items:
     """Make the first `count` items of a workload's data; an item does not depend on how many are made."""
+    return _make_from(workload, seed, 0, count)
+
+
+def make_test_items(workload: Workload, seed: int, count: int) -> Items:
+    """Make the first `count` items of the test set: the same patterns under noise that no training has seen."""
+    return _make_from(workload, seed, TEST_START, count)
+
+
+def count_test_items(workload: Workload) -> int:
+    """Give how many test items are made: as many as were published, or as many as a modest memory holds."""
+    item_bytes = 4 * math.prod(workload.image_shape)
+    return min(workload.test_items, TEST_MOST_BYTES // item_bytes)
+
+
+def _make_from(workload: Workload, seed: int, first: int, count: int) -> Items:
     patterns = _patterns(workload, seed)
-    chunks = [_make_chunk(workload, patterns, seed, start) for start in range(0, count, CHUNK)]
+    chunks = [_make_chunk(workload, patterns, seed, first + start) for start in range(0, count, CHUNK)]
     images = np.concatenate([chunk.images for chunk in chunks])[:count]
     labels = np.concatenate([chunk.labels for chunk in chunks])[:count]
     return Items(images, labels)

@@ -6,10 +6,11 @@ import time
 
 import torch
 
-from laptime.backends.base import Runner
+from laptime.backends.base import Learner, Runner
 from laptime.backends.torch.devices import list_devices, list_versions
 from laptime.backends.torch.dropout import quicken_dropout
 from laptime.backends.torch.inputs import open_source
+from laptime.backends.torch.learner import TorchLearner
 from laptime.backends.torch.proof import prove, refer
 from laptime.backends.torch.recipe import Own, endless, open_recipe
 from laptime.backends.torch.runners import Clockwork, EagerRunner, GraphRunner, LoaderRunner
@@ -44,9 +45,7 @@ class TorchTraining:
         return refer(self._recipe)
 
     def start(self) -> Runner:
-        set_precision(self._settings.precision)
-        torch.manual_seed(self._seed)
-        torch.backends.cudnn.benchmark = self._settings.preset != "as-written"
+        self._set_up()
         clockwork = Clockwork(self._device)
         source = open_source(self._recipe, self._settings, self._device, self._seed)
         if self._settings.input == "only":
@@ -55,12 +54,22 @@ class TorchTraining:
         runner = GraphRunner if self._settings.execution == "graph" else EagerRunner
         return runner(stepper, source, clockwork)
 
+    def learn(self) -> Learner:
+        self._set_up()
+        return TorchLearner(self._recipe, self._settings, self._device, self._seed)
+
     def device_memory_bytes(self) -> int | Missing:
         if self._device.type == "cuda":
             return int(torch.cuda.max_memory_allocated(self._device))
         if self._device.type == "cpu":
             return Missing("the processor's memory is the process's own")
         return Missing(f"PyTorch keeps no peak for {self._device.type}")
+
+    def _set_up(self) -> None:
+        """The proof before may have left other settings, and has drawn random numbers."""
+        set_precision(self._settings.precision)
+        torch.manual_seed(self._seed)
+        torch.backends.cudnn.benchmark = self._settings.preset != "as-written"
 
     def _count_items(self) -> int:
         if not isinstance(self._recipe, Own):

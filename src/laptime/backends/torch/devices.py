@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import platform
+import re
 import shutil
 from importlib import util
 
 import torch
+from torch.cuda import nccl
 
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
@@ -19,15 +21,45 @@ def list_devices() -> tuple[Device, ...]:
 
 
 def list_versions() -> dict[str, str]:
-    """Give PyTorch's version first, then what it stands on."""
-    versions = {"torch": str(torch.__version__)}
-    if torch.version.cuda:
-        versions["cuda"] = torch.version.cuda
-    if getattr(torch.version, "hip", None):
-        versions["hip"] = str(torch.version.hip)
-    if torch.backends.cudnn.is_available():  # type: ignore[no-untyped-call]
-        versions["cudnn"] = str(torch.backends.cudnn.version())  # type: ignore[no-untyped-call]
-    return versions
+    """Give PyTorch's version first, then those of what it stands on, as far as this build has them."""
+    hip = getattr(torch.version, "hip", None)
+    asked = {
+        "cuda": torch.version.cuda,
+        "hip": hip,
+        "miopen" if hip else "cudnn": _ask_cudnn(is_nvidia=not hip),
+        "rccl" if hip else "nccl": _ask_nccl(),
+        "onednn": find_onednn(torch.__config__.show()),
+    }
+    return {"torch": str(torch.__version__), **{name: str(version) for name, version in asked.items() if version}}
+
+
+def _ask_cudnn(*, is_nvidia: bool) -> str | None:
+    """A library on the path that does not fit the build makes PyTorch raise; its first sentence says what is wrong."""
+    try:
+        number = torch.backends.cudnn.version()  # type: ignore[no-untyped-call]
+    except RuntimeError as error:
+        return f"not usable: {str(error).split('. ')[0]}"
+    return None if number is None else cudnn_words(number) if is_nvidia else str(number)
+
+
+def cudnn_words(number: int) -> str:
+    """Write 91002 as 9.10.2, and as before version 9 counted, 8902 as 8.9.2."""
+    major, rest = divmod(number, 10_000 if number >= 90_000 else 1000)
+    return f"{major}.{rest // 100}.{rest % 100}"
+
+
+def _ask_nccl() -> str | None:
+    """A build for processors only has no such function inside, whatever stands around it."""
+    try:
+        return ".".join(map(str, nccl.version()))  # type: ignore[no-untyped-call]
+    except (AttributeError, RuntimeError):
+        return None
+
+
+def find_onednn(configuration: str) -> str | None:
+    """Find the version in PyTorch's own words; it still writes the library's former name."""
+    found = re.search(r"(?:MKL-DNN|oneDNN) v(\d+(?:\.\d+)*)", configuration)
+    return found[1] if found else None
 
 
 def _processor() -> Device:
@@ -41,10 +73,22 @@ def _processor() -> Device:
 def _cuda() -> list[Device]:
     if not torch.cuda.is_available():
         return [_absent("cuda", "cuda", _why_no_cuda())]
-    return [_cuda_device(index) for index in range(torch.cuda.device_count())]
+    driver = _ask_driver()
+    return [_cuda_device(index, driver) for index in range(torch.cuda.device_count())]
 
 
-def _cuda_device(index: int) -> Device:
+def _ask_driver() -> str:
+    """Ask NVIDIA's management library, since PyTorch does not tell; nothing where there is none, as with ROCm."""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()  # never shut down: this process ends with its answer
+        return str(pynvml.nvmlSystemGetDriverVersion())
+    except pynvml.NVMLError:
+        return ""
+
+
+def _cuda_device(index: int, driver: str) -> Device:
     found = torch.cuda.get_device_properties(index)
     capability = (found.major, found.minor)
     features = ["fp16", "channels_last", "fused", "graph", "malloc"]
@@ -63,6 +107,7 @@ def _cuda_device(index: int) -> Device:
             "capability": f"{found.major}.{found.minor}",
             "multiprocessors": str(found.multi_processor_count),
             "uuid": str(getattr(found, "uuid", "")),
+            **({"driver": driver} if driver else {}),
         },
     )
 
@@ -94,11 +139,22 @@ def _mps() -> list[Device]:
 def _xpu() -> list[Device]:
     if not (hasattr(torch, "xpu") and torch.xpu.is_available()):
         return []
-    names = [torch.xpu.get_device_name(index) for index in range(torch.xpu.device_count())]
-    return [
-        Device(f"xpu:{index}", "xpu", label, usable=True, features=("bf16", "fp16", "channels_last"))
-        for index, label in enumerate(names)
-    ]
+    return [_xpu_device(index) for index in range(torch.xpu.device_count())]
+
+
+def _xpu_device(index: int) -> Device:
+    found = torch.xpu.get_device_properties(index)
+    memory = getattr(found, "total_memory", None)
+    driver = str(getattr(found, "driver_version", ""))
+    return Device(
+        name=f"xpu:{index}",
+        kind="xpu",
+        label=torch.xpu.get_device_name(index),
+        usable=True,
+        memory_bytes=Missing("this PyTorch does not tell") if memory is None else int(memory),
+        features=("bf16", "fp16", "channels_last"),
+        details={"driver": driver} if driver else {},
+    )
 
 
 def _absent(name: str, kind: str, reason: str) -> Device:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import itertools
-import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from laptime.backends.torch.files import open_files
 from laptime.backends.torch.recipe import Batch, BuiltIn, Own, endless
 from laptime.errors import TrainingError
 from laptime.model.lane import Settings
+from laptime.workloads.data import Items
 
 CACHED_MOST_BYTES = 512 << 20
 CACHED_MOST_BATCHES = 64
@@ -27,6 +30,9 @@ class Source(Protocol):
     ready_batches: int
 
     def __call__(self) -> Batch: ...
+
+    def notes(self) -> tuple[str, ...]:
+        """Say what had to be left out, or done in another way."""
 
     def close(self) -> None: ...
 
@@ -43,6 +49,9 @@ class Cycle:
     def __call__(self) -> Batch:
         return self._move(self._next()) if self._move else self._next()
 
+    def notes(self) -> tuple[str, ...]:
+        return ()
+
     def close(self) -> None:
         """Nothing is held but memory."""
 
@@ -56,6 +65,9 @@ class Stream:
     def __call__(self) -> Batch:
         return self._move(self._next())
 
+    def notes(self) -> tuple[str, ...]:
+        return ()
+
     def close(self) -> None:
         """Nothing is held but memory."""
 
@@ -65,28 +77,24 @@ class Prefetch:
 
     def __init__(self, draw: Callable[[int], Batch], move: Callable[[Batch], Batch], workers: int, first: int) -> None:
         self.ready_batches = QUEUE_A_WORKER * workers
-        self._queue: queue.Queue[Batch] = queue.Queue(self.ready_batches)
         self._move, self._draw = move, draw
         self._numbers = itertools.count(first)
-        self._closing = threading.Event()
-        for _ in range(workers):
-            threading.Thread(target=self._work, daemon=True, name="prefetch").start()
+        self._pool = ThreadPoolExecutor(workers, "prefetch")
+        self._queue = deque(self._ask() for _ in range(self.ready_batches))
 
     def __call__(self) -> Batch:
-        return self._move(self._queue.get())
+        batch = self._queue.popleft().result()
+        self._queue.append(self._ask())
+        return self._move(batch)
+
+    def notes(self) -> tuple[str, ...]:
+        return ()
 
     def close(self) -> None:
-        self._closing.set()
+        self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _work(self) -> None:
-        while not self._closing.is_set():
-            batch = self._draw(next(self._numbers))
-            while not self._closing.is_set():
-                try:
-                    self._queue.put(batch, timeout=0.1)
-                    break
-                except queue.Full:
-                    continue
+    def _ask(self) -> Future[Batch]:
+        return self._pool.submit(self._draw, next(self._numbers))
 
 
 class Gather:
@@ -94,11 +102,14 @@ class Gather:
 
     def __init__(self, recipe: BuiltIn, batch: int, *, channels_last: bool, pin: bool, seed: int) -> None:
         items = recipe.items(batch)
+        if len(items.labels) < batch:  # a small set of somebody's own: its items come more than once
+            items = repeated(items, batch)
         images = items.images if channels_last else np.ascontiguousarray(items.images.transpose(0, 3, 1, 2))
         self._images, self._labels = torch.from_numpy(images), torch.from_numpy(items.labels)
         self._batch, self._channels_last, self._pin = batch, channels_last, pin
         self._laps: dict[int, Tensor] = {}
         self._seed, self._a_lap = seed, len(items.labels) // batch
+        self._lock = threading.Lock()
 
     def __call__(self, number: int) -> Batch:
         lap, place = divmod(number, self._a_lap)
@@ -109,10 +120,16 @@ class Gather:
         return (images.pin_memory(), labels.pin_memory()) if self._pin else (images, labels)
 
     def _order(self, lap: int) -> Tensor:
-        if lap not in self._laps:
-            generator = torch.Generator().manual_seed(self._seed + lap)
-            self._laps = {lap: torch.randperm(len(self._labels), generator=generator)}
-        return self._laps[lap]
+        with self._lock:
+            if lap not in self._laps:
+                generator = torch.Generator().manual_seed(self._seed + lap)
+                self._laps = {lap: torch.randperm(len(self._labels), generator=generator)}
+            return self._laps[lap]
+
+
+def repeated(items: Items, count: int) -> Items:
+    chosen = np.arange(count) % len(items.labels)
+    return Items(items.images[chosen], items.labels[chosen])
 
 
 def open_source(
@@ -123,6 +140,8 @@ def open_source(
     move = _mover(device, channels_last=channels_last)
     if isinstance(recipe, Own):
         return _open_own(recipe, settings, move, first)
+    if recipe.data is not None and recipe.workload.reads_files and settings.input not in {"cached", "resident"}:
+        return open_files(recipe.workload, recipe.data, settings, device, seed=seed, first=first)
     batch = settings.batch or recipe.workload.batch
     pin = device.type == "cuda" and settings.input in {"fast", "cached"}
     gather = Gather(recipe, batch, channels_last=channels_last, pin=pin, seed=seed)

@@ -88,7 +88,7 @@ def _take_as_graph(recipe: BuiltIn | Own, stepper: Stepper, batches: list[Batch]
     start = [each.detach().clone() for each in stepper.network.state_dict().values()]
     _prepare(recipe, stepper, 0)
     captured = CapturedStep(stepper, batches[0])
-    _rewind(stepper, start)
+    rewind(stepper, start)
     losses = []
     for step, batch in enumerate(batches):
         _prepare(recipe, stepper, step)
@@ -106,7 +106,7 @@ def _prepare(recipe: BuiltIn | Own, stepper: Stepper, step: int) -> None:
 
 
 @torch.no_grad()
-def _rewind(stepper: Stepper, start: list[Tensor]) -> None:
+def rewind(stepper: Stepper, start: list[Tensor]) -> None:
     """Undo the warm-up in place: the graph keeps the addresses of weights and optimizer state."""
     for held, saved in zip(stepper.network.state_dict().values(), start, strict=True):
         held.copy_(saved)

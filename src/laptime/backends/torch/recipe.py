@@ -17,8 +17,9 @@ from laptime.backends.torch.networks import build_network, load_pretrained, load
 from laptime.errors import TrainingError
 from laptime.model.plan import HeatOrder, Subject
 from laptime.model.workload import Adam, ProofPlan, Training, Workload
+from laptime.pipelines.reading import read_items
 from laptime.workloads import find_workload
-from laptime.workloads.data import Items, make_items
+from laptime.workloads.data import Items, count_test_items, make_items, make_test_items
 from laptime.workloads.weights import make_weights
 
 Batch = tuple[Any, Any]
@@ -52,6 +53,7 @@ class BuiltIn:
     def __init__(self, order: HeatOrder) -> None:
         self.workload: Workload = find_workload(order.subject.name)
         self._seed, self._pretrained = order.seed, order.pretrained
+        self.data = order.data
         self.proof = order.proof
         self.loss = make_loss(self.workload)
         self.steps_per_lap: int | None = self.workload.steps_per_lap
@@ -95,8 +97,18 @@ class BuiltIn:
         return list(batches_of(items, self.proof.batch))
 
     def items(self, count: int) -> Items:
-        """Make at least so many decoded items, and no fewer than the workload keeps in memory."""
-        return make_items(self.workload, self._seed, max(count, self.workload.items_made))
+        """Give at least so many decoded items, and no fewer than the workload keeps in memory."""
+        wanted = max(count, self.workload.items_made)
+        if self.data is not None:
+            return read_items(self.workload, self.data, "train", wanted)
+        return make_items(self.workload, self._seed, wanted)
+
+    def test_items(self, count: int) -> Items:
+        """Give the first so many decoded items of the test set, or as many as a modest memory holds."""
+        wanted = min(count, count_test_items(self.workload))
+        if self.data is not None:
+            return read_items(self.workload, self.data, "test", wanted)
+        return make_test_items(self.workload, self._seed, wanted)
 
 
 class Own:

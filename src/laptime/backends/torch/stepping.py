@@ -25,7 +25,8 @@ MOST_INPUTS = 8_192
 class Stepper:
     """A network, its optimizer and the function that takes one batch through both.
 
-    `weigh` turns the loss into what is differentiated; the timed training takes the loss itself.
+    `weigh` turns the loss into what is differentiated; the timed training takes the loss itself. `loss` stands in
+    for the recipe's where more is to be done with outputs and targets.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class Stepper:
         rate: float = 1.0,
         *,
         dropout: bool = True,
+        loss: Callable[..., Tensor] | None = None,
     ) -> None:
         network = recipe.network()
         if not dropout:
@@ -47,8 +49,8 @@ class Stepper:
         self.network.train()
         if settings.precision == "bf16" and device.type == "cpu":
             spare_wide_layers_the_casts(self.network)
-        self._scaler = torch.amp.GradScaler(device.type) if settings.precision == "fp16" else None
-        self._forward = self._make_forward(recipe.loss, settings, device)
+        self.scaler = torch.amp.GradScaler(device.type) if settings.precision == "fp16" else None
+        self._forward = self._make_forward(loss or recipe.loss, settings, device)
         self.weigh: Weigh | None = None
 
     def __call__(self, batch: Batch) -> Tensor:
@@ -56,13 +58,13 @@ class Stepper:
         self.optimizer.zero_grad(set_to_none=True)
         loss = self._forward(batch[0], batch[1])
         told = loss if self.weigh is None else self.weigh(loss)
-        if self._scaler is None:
+        if self.scaler is None:
             told.backward()  # type: ignore[no-untyped-call]
             self.optimizer.step()
         else:
-            self._scaler.scale(told).backward()  # type: ignore[no-untyped-call]
-            self._scaler.step(self.optimizer)
-            self._scaler.update()
+            self.scaler.scale(told).backward()  # type: ignore[no-untyped-call]
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
         return loss.detach()
 
     def _place(self, network: nn.Module, settings: Settings, device: torch.device) -> nn.Module:

@@ -1,0 +1,91 @@
+"""A network looked at from outside: loss and accuracy over test items, and what it predicts; nothing is trained."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from laptime.backends.torch.account import Account, are_classes, count_items
+from laptime.backends.torch.recipe import Batch, BuiltIn, Own
+from laptime.backends.torch.stepping import AUTOCAST, as_float
+from laptime.errors import LaneError
+from laptime.model.lane import Settings
+from laptime.model.protocol import Predictions, Score
+
+
+class Examiner:
+    """Examines one network on the test items, in the lane's own precision. Items are read once, and kept."""
+
+    def __init__(self, recipe: BuiltIn | Own, network: nn.Module, settings: Settings, device: torch.device) -> None:
+        self._recipe, self._network, self._settings, self._device = recipe, network, settings, device
+        self._images = self._labels = torch.empty(0)
+        self._asked = 0
+
+    def score(self, items: int) -> Score:
+        account = Account(self._recipe.loss, self._device)
+        with self._looking():
+            for inputs, targets in self._batches(items):
+                account(self._answer(inputs), targets)
+                account.note((inputs, targets))
+        return account.score()
+
+    def predict(self, items: int) -> Predictions:
+        predicted: list[tuple[int, ...]] = []
+        truth: list[tuple[int, ...]] = []
+        with self._looking():
+            for inputs, targets in self._batches(items):
+                outputs = self._answer(inputs)
+                if not are_classes(outputs, targets):
+                    return Predictions()
+                predicted += _as_rows(outputs.argmax(-1))
+                truth += _as_rows(targets)
+        return Predictions(tuple(predicted), tuple(truth))
+
+    @contextlib.contextmanager
+    def _looking(self) -> Iterator[None]:
+        """Switch off what only training does; as it was before, it is again afterwards."""
+        self._network.eval()
+        try:
+            with torch.no_grad():
+                yield
+        finally:
+            self._network.train()
+
+    def _answer(self, inputs: Tensor) -> Tensor:
+        low = AUTOCAST.get(self._settings.precision)
+        if low is None:
+            return self._network(inputs)  # type: ignore[no-any-return]
+        with torch.autocast(self._device.type, dtype=low):
+            outputs = self._network(inputs)
+        return as_float(outputs)  # type: ignore[no-any-return]
+
+    def _batches(self, items: int) -> Iterator[Batch]:
+        self._read(items)
+        batch = self._settings.batch or self._built_in.workload.batch
+        layout = torch.channels_last if self._settings.layout == "channels_last" else torch.contiguous_format
+        for start in range(0, min(items, count_items(self._labels)), batch):
+            end = min(start + batch, items)
+            images = self._images[start:end].permute(0, 3, 1, 2).to(self._device)
+            yield images.contiguous(memory_format=layout), self._labels[start:end].to(self._device)
+
+    def _read(self, items: int) -> None:
+        if items > self._asked:
+            found = self._built_in.test_items(items)
+            self._images, self._labels, self._asked = (
+                torch.from_numpy(found.images),
+                torch.from_numpy(found.labels),
+                items,
+            )
+
+    @property
+    def _built_in(self) -> BuiltIn:
+        if isinstance(self._recipe, Own):
+            raise LaneError("a training of your own has no test items in this version")
+        return self._recipe
+
+
+def _as_rows(numbers: Tensor) -> list[tuple[int, ...]]:
+    return [tuple(row) for row in numbers.reshape(len(numbers), -1).tolist()]

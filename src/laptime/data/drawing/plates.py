@@ -1,0 +1,80 @@
+"""Made licence plates: eight characters in a real font on a plate, slightly turned, moved, unevenly lit, noisy."""
+
+from __future__ import annotations
+
+from functools import cache
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from laptime.data.drawing.photo import Drawn, add_grain, any_colour, chance_of, mix, shine, to_jpeg, vary
+from laptime.model.dataset import Part
+from laptime.workloads.catalogue import PLATE_CHARACTERS
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as Picture
+
+CHARACTERS = 8
+QUALITY = 75
+SURROUND, PLATE, INK = 0, 127, 255
+PLATES = ((240, 240, 235), (245, 215, 90), (225, 235, 245))
+INKS = ((20, 20, 25), (25, 35, 90), (15, 60, 35))
+
+
+def draw_plate(part: Part, index: int) -> Drawn:
+    """Draw one plate, named by its text."""
+    from PIL import Image  # noqa: PLC0415  an extra that only pictures need
+
+    chance = chance_of("plates", part, index)
+    text = "".join(PLATE_CHARACTERS[int(36 * chance.random())] for _ in range(CHARACTERS))
+    width = 240 + int(120 * chance.random())
+    height = int(width * (0.44 + 0.1 * chance.random()))
+    drawn = _draw_flat(chance, text, width, height)
+    moved = (round((2 * chance.random() - 1) * width * 0.015), round((2 * chance.random() - 1) * height * 0.04))
+    turned = drawn.rotate(6 * chance.random() - 3, Image.Resampling.BILINEAR, translate=moved, fillcolor=SURROUND)
+    seen = add_grain(chance, shine(chance, _colour(chance, turned), 0.5))
+    return Drawn(f"{part}/{text}_{index:06d}.jpg", to_jpeg(seen, QUALITY))
+
+
+def _draw_flat(chance: Random, text: str, width: int, height: int) -> Picture:
+    """Draw the plate as it would be seen from straight before it, in three greys; to turn those is three times faster."""
+    from PIL import Image, ImageDraw  # noqa: PLC0415
+
+    picture = Image.new("L", (width, height), SURROUND)
+    pen: Any = ImageDraw.Draw(picture)
+    plate = (width * 0.03, height * 0.16, width * 0.97, height * 0.84)
+    pen.rounded_rectangle(plate, height * 0.08, PLATE, INK, 1 + int(3 * chance.random()))
+    cell = width * 0.9 / CHARACTERS
+    size = round(cell * 1.3 / 4) * 4
+    for place, letter in enumerate(text):
+        mask = _glyph(letter, size)
+        x = width * 0.05 + cell * (place + 0.5) - mask.width / 2
+        picture.paste(INK, (round(x), round((height - mask.height) / 2)), mask)
+    return picture
+
+
+def _colour(chance: Random, greys: Picture) -> Picture:
+    from PIL import ImageOps  # noqa: PLC0415
+
+    surround = mix((60, 60, 65), any_colour(chance), 0.5)
+    plate, ink = vary(chance, chance.choice(PLATES), 20), vary(chance, chance.choice(INKS), 15)
+    return ImageOps.colorize(greys, surround, ink, plate)
+
+
+@cache
+def _glyph(letter: str, size: int) -> Picture:
+    """Draw a character once for each size; pasting it is ten times faster."""
+    from PIL import Image, ImageDraw  # noqa: PLC0415
+
+    font = _font(size)
+    left, top, right, bottom = (round(edge) for edge in font.getbbox(letter, stroke_width=1))
+    mask = Image.new("L", (right - left, bottom - top))
+    ImageDraw.Draw(mask).text((-left, -top), letter, 255, font, stroke_width=1)
+    return mask
+
+
+@cache
+def _font(size: int) -> Any:
+    """Give the font that comes with Pillow, so that plates look the same on every machine."""
+    from PIL import ImageFont  # noqa: PLC0415
+
+    return ImageFont.load_default(size=size)

@@ -1,0 +1,41 @@
+"""Files -> batches of pixels, for any framework: the authors' loaders, and ours."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Protocol
+
+from laptime.model.workload import Workload
+from laptime.pipelines.fast import open_fast
+from laptime.pipelines.held import bytes_to_hold
+from laptime.pipelines.job import Job, make_job
+from laptime.pipelines.published import OneByOne, QueuedThreads, read_plain
+
+__all__ = ["Job", "Pipeline", "make_job", "open_fast_pipeline", "open_published_pipeline", "read_plain"]
+
+
+class Pipeline(Protocol):
+    """An endless supply of (images, labels) in numpy, images as (item, row, column, channel).
+
+    Ours gives bytes, 0 to 255, which last until the next batch is asked for; the authors' give floats, 0 to 1.
+    """
+
+    ready_batches: int
+
+    def __call__(self) -> tuple[Any, Any]: ...
+
+    def notes(self) -> tuple[str, ...]:
+        """Say what had to be left out, or done in another way."""
+
+    def close(self) -> None: ...
+
+
+def open_published_pipeline(workload: Workload, job: Job, first: int) -> Pipeline:
+    """Give the authors' loader, where it was not a framework's own."""
+    return QueuedThreads(job, first) if workload.loader == "threads" else OneByOne(job, first)
+
+
+def open_fast_pipeline(job: Job, workers: int, first: int) -> Pipeline:
+    """Give ours, with decoded pictures kept where memory allows."""
+    held = bytes_to_hold(job.paths, job.height, job.width, shrunk=not job.turned)
+    return open_fast(replace(job, held_bytes=held), workers, first)

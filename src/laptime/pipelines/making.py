@@ -1,0 +1,82 @@
+"""One batch of the fast loader: files decoded no larger than needed, all transforms in one map, straight into place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from laptime.errors import TrainingError
+from laptime.pipelines.decode import SpoiltImageError, decode_small, import_pillow
+from laptime.pipelines.draws import draw_turn, matrix_of
+from laptime.pipelines.held import Held
+from laptime.pipelines.job import Job, Labels
+from laptime.pipelines.numbering import Numbering, rng_of
+from laptime.pipelines.warp import Pixels, warp_nearest
+
+TRIES = 50
+Bad = tuple[str, str]
+Spread = Callable[[Callable[[int], Any], Iterable[int]], Iterable[Any]]
+
+
+class Making:
+    """Fills places with batches, each known from its number alone."""
+
+    def __init__(self, job: Job, held: Held | None = None, spread: Spread = map) -> None:
+        self._job, self._held, self._spread = job, held, spread
+        self._numbering = Numbering(len(job.paths), job.batch, job.seed) if job.shuffled else None
+        self._labels = np.array(job.labels, np.int64)
+
+    def __call__(self, number: int, images: Pixels, labels: Labels) -> list[Bad]:
+        """Make batch `number`; give the files that had to be passed over."""
+        chosen = self._chosen(number)
+        rng = rng_of(self._job.seed, number)
+        turns = [draw_turn(rng) for _ in range(len(chosen))] if self._job.turned else []
+        bad: list[Bad] = []
+
+        def make_one(place: int) -> None:
+            item, pixels = self._sound_one(int(chosen[place]), bad)
+            labels[place] = self._labels[item]
+            if turns:
+                warp_nearest(pixels, matrix_of(turns[place]), images[place])
+            else:
+                images[place] = pixels
+
+        for _ in self._spread(make_one, range(len(chosen))):
+            pass
+        return bad
+
+    def _chosen(self, number: int) -> Any:
+        if self._numbering is not None:
+            return self._numbering(number)
+        return np.arange(number * self._job.batch, (number + 1) * self._job.batch) % len(self._job.paths)
+
+    def _sound_one(self, item: int, bad: list[Bad]) -> tuple[int, Pixels]:
+        """Give this item's pixels, or those of the next that has some."""
+        for each in range(item, item + TRIES):
+            index = each % len(self._job.paths)
+            try:
+                return index, self._pixels(index)
+            except SpoiltImageError as error:
+                bad.append((self._job.paths[index], str(error)))
+        raise TrainingError(f"{TRIES} images one after another cannot be used, the first: {' '.join(bad[0])}")
+
+    def _pixels(self, index: int) -> Pixels:
+        found = self._held.get(index) if self._held is not None else None
+        if found is not None:
+            return found
+        job = self._job
+        pixels = decode_small(job.paths[index], job.height, job.width)
+        if not job.turned and pixels.shape[:2] != (job.height, job.width):
+            pixels = _shrink(pixels, job)
+        if self._held is not None:
+            self._held.put(index, pixels)
+        return pixels
+
+
+def _shrink(pixels: Pixels, job: Job) -> Pixels:
+    """Bring a picture to size, averaging over what each new pixel covers."""
+    pillow = import_pillow()
+    picture = pillow.fromarray(pixels).resize((job.width, job.height), pillow.Resampling.BILINEAR)
+    return np.asarray(picture)

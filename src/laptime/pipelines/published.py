@@ -1,0 +1,126 @@
+"""The authors' own ways of reading files, as slow as they were.
+
+scenes-cnn: Keras's ImageDataGenerator - Pillow decodes the whole picture, nearest resize, four transforms drawn and
+applied one image at a time, scaling, all in one interpreter; twelve threads each make a whole batch, ten are queued.
+plates-cnn: a Sequence that reads one image after another in the training's own process, each decoded whole and
+resized, when its batch is due.
+pets-densenet used PyTorch's DataLoader, which is in the torch room; what it does to one image is here.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import numpy as np
+import numpy.typing as npt
+
+from laptime.errors import TrainingError
+from laptime.pipelines.decode import SpoiltImageError, import_pillow, open_plain
+from laptime.pipelines.draws import draw_turn, matrix_of
+from laptime.pipelines.job import Job, Labels
+from laptime.pipelines.numbering import Numbering, rng_of
+from laptime.pipelines.spoilt import Spoilt
+from laptime.pipelines.warp import warp_linear
+
+KERAS_THREADS = 12
+KERAS_QUEUE = 10
+TRIES = 50
+Floats = npt.NDArray[np.float32]
+Made = tuple[Floats, Labels]
+
+
+def read_turned(path: str, rng: np.random.Generator, height: int, width: int) -> Floats:
+    """Read one training image of scenes-cnn."""
+    pillow = import_pillow()
+    picture = open_plain(path)
+    if picture.size != (width, height):
+        picture = picture.resize((width, height), pillow.Resampling.NEAREST)
+    image = warp_linear(np.asarray(picture, np.float32), matrix_of(draw_turn(rng)))
+    image *= np.float32(1 / 255)
+    return image
+
+
+def read_plain(path: str, height: int, width: int) -> Floats:
+    """Read one image whole, resize it linearly, scale it."""
+    pillow = import_pillow()
+    picture = open_plain(path)
+    if picture.size != (width, height):
+        picture = picture.resize((width, height), pillow.Resampling.BILINEAR)
+    return np.asarray(picture, np.float32) / np.float32(255)
+
+
+class Reading:
+    """Makes batch number N in the authors' way, one image after another."""
+
+    def __init__(self, job: Job) -> None:
+        self._job, self._spoilt = job, Spoilt(len(job.paths))
+        self._numbering = Numbering(len(job.paths), job.batch, job.seed)
+        self._labels = np.array(job.labels, np.int64)
+
+    def __call__(self, number: int) -> Made:
+        chosen, rng = self._numbering(number), rng_of(self._job.seed, number)
+        read = [self._sound_one(int(item), rng) for item in chosen]
+        return np.stack([image for image, _ in read]), self._labels[[item for _, item in read]]
+
+    def notes(self) -> tuple[str, ...]:
+        return self._spoilt.notes()
+
+    def _sound_one(self, item: int, rng: np.random.Generator) -> tuple[Floats, int]:
+        job = self._job
+        for each in range(item, item + TRIES):
+            index = each % len(job.paths)
+            try:
+                if job.turned:
+                    return read_turned(job.paths[index], rng, job.height, job.width), index
+                return read_plain(job.paths[index], job.height, job.width), index
+            except SpoiltImageError as error:
+                self._spoilt.add(job.paths[index], str(error))
+        raise TrainingError(f"{TRIES} images one after another cannot be used, from {job.paths[item]} on")
+
+
+class OneByOne:
+    """A batch is made when it is due, in the training's own process and thread."""
+
+    ready_batches = 0
+
+    def __init__(self, job: Job, first: int) -> None:
+        self._read, self._number = Reading(job), first
+
+    def __call__(self) -> Made:
+        made = self._read(self._number)
+        self._number += 1
+        return made
+
+    def notes(self) -> tuple[str, ...]:
+        return self._read.notes()
+
+    def close(self) -> None:
+        """Nothing is held but memory."""
+
+
+class QueuedThreads:
+    """Threads of the training's own process make the coming batches, which are given in order."""
+
+    def __init__(self, job: Job, first: int, threads: int = KERAS_THREADS, queue: int = KERAS_QUEUE) -> None:
+        self._read, self._next = Reading(job), first
+        self.ready_batches = queue
+        self._pool = ThreadPoolExecutor(threads, "generator")
+        self._queue: deque[Future[Made]] = deque()
+        for _ in range(queue):
+            self._ask()
+
+    def __call__(self) -> Made:
+        made = self._queue.popleft().result()
+        self._ask()
+        return made
+
+    def notes(self) -> tuple[str, ...]:
+        return self._read.notes()
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _ask(self) -> None:
+        self._queue.append(self._pool.submit(self._read, self._next))
+        self._next += 1

@@ -1,0 +1,188 @@
+"""How long does the whole published training take on each lane, and does it learn the same? One lane after another."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from laptime import wire
+from laptime.analysis.full import find_factor, summarise_full_lane
+from laptime.analysis.learning import compare_learning, find_reached
+from laptime.model.machine import Machine
+from laptime.model.plan import Plan
+from laptime.model.protocol import FullOrder, FullRace, FullRun, Moment, Protocol
+from laptime.model.record import SCHEMA, LaneResult, Record
+from laptime.model.sample import Dnf, Reference
+from laptime.model.workload import Published
+from laptime.questions.moments import read_moment
+from laptime.questions.proving import Shelf, find_reference, order_heat
+from laptime.questions.race import Outside
+from laptime.questions.supply import supply
+from laptime.run.following import Limits
+from laptime.run.marathon import Marathon, TrainingNotes, make_run
+
+ORDER_OF_ONE_SEED = "one lane after another, as they were named: each has the machine to itself"
+ORDER_OF_SEEDS = (
+    "one training after another, seed by seed, every other seed in reverse order: each has the machine to itself, "
+    "and what drifts meets the lanes alike"
+)
+Key = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What whole trainings need of the world beside what a race needs: places for checkpoints, and who is told."""
+
+    outside: Outside
+    place: Callable[[str, int], Path]
+    drop: Callable[[Path], None]
+    tell: Callable[[Moment], None]
+
+
+@dataclass(slots=True)
+class Course:
+    """Trainings under way: those of an earlier process and those of this one, and what they are held against."""
+
+    plan: Plan
+    protocol: Protocol
+    machine: Machine
+    published: Published | None
+    stage: Stage
+    runs: dict[Key, FullRun] = field(default_factory=dict)
+    reference: Reference | str | None = None
+    before_s: float = 0.0
+    journal_s: float = 0.0
+
+
+def run_full(
+    plan: Plan,
+    protocol: Protocol,
+    machine: Machine,
+    published: Published | None,
+    stage: Stage,
+    before: Record | None = None,
+) -> Record:
+    """Train every lane from every seed, or what is left of that; journal after each lap."""
+    course = Course(plan, protocol, machine, published, stage)
+    if before is not None:
+        assert before.full is not None
+        course.runs = {(run.lane, run.seed): run for run in before.full.runs}
+        course.reference, course.before_s = before.reference, before.elapsed_s
+    try:
+        _journal(course, "running")
+        course.plan = supply(plan, lambda note: stage.tell(Moment("", None, note, protocol.laps)))
+        _prove_against(course)
+        for order in list_orders(course):
+            _train(course, order)
+        record = _make_record(course, "finished")
+    except KeyboardInterrupt:
+        record = _make_record(course, "interrupted")
+    stage.outside.journal(record)
+    return record
+
+
+def list_orders(course: Course) -> list[FullOrder]:
+    """Give what is left to train, in order; every lane is proven once, from the first seed."""
+    orders: list[FullOrder] = []
+    number, first_seed = 0, course.plan.ask.seed
+    for turn in range(course.protocol.seeds):
+        for lane in course.plan.lanes if turn % 2 == 0 else course.plan.lanes[::-1]:
+            seed = first_seed + turn
+            done = course.runs.get((lane.name, seed))
+            heat = order_heat(course.plan, lane, course.plan.pace, number, seed)
+            number += 1
+            if done is not None and done.status == "ok":
+                continue
+            prove = seed == first_seed and not (done is not None and done.proofs)
+            place = course.stage.place(lane.name, seed)
+            protocol = replace(course.protocol, steps_per_lap=_steps(course, heat.lane.settings.batch))
+            orders.append(FullOrder(heat, protocol, str(place), prove))
+    return orders
+
+
+def _steps(course: Course, batch: int | None) -> int | None:
+    """At another batch than the workload's, take as many steps as see the same items."""
+    steps, meant = course.protocol.steps_per_lap, course.plan.subject.batch
+    if steps is None or batch is None or meant is None:
+        return steps
+    return max(1, round(steps * meant / batch))
+
+
+def _prove_against(course: Course) -> None:
+    if course.reference is None:
+        outside, laps = course.stage.outside, course.protocol.laps
+        shelf = Shelf(outside.recall, outside.keep, lambda note: course.stage.tell(Moment("", None, note, laps)))
+        course.reference = find_reference(course.plan, shelf)
+
+
+def _train(course: Course, order: FullOrder) -> None:
+    """Train one lane from one seed; whatever becomes of it, the others have their turn."""
+    key = (order.heat.lane.name, order.heat.seed)
+    before = course.runs.get(key)
+    notes = TrainingNotes(laps=list(before.laps) if before else [])
+
+    def note(status: str, dnf: Dnf | None = None) -> None:
+        made = make_run(order, notes, before, status, dnf)  # type: ignore[arg-type]
+        course.runs[key] = replace(made, reached=find_reached(made.laps, course.protocol.until_accuracy))
+
+    def hear(_notes: TrainingNotes, message: wire.FromChild) -> None:
+        if isinstance(message, wire.LapDone | wire.Tested):
+            note("running")
+            _journal(course, "running")
+        moment = read_moment(order, notes, message, course.protocol)
+        if moment is not None:
+            course.stage.tell(moment)
+
+    ask = course.plan.ask
+    try:
+        dnf = Marathon(Limits(ask.patience_s, ask.watchdog_s), hear).run(order, notes)
+    except KeyboardInterrupt:
+        note("interrupted")
+        raise
+    note("dnf" if dnf else "ok", dnf)
+    _journal(course, "running")
+    if dnf is None:
+        course.stage.drop(Path(order.checkpoint))
+
+
+def _journal(course: Course, status: str) -> None:
+    began_s = time.monotonic()
+    course.stage.outside.journal(_make_record(course, status))
+    course.journal_s += time.monotonic() - began_s
+
+
+def _make_record(course: Course, status: str) -> Record:
+    plan, outside = course.plan, course.stage.outside
+    runs = tuple(sorted(course.runs.values(), key=lambda run: run.order))
+    lanes = tuple(summarise_full_lane(lane, runs, course.reference, plan.subject.batch) for lane in plan.lanes)
+    parameters = next((run.parameters for run in runs if run.parameters), plan.subject.parameters)
+    held, others = _reference_lane(lanes)
+    factors = (find_factor(lane, held, runs) for lane in others) if held else ()
+    findings = (compare_learning(lane.name, held.name, runs) for lane in others) if held else ()
+    order = ORDER_OF_ONE_SEED if course.protocol.seeds == 1 else ORDER_OF_SEEDS
+    return Record(
+        schema=SCHEMA,
+        tool=outside.tool,
+        id=outside.record_id,
+        started=outside.started,
+        question="full",
+        status=status,  # type: ignore[arg-type]
+        ask=plan.ask,
+        machine=course.machine,
+        workload=replace(plan.subject, parameters=parameters),
+        published=course.published,
+        lanes=lanes,
+        findings=tuple(each for each in findings if each is not None),
+        reference=course.reference if isinstance(course.reference, Reference) else None,
+        elapsed_s=course.before_s + time.monotonic() - outside.began_s,
+        overhead={"parent_processor_s": time.process_time(), "journal_s": course.journal_s},
+        full=FullRace(course.protocol, order, runs, tuple(each for each in factors if each is not None)),
+    )
+
+
+def _reference_lane(lanes: tuple[LaneResult, ...]) -> tuple[LaneResult | None, list[LaneResult]]:
+    """Hold every lane against the first that has trained a lap."""
+    trained = [lane for lane in lanes if lane.step_ms is not None]
+    return (trained[0], trained[1:]) if trained else (None, [])

@@ -1,0 +1,38 @@
+"""Do two small samples have different means, when nobody says that they spread alike?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import fsum, inf, sqrt
+
+from laptime.stats.student import t_quantile
+
+
+@dataclass(frozen=True, slots=True)
+class Welch:
+    """Welch's t of two samples, and how large it may be by chance."""
+
+    t: float
+    allowed: float
+
+    @property
+    def differs(self) -> bool:
+        return self.t > self.allowed
+
+
+def welch(one: Sequence[float], other: Sequence[float], alpha: float) -> Welch:
+    """Compare the means of two samples of at least two values each, on the error rate `alpha`."""
+    if min(len(one), len(other)) < 2:
+        raise ValueError("a sample of one value has no spread to hold a difference against")
+    (mean_a, error_a), (mean_b, error_b) = _mean_and_squared_error(one), _mean_and_squared_error(other)
+    distance, error = abs(mean_a - mean_b), error_a + error_b
+    if error == 0:
+        return Welch(inf if distance > 0 else 0.0, 0.0)
+    dof = error**2 / (error_a**2 / (len(one) - 1) + error_b**2 / (len(other) - 1))
+    return Welch(distance / sqrt(error), -t_quantile(alpha / 2, max(dof, 1.0)))
+
+
+def _mean_and_squared_error(values: Sequence[float]) -> tuple[float, float]:
+    mean = fsum(values) / len(values)
+    return mean, fsum((value - mean) ** 2 for value in values) / (len(values) - 1) / len(values)

@@ -1,0 +1,151 @@
+"""Pixels from files become tensors on the device: floats from 0 to 1 in the lane's layout, with labels that fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import planted_orders
+import pytest
+import torch
+from PIL import Image
+
+from laptime.backends.torch.files import FileSource, is_published, workers_of
+from laptime.backends.torch.inputs import open_source
+from laptime.backends.torch.recipe import BuiltIn
+from laptime.data import read_source
+from laptime.model.lane import Settings
+from laptime.workloads import find_workload
+
+CPU = torch.device("cpu")
+CHARACTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def write_set(folder: Path, what: str, each: int = 3) -> Path:
+    """Write a few images a class (or plates), train and test, one color a class."""
+    workload = find_workload(what)
+    rng = np.random.default_rng(0)
+    for part in ("train", "test"):
+        for number in range(each * (len(workload.classes) if workload.data_layout == "folders" else 8)):
+            if workload.data_layout == "folders":
+                name = workload.classes[number % len(workload.classes)]
+                place = folder / part / name / f"{number}.jpg"
+                color = 10 + 25 * (number % len(workload.classes))
+            else:
+                text = "".join(rng.choice(list(CHARACTERS), 8))
+                place, color = folder / part / f"{text}.jpg", 100
+            place.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(np.full((90, 160, 3), color, np.uint8)).save(place, quality=95)
+    return folder
+
+
+@pytest.fixture(scope="module", params=["scenes-cnn", "plates-cnn", "pets-densenet"])
+def what(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def data(what, tmp_path_factory):
+    folder = write_set(tmp_path_factory.mktemp("sets") / what, what)
+    return read_source(find_workload(what), folder, 0)
+
+
+def source(what, data, first=0, **settings):
+    chosen = Settings(batch=8, **settings)
+    order = planted_orders.built_in_order(what, chosen)
+    recipe = BuiltIn(order)
+    recipe.data = data
+    return open_source(recipe, chosen, CPU, 0, first=first)
+
+
+@pytest.mark.parametrize("layout", ["framework", "channels_last"])
+@pytest.mark.parametrize(
+    ("kind", "workers"), [("published", None), ("fast", 0), ("fast", 1), ("cached", None), ("resident", None)]
+)
+def test_every_loader_gives_the_networks_batches(what, data, kind, workers, layout):
+    """Whichever loader: shape, type, range, layout, and a label that is the picture's."""
+    workload = find_workload(what)
+    taken = source(what, data, input=kind, workers=workers, layout=layout)
+    form = torch.channels_last if layout == "channels_last" else torch.contiguous_format
+    try:
+        for _ in range(5):
+            images, labels = taken()
+            assert tuple(images.shape) == (8, 3, *workload.image_shape[:2])
+            assert (images.dtype, labels.dtype) == (torch.float32, torch.int64)
+            assert images.is_contiguous(memory_format=form)
+            assert 0 <= float(images.min()) <= float(images.max()) <= 1
+            if workload.data_layout == "folders":
+                colors = images.mean((1, 2, 3)) * 255
+                assert torch.equal(labels, torch.round((colors - 10) / 25).long())
+            else:
+                assert tuple(labels.shape) == (8, 8)
+                assert 0 <= int(labels.min()) <= int(labels.max()) < 36
+    finally:
+        taken.close()
+
+
+@pytest.mark.parametrize("kind", ["published", "fast"])
+def test_a_batch_is_known_by_its_number(what, data, kind):
+    """Beginning at batch four gives batch four: a training that goes on sees what it would have seen."""
+    whole, later = source(what, data, input=kind), source(what, data, 4, input=kind)
+    try:
+        batches = [tuple(each.clone() for each in whole()) for _ in range(6)]
+        for number in (4, 5):
+            images, labels = later()
+            assert torch.equal(images, batches[number][0])
+            assert torch.equal(labels, batches[number][1])
+    finally:
+        whole.close()
+        later.close()
+
+
+def test_the_batch_before_is_not_written_over(what, data):
+    """The loader fills its memory again, and the training may still hold what it was given."""
+    taken = source(what, data, input="fast", workers=1)
+    try:
+        images, labels = taken()
+        kept = images.clone(), labels.clone()
+        for _ in range(6):
+            taken()
+        assert torch.equal(images, kept[0])
+        assert torch.equal(labels, kept[1])
+    finally:
+        taken.close()
+
+
+def test_the_loader_alone_is_that_of_the_preset():
+    assert is_published(Settings(input="only"))
+    assert not is_published(Settings(input="only", preset="best"))
+    assert not is_published(Settings(input="fast"))
+
+
+@pytest.mark.parametrize(("workers", "device", "expected"), [(3, "cpu", 3), (0, "cuda", 0), (None, "cpu", 0)])
+def test_workers_are_as_many_as_named(workers, device, expected):
+    assert workers_of(Settings(workers=workers), torch.device(device)) == expected
+
+
+def test_an_accelerator_leaves_one_core_to_the_training():
+    assert 1 <= workers_of(Settings(), torch.device("cuda")) <= 16
+
+
+class Floats:
+    """A pipeline whose batches are floats already."""
+
+    ready_batches = 3
+
+    def __call__(self):
+        return np.full((2, 4, 6, 3), 0.5, np.float32), np.array([[1], [2]])
+
+    def notes(self):
+        return ("said",)
+
+    def close(self):
+        pass
+
+
+def test_floats_are_not_scaled_again():
+    taken = FileSource(Floats(), CPU, channels_last=True)
+    images, labels = taken()
+    assert float(images.mean()) == 0.5
+    assert labels.tolist() == [1, 2]
+    assert (taken.ready_batches, taken.notes()) == (3, ("said",))

@@ -1,0 +1,222 @@
+"""The authors' loaders and ours give the same items with the same labels; ours does so from any number of workers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+from pictures import encoded, job_of, smooth, write_pictures
+
+from laptime.errors import LaneError, TrainingError
+from laptime.pipelines.fast import Processes, Threads, open_fast
+from laptime.pipelines.numbering import Numbering
+from laptime.pipelines.published import OneByOne, QueuedThreads
+from laptime.pipelines.shared import NoRoomError, make_shared
+
+PATHS = 22
+
+
+@pytest.fixture
+def paths(tmp_path):
+    return write_pictures(tmp_path / "pictures", PATHS)
+
+
+@pytest.fixture
+def opened():
+    """Give a way to open pipelines that are closed whatever happens."""
+    open_ones = []
+
+    def keep(pipeline):
+        open_ones.append(pipeline)
+        return pipeline
+
+    yield keep
+    for pipeline in open_ones:
+        pipeline.close()
+
+
+def batches(pipeline, count):
+    return [tuple(each.copy() for each in pipeline()) for _ in range(count)]
+
+
+def test_a_lap_shows_every_item_once_and_the_next_in_another_order():
+    order = Numbering(20, 5, seed=1)
+    first, second = ([order(number).tolist() for number in range(lap * 4, lap * 4 + 4)] for lap in (0, 1))
+    assert sorted(chain(*first)) == sorted(chain(*second)) == list(range(20))
+    assert first != second
+    assert first == [Numbering(20, 5, seed=1)(number).tolist() for number in range(4)]
+    assert first != [Numbering(20, 5, seed=2)(number).tolist() for number in range(4)]
+
+
+def test_a_batch_larger_than_all_items_repeats_them():
+    chosen = Numbering(3, 8, seed=0)(5).tolist()
+    assert len(chosen) == 8
+    assert set(chosen) == {0, 1, 2}
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_ours_gives_what_the_authors_gives(paths, opened, turned):
+    """The same items with the same labels and the same turns drawn: bytes that are the floats to a few gray levels."""
+    job = job_of(paths, turned=turned, height=60, width=80)
+    theirs, ours = opened(OneByOne(job, 0)), opened(Threads(job, 1, 0))
+    for (floats, labels), (pixels, same) in zip(batches(theirs, 7), batches(ours, 7), strict=True):
+        assert np.array_equal(labels, same)
+        assert floats.dtype == np.float32
+        assert 0 <= floats.min() <= floats.max() <= 1
+        assert np.abs(floats * 255 - pixels).mean() < (2.5 if turned else 0.5)
+
+
+def test_the_threads_of_the_generator_change_nothing_but_the_time(paths, opened):
+    """Batches come in order, however many threads make them."""
+    job = job_of(paths, turned=True)
+    one, twelve = batches(opened(OneByOne(job, 0)), 9), batches(opened(QueuedThreads(job, 0)), 9)
+    for (images, labels), (others, same) in zip(one, twelve, strict=True):
+        assert np.array_equal(images, others)
+        assert np.array_equal(labels, same)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_processes_give_what_the_training_itself_would_make(paths, opened, workers):
+    """In order and to the last bit, whoever made them."""
+    job = job_of(paths, turned=True)
+    expected = batches(opened(Threads(job, 2, 0)), 12)
+    made = batches(opened(Processes(job, workers, 0)), 12)
+    for (images, labels), (others, same) in zip(expected, made, strict=True):
+        assert np.array_equal(images, others)
+        assert np.array_equal(labels, same)
+
+
+def test_a_training_that_goes_on_begins_where_it_left_off(paths, opened):
+    """Batch number five is the same, whether four came before it or none."""
+    job = job_of(paths, turned=True)
+    whole = batches(opened(Threads(job, 1, 0)), 8)
+    for pipeline in (Threads(job, 1, 5), Processes(job, 2, 5), QueuedThreads(job, 5), OneByOne(job, 5)):
+        images, labels = opened(pipeline)()
+        assert np.array_equal(labels, whole[5][1])
+        if images.dtype == np.uint8:
+            assert np.array_equal(images, whole[5][0])
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_what_was_decoded_once_is_held_in_memory(paths, opened, workers, turned):
+    """After the first lap no file is opened any more: they may even be gone."""
+    job = job_of(paths[:8], turned=turned, held_bytes=8 * (60 * 80 * 3 + 32))
+    pipeline = opened(open_fast(replace(job, held_bytes=2 * job.held_bytes), workers, 0))
+    batches(pipeline, 8)
+    for path in paths[:8]:
+        Path(path).unlink()
+    expected = {tuple(labels[:, 0].tolist()) for _, labels in batches(pipeline, 6)}
+    assert expected
+    assert pipeline.notes() == ()
+
+
+def test_spoilt_files_are_passed_over_counted_and_named(paths, opened, tmp_path):
+    """The next sound one takes the place; the note says which and why."""
+    (tmp_path / "pictures" / "003.jpg").write_bytes(b"no picture")
+    for pipeline in (Threads(job_of(paths), 2, 0), Processes(job_of(paths), 2, 0), OneByOne(job_of(paths), 0)):
+        batches(opened(pipeline), 6)
+        (note,) = pipeline.notes()
+        assert note.startswith(f"left out 1 of {PATHS} images: ")
+        assert "003.jpg cannot be decoded" in note
+
+
+@pytest.mark.parametrize("kind", ["threads", "processes", "published", "queued"])
+def test_too_many_spoilt_files_end_the_training_in_words(paths, opened, kind):
+    """Three of twenty-two may be spoilt, not five."""
+    for path in paths[:5]:
+        Path(path).write_bytes(encoded(smooth(0, 1, 1)))
+    opening = {"threads": lambda job: Threads(job, 1, 0), "processes": lambda job: Processes(job, 1, 0),
+               "published": lambda job: OneByOne(job, 0), "queued": lambda job: QueuedThreads(job, 0)}  # fmt: skip
+    pipeline = opened(opening[kind](job_of(paths)))
+    with pytest.raises(TrainingError, match=r"[45] of 22 images cannot be used: .*is only 1x1 pixels.*and [12] more"):
+        batches(pipeline, 12)
+
+
+def test_a_worker_that_is_killed_is_named_and_nothing_hangs(paths):
+    pipeline = Processes(job_of(paths), 2, 0)
+    try:
+        pipeline()
+        child = psutil.Process().children()[-1]
+        child.send_signal(signal.SIGKILL)
+        began = time.monotonic()
+        with pytest.raises(LaneError, match=r"loader worker \d of 2 was ended by SIGKILL before batch \d+ was made"):
+            batches(pipeline, 20)
+        assert time.monotonic() - began < 5
+    finally:
+        pipeline.close()
+
+
+def test_workers_are_gone_when_the_pipeline_is_closed(paths):
+    before = {child.pid for child in psutil.Process().children()}
+    pipeline = Processes(job_of(paths), 2, 0)
+    pipeline()
+    workers = {child.pid for child in psutil.Process().children()} - before
+    assert len(workers) == 2
+    pipeline.close()
+    assert not any(psutil.pid_exists(pid) for pid in workers)
+
+
+def test_workers_die_with_a_training_that_is_killed(paths):
+    """Their input ends with it, whichever way it ended."""
+    code = (
+        "import sys, time, psutil\n"
+        "from pictures import job_of\n"
+        "from laptime.pipelines.fast import Processes\n"
+        f"pipeline = Processes(job_of({paths!r}), 2, 0); pipeline()\n"
+        "print(*[child.pid for child in psutil.Process().children()], flush=True)\n"
+        "time.sleep(60)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
+    ) as training:
+        workers = [int(word) for word in training.stdout.readline().split()]
+        assert len(workers) == 2
+        training.kill()
+        training.wait()
+    until = time.monotonic() + 10
+    while any(map(_runs, workers)) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not any(map(_runs, workers))
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def test_without_shared_memory_it_goes_on_with_threads_and_says_so(paths):
+    """Here the system is told to give no more than a kilobyte."""
+    code = (
+        "import resource, numpy as np\n"
+        "from pictures import job_of\n"
+        "from laptime.pipelines.fast import Threads, open_fast\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        f"pipeline = open_fast(job_of({paths!r}), 2, 0)\n"
+        "images, labels = pipeline()\n"
+        "assert isinstance(pipeline, Threads) and images.any()\n"
+        "print(*pipeline.notes())"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
+    assert said.returncode == 0, said.stderr
+    assert "of shared memory" in said.stdout
+    assert "the loader goes on with threads" in said.stdout
+
+
+def test_memory_that_is_not_there_is_refused_at_once():
+    with pytest.raises(NoRoomError, match="MB of shared memory"):
+        make_shared(1 << 62, reserved=True)
