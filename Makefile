@@ -43,7 +43,7 @@ tests: $(VENV)/.installed-dev
 $(BENCH_VENV)/.installed: bench/constraints.txt
 	$(PYTHON) -m venv $(BENCH_VENV)
 	echo '*' > $(BENCH_VENV)/.gitignore
-	$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c bench/constraints.txt tensorflow-cpu keras
+	$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c bench/constraints.txt tensorflow-cpu keras scipy pillow scikit-image
 	touch $@
 
 bench: $(VENV)/.installed-dev $(BENCH_VENV)/.installed

@@ -1,18 +1,19 @@
-"""How many images a second each loader gives on one core, side by side with Keras's own generator on the same files.
+"""How many images a second each loader gives on one core, beside the authors' own software on the same files.
 
     python bench/input.py                                  five rounds of all (some 6 minutes)
     python bench/input.py --rounds 1 --batches 5           a short try
-    python bench/input.py --keras PYTHON                   an interpreter that has Keras, SciPy and Pillow
+    python bench/input.py --keras PYTHON                   an interpreter that has Keras, SciPy, Pillow and scikit-image
 
 Each loader runs in a process of its own, bound to one core, on the same made files; a round takes all of them, every
-other round in reverse order. Nothing is trained, and nothing decoded is kept from one lap to the next (but for the last
-figure). For scenes-cnn:
-- `keras`: ImageDataGenerator with the published transforms (`bench/keras_input.py`);
+other round in reverse order. The rate is per second of that process's processor time, so that what else runs here takes
+nothing from it. All give floats from 0 to 1. Nothing is trained, and nothing decoded is kept from one lap to the next
+(but where it says held). For scenes-cnn:
+- `authors`: Keras's ImageDataGenerator with the published transforms (`bench/authors_input.py`);
 - `published`: ours of the same, in one thread; it should cost what Keras's costs;
 - `fast`: input=fast with the `images` extra (simplejpeg), `fast, Pillow alone`: without simplejpeg;
 - `decode`: simplejpeg decoding whole pictures and nothing else: the limit of what any loader can reach;
 - `fast, held`: the second lap, when decoded pictures are held in memory.
-For plates-cnn: the authors' way, ours, and the decoder alone.
+For plates-cnn: the authors' way with scikit-image and as input=published does it, ours, and the decoder alone.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from common import ROOT, Figure, WorkerError, figure_of, finish, fresh_home, parser_for, run_json
 from laptime.data import make_source
@@ -40,19 +42,31 @@ from laptime.stats import median, paired_ratio
 from laptime.workloads import find_workload
 
 KERAS = ROOT / ".venv-bench" / "bin" / "python"
-KERAS_SCRIPT = Path(__file__).resolve().parent / "keras_input.py"
+AUTHORS = Path(__file__).resolve().parent / "authors_input.py"
 ITEMS = {"scenes-cnn": 1600, "plates-cnn": 3200}
 WARM_BATCHES = 2
 ALPHA = 0.05
-KINDS = ("scenes keras", "scenes published", "scenes fast", "scenes fast, Pillow alone", "scenes decode",
-         "scenes fast, held", "plates published", "plates fast", "plates decode")  # fmt: skip
+KINDS = (
+    "scenes authors",
+    "plates authors",
+    "scenes published",
+    "scenes fast",
+    "scenes fast, Pillow alone",
+    "scenes decode",
+    "scenes fast, held",
+    "plates published",
+    "plates fast",
+    "plates decode",
+)
 LIMITS = (
-    ("scenes fast", "scenes keras", 6.0),
-    ("scenes fast, Pillow alone", "scenes keras", 3.0),
-    ("scenes published", "scenes keras", None),
+    ("scenes fast", "scenes authors", 6.0),
+    ("scenes fast, Pillow alone", "scenes authors", 3.0),
+    ("scenes published", "scenes authors", None),
     ("scenes fast", "scenes decode", None),
-    ("scenes fast, held", "scenes keras", None),
-    ("plates fast", "plates published", 5.0),
+    ("scenes fast, held", "scenes authors", None),
+    ("plates fast", "plates authors", 5.0),
+    ("plates fast", "plates published", None),
+    ("plates published", "plates authors", None),
     ("plates fast", "plates decode", None),
 )
 
@@ -61,8 +75,8 @@ def run_kind(kind: str, sources: dict[str, DataSource], given: argparse.Namespac
     """Measure one loader in a process of its own, bound to the last core."""
     core = str(max(os.sched_getaffinity(0)))
     source = sources["scenes-cnn" if kind.startswith("scenes") else "plates-cnn"]
-    if kind == "scenes keras":
-        words = [str(given.keras), str(KERAS_SCRIPT), str(Path(source.folder) / "train")]
+    if "authors" in kind:
+        words = [str(given.keras), str(AUTHORS), kind.split(maxsplit=1)[0], str(Path(source.folder) / "train")]
         words += ["--batches", str(given.batches)]
         return float(run_json(["taskset", "-c", core, *words])["images_s"])
     order = json.dumps({"kind": kind, "batches": given.batches, "source": msgspec.to_builtins(source)})
@@ -85,18 +99,20 @@ def work() -> int:
     laps = len(job.paths) // job.batch if "held" in kind else WARM_BATCHES
     for _ in range(laps):
         take()
-    begun = time.perf_counter()
+    begun = time.process_time()
     for _ in range(order["batches"]):
         take()
-    took_s = time.perf_counter() - begun
+    took_s = time.process_time() - begun
     print(json.dumps({"images_s": order["batches"] * job.batch / took_s}))
     return 0
 
 
 def batches(kind: str, job: Job) -> Iterator[Any]:
     pipeline = OneByOne(job, 0) if "published" in kind else Threads(job, 1, 0)
+    floats = np.empty((job.batch, job.height, job.width, 3), np.float32)
     while True:
-        yield pipeline()
+        images, labels = pipeline()
+        yield np.multiply(images, np.float32(1 / 255), out=floats) if "fast" in kind else images, labels
 
 
 def decoding(job: Job) -> Callable[[], None]:

@@ -33,6 +33,7 @@ BENCHES: dict[str, tuple[str, ...]] = {
     "default_race": ("default_race.py",),
     "lap": ("lap.py",),
     "rivals": ("rivals.py",),
+    "input": ("input.py",),
     "coverage": ("coverage.py",),
     "proof": ("proof.py",),
     "honest": ("proof.py", "--honest", "100"),
@@ -120,13 +121,13 @@ def version_words(told: dict[str, Any]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="*", choices=list(BENCHES), metavar="NAME", help=", ".join(BENCHES))
-    parser.add_argument("--keras", metavar="PYTHON", help="an interpreter that has Keras and TensorFlow, for rivals")
+    parser.add_argument("--keras", metavar="PYTHON", help="an interpreter that has Keras, for rivals and input")
     given = parser.parse_args()
     chosen = list(BENCHES) if given.only is None else given.only
     kept: dict[str, bool] = {}
     with tempfile.TemporaryDirectory(prefix="laptime-bench-") as folder:
         for name in chosen:
-            words = ["--keras", given.keras] if name == "rivals" and given.keras else []
+            words = ["--keras", given.keras] if name in {"rivals", "input"} and given.keras else []
             kept[name] = run_bench(name, words, Path(folder))
             collect()
     collect()

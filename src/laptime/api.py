@@ -6,6 +6,7 @@ import datetime as dt
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,12 +20,17 @@ from laptime.model.ask import Ask
 from laptime.model.dataset import DataSource
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan
+from laptime.model.protocol import Moment, Protocol
 from laptime.model.record import Record
-from laptime.questions.asking import names_a_lane, prepare, scout_machine
+from laptime.questions.asking import Prepared, names_a_lane, prepare, scout_machine
+from laptime.questions.full import Stage, run_full
+from laptime.questions.protocol import prepare_full, prepare_rest
 from laptime.questions.race import Outside, run_race
 from laptime.report import datasets, environment, layers, listing, terminal
+from laptime.report import full as report_full
 from laptime.report import json as report_json
-from laptime.store import files, references, schema
+from laptime.report.full_words import moment_words
+from laptime.store import checkpoints, files, references, schema
 from laptime.store.rows import RecordRow
 from laptime.workloads import CATALOGUE, find_workload, list_layers
 
@@ -32,6 +38,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 Show = Callable[[Record, str], None]
+Tell = Callable[[Moment], None]
 Warn = Callable[[StoreError], None]
 
 
@@ -41,21 +48,55 @@ def race(ask: Ask, *, show: Show | None = None, warn: Warn | None = None) -> Rec
     `show` is told of progress. A result that cannot be saved raises StoreError at once, or is told to `warn`, and
     the race goes on.
     """
+    outside = _look_outside(*_new_name(), warn, show)
+    prepared = prepare(ask, look_at_machine())
+    return run_race(prepared.plan, prepared.machine, prepared.published, outside)
+
+
+def full(ask: Ask, *, tell: Tell | None = None, warn: Warn | None = None) -> Record:
+    """Train the lanes that are asked for whole, one after another; the record is on disk after every lap.
+
+    `tell` is told each moment of the way.
+    """
+    outside = _look_outside(*_new_name(), warn)
+    return _train(prepare_full(ask, look_at_machine()), outside, tell)
+
+
+def resume(name: str, *, tell: Tell | None = None, warn: Warn | None = None) -> Record:
+    """Train on where a record of whole trainings ends, from the checkpoints of their last laps."""
+    record = files.load(name)
+    outside = _look_outside(record.id, record.started, warn)
+    return _train(prepare_rest(record, look_at_machine()), outside, tell, record)
+
+
+def _train(
+    prepared: tuple[Prepared, Protocol], outside: Outside, tell: Tell | None, before: Record | None = None
+) -> Record:
+    (found, protocol), name = prepared, outside.record_id
+    stage = Stage(outside, partial(checkpoints.path_of, name), checkpoints.drop, tell or _say_nothing)
+    with checkpoints.claim(name):
+        return run_full(found, protocol, stage, before)
+
+
+def _new_name() -> tuple[str, str]:
+    """Give a new record's id, and when it was begun."""
     began = dt.datetime.now(dt.UTC)
-    outside = Outside(
-        record_id=files.new_id(began, random.Random()),
-        started=began.isoformat(timespec="seconds"),
+    return files.new_id(began, random.Random()), began.isoformat(timespec="seconds")
+
+
+def _look_outside(record_id: str, started: str, warn: Warn | None, show: Show | None = None) -> Outside:
+    return Outside(
+        record_id=record_id,
+        started=started,
         tool={"name": "laptime", "version": version()},
         journal=_journal(warn),
         recall=references.load_reference,
         keep=references.save_reference,
         show=show or _say_nothing,
     )
-    prepared = prepare(ask, look_at_machine())
-    return run_race(prepared.plan, prepared.machine, prepared.published, outside)
 
 
-def _say_nothing(_record: Record, _note: str) -> None:
+def _say_nothing(*_told: object) -> None:
     """Show no progress."""
 
 
@@ -94,7 +135,8 @@ def _journal(warn: Warn | None) -> Callable[[Record], None]:
 
 def as_text(record: Record, width: int, *, color: bool = False, kept: bool = True) -> str:
     """Give a record as the table that a race ends with; one that is not kept does not say where it is."""
-    return terminal.render(record, width, color=color, kept=kept).rstrip("\n")
+    render = terminal.render if record.full is None else report_full.render
+    return render(record, width, color=color, kept=kept).rstrip("\n")
 
 
 def live_table(record: Record, note: str) -> RenderableType:
@@ -102,6 +144,13 @@ def live_table(record: Record, note: str) -> RenderableType:
     from laptime.report.live import live_table as draw  # noqa: PLC0415  rich is 60 ms that only a terminal needs
 
     return draw(record, note)
+
+
+def lap_bar(moment: Moment) -> RenderableType:
+    """Give the lap under way as something that rich can draw again and again."""
+    from laptime.report.full_live import lap_bar as draw  # noqa: PLC0415  as above
+
+    return draw(moment)
 
 
 def as_json(record: Record) -> str:
@@ -191,12 +240,15 @@ __all__ = [
     "devices_as_text",
     "encode",
     "environment_as_text",
+    "full",
+    "lap_bar",
     "live_table",
     "load",
     "made_as_text",
     "made_data",
     "made_data_as_text",
     "make_data",
+    "moment_words",
     "names_a_lane",
     "plan",
     "plan_as_text",
@@ -205,6 +257,7 @@ __all__ = [
     "records_as_text",
     "remove_data",
     "removed_as_text",
+    "resume",
     "to_json",
     "version",
     "workload_as_text",

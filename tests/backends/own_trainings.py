@@ -26,6 +26,11 @@ def by_factory():
     )
 
 
+def with_batch_norm():
+    model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(0.5), nn.Linear(16, 3))
+    return laptime.Training(model, nn.functional.cross_entropy, torch.optim.AdamW(model.parameters()), ROWS)
+
+
 def with_loader():
     loader = torch.utils.data.DataLoader(
         torch.utils.data.TensorDataset(torch.randn(256, 8), torch.zeros(256, dtype=torch.long)), batch_size=32

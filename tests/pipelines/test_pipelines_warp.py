@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from pictures import smooth
 
-from laptime.pipelines.draws import STILL, Turn, draw_turn, matrix_of
-from laptime.pipelines.warp import warp_linear, warp_nearest
+from laptime.pipelines.draws import STILL, Turn, draw_turns, matrix_of
+from laptime.pipelines.warp import NearestWarp, warp_linear
 
 
 def nearest(source, turn, size):
     out = np.empty((*size, 3), np.uint8)
-    warp_nearest(source, matrix_of(turn), out)
+    NearestWarp(*size)(source, matrix_of(turn), out)
     return out
 
 
@@ -39,7 +39,7 @@ def test_a_larger_picture_is_taken_at_the_middle_of_what_each_pixel_covers():
 def test_the_nearest_map_is_the_linear_one_to_half_a_pixel(seed):
     """On a smooth picture they differ by little; a wrong sign or a swapped axis would show at once."""
     picture = smooth(seed, 150, 150)
-    turn = draw_turn(np.random.default_rng(seed))
+    (turn,) = draw_turns(np.random.default_rng(seed), 1)
     linear = warp_linear(picture.astype(np.float32), matrix_of(turn))
     off = np.abs(nearest(picture, turn, (150, 150)) - linear)
     wrong = np.abs(nearest(picture, Turn(-turn.rotation, 0, 1, 1, flip=turn.flip), (150, 150)) - linear)

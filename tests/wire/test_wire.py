@@ -15,6 +15,7 @@ from laptime.model.lane import Settings
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
+from laptime.model.protocol import Evaluation, FullOrder, LapResult, Predictions, Protocol, Score
 from laptime.model.sample import Noise, ProofRun, Reference, Window
 from laptime.model.workload import ProofPlan
 
@@ -29,6 +30,9 @@ SUBJECT = Subject("my.py:f", "f of my.py", None, 100, None, 3, "items", "/ä b/m
 ORDER = HeatOrder(
     SUBJECT, LANE, 7, ProofPlan(4, 8, 0.001, 1e-4), Pace(3, 5, adaptive=True, measure_s=2.0, window_s=0.2), 3
 )
+SCORE = Score(500, 1.5, Missing("no classes"))
+LAP = LapResult(2, 5, 0.5, SCORE, fresh=True, validation=Evaluation(Score(10, 1.25, 0.5, 0.25), 0.125))
+WHOLE = FullOrder(ORDER, Protocol(3, None, 1_000, 10_000, 20, 2, 0.7), "/ä b/lane.npz", prove=False)
 
 FROM_CHILD = (
     wire.Hello(wire.VERSION, os.getpid()),
@@ -39,12 +43,24 @@ FROM_CHILD = (
     wire.Closed(Window(1, 9, 4, (2, 2, 2, 2), NOISE, "other processes took 1.00 cores"), 2.25),
     wire.Closed(Window(1, 9, 4), None),
     wire.Ready(),
+    wire.Resumed((LAP, LAP)),
+    wire.Stepped(2, 3, 5, 300_000_000, None, 0.5),
+    wire.LapDone(LAP),
+    wire.Tested(Evaluation(SCORE, 2.5), Predictions(((1, 2), (3, 4)), ((1, 2), (4, 3)))),
     wire.Finished(1 << 30, Missing("a fake device holds no memory")),
     wire.Failed("build", 'it said:\n"no"', "RuntimeError", Missing("gone")),
     wire.Seen("2.13.0", {"torch": "2.13.0"}, (DEVICE, ABSENT), None),
     wire.Referenced(Reference("key", RUN, RUN, 4, 1_337_002, "no float64")),
 )
-FROM_PARENT = (wire.Run(ORDER), wire.Refer(ORDER), wire.Look("keras-tf"), wire.Again(2), wire.Enough())
+FROM_PARENT = (
+    wire.Run(ORDER),
+    wire.Train(WHOLE),
+    wire.Refer(ORDER),
+    wire.Look("keras-tf"),
+    wire.Again(2),
+    wire.Enough(),
+    wire.GoOn(),
+)
 
 
 @pytest.mark.parametrize("message", FROM_CHILD, ids=lambda message: type(message).__name__)

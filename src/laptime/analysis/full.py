@@ -55,9 +55,7 @@ def summarise_full_lane(
     )
 
 
-def find_factor(
-    lane: LaneResult, reference: LaneResult, runs: Sequence[FullRun]
-) -> LapFactor | None:
+def find_factor(lane: LaneResult, reference: LaneResult, runs: Sequence[FullRun]) -> LapFactor | None:
     """Compare two lanes by items a second, the first lap of a training and the later ones each for themselves."""
     pairs = [
         (ours, theirs)
@@ -77,7 +75,9 @@ def find_factor(
         )
         ratio = interval.estimate
         low, high = bounds(interval) if len(later) > 1 else (ONE_TRAINING, ONE_TRAINING)
-    first = paired_ratio([_pace(ours.laps[:1]) for ours, _ in pairs], [_pace(theirs.laps[:1]) for _, theirs in pairs], ALPHA)
+    first = paired_ratio(
+        [_pace(ours.laps[:1]) for ours, _ in pairs], [_pace(theirs.laps[:1]) for _, theirs in pairs], ALPHA
+    )
     same = lane.parity.status == "same" and reference.parity.status == "same"
     return LapFactor(lane.name, reference.name, ratio, first.estimate, low, high, same)
 

@@ -35,7 +35,7 @@ def find_reached(laps: Sequence[LapResult], until: float | None) -> Reached | Mi
         if accuracy >= until:
             return Reached(lap.number, train_s, accuracy)
         best = max(accuracy, best or 0.0)
-    return Missing("never reached" if best is None else f"never reached; the best was {best:.3f}")
+    return Missing("never reached" if best is None else f"never reached; the best was {best:.4f}")
 
 
 def accuracy_of(lap: LapResult) -> float | Missing:
@@ -68,9 +68,17 @@ def _by_test_set(name: str, reference: str, ours: Score, theirs: Score) -> Findi
     allowed = STANDARD_ERRORS * sqrt(max(variance, 0.0))
     if abs(one - other) <= allowed:
         return None
-    why = f"chance in {ours.items:,} items explains {allowed:.3f}"
-    evidence = {"accuracy": one, "reference_accuracy": other, "allowed": allowed, "items": ours.items}
-    return _finding(name, reference, (one, other), why, evidence, "--seeds 3 tells whether seeds explain it.")
+    why = f"chance in {ours.items:,} items explains {allowed:.4f}"
+    evidence = {
+        "lane": name,
+        "reference": reference,
+        "accuracy": one,
+        "reference_accuracy": other,
+        "allowed": allowed,
+        "items": ours.items,
+    }
+    says = _says(name, reference, one, other, why)
+    return Finding("learning", says, evidence, "--seeds 3 tells whether seeds explain it.", "likely")
 
 
 def _by_seeds(name: str, reference: str, ours: list[float], theirs: list[float]) -> Finding | None:
@@ -78,18 +86,21 @@ def _by_seeds(name: str, reference: str, ours: list[float], theirs: list[float])
     if not found.differs:
         return None
     one, other = fsum(ours) / len(ours), fsum(theirs) / len(theirs)
-    why = f"{min(len(ours), len(theirs))} seeds do not explain it (Welch's t {found.t:.1f}, by chance {found.allowed:.1f})"
-    evidence = {"accuracy": one, "reference_accuracy": other, "t": found.t, "allowed": found.allowed}
-    return _finding(name, reference, (one, other), why, evidence, "")
+    seeds = min(len(ours), len(theirs))
+    why = f"{seeds} seeds do not explain it (Welch's t {found.t:.1f}, by chance {found.allowed:.1f})"
+    evidence = {
+        "lane": name,
+        "reference": reference,
+        "accuracy": one,
+        "reference_accuracy": other,
+        "t": found.t,
+        "allowed": found.allowed,
+    }
+    return Finding("learning", _says(name, reference, one, other, why), evidence, "", "likely")
 
 
-def _finding(
-    name: str, reference: str, shares: tuple[float, float], why: str, evidence: dict[str, float], advice: str
-) -> Finding:
-    one, other = shares
-    says = (
-        f"learning parts company: {name} ends at an accuracy of {one:.3f}, {reference} at {other:.3f}; "
-        f"they differ by {abs(one - other):.3f}, and {why}."
+def _says(name: str, reference: str, one: float, other: float, why: str) -> str:
+    return (
+        f"learning parts company: {name} ends at an accuracy of {one:.4f}, {reference} at {other:.4f}; "
+        f"they differ by {abs(one - other):.4f}, and {why}."
     )
-    named = {"lane": name, "reference": reference, **evidence}
-    return Finding("learning", says, named, advice, "likely")

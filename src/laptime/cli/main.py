@@ -15,6 +15,7 @@ from laptime.errors import LaptimeError
 # Name, and the line that `laptime --help` shows: the modules are opened only when used, so that help is instant.
 COMMANDS = {
     "race": "Which lane is faster, by how much, and did they learn the same?",
+    "resume": "Train on where a whole training was ended.",
     "plan": "Show what a race would run, without running it.",
     "workloads": "List the built-in trainings.",
     "data": "List, make or remove the data that is made where none is given.",

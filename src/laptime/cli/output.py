@@ -11,6 +11,7 @@ from typing import Any, Self
 import click
 
 from laptime import api
+from laptime.model.protocol import Moment
 from laptime.model.record import Record
 
 WIDTH_OFF_TERMINAL = 100
@@ -61,3 +62,16 @@ class Progress:
     ) -> None:
         if self._live is not None:
             self._live.stop()
+
+
+class Trainings(Progress):
+    """Whole trainings on the way: a bar for the lap under way on a terminal, a line a lap there and elsewhere."""
+
+    def tell(self, moment: Moment) -> None:
+        if self._live is None:
+            if moment.is_news and not self._quiet:
+                click.echo(api.moment_words(moment), err=True)
+            return
+        if moment.lap is not None:
+            self._live.console.print(api.moment_words(moment), markup=False, highlight=False, soft_wrap=True)
+        self._live.update(api.lap_bar(moment), refresh=True)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 from laptime.data.faults import reason_of
 from laptime.data.making import ALL, MAKING_S, Tell, choose_counts, make_set
 from laptime.data.manifest import Manifest
-from laptime.data.sets import data_folder, look, name_part, remove_stale
+from laptime.data.sets import data_folder, discard, look, name_part, remove_stale
 from laptime.data.words import count_words, size_words
 from laptime.errors import StoreError
 from laptime.model.dataset import DataSource
@@ -66,7 +65,7 @@ def _check_items(workload: Workload, items: int | None) -> None:
 def _make(workload: Workload, items: int | None, folder: Path, tell: Tell) -> Manifest:
     part = name_part(folder)
     try:
-        shutil.rmtree(part, ignore_errors=True)
+        discard(part)
         part.mkdir(parents=True)
         manifest = make_set(workload, items, part, folder, tell)
         return _put_in_place(workload, part, folder, manifest)
@@ -74,7 +73,7 @@ def _make(workload: Workload, items: int | None, folder: Path, tell: Tell) -> Ma
         says = f"the made data for {workload.name} could not be written to {folder.parent}: {reason_of(error)}"
         raise StoreError(says, ANOTHER_PLACE) from None
     finally:
-        shutil.rmtree(part, ignore_errors=True)
+        discard(part)
 
 
 def _put_in_place(workload: Workload, part: Path, folder: Path, manifest: Manifest) -> Manifest:
@@ -85,7 +84,7 @@ def _put_in_place(workload: Workload, part: Path, folder: Path, manifest: Manife
             return seen.manifest
         old = name_part(folder, "replaced")
         folder.rename(old)
-        shutil.rmtree(old, ignore_errors=True)
+        discard(old)
     part.rename(folder)
     return manifest
 

@@ -62,8 +62,7 @@ class ArchiveMaker:
         self._batch: list[Task] = []
 
     def tasks(self, counts: Counts) -> Iterator[Task]:
-        for name, whole in _batches(counts).items():
-            del name
+        for whole in _batches(counts).values():
             yield from _cut(whole.part, whole.start, whole.stop, BLOCK)
 
     def make(self, task: Task) -> int:

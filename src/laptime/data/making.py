@@ -23,7 +23,8 @@ from laptime.model.workload import Workload
 
 MAKING_S = 10.0
 TRIAL_S = 0.4
-TRIAL_TASKS = 4
+TRIAL_TASKS = 2
+FIRST_WORD_S = 2.0
 LEAST_BATCHES = 8
 SHOWN_FROM_BYTES = 200_000_000
 ALL = 0
@@ -42,7 +43,7 @@ def make_set(workload: Workload, items: int | None, folder: Path, place: Path, t
     from laptime.data.makers import open_maker  # noqa: PLC0415  numpy is 80 ms that other commands need not wait for
 
     with ThreadPoolExecutor(_processors()) as pool:
-        pace = _try_out(pool, open_maker(workload, folder / ".trial"))
+        pace = _try_out(pool, open_maker(workload, folder / ".trial"), TRIAL_S if items is None else 0.0)
         counts = choose_counts(workload, items, pace.items_per_s)
         shutil.rmtree(folder / ".trial")
         announce(workload, counts, pace, place, tell)
@@ -96,15 +97,15 @@ def _processors() -> int:
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
-def _try_out(pool: Executor, maker: Maker) -> Pace:
-    """Make the first some dozens, after one task that opens libraries and fonts."""
+def _try_out(pool: Executor, maker: Maker, seconds: float) -> Pace:
+    """Make the first some dozens for so long, after one task that opens libraries and fonts."""
     maker.make(maker.trial)
     step = maker.trial.stop
     done = written = 0
     began = time.monotonic()
     for task, size in _in_order(pool, maker, (Task("train", step * n, step * (n + 1)) for n in count(1))):
         done, written = done + task.stop - task.start, written + size
-        if time.monotonic() - began > TRIAL_S and done >= TRIAL_TASKS * step:
+        if time.monotonic() - began > seconds and done >= TRIAL_TASKS * step:
             break
     return Pace(done / (time.monotonic() - began), written / done)
 
@@ -143,7 +144,7 @@ class _Progress:
         self._total = counts.train + counts.test
         self._tell = tell
         self._began = time.monotonic()
-        self._next_s = 2.0
+        self._next_s = FIRST_WORD_S
         self._done = 0
 
     def count(self, items: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import re
@@ -69,13 +70,22 @@ def describe_set(folder: Path) -> MadeSet:
     seen = look(folder)
     found = seen.manifest
     if found is None or seen.state != "whole":
-        size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+        size = _size_of(folder)
         counts = (found.train_items, found.test_items) if found else (0, 0)
         workload = found.workload if found else _workload_of(folder.name)
         return MadeSet(folder.name, str(folder), workload, *counts, size, seen.state)
     return MadeSet(
         folder.name, str(folder), found.workload, found.train_items, found.test_items, found.bytes, seen.state
     )
+
+
+def _size_of(folder: Path) -> int:
+    """Sum up what lies there, though somebody may be removing it."""
+    size = 0
+    for file in folder.rglob("*"):
+        with contextlib.suppress(OSError):
+            size += file.stat().st_size if file.is_file() else 0
+    return size
 
 
 def look(folder: Path) -> Look:
@@ -119,7 +129,16 @@ def remove_stale() -> None:
     """Remove what processes that died while making have left."""
     for place in data_folder().glob("*.part-*"):
         if not is_being_made(place):
+            discard(place)
+
+
+def discard(place: Path) -> None:
+    """Remove a folder, or a file that stands in its place; what cannot be removed is tried again the next time."""
+    with contextlib.suppress(OSError):
+        if place.is_dir() and not place.is_symlink():
             shutil.rmtree(place, ignore_errors=True)
+        else:
+            place.unlink(missing_ok=True)
 
 
 def is_being_made(place: Path) -> bool:
@@ -128,8 +147,15 @@ def is_being_made(place: Path) -> bool:
     if matched is None:
         return False
     if matched["host"] not in {None, _host()}:
-        return time.time() - place.stat().st_mtime < ABANDONED_AFTER_S
+        return _age_s(place) < ABANDONED_AFTER_S
     return int(matched["pid"]) != os.getpid() and _is_alive(int(matched["pid"]))
+
+
+def _age_s(place: Path) -> float:
+    try:
+        return time.time() - place.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def _is_alive(pid: int) -> bool:

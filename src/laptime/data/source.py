@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from laptime.data import archive
 from laptime.data.faults import cannot_read, check_exists
-from laptime.data.manifest import read_manifest
-from laptime.data.tally import take_tally
+from laptime.data.manifest import Manifest, read_manifest
+from laptime.data.tally import describe_change, take_tally
 from laptime.errors import UsageError
 from laptime.model.dataset import DataSource
 from laptime.model.workload import Workload
@@ -52,11 +53,13 @@ def _from_scan(workload: Workload, scan: Scan, seed: int) -> DataSource:
         tests = count_test(scan, workload.train_items, workload.test_items)
     else:
         tests = int(scan.in_test.sum())
-    made = read_manifest(scan.folder) is not None
+    manifest = read_manifest(scan.folder)
+    if manifest is not None:
+        _check_whole(scan.folder, manifest, scan.sizes)
     return DataSource(
         folder=str(scan.folder),
         layout=workload.data_layout,
-        made=made,
+        made=manifest is not None,
         train_items=items - tests,
         test_items=tests,
         classes=scan.classes,
@@ -64,6 +67,14 @@ def _from_scan(workload: Workload, scan: Scan, seed: int) -> DataSource:
         split_seed=seed if scan.in_test is None else None,
         notes=scan.notes,
     )
+
+
+def _check_whole(folder: Path, manifest: Manifest, sizes: Mapping[str, int]) -> None:
+    """Refuse a folder that laptime made and that is not as it was made."""
+    change = describe_change(manifest.digest, sizes)
+    if change is not None:
+        hint = f"`laptime data make {manifest.workload}` makes data anew; without manifest.json it is read as it is."
+        raise UsageError(f"the made data in {folder} is damaged: {change}", hint)
 
 
 def _check_labels(workload: Workload, scan: Scan) -> None:
@@ -89,6 +100,8 @@ def _read_archive(workload: Workload, path: Path) -> DataSource:
     manifest = read_manifest(place) if place.is_dir() else None
     if manifest is None:
         archive.check_archive(place)
+    else:
+        _check_whole(place, manifest, sizes)
     return DataSource(
         folder=str(place),
         layout="archive",

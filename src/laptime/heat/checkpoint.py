@@ -63,7 +63,7 @@ def write_checkpoint(path: Path, held: Checkpoint) -> None:
 def read_checkpoint(path: Path, identity: dict[str, str | int]) -> Checkpoint:
     """Read what was written; refuse a file that is damaged, or that belongs to another training."""
     try:
-        with np.load(path, allow_pickle=False) as stored:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             arrays = [stored[f"arr_{number}"] for number in range(len(stored.files))]
         page = msgspec.json.decode(arrays[0].tobytes(), type=Page)
         state = _unpacked(page.state, arrays)

@@ -147,12 +147,16 @@ class FullOrder:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What is being done just now, for whoever shows progress; `lap` is there when a lap has ended."""
+    """What is being done just now, for whoever shows progress; `lap` is there when a lap has ended.
+
+    `is_news` tells what is worth a line of its own from what the next moment may overwrite.
+    """
 
     lane: str
     seed: int | None
     doing: str
     laps: int
+    is_news: bool = False
     number: int = 0
     step: int = 0
     steps: int = 0

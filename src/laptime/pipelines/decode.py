@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import struct
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -83,8 +82,8 @@ def _decode_jpeg(decoder: Any, held: bytes, height: int, width: int) -> Pixels:
     part = smallest_part(there_height, there_width, height, width)
     # Only these parts have a fast path in libjpeg-turbo: five eighths of a picture take longer than all of it.
     least = (there_height // part, there_width // part) if part > 1 else (0, 0)
-    pixels = decoder.decode_jpeg(held, "RGB", min_height=least[0], min_width=least[1])
-    return _checked(pixels)
+    quick = {"fastdct": True, "fastupsample": True}  # a tenth of the time for one gray level of 255, on average
+    return _checked(decoder.decode_jpeg(held, "RGB", min_height=least[0], min_width=least[1], **quick))
 
 
 def smallest_part(there_height: int, there_width: int, height: int, width: int) -> int:
@@ -107,7 +106,8 @@ def _as_rgb(picture: Any) -> Any:
 
 def _read(path: str) -> bytes:
     try:
-        return Path(path).read_bytes()
+        with io.FileIO(path) as file:
+            return file.readall()
     except OSError as error:
         raise SpoiltImageError(f"cannot be read ({error.strerror or error})") from error
 

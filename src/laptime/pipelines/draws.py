@@ -10,12 +10,18 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 ROTATION_DEGREES = 20.0
 SHEAR_DEGREES = 0.2
 ZOOM_LEAST, ZOOM_MOST = 0.8, 1.2
-Matrix = npt.NDArray[np.float64]
+RANGES = (
+    (-ROTATION_DEGREES, ROTATION_DEGREES),
+    (-SHEAR_DEGREES, SHEAR_DEGREES),
+    (ZOOM_LEAST, ZOOM_MOST),
+    (ZOOM_LEAST, ZOOM_MOST),
+    (0.0, 1.0),
+)
+Matrix = tuple[tuple[float, float], tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +38,11 @@ class Turn:
 STILL = Turn(0.0, 0.0, 1.0, 1.0, flip=False)
 
 
-def draw_turn(rng: np.random.Generator) -> Turn:
-    """Draw one image's transforms from the published ranges."""
-    return Turn(
-        rng.uniform(-ROTATION_DEGREES, ROTATION_DEGREES),
-        rng.uniform(-SHEAR_DEGREES, SHEAR_DEGREES),
-        rng.uniform(ZOOM_LEAST, ZOOM_MOST),
-        rng.uniform(ZOOM_LEAST, ZOOM_MOST),
-        flip=bool(rng.random() < 0.5),
-    )
+def draw_turns(rng: np.random.Generator, count: int) -> list[Turn]:
+    """Draw some images' transforms from the published ranges."""
+    least, most = np.array(RANGES).T
+    drawn = least + (most - least) * rng.random((count, len(RANGES)))
+    return [Turn(*row[:4], flip=row[4] < 0.5) for row in drawn.tolist()]
 
 
 def matrix_of(turn: Turn) -> Matrix:
@@ -50,10 +52,10 @@ def matrix_of(turn: Turn) -> Matrix:
     which here, going from output to input, is first.
     """
     angle, lean = math.radians(turn.rotation), math.radians(turn.shear)
-    rotate = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
-    shear = np.array([[1.0, -math.sin(lean)], [0.0, math.cos(lean)]])
-    combined: Matrix = rotate @ shear @ np.diag([turn.zoom_x, turn.zoom_y])
-    by_row = combined[::-1, ::-1].copy()
-    if turn.flip:
-        by_row[:, 1] *= -1
-    return by_row
+    x_by_x, x_by_y = math.cos(angle), -math.sin(angle + lean)  # rotation times shear, multiplied out
+    y_by_x, y_by_y = math.sin(angle), math.cos(angle + lean)
+    side = -1.0 if turn.flip else 1.0
+    return (
+        (y_by_y * turn.zoom_y, y_by_x * turn.zoom_x * side),
+        (x_by_y * turn.zoom_y, x_by_x * turn.zoom_x * side),
+    )

@@ -9,11 +9,11 @@ import numpy as np
 
 from laptime.errors import TrainingError
 from laptime.pipelines.decode import SpoiltImageError, decode_small, import_pillow
-from laptime.pipelines.draws import draw_turn, matrix_of
+from laptime.pipelines.draws import draw_turns, matrix_of
 from laptime.pipelines.held import Held
 from laptime.pipelines.job import Job, Labels
 from laptime.pipelines.numbering import Numbering, rng_of
-from laptime.pipelines.warp import Pixels, warp_nearest
+from laptime.pipelines.warp import NearestWarp, Pixels
 
 TRIES = 50
 Bad = tuple[str, str]
@@ -27,19 +27,20 @@ class Making:
         self._job, self._held, self._spread = job, held, spread
         self._numbering = Numbering(len(job.paths), job.batch, job.seed) if job.shuffled else None
         self._labels = np.array(job.labels, np.int64)
+        self._warp = NearestWarp(job.height, job.width)
 
     def __call__(self, number: int, images: Pixels, labels: Labels) -> list[Bad]:
         """Make batch `number`; give the files that had to be passed over."""
         chosen = self._chosen(number)
         rng = rng_of(self._job.seed, number)
-        turns = [draw_turn(rng) for _ in range(len(chosen))] if self._job.turned else []
+        turns = draw_turns(rng, len(chosen)) if self._job.turned else []
         bad: list[Bad] = []
 
         def make_one(place: int) -> None:
             item, pixels = self._sound_one(int(chosen[place]), bad)
             labels[place] = self._labels[item]
             if turns:
-                warp_nearest(pixels, matrix_of(turns[place]), images[place])
+                self._warp(pixels, matrix_of(turns[place]), images[place])
             else:
                 images[place] = pixels
 
@@ -69,14 +70,15 @@ class Making:
         job = self._job
         pixels = decode_small(job.paths[index], job.height, job.width)
         if not job.turned and pixels.shape[:2] != (job.height, job.width):
-            pixels = _shrink(pixels, job)
+            pixels = _fit(pixels, job)
         if self._held is not None:
             self._held.put(index, pixels)
         return pixels
 
 
-def _shrink(pixels: Pixels, job: Job) -> Pixels:
-    """Bring a picture to size, averaging over what each new pixel covers."""
+def _fit(pixels: Pixels, job: Job) -> Pixels:
+    """Bring a picture to size: shrunk, each new pixel is the mean of what it covers; enlarged, it lies between."""
     pillow = import_pillow()
-    picture = pillow.fromarray(pixels).resize((job.width, job.height), pillow.Resampling.BILINEAR)
-    return np.asarray(picture)
+    shrinks = pixels.shape[0] >= job.height and pixels.shape[1] >= job.width
+    way = pillow.Resampling.BOX if shrinks else pillow.Resampling.BILINEAR
+    return np.asarray(pillow.fromarray(pixels).resize((job.width, job.height), way))

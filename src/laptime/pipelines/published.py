@@ -2,8 +2,8 @@
 
 scenes-cnn: Keras's ImageDataGenerator - Pillow decodes the whole picture, nearest resize, four transforms drawn and
 applied one image at a time, scaling, all in one interpreter; twelve threads each make a whole batch, ten are queued.
-plates-cnn: a Sequence that reads one image after another in the training's own process, each decoded whole and
-resized, when its batch is due.
+plates-cnn: a Sequence that reads one image after another in the training's own process when its batch is due, decoded
+whole and resized as the example in Keras's documentation of Sequence does it, by scikit-image.
 pets-densenet used PyTorch's DataLoader, which is in the torch room; what it does to one image is here.
 """
 
@@ -17,9 +17,10 @@ import numpy.typing as npt
 
 from laptime.errors import TrainingError
 from laptime.pipelines.decode import SpoiltImageError, import_pillow, open_plain
-from laptime.pipelines.draws import draw_turn, matrix_of
+from laptime.pipelines.draws import Turn, draw_turns, matrix_of
 from laptime.pipelines.job import Job, Labels
 from laptime.pipelines.numbering import Numbering, rng_of
+from laptime.pipelines.resize import resize_smoothly
 from laptime.pipelines.spoilt import Spoilt
 from laptime.pipelines.warp import warp_linear
 
@@ -30,19 +31,25 @@ Floats = npt.NDArray[np.float32]
 Made = tuple[Floats, Labels]
 
 
-def read_turned(path: str, rng: np.random.Generator, height: int, width: int) -> Floats:
+def read_turned(path: str, turn: Turn, height: int, width: int) -> Floats:
     """Read one training image of scenes-cnn."""
     pillow = import_pillow()
     picture = open_plain(path)
     if picture.size != (width, height):
         picture = picture.resize((width, height), pillow.Resampling.NEAREST)
-    image = warp_linear(np.asarray(picture, np.float32), matrix_of(draw_turn(rng)))
+    image = warp_linear(np.asarray(picture, np.float32), matrix_of(turn))
     image *= np.float32(1 / 255)
     return image
 
 
+def read_smoothed(path: str, height: int, width: int) -> Floats:
+    """Read one image of plates-cnn."""
+    image = np.asarray(open_plain(path)) / 255.0
+    return resize_smoothly(image, height, width).astype(np.float32)
+
+
 def read_plain(path: str, height: int, width: int) -> Floats:
-    """Read one image whole, resize it linearly, scale it."""
+    """Read one image of pets-densenet: decoded whole, resized linearly, scaled."""
     pillow = import_pillow()
     picture = open_plain(path)
     if picture.size != (width, height):
@@ -59,21 +66,22 @@ class Reading:
         self._labels = np.array(job.labels, np.int64)
 
     def __call__(self, number: int) -> Made:
-        chosen, rng = self._numbering(number), rng_of(self._job.seed, number)
-        read = [self._sound_one(int(item), rng) for item in chosen]
+        chosen = self._numbering(number)
+        turns = draw_turns(rng_of(self._job.seed, number), len(chosen))
+        read = [self._sound_one(int(item), turn) for item, turn in zip(chosen, turns, strict=True)]
         return np.stack([image for image, _ in read]), self._labels[[item for _, item in read]]
 
     def notes(self) -> tuple[str, ...]:
         return self._spoilt.notes()
 
-    def _sound_one(self, item: int, rng: np.random.Generator) -> tuple[Floats, int]:
+    def _sound_one(self, item: int, turn: Turn) -> tuple[Floats, int]:
         job = self._job
         for each in range(item, item + TRIES):
             index = each % len(job.paths)
             try:
                 if job.turned:
-                    return read_turned(job.paths[index], rng, job.height, job.width), index
-                return read_plain(job.paths[index], job.height, job.width), index
+                    return read_turned(job.paths[index], turn, job.height, job.width), index
+                return read_smoothed(job.paths[index], job.height, job.width), index
             except SpoiltImageError as error:
                 self._spoilt.add(job.paths[index], str(error))
         raise TrainingError(f"{TRIES} images one after another cannot be used, from {job.paths[item]} on")

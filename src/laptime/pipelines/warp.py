@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+import threading
 
 import numpy as np
 import numpy.typing as npt
@@ -11,29 +11,44 @@ from laptime.pipelines.draws import Matrix
 
 Pixels = npt.NDArray[np.uint8]
 PIXEL = np.dtype("V3")
+BITS = 16
+ONE = 1 << BITS
 
 
-def warp_nearest(source: Pixels, matrix: Matrix, out: Pixels) -> None:
-    """Fill `out` from a picture of any size, which is taken to be stretched to the size of `out` first.
+class NearestWarp(threading.local):
+    """Maps pictures of any size onto one size; each thread has scratch memory of its own.
 
-    Stretching and turning are one map, and each pixel is moved whole: three bytes at once.
+    A picture is taken to be stretched to the wanted size first; stretching and turning are one map, in whole numbers
+    of a 65,536th of a pixel, and each pixel is moved whole: three bytes at once.
     """
-    height, width = source.shape[:2]
-    rows, columns = out.shape[:2]
-    down, across = _from_centre(rows), _from_centre(columns)
-    per_row, per_column = height / rows, width / columns
-    (a, b), (c, d) = matrix.astype(np.float32)
-    # The centre of the picture lies half a pixel from its middle ones; rounding down then gives the nearest.
-    y = (a * per_row * down)[:, None] + (b * per_row * across + np.float32(height / 2))[None, :]
-    x = (c * per_column * down)[:, None] + (d * per_column * across + np.float32(width / 2))[None, :]
-    index = y.astype(np.int32)
-    np.clip(index, 0, height - 1, out=index)
-    index *= width
-    column = x.astype(np.int32)
-    np.clip(column, 0, width - 1, out=column)
-    index += column
-    pixels = np.ascontiguousarray(source).reshape(-1).view(PIXEL)
-    pixels.take(index, out=out.reshape(rows, columns * 3).view(PIXEL), mode="clip")
+
+    def __init__(self, rows: int, columns: int) -> None:
+        super().__init__()
+        self._down = np.arange(rows) - (rows - 1) / 2
+        self._across = np.arange(columns) - (columns - 1) / 2
+        self._y = np.empty((rows, columns), np.int32)
+        self._x = np.empty((rows, columns), np.int32)
+        self._index = np.empty((rows, columns), np.int64)
+
+    def __call__(self, source: Pixels, matrix: Matrix, out: Pixels) -> None:
+        height, width = source.shape[:2]
+        rows, columns = self._index.shape
+        (a, b), (c, d) = matrix
+        self._place(self._y, (a * height / rows, b * height / columns), height)
+        self._place(self._x, (c * width / rows, d * width / columns), width)
+        np.multiply(self._y, width, out=self._y)
+        np.add(self._y, self._x, out=self._index)
+        pixels = np.ascontiguousarray(source).reshape(-1).view(PIXEL)
+        pixels.take(self._index, out=out.reshape(rows, columns * 3).view(PIXEL), mode="clip")
+
+    def _place(self, place: npt.NDArray[np.int32], along: tuple[float, float], size: int) -> None:
+        """Give each output pixel's place on one axis of the source; beyond the edge it is the edge."""
+        by_row = (along[0] * ONE * self._down).astype(np.int32)
+        # The centre of the picture lies half a pixel from its middle ones; rounding down then gives the nearest.
+        by_column = (along[1] * ONE * self._across + ONE * size / 2).astype(np.int32)
+        np.add(by_row[:, None], by_column[None, :], out=place)
+        np.right_shift(place, BITS, out=place)
+        place.clip(0, size - 1, out=place)
 
 
 def warp_linear(image: npt.NDArray[np.float32], matrix: Matrix) -> npt.NDArray[np.float32]:
@@ -42,8 +57,9 @@ def warp_linear(image: npt.NDArray[np.float32], matrix: Matrix) -> npt.NDArray[n
     rows, columns = np.mgrid[0:height, 0:width].astype(np.float64)
     rows -= height / 2 - 0.5
     columns -= width / 2 - 0.5
-    y = matrix[0, 0] * rows + matrix[0, 1] * columns + (height / 2 - 0.5)
-    x = matrix[1, 0] * rows + matrix[1, 1] * columns + (width / 2 - 0.5)
+    (a, b), (c, d) = matrix
+    y = a * rows + b * columns + (height / 2 - 0.5)
+    x = c * rows + d * columns + (width / 2 - 0.5)
     above, left = np.floor(y), np.floor(x)
     share_down, share_right = y - above, x - left
     top, bottom = (np.clip(each, 0, height - 1).astype(np.intp) for each in (above, above + 1))
@@ -55,8 +71,3 @@ def warp_linear(image: npt.NDArray[np.float32], matrix: Matrix) -> npt.NDArray[n
         lower = plane[bottom, near] * (1 - share_right) + plane[bottom, far] * share_right
         turned[:, :, channel] = upper * (1 - share_down) + lower * share_down
     return turned
-
-
-@lru_cache(maxsize=8)
-def _from_centre(size: int) -> npt.NDArray[np.float32]:
-    return np.arange(size, dtype=np.float32) - np.float32((size - 1) / 2)

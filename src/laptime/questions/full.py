@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from laptime import wire
@@ -16,6 +17,7 @@ from laptime.model.protocol import FullOrder, FullRace, FullRun, Moment, Protoco
 from laptime.model.record import SCHEMA, LaneResult, Record
 from laptime.model.sample import Dnf, Reference
 from laptime.model.workload import Published
+from laptime.questions.asking import Prepared
 from laptime.questions.moments import read_moment
 from laptime.questions.proving import Shelf, find_reference, order_heat
 from laptime.questions.race import Outside
@@ -56,23 +58,16 @@ class Course:
     journal_s: float = 0.0
 
 
-def run_full(
-    plan: Plan,
-    protocol: Protocol,
-    machine: Machine,
-    published: Published | None,
-    stage: Stage,
-    before: Record | None = None,
-) -> Record:
+def run_full(prepared: Prepared, protocol: Protocol, stage: Stage, before: Record | None = None) -> Record:
     """Train every lane from every seed, or what is left of that; journal after each lap."""
-    course = Course(plan, protocol, machine, published, stage)
+    course = Course(prepared.plan, protocol, prepared.machine, prepared.published, stage)
     if before is not None:
         assert before.full is not None
         course.runs = {(run.lane, run.seed): run for run in before.full.runs}
         course.reference, course.before_s = before.reference, before.elapsed_s
     try:
         _journal(course, "running")
-        course.plan = supply(plan, lambda note: stage.tell(Moment("", None, note, protocol.laps)))
+        course.plan = supply(course.plan, partial(_tell, course))
         _prove_against(course)
         for order in list_orders(course):
             _train(course, order)
@@ -112,9 +107,13 @@ def _steps(course: Course, batch: int | None) -> int | None:
 
 def _prove_against(course: Course) -> None:
     if course.reference is None:
-        outside, laps = course.stage.outside, course.protocol.laps
-        shelf = Shelf(outside.recall, outside.keep, lambda note: course.stage.tell(Moment("", None, note, laps)))
+        outside = course.stage.outside
+        shelf = Shelf(outside.recall, outside.keep, partial(_tell, course))
         course.reference = find_reference(course.plan, shelf)
+
+
+def _tell(course: Course, note: str) -> None:
+    course.stage.tell(Moment("", None, note, course.protocol.laps, is_news=True))
 
 
 def _train(course: Course, order: FullOrder) -> None:
@@ -131,7 +130,7 @@ def _train(course: Course, order: FullOrder) -> None:
         if isinstance(message, wire.LapDone | wire.Tested):
             note("running")
             _journal(course, "running")
-        moment = read_moment(order, notes, message, course.protocol)
+        moment = read_moment(order, message, course.protocol)
         if moment is not None:
             course.stage.tell(moment)
 

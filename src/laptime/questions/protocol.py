@@ -61,9 +61,7 @@ def make_protocol(asked: FullAsk, workload: Workload | None) -> Protocol:
             raise UsageError(
                 "--full: nobody published how many laps a training of your own takes", "give --laps N, such as --laps 5"
             )
-        return Protocol(
-            asked.laps, asked.steps_per_lap, seeds=asked.seeds, until_accuracy=asked.until_accuracy
-        )
+        return Protocol(asked.laps, asked.steps_per_lap, seeds=asked.seeds, until_accuracy=asked.until_accuracy)
     return Protocol(
         laps=asked.laps or workload.laps,
         steps_per_lap=asked.steps_per_lap or workload.steps_per_lap,

@@ -6,7 +6,7 @@ from laptime.model.missing import Missing
 from laptime.model.protocol import FullRace, FullRun, LapFactor, LapResult
 from laptime.model.record import LaneResult, Record
 from laptime.report import afterwords, full_words
-from laptime.report.figures import duration, factor, lap, step
+from laptime.report.figures import factor, lap, step
 from laptime.report.full_words import digits
 from laptime.report.layout import Cell, Column, Row, lay_out, paint, wrap
 from laptime.report.phrases import NOT_SAME, short_name
@@ -63,7 +63,7 @@ def _laps(run: FullRun, full: FullRace, width: int, *, color: bool) -> list[str]
     rows = [_lap_row(each, several=several, validated=validated) for each in run.laps]
     table = lay_out(columns, rows, width, color=color)
     if table is None:
-        table = _said([full_words.lap_words(each) for each in run.laps], width)
+        table = _said([full_words.lap_words(each, full.protocol.laps) for each in run.laps], width)
     return [*title, *table]
 
 
@@ -146,7 +146,6 @@ def _factor(found: LapFactor) -> Cell:
     if low <= 1 <= high:
         return Cell(f"not distinguishable ({factor(low)}-{factor(high)})")
     ends = (low, high) if ratio >= 1 else (1 / high, 1 / low)
-    return Cell(f"{factor(size)}x {word} ({factor(ends[0], size)}-{factor(ends[1], size)})", "good" if ratio > 1 else "bad")
-
-
-__all__ = ["duration", "render"]
+    return Cell(
+        f"{factor(size)}x {word} ({factor(ends[0], size)}-{factor(ends[1], size)})", "good" if ratio > 1 else "bad"
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from laptime.model.missing import Missing
-from laptime.model.protocol import FullRace, FullRun, LapResult, Reached
+from laptime.model.protocol import FullRace, FullRun, LapResult, Moment, Reached
 from laptime.model.record import Record
 from laptime.report.afterwords import end_words, last_words
 from laptime.report.figures import about, duration, factor, lap, step
@@ -89,10 +89,10 @@ def title(run: FullRun, full: FullRace) -> str:
     return ", ".join(words)
 
 
-def lap_words(each: LapResult) -> str:
+def lap_words(each: LapResult, laps: int) -> str:
     """Say all of one lap in one line."""
     said = [
-        f"lap {each.number}: {lap(each.train_s)}",
+        f"lap {each.number} of {laps}: {lap(each.train_s)}",
         f"{step(each.train_s * 1e3 / each.steps)} a step",
         f"loss {digits(each.score.loss)}",
         f"accuracy {digits(each.score.accuracy)}",
@@ -101,6 +101,15 @@ def lap_words(each: LapResult) -> str:
         seen = each.validation.score
         said += [f"validation loss {digits(seen.loss)}", f"accuracy {digits(seen.accuracy)}"]
     return ", ".join(said)
+
+
+def moment_words(moment: Moment) -> str:
+    """Say a moment in one line, for a file or above the bar."""
+    who = short_name(moment.lane) + (f" (seed {moment.seed})" if moment.seed is not None else "")
+    if moment.lap is not None:
+        return f"{who} {lap_words(moment.lap, moment.laps)}"
+    where = f" {moment.number} of {moment.laps}" if moment.number else ""
+    return f"{who}{': ' if who else ''}{moment.doing}{where}"
 
 
 def failures(record: Record, width: int) -> list[str]:

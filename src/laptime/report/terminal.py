@@ -34,7 +34,8 @@ def render(record: Record, width: int = 100, *, color: bool = False, kept: bool 
     lines += [line for sentence in afterwords.remarks(record) for line in wrap(sentence, width, "  ")]
     lines += quiet(afterwords.starts(record, width), color=color)
     lines += wrap(published_line(record, width), width, "  ")
-    lines += closing_lines(afterwords.closing(record), width, afterwords.saved(record) if kept else afterwords.NOT_SAVED)
+    saved = afterwords.saved(record) if kept else afterwords.NOT_SAVED
+    lines += closing_lines(afterwords.closing(record), width, saved)
     return "\n".join(line for line in lines if line) + "\n"
 
 

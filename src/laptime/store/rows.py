@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from laptime.model.protocol import FullRace
 from laptime.model.record import Record
 
 
@@ -43,10 +44,20 @@ def _summary(record: Record) -> str:
     if faster:
         best = max(faster, key=lambda each: each.ratio)
         words.append(f"{_short(best.lane)} {best.ratio:.2f}x faster than {_short(best.reference)}")
+    if record.full is not None:
+        words.append(f"{sum(len(run.laps) for run in record.full.runs)} whole laps")
+        words += _fastest_training(record.full)
     failed = sum(lane.status != "ok" for lane in record.lanes)
     if failed:
         words.append(f"{failed} without a result")
     return ", ".join(words)
+
+
+def _fastest_training(full: FullRace) -> list[str]:
+    """Name the lane that trains fastest, where that is faster than the one that all are held against."""
+    known = [(each.later_laps, each) for each in full.factors if isinstance(each.later_laps, float) and each.same_work]
+    ratio, best = max(known, key=lambda pair: pair[0], default=(1.0, None))
+    return [f"{_short(best.lane)} {ratio:.2f}x faster than {_short(best.reference)}"] if best and ratio > 1 else []
 
 
 def _short(lane: str) -> str:

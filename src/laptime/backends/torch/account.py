@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -17,13 +16,12 @@ ONE_LABEL = Missing("an item has one label")
 
 
 class Account:
-    """Stands where the loss function stands: gives the loss, and notes it beside how many answers were right.
+    """Is shown loss, outputs and targets of each step, and notes how much was lost and how many answers were right.
 
     What is added is added in place, so that a CUDA graph that was captured once goes on adding.
     """
 
-    def __init__(self, loss: Callable[..., Tensor], device: torch.device) -> None:
-        self._loss = loss
+    def __init__(self, device: torch.device) -> None:
         exact = torch.float32 if device.type == "mps" else torch.float64
         self._lost = torch.zeros((), dtype=exact, device=device)
         self._right = torch.zeros((), dtype=torch.int64, device=device)
@@ -32,17 +30,15 @@ class Account:
         self._labels_an_item: int | None = None
         self._items = 0
 
-    def __call__(self, outputs: Any, targets: Any) -> Tensor:
-        loss = self._loss(outputs, targets)
-        with torch.no_grad():
-            self._lost.add_(loss.detach(), alpha=count_items(targets))
-            if are_classes(outputs, targets):
-                self._labels_an_item = math.prod(targets.shape[1:])
-                right = outputs.argmax(-1) == targets
-                self._right.add_(right.sum())
-                if right.dim() > 1:
-                    self._whole.add_(right.flatten(1).all(1).sum())
-        return loss
+    @torch.no_grad()
+    def __call__(self, loss: Tensor, outputs: Any, targets: Any) -> None:
+        self._lost.add_(loss, alpha=count_items(targets))
+        if are_classes(outputs, targets):
+            self._labels_an_item = math.prod(targets.shape[1:])
+            right = outputs.argmax(-1) == targets
+            self._right.add_(right.sum())
+            if right.dim() > 1:
+                self._whole.add_(right.flatten(1).all(1).sum())
 
     def note(self, batch: tuple[Any, Any]) -> None:
         """Count a batch's items on the host, which knows them without asking the device."""

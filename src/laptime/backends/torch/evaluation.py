@@ -25,10 +25,11 @@ class Examiner:
         self._asked = 0
 
     def score(self, items: int) -> Score:
-        account = Account(self._recipe.loss, self._device)
+        account = Account(self._device)
         with self._looking():
             for inputs, targets in self._batches(items):
-                account(self._answer(inputs), targets)
+                outputs = self._answer(inputs)
+                account(self._recipe.loss(outputs, targets), outputs, targets)
                 account.note((inputs, targets))
         return account.score()
 

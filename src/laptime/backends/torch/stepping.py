@@ -16,6 +16,7 @@ from laptime.model.lane import Settings
 
 AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 Weigh = Callable[[Tensor], Tensor]
+Look = Callable[[Tensor, Any, Any], None]
 # Measured on two EPYC (Zen 5) cores: 3,072 x 3,000 gains an eighth of the step; with more inputs than this, oneDNN's
 # rounding as it reads is slower than a copy (82,944 x 512: 150 ms a step for 108).
 WIDE_WEIGHTS = 2_000_000
@@ -25,8 +26,8 @@ MOST_INPUTS = 8_192
 class Stepper:
     """A network, its optimizer and the function that takes one batch through both.
 
-    `weigh` turns the loss into what is differentiated; the timed training takes the loss itself. `loss` stands in
-    for the recipe's where more is to be done with outputs and targets.
+    `weigh` turns the loss into what is differentiated; the timed training takes the loss itself. `look` is shown
+    loss, outputs and targets of each step.
     """
 
     def __init__(
@@ -37,7 +38,7 @@ class Stepper:
         rate: float = 1.0,
         *,
         dropout: bool = True,
-        loss: Callable[..., Tensor] | None = None,
+        look: Look | None = None,
     ) -> None:
         network = recipe.network()
         if not dropout:
@@ -50,7 +51,7 @@ class Stepper:
         if settings.precision == "bf16" and device.type == "cpu":
             spare_wide_layers_the_casts(self.network)
         self.scaler = torch.amp.GradScaler(device.type) if settings.precision == "fp16" else None
-        self._forward = self._make_forward(loss or recipe.loss, settings, device)
+        self._forward = self._make_forward(recipe.loss, settings, device, look)
         self.weigh: Weigh | None = None
 
     def __call__(self, batch: Batch) -> Tensor:
@@ -73,20 +74,41 @@ class Stepper:
         return network.to(device)
 
     def _make_forward(
-        self, loss: Callable[..., Tensor], settings: Settings, device: torch.device
+        self, loss: Callable[..., Tensor], settings: Settings, device: torch.device, look: Look | None
     ) -> Callable[[Any, Any], Tensor]:
         network, low = self.network, AUTOCAST.get(settings.precision)
+        finish = torch.compile if settings.execution == "compile" else _as_it_is
 
-        def forward(inputs: Any, targets: Any) -> Tensor:
-            return loss(network(inputs), targets)
-
-        def forward_low(inputs: Any, targets: Any) -> Tensor:
+        def answer(inputs: Any) -> Any:
+            if low is None:
+                return network(inputs)
             with torch.autocast(device.type, dtype=low):
                 outputs = network(inputs)
-            return loss(as_float(outputs), targets)
+            return as_float(outputs)
 
-        chosen = forward if low is None else forward_low
-        return torch.compile(chosen) if settings.execution == "compile" else chosen
+        def forward(inputs: Any, targets: Any) -> Tensor:
+            return loss(answer(inputs), targets)
+
+        def forward_both(inputs: Any, targets: Any) -> tuple[Tensor, Any]:
+            outputs = answer(inputs)
+            return loss(outputs, targets), outputs
+
+        return finish(forward) if look is None else _shown(finish(forward_both), look)
+
+
+def _as_it_is(forward: Any) -> Any:
+    return forward
+
+
+def _shown(forward: Callable[[Any, Any], tuple[Tensor, Any]], look: Look) -> Callable[[Any, Any], Tensor]:
+    """Show a step's figures outside of what is compiled: a compiler may drop what nobody returns."""
+
+    def shown(inputs: Any, targets: Any) -> Tensor:
+        loss, outputs = forward(inputs, targets)
+        look(loss.detach(), outputs, targets)
+        return loss
+
+    return shown
 
 
 def draws_words(settings: Settings, device: torch.device) -> bool:

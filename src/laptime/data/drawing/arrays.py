@@ -59,10 +59,10 @@ def _look(chance: np.random.Generator, sheets: npt.NDArray[np.float32]) -> npt.N
 def _sheets() -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
     """Draw the pictures of all classes, and as many again that belong to none."""
     chance = np.random.default_rng([DATA_SEED, 0xC1A55])
-    coarse = chance.random((2 * CLASSES * LOOKS, 3, 6, 6), np.float32)
+    coarse: npt.NDArray[np.float32] = chance.random((2 * CLASSES * LOOKS, 3, 6, 6), np.float32)
     places = np.linspace(0, 5, SHEET, dtype=np.float32)
     below = np.minimum(places.astype(np.int64), 4)
     share = (places - below).astype(np.float32)
     tall = coarse[:, :, below] * (1 - share)[:, None] + coarse[:, :, below + 1] * share[:, None]
-    smooth = tall[..., below] * (1 - share) + tall[..., below + 1] * share
+    smooth = (tall[..., below] * (1 - share) + tall[..., below + 1] * share).astype(np.float32)
     return smooth[: CLASSES * LOOKS], smooth[CLASSES * LOOKS :]

@@ -1,0 +1,139 @@
+"""One suite for the learners of every back end: what the loop of whole trainings relies on holds for each alike.
+
+Random numbers belong to the process, and a process trains one lane: a learner here begins when the one before is done.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib import util
+
+import pytest
+
+from laptime.backends import ROOMS, open_backend
+from laptime.heat.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from laptime.model.lane import Settings
+from laptime.model.missing import Missing
+from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
+from laptime.model.workload import ProofPlan
+from laptime.workloads import find_workload
+
+NEEDS = {"fake": "laptime", "torch": "torch"}
+INSTALLED = [name for name in ROOMS if util.find_spec(NEEDS[name])]
+WORKLOAD = "cifar-cnn"
+BATCH = 8
+STEPS = 3
+
+
+@pytest.fixture(scope="module", params=INSTALLED)
+def backend(request):
+    return open_backend(request.param)
+
+
+@pytest.fixture(scope="module")
+def order(backend):
+    """Order a small training of cifar-cnn on the processor; it has dropout, so random numbers matter."""
+    workload = find_workload(WORKLOAD)
+    cpu = next(device for device in backend.devices() if device.name == "cpu")
+    lane = PlannedLane(f"{backend.name}/cpu/batch={BATCH}", backend.name, cpu, Settings(batch=BATCH))
+    subject = Subject(WORKLOAD, "", workload.parameters, workload.batch, workload.steps_per_lap, 10, "images")
+    pace = Pace(1, 1, adaptive=False, measure_s=1.0, window_s=0.1)
+    return HeatOrder(subject, lane, 0, ProofPlan(steps=2, batch=2), pace, 0)
+
+
+def begin(backend, order, steps_done=0, state=None):
+    """Build a training, and give its learner, ready to go."""
+    learner = backend.build(order).learn()
+    learner.begin(steps_done, state)
+    return learner
+
+
+def train(learner, steps=STEPS):
+    """Train one lap, and give its account."""
+    learner.open_account()
+    for _ in range(steps):
+        learner.step()
+    learner.fence()
+    return learner.score()
+
+
+def train_laps(learner, laps):
+    return [train(learner) for _ in range(laps)]
+
+
+def test_every_room_is_tested_or_not_installed():
+    """A new back end is held to this contract by being listed among the rooms."""
+    assert ROOMS.keys() == NEEDS.keys()
+
+
+def test_an_account_holds_the_means_of_its_items(backend, order):
+    """As many items as steps times the batch; a loss, and a share of right answers."""
+    score = train(begin(backend, order))
+    assert score.items == STEPS * BATCH
+    assert 0 < score.loss < 20
+    assert 0 <= score.accuracy <= 1
+    assert isinstance(score.whole, Missing)
+
+
+def test_a_new_account_knows_nothing_of_the_one_before(backend, order):
+    """Its figures are those of its own steps."""
+    learner = begin(backend, order)
+    first, second = train(learner), train(learner, 2)
+    assert second.items == 2 * BATCH
+    assert second.loss != first.loss
+
+
+def test_the_same_order_gives_the_same_curve(backend, order):
+    """Twice from the start, to the last digit."""
+    one, other = (train_laps(begin(backend, order), 2) for _ in range(2))
+    assert one == other
+
+
+def test_another_seed_gives_another_curve(backend, order):
+    """Of starting weights, of batches, or of both."""
+    assert train(begin(backend, order)).accuracy != pytest.approx(
+        train(begin(backend, replace(order, seed=5)), 20).accuracy, rel=1e-9
+    )
+
+
+def test_an_evaluation_trains_nothing(backend, order):
+    """It says the same twice, and what comes after it is what would have come without it."""
+    went_on = train_laps(begin(backend, order), 2)
+    learner = begin(backend, order)
+    looked = [train(learner)]
+    assert learner.evaluate(20) == learner.evaluate(20)
+    assert len(learner.predict(4).predicted) == 4
+    assert [*looked, train(learner)] == went_on
+
+
+def test_an_evaluation_has_as_many_items_as_were_asked_for(backend, order):
+    """The last batch may be a small one; no more than there are."""
+    learner = begin(backend, order)
+    assert [learner.evaluate(items).items for items in (1, BATCH, BATCH + 3)] == [1, BATCH, BATCH + 3]
+
+
+def test_the_truth_is_that_of_the_first_test_items(backend, order):
+    """It does not depend on what was trained, or on how many are asked for."""
+    one, other = begin(backend, order), begin(backend, order)
+    train(one)
+    assert one.predict(6).truth[:3] == other.predict(3).truth
+    assert all(len(labels) == 1 for labels in one.predict(6).truth)
+
+
+def test_a_training_goes_on_from_its_state_as_if_unbroken(backend, order, tmp_path):
+    """In another learner, through a file: accounts and evaluations are the same to the last digit."""
+    whole = begin(backend, order)
+    train(whole)
+    path = tmp_path / "lane.npz"
+    write_checkpoint(path, Checkpoint({}, (), whole.state()))
+    unbroken = [train(whole), whole.evaluate(20), train(whole)]
+    rest = begin(backend, order, STEPS, read_checkpoint(path, {}).state)
+    assert [train(rest), rest.evaluate(20), train(rest)] == unbroken
+
+
+def test_a_learner_may_be_closed(backend, order):
+    """Before and after its first step."""
+    begin(backend, order).close()
+    learner = begin(backend, order)
+    train(learner, 1)
+    learner.close()
