@@ -50,6 +50,7 @@ MAY_PRINT = {
     "backends/fake.py": {"print", "os._exit"},
     "heat/__main__.py": {"os._exit"},
     "heat/lifeline.py": {"os._exit"},
+    "pipelines/worker.py": {"sys.exit"},
 }
 SPEAKING = {"print", "exit", "quit", "sys.exit", "os._exit", "os.abort"}
 

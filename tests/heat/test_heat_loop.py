@@ -109,12 +109,12 @@ def test_the_device_is_fenced_at_the_ends_of_windows_and_nowhere_between():
 
 
 def test_what_a_loader_had_ready_is_run_down_before_a_window_opens():
-    """Batches fetched while nobody timed are no gift to the window."""
+    """Batches fetched while nobody timed are no gift. One window follows upon the other, with no pause between."""
     clock = FakeClock()
     runner = Diary(clock, 100.0)
     runner.ready_batches = 3
     measure(clock, runner, replace(PACE, measure_s=1.0), Notebook())
-    assert runner.asked == "|s|" + "sss|.s.s.|" * 5
+    assert runner.asked == "|s|sss" + "|.s.s.|" * 5
 
 
 def test_the_first_window_corrects_the_estimate_that_stood_on_one_step():

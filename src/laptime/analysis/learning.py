@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import fsum, sqrt
 
 from laptime.model.missing import Missing
-from laptime.model.protocol import NOT_ASKED, FullRun, LapResult, Reached, Score
+from laptime.model.protocol import FullRun, LapResult, Reached, Score
 from laptime.model.record import Finding
 from laptime.stats import welch
 
@@ -22,20 +22,21 @@ def final_score(run: FullRun) -> Score | None:
     return last.score if last is not None else None
 
 
-def find_reached(laps: Sequence[LapResult], until: float | None) -> Reached | Missing:
+def find_reached(laps: Sequence[LapResult], wanted: float | None) -> Reached | None:
     """Give the first lap whose accuracy is as high as asked: in validation, or in training where there is none."""
-    if until is None:
-        return NOT_ASKED
-    train_s, best = 0.0, None
+    if wanted is None:
+        return None
+    train_s = 0.0
+    best: float | Missing = Missing("no lap was trained")
     for lap in laps:
         train_s += lap.train_s
         accuracy = accuracy_of(lap)
         if isinstance(accuracy, Missing):
-            return accuracy
-        if accuracy >= until:
-            return Reached(lap.number, train_s, accuracy)
-        best = max(accuracy, best or 0.0)
-    return Missing("never reached" if best is None else f"never reached; the best was {best:.4f}")
+            return Reached(wanted, accuracy)
+        if accuracy >= wanted:
+            return Reached(wanted, accuracy, lap.number, train_s)
+        best = accuracy if isinstance(best, Missing) else max(accuracy, best)
+    return Reached(wanted, best)
 
 
 def accuracy_of(lap: LapResult) -> float | Missing:

@@ -74,6 +74,7 @@ def measure(clock: Callable[[], int], runner: Runner, pace: Pace, line: Line) ->
     estimate_ns = time_steps(clock, runner, 1)
     steps = max(1, round(pace.window_s * 1e9 / max(estimate_ns, 1)))
     spent_ns, windows = 0, 0
+    _run_down(runner)
     while not _is_enough(spent_ns, windows, pace):
         spent_ns += _run_window(clock, runner, steps, windows, line)
         windows += 1
@@ -84,6 +85,7 @@ def measure(clock: Callable[[], int], runner: Runner, pace: Pace, line: Line) ->
         answer = line.listen()
         if not isinstance(answer, wire.Again):
             return
+        _run_down(runner)
         for _ in range(answer.windows):
             _run_window(clock, runner, steps, windows, line)
             windows += 1
@@ -106,9 +108,13 @@ def time_steps(clock: Callable[[], int], runner: Runner, steps: int) -> int:
     return clock() - start_ns
 
 
-def _run_window(clock: Callable[[], int], runner: Runner, steps: int, number: int, line: Line) -> int:
-    for _ in range(runner.ready_batches):  # what a loader had ready is no gift to the window
+def _run_down(runner: Runner) -> None:
+    """Use up what a loader had ready: after a pause that is a gift; from window to window there is no pause."""
+    for _ in range(runner.ready_batches):
         runner.step()
+
+
+def _run_window(clock: Callable[[], int], runner: Runner, steps: int, number: int, line: Line) -> int:
     step, mark = runner.step, runner.mark
     runner.fence()
     start_ns = clock()

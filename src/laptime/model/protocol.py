@@ -9,8 +9,6 @@ from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
 from laptime.model.sample import Dnf, ProofRun
 
-NOT_ASKED = Missing("not asked")
-
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
@@ -77,11 +75,15 @@ class Predictions:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """The first lap whose accuracy was as high as asked; `train_s` is all training until its end."""
+    """When an accuracy was reached: in which lap, after how much training. With no lap it never was.
 
-    lap: int
-    train_s: float
-    accuracy: float
+    `accuracy` is that lap's, or else the best there was.
+    """
+
+    wanted: float
+    accuracy: float | Missing
+    lap: int | None = None
+    train_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,7 @@ class FullRun:
     laps: tuple[LapResult, ...] = ()
     test: Evaluation | None = None
     predictions: Predictions | None = None
-    reached: Reached | Missing = NOT_ASKED
+    reached: Reached | None = None
     parameters: int | None = None
     items_per_step: int | None = None
     first_step_ms: float | None = None

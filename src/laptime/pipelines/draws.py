@@ -42,7 +42,7 @@ def draw_turns(rng: np.random.Generator, count: int) -> list[Turn]:
     """Draw some images' transforms from the published ranges."""
     least, most = np.array(RANGES).T
     drawn = least + (most - least) * rng.random((count, len(RANGES)))
-    return [Turn(*row[:4], flip=row[4] < 0.5) for row in drawn.tolist()]
+    return [Turn(angle, lean, x, y, flip=side < 0.5) for angle, lean, x, y, side in drawn.tolist()]
 
 
 def matrix_of(turn: Turn) -> Matrix:

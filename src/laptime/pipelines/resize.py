@@ -54,4 +54,5 @@ def _mirrored(places: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]
         return np.zeros_like(places)
     around = 2 * (size - 1)
     folded = np.abs(places) % around
-    return np.minimum(folded, around - folded)
+    near: npt.NDArray[np.int64] = np.minimum(folded, around - folded)
+    return near

@@ -150,9 +150,11 @@ def _who(run: FullRun, full: FullRace) -> str:
     return short_name(run.lane) + (f" (seed {run.seed})" if full.protocol.seeds > 1 else "")
 
 
-def _when(reached: Reached | Missing) -> str:
-    if isinstance(reached, Missing):
-        return reached.missing
+def _when(reached: Reached | None) -> str:
+    if reached is None or isinstance(reached.accuracy, Missing):
+        return "cannot be told" if reached is None else f"cannot be told: {reached.accuracy.missing}"
+    if reached.lap is None or reached.train_s is None:
+        return f"never reached; the best was {digits(reached.accuracy)}"
     return f"in lap {reached.lap}, after {lap(reached.train_s)} of training"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from laptime.backends.torch.recipe import Batch
+from laptime.backends.torch.turning import Turning
 from laptime.errors import LaneError
 from laptime.model.dataset import DataSource
 from laptime.model.lane import Settings
@@ -27,15 +29,18 @@ MOST_WORKERS = 16
 class FileSource:
     """A pipeline's batches, brought to the device."""
 
-    def __init__(self, pipeline: Pipeline, device: torch.device, *, channels_last: bool) -> None:
-        self._pipeline = pipeline
+    def __init__(
+        self, pipeline: Pipeline, device: torch.device, *, channels_last: bool, turning: Turning | None = None
+    ) -> None:
+        self._pipeline, self._turning = pipeline, turning
         self.ready_batches = pipeline.ready_batches
         self._device, self._channels_last = device, channels_last
         self._stage = Stage(device) if device.type == "cuda" else None
 
     def __call__(self) -> Batch:
         images, labels = self._pipeline()
-        return self._images(torch.from_numpy(images)), self._labels(labels)
+        placed = self._images(torch.from_numpy(images))
+        return placed if self._turning is None else self._turning(placed), self._labels(labels)
 
     def notes(self) -> tuple[str, ...]:
         return self._pipeline.notes()
@@ -144,13 +149,16 @@ def open_files(
 ) -> FileSource:
     """Give the loader that the lane's settings name: the authors', or ours."""
     job = make_job(workload, data, "train", settings.batch or workload.batch, seed)
+    channels_last = settings.layout == "channels_last"
     if is_published(settings):
         pipeline: Pipeline = (
             Loader(job, first) if workload.loader == "dataloader" else open_published_pipeline(workload, job, first)
         )
-    else:
-        pipeline = open_fast_pipeline(job, workers_of(settings, device), first)
-    return FileSource(pipeline, device, channels_last=settings.layout == "channels_last")
+        return FileSource(pipeline, device, channels_last=channels_last)
+    turning = Turning(seed, first) if job.turned and device.type == "cuda" else None
+    job = replace(job, turned=job.turned and turning is None)
+    pipeline = open_fast_pipeline(job, workers_of(settings, device), first)
+    return FileSource(pipeline, device, channels_last=channels_last, turning=turning)
 
 
 def is_published(settings: Settings) -> bool:

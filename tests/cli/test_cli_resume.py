@@ -1,0 +1,197 @@
+"""A whole training that was ended goes on where its last whole lap ended, whatever ended it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+
+import pytest
+
+FULL = ("race", "cifar-cnn", "fake/cpu", "fake/cpu/best", "--full", "--laps", "3", "--steps-per-lap", "50")
+HANGS = '["fake/*"]\nfail = {{ how = "hang", phase = "{phase}", heat = {heat} }}\n'
+
+
+def curves(record):
+    """Give what must not depend on where a training was broken: everything but the machine's own times."""
+    return [
+        (run["lane"], run["seed"], [(lap["number"], lap["score"], lap["validation"]) for lap in run["laps"]])
+        for run in record["full"]["runs"]
+    ]
+
+
+def laps_of(record):
+    return [len(run["laps"]) for run in record["full"]["runs"]]
+
+
+@pytest.fixture
+def start(house):
+    """Start a training that hangs, and wait until it does."""
+
+    def start_training(phase="lap 2", heat=0, until="fake/cpu lap 1 of 3"):
+        house.script(HANGS.format(phase=phase, heat=heat))
+        process = house.start(*FULL)
+        house.read_until(process, until)
+        time.sleep(0.2)
+        return process
+
+    return start_training
+
+
+@pytest.fixture(scope="module")
+def unbroken(shared_house):
+    """Train the same without a break, once, in another house."""
+    return curves(shared_house.run(*FULL, "--json", "-q").json)
+
+
+def resumed(house, *words):
+    """Let nothing hang any more, and go on."""
+    house.fake = "1"
+    answer = house.run("resume", "latest", "--json", "-q", *words)
+    return answer, answer.json
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_broken_training_gives_the_unbroken_curve(house, start, unbroken, sent):
+    """Ctrl-C, a request to end, or kill -9: resumed, the record is the one that an unbroken training has."""
+    process = start()
+    process.send_signal(sent)
+    house.finish(process)
+    before = house.kept()
+    assert before["status"] == ("interrupted" if sent == signal.SIGINT else "running")
+    answer, record = resumed(house)
+    assert answer.code == 0
+    assert record["status"] == "finished"
+    assert (record["id"], record["started"]) == (before["id"], before["started"])
+    assert curves(record) == unbroken
+    assert [run["processes"] for run in record["full"]["runs"]] == [2, 1]
+    assert house.kept() == record
+    assert house.is_empty_within(2)
+
+
+def test_an_interrupt_keeps_the_last_whole_lap_and_says_how_to_go_on(house, start, unbroken):
+    """Exit 130, a partial report, and the command to type."""
+    process = start("lap 2", 1, "best lap 1 of 3")
+    process.send_signal(signal.SIGINT)
+    answer = house.finish(process)
+    record = house.kept()
+    assert answer.code == 130
+    assert (record["status"], laps_of(record)) == ("interrupted", [3, 1])
+    assert [run["status"] for run in record["full"]["runs"]] == ["ok", "interrupted"]
+    words = " ".join(answer.out.split())
+    assert "interrupted: 4 of 6 laps kept, " in words
+    assert f"To go on: laptime resume {record['id']}." in words
+    assert "fake/cpu/best, 1 of 3 laps" in words
+    assert curves(resumed(house)[1]) == unbroken
+
+
+@pytest.mark.parametrize("phase", ["proof", "lap 1"])
+def test_an_interrupt_before_the_first_lap_is_kept_loses_nothing_else(house, start, unbroken, phase):
+    """The record says that no lap was trained; resumed, the training is whole."""
+    process = start(phase, 0, "fake/cpu: begins")
+    process.send_signal(signal.SIGINT)
+    assert house.finish(process).code == 130
+    assert (house.kept()["status"], sum(laps_of(house.kept()))) == ("interrupted", 0)
+    assert curves(resumed(house)[1]) == unbroken
+
+
+def test_an_interrupt_while_a_checkpoint_is_written_keeps_the_lap_before(house, start, unbroken):
+    """The lap that was trained and not kept is trained again."""
+    process = start("checkpoint 2")
+    process.send_signal(signal.SIGINT)
+    house.finish(process)
+    assert laps_of(house.kept()) == [1]
+    assert curves(resumed(house)[1]) == unbroken
+
+
+def test_two_interrupts_end_a_training_at_once(house, start):
+    """The journal has the last whole lap."""
+    process = start()
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGINT)
+    assert house.finish(process).code in {130, -signal.SIGINT}
+    assert laps_of(house.kept()) == [1]
+    assert house.is_empty_within(2)
+
+
+def test_the_kill_of_a_child_is_a_lane_that_did_not_finish_and_can_go_on(house, unbroken):
+    """The lane's checkpoint is kept, and is where it goes on."""
+    house.script('["fake/*"]\nfail = { how = "kill", phase = "lap 3", heat = 0 }\n')
+    assert house.run(*FULL, "-q").code == 3
+    assert laps_of(house.kept()) == [2, 3]
+    answer, record = resumed(house)
+    assert answer.code == 0
+    assert curves(record) == unbroken
+    assert [run["dnf"] for run in record["full"]["runs"]] == [None, None]
+
+
+def test_a_training_whose_checkpoint_is_gone_begins_anew(house, start, unbroken):
+    """And the curve is the same, since it always is."""
+    process = start()
+    process.kill()
+    house.finish(process)
+    for place in (house.home / "checkpoints").rglob("*.npz"):
+        place.unlink()
+    assert curves(resumed(house)[1]) == unbroken
+
+
+def test_a_damaged_checkpoint_is_refused_with_the_way_out(house, start):
+    """The lane does not finish, the reason names the file; the other lane is trained."""
+    process = start()
+    process.kill()
+    house.finish(process)
+    (place,) = (house.home / "checkpoints").rglob("*.npz")
+    place.write_bytes(place.read_bytes()[:100])
+    answer, record = resumed(house)
+    assert answer.code == 3
+    assert "cannot be read" in record["full"]["runs"][0]["dnf"]["reason"]
+    assert "delete it, and the training begins anew" in record["full"]["runs"][0]["dnf"]["reason"]
+    assert record["full"]["runs"][1]["status"] == "ok"
+    assert place.exists()
+
+
+def test_a_training_that_still_runs_is_not_resumed(house, start):
+    """Two processes would write the same checkpoints."""
+    process = start()
+    answer = house.run("resume", "latest")
+    process.kill()
+    house.finish(process)
+    assert answer.code == 2
+    assert "is being trained by another process" in answer.err
+
+
+def test_what_is_finished_is_not_resumed(house):
+    """There is nothing left to train."""
+    house.run(*FULL, "-q")
+    answer = house.run("resume", "latest")
+    assert answer.code == 2
+    assert "is finished: nothing is left to train" in answer.err
+
+
+def test_a_race_is_not_resumed(house):
+    """It is no whole training."""
+    house.run("race", "fake/cpu", "--heats", "1", "-q")
+    answer = house.run("resume", "latest")
+    assert answer.code == 2
+    assert "is a race, not a whole training" in answer.err
+
+
+def test_a_record_that_is_not_there_is_not_resumed(house):
+    """The same words as `show` has."""
+    answer = house.run("resume", "r-nonsense")
+    assert answer.code == 2
+    assert "there is no record" in answer.err
+
+
+def test_another_machine_is_not_taken_for_the_first(house, start):
+    """Where a lane would run with other settings, it is refused in words."""
+    process = start()
+    process.kill()
+    house.finish(process)
+    (place,) = house.files()
+    record = json.loads(place.read_bytes())
+    record["lanes"][0]["settings"]["threads"] = 64
+    place.write_text(json.dumps(record))
+    answer = house.run("resume", "latest")
+    assert answer.code == 2
+    assert "cannot go on here: fake/cpu/as-written was begun as" in answer.err
