@@ -45,6 +45,7 @@ class House:
         self.home = folder / "home"
         self.cache = folder / "cache"
         self.fake = "1"
+        self.longest_s = LONGEST_S
         self._said: dict[int, str] = {}
 
     def script(self, text: str) -> None:
@@ -84,7 +85,7 @@ class House:
     def finish(self, process: subprocess.Popen[str]) -> Answer:
         """Wait for a command's end; one that does not come to an end is ended here."""
         try:
-            out, err = process.communicate(timeout=LONGEST_S)
+            out, err = process.communicate(timeout=self.longest_s)
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()

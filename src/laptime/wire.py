@@ -99,6 +99,12 @@ class Tested(msgspec.Struct, frozen=True, tag=True):
     predictions: Predictions | None
 
 
+class Noted(msgspec.Struct, frozen=True, tag=True):
+    """What had to be left out or done in another way, as it turned out."""
+
+    notes: tuple[str, ...]
+
+
 class Finished(msgspec.Struct, frozen=True, tag=True):
     peak_memory_bytes: int | Missing
     device_memory_bytes: int | Missing
@@ -162,7 +168,7 @@ class GoOn(msgspec.Struct, frozen=True, tag=True):
     """The lap is written down: train the next one."""
 
 
-FromHeat = Phase | Built | Proved | FirstStep | Closed | Ready | Finished | Failed
+FromHeat = Phase | Built | Proved | FirstStep | Closed | Ready | Noted | Finished | Failed
 FromTraining = Resumed | Stepped | LapDone | Tested
 FromChild = Hello | FromHeat | FromTraining | Seen | Referenced
 FromParent = Run | Train | Refer | Look | Again | Enough | GoOn

@@ -214,7 +214,7 @@ def test_a_lane_that_fails_does_not_stop_the_others(house, script, reason):
     assert f"did not finish, {reason}" in " ".join(answer.out.split())
     failed, other = house.kept()["full"]["runs"]
     assert (failed["status"], other["status"], len(other["laps"])) == ("dnf", "ok", 3)
-    assert f"To go on: laptime resume {house.kept()['id']}." in " ".join(answer.out.split())
+    assert f"to go on: laptime resume {house.kept()['id']}" in " ".join(answer.out.split())
 
 
 def test_a_lane_that_hangs_is_ended_by_the_watchdog(house):

@@ -97,7 +97,7 @@ def test_photographs_are_of_various_sizes_in_all_classes(workload, told):
 
 
 def test_plates_are_named_by_their_text(told):
-    """Two letters, four digits, two letters; each of the 36 characters occurs."""
+    """A region's two letters, four digits, two letters; each of the 36 characters occurs."""
     source = make_source(PLATES, 60, told.append)
     files = contents(source.folder)
     sizes = [Image.open(io.BytesIO(data)).size for data in files.values()]

@@ -47,6 +47,7 @@ FROM_CHILD = (
     wire.Stepped(2, 3, 5, 300_000_000, None, 0.5),
     wire.LapDone(LAP),
     wire.Tested(Evaluation(SCORE, 2.5), Predictions(((1, 2), (3, 4)), ((1, 2), (4, 3)))),
+    wire.Noted(("left out 1 of 9 images: a.jpg is only 1x1 pixels",)),
     wire.Finished(1 << 30, Missing("a fake device holds no memory")),
     wire.Failed("build", 'it said:\n"no"', "RuntimeError", Missing("gone")),
     wire.Seen("2.13.0", {"torch": "2.13.0"}, (DEVICE, ABSENT), None),

@@ -33,8 +33,8 @@ class Runner(Protocol):
     def loss(self) -> float:
         """Give the loss of the last step; called after a fence, off the clock."""
 
-    def close(self) -> None:
-        """Let go of threads and memory."""
+    def close(self) -> tuple[str, ...]:
+        """Let go of threads and memory, and say what had to be left out, or done in another way."""
 
 
 class Learner(Protocol):
@@ -64,8 +64,8 @@ class Learner(Protocol):
     def state(self) -> Any:
         """Give all that the next step depends on: dicts, lists, numbers, words and numpy arrays."""
 
-    def close(self) -> None:
-        """Let go of threads and memory."""
+    def close(self) -> tuple[str, ...]:
+        """Let go of threads and memory, and say what had to be left out, or done in another way."""
 
 
 class Training(Protocol):

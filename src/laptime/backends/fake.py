@@ -71,8 +71,9 @@ class FakeRunner:
             return math.nan
         return 2.3 * math.exp(-self._steps / 1000)
 
-    def close(self) -> None:
+    def close(self) -> tuple[str, ...]:
         """Nothing is held."""
+        return ()
 
 
 class FakeTraining:

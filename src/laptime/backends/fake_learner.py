@@ -71,8 +71,9 @@ class FakeLearner:
         fail_if_told(self._script, self._order, f"checkpoint {self._lap}")
         return {"lap and steps": np.array([self._lap, self._steps], np.int64)}
 
-    def close(self) -> None:
+    def close(self) -> tuple[str, ...]:
         """Nothing is held."""
+        return ()
 
     def _score_at(self, step: float, items: int) -> Score:
         wrong = 0.5 ** (step / HALF_LIFE_STEPS)

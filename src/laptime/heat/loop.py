@@ -35,9 +35,14 @@ def run_heat(backend: Backend, order: HeatOrder, line: Line) -> int | Missing:
     line.say(wire.FirstStep(time_steps(backend.clock, runner, 1)))
     line.say(wire.Phase("timing", backend.clock()))
     measure(backend.clock, runner, order.pace, line)
-    runner.close()
+    tell_notes(runner.close(), line)
     line.say(wire.Phase("end", backend.clock()))
     return training.device_memory_bytes()
+
+
+def tell_notes(notes: tuple[str, ...], line: Line) -> None:
+    if notes:
+        line.say(wire.Noted(notes))
 
 
 def build_training(backend: Backend, order: HeatOrder, line: Line) -> Training:

@@ -11,7 +11,7 @@ from laptime import wire
 from laptime.backends.base import Backend, Learner, Training
 from laptime.errors import LaneError
 from laptime.heat.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from laptime.heat.loop import Line, build_training, prove_training
+from laptime.heat.loop import Line, build_training, prove_training, tell_notes
 from laptime.model.missing import Missing
 from laptime.model.protocol import Evaluation, FullOrder, LapResult
 
@@ -30,7 +30,7 @@ def run_protocol(backend: Backend, order: FullOrder, line: Line) -> int | Missin
         if not isinstance(line.listen(), wire.GoOn):
             raise LaneError("expected the word to go on after a lap")
     _test(course)
-    course.learner.close()
+    tell_notes(course.learner.close(), line)
     line.say(wire.Phase("end", backend.clock()))
     return training.device_memory_bytes()
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from laptime import wire
 from laptime.analysis.full import find_factor, summarise_full_lane
 from laptime.analysis.learning import compare_learning, find_reached
 from laptime.model.machine import Machine
@@ -18,7 +17,6 @@ from laptime.model.record import SCHEMA, LaneResult, Record
 from laptime.model.sample import Dnf, Reference
 from laptime.model.workload import Published
 from laptime.questions.asking import Prepared
-from laptime.questions.moments import read_moment
 from laptime.questions.proving import Shelf, find_reference, order_heat
 from laptime.questions.race import Outside
 from laptime.questions.supply import supply
@@ -126,17 +124,13 @@ def _train(course: Course, order: FullOrder) -> None:
         made = make_run(order, notes, before, status, dnf)  # type: ignore[arg-type]
         course.runs[key] = replace(made, reached=find_reached(made.laps, course.protocol.until_accuracy))
 
-    def hear(_notes: TrainingNotes, message: wire.FromChild) -> None:
-        if isinstance(message, wire.LapDone | wire.Tested):
-            note("running")
-            _journal(course, "running")
-        moment = read_moment(order, message, course.protocol)
-        if moment is not None:
-            course.stage.tell(moment)
+    def keep() -> None:
+        note("running")
+        _journal(course, "running")
 
     ask = course.plan.ask
     try:
-        dnf = Marathon(Limits(ask.patience_s, ask.watchdog_s), hear).run(order, notes)
+        dnf = Marathon(Limits(ask.patience_s, ask.watchdog_s), course.stage.tell, keep).run(order, notes)
     except KeyboardInterrupt:
         note("interrupted")
         raise

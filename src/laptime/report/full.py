@@ -6,8 +6,8 @@ from laptime.model.missing import Missing
 from laptime.model.protocol import FullRace, FullRun, LapFactor, LapResult
 from laptime.model.record import LaneResult, Record
 from laptime.report import afterwords, full_words
-from laptime.report.figures import factor, lap, step
-from laptime.report.full_words import digits
+from laptime.report.figures import factor, step
+from laptime.report.full_words import digits, lap_time
 from laptime.report.layout import Cell, Column, Row, lay_out, paint, wrap
 from laptime.report.phrases import NOT_SAME, short_name
 from laptime.report.published import published_line
@@ -34,7 +34,7 @@ def render(record: Record, width: int = 100, *, color: bool = False, kept: bool 
     lines += wrap(published_line(record, width), width, "  ")
     lines += _said([record.full.order + "."], width)
     lines += closing_lines(
-        full_words.closing(record), width, afterwords.saved(record) if kept else afterwords.NOT_SAVED
+        full_words.closing(record), width, full_words.saved(record) if kept else afterwords.NOT_SAVED
     )
     return "\n".join(line for line in lines if line) + "\n"
 
@@ -71,7 +71,7 @@ def _lap_row(each: LapResult, *, several: bool, validated: bool) -> Row:
     seen = each.validation.score if each.validation else None
     cells = [
         str(each.number),
-        lap(each.train_s),
+        lap_time(each.train_s),
         step(each.train_s * 1e3 / each.steps),
         digits(each.score.loss),
         digits(each.score.accuracy),
@@ -83,45 +83,57 @@ def _lap_row(each: LapResult, *, several: bool, validated: bool) -> Row:
 
 
 def _totals(record: Record, width: int, *, color: bool) -> list[str]:
-    """Set the lanes side by side: the mean of their seeds, where there are several."""
-    tested = full_words.is_tested(record)
-    ends = "test" if tested else "val."
-    scored = any(full_words.end_of(record, lane.name) for lane in record.lanes)
-    columns = [
-        Column("lane", least=LEAST_LANE),
-        Column("training", right=True),
-        Column("first lap", right=True),
-        Column("later laps", right=True),
-        Column("later laps against first", least=LEAST_FACTOR),
-        *([Column(f"{ends} loss", right=True), Column(f"{ends} accuracy", right=True)] if scored else []),
-    ]
-    rows = [_total_row(lane, record, scored=scored) for lane in record.lanes]
-    table = lay_out(columns, rows, width, color=color)
-    if table is not None:
-        return table
-    return _said([", ".join(f"{column.title} {cell.text}" for column, cell in zip(columns, row.cells, strict=False))
-                  for row in rows], width)  # fmt: skip
+    """Set the lanes side by side, the mean of their seeds; where there is no room, their losses stand below."""
+    ends = full_words.ends(record)
+    for with_loss in (True, False):
+        columns = [
+            Column("lane", least=LEAST_LANE),
+            Column("total", right=True),
+            Column("first lap", right=True),
+            Column("later laps", right=True),
+            Column("against first", least=LEAST_FACTOR),
+            *([Column(f"{ends} loss", right=True)] if ends and with_loss else []),
+            *([Column("accuracy", right=True)] if ends else []),
+        ]
+        rows = [_total_row(lane, record, ends=ends, with_loss=with_loss) for lane in record.lanes]
+        table = lay_out(columns, rows, width, color=color)
+        if table is not None:
+            return table if with_loss or not ends else [*table, *full_words.losses(record, width)]
+    titles = [column.title for column in columns]
+    told = [zip(titles, (cell.text for cell in row.cells), strict=False) for row in rows]
+    return [*_said([", ".join(f"{title} {text}" for title, text in row) for row in told], width),
+            *full_words.losses(record, width)]  # fmt: skip
 
 
-def _total_row(lane: LaneResult, record: Record, *, scored: bool) -> Row:
+def _total_row(lane: LaneResult, record: Record, *, ends: str, with_loss: bool) -> Row:
     runs = full_words.trained(record, lane.name)
     name = Cell(short_name(lane.name))
     if not runs:
         return Row((name, Cell("DNF" if lane.status == "dnf" else "not trained", "bad")), spans=True)
     first = full_words.mean([run.laps[0].train_s for run in runs])
     later = full_words.mean([each.train_s for run in runs for each in run.laps if not each.fresh])
-    total = full_words.mean([full_words.train_s(run) for run in runs])
     cells = [
         name,
-        Cell("-" if total is None else lap(total)),
-        Cell("-" if first is None else lap(first)),
-        Cell("-" if later is None else lap(later)),
+        _total(runs, record),
+        Cell("-" if first is None else lap_time(first)),
+        Cell("-" if later is None else lap_time(later)),
         _against(lane, record),
     ]
-    if scored:
-        end = full_words.end_of(record, lane.name)
-        cells += [Cell(digits(end[0] if end else None)), Cell(digits(end[1] if end else None))]
+    if ends:
+        loss, accuracy = full_words.end_of(record, lane.name) or (None, None)
+        cells += [Cell(digits(loss)), Cell(digits(accuracy))] if with_loss else [Cell(digits(accuracy))]
     return Row(tuple(cells))
+
+
+def _total(runs: list[FullRun], record: Record) -> Cell:
+    """Give the time of all laps; a training that is not whole has none."""
+    assert record.full is not None
+    wanted = record.full.protocol.laps
+    short = next((run for run in runs if full_words.kept(run) < wanted), None)
+    if short is not None:
+        return Cell(f"{full_words.kept(short)} of {wanted} laps", "bad")
+    total = full_words.mean([full_words.train_s(run) for run in runs])
+    return Cell("-" if total is None else lap_time(total))
 
 
 def _against(lane: LaneResult, record: Record) -> Cell:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from laptime.model.missing import Missing
-from laptime.model.protocol import FullRace, FullRun, LapResult, Moment, Reached
+from laptime.model.protocol import FullRace, FullRun, LapResult, Moment, Reached, Score
 from laptime.model.record import Record
 from laptime.report.afterwords import end_words, last_words
-from laptime.report.figures import about, duration, factor, lap, step
+from laptime.report.figures import about, duration, factor, lap, published_lap, step
 from laptime.report.layout import flow, wrap
 from laptime.report.phrases import short_name
 
@@ -16,6 +16,16 @@ from laptime.report.phrases import short_name
 def digits(value: float | Missing | None) -> str:
     """Give a loss or a share with four places, as the published curves have it."""
     return "-" if value is None or isinstance(value, Missing) else f"{value:.4f}"
+
+
+def lap_time(seconds: float) -> str:
+    """Give the time of a lap in seconds as long as they are easy to read, so that near ones can be told apart."""
+    return lap(seconds) if seconds < 60 else published_lap(seconds)
+
+
+def kept(run: FullRun) -> int:
+    """Count the laps that have a checkpoint, or had one: a lap that ended in nothing has none."""
+    return sum(not isinstance(each.score.loss, Missing) for each in run.laps)
 
 
 def mean(values: Sequence[float]) -> float | None:
@@ -32,6 +42,20 @@ def trained(record: Record, lane: str) -> list[FullRun]:
 
 def is_tested(record: Record) -> bool:
     return any(run.test is not None for run in _full(record).runs)
+
+
+def ends(record: Record) -> str:
+    """Name what the last figures are of: a test, a validation, or nothing."""
+    if not any(end_of(record, lane.name) for lane in record.lanes):
+        return ""
+    return "test" if is_tested(record) else "val."
+
+
+def losses(record: Record, width: int) -> list[str]:
+    """Give what the lanes ended with where their table has no room for it."""
+    told = [(short_name(lane.name), end_of(record, lane.name)) for lane in record.lanes]
+    parts = [f"{name} {digits(end[0])}" for name, end in told if end is not None]
+    return flow(parts, width, f"{ends(record)} loss: ") if parts else []
 
 
 def end_of(record: Record, lane: str) -> tuple[float | None, float | None] | None:
@@ -84,7 +108,7 @@ def title(run: FullRun, full: FullRace) -> str:
     words = [short_name(run.lane)]
     words += [f"seed {run.seed}"] if full.protocol.seeds > 1 else []
     words += [f"taken up {run.processes - 1} time{'s' * (run.processes != 2)}"] if run.processes > 1 else []
-    done = len(run.laps)
+    done = kept(run)
     words += [f"{done} of {full.protocol.laps} laps"] if done < full.protocol.laps else []
     return ", ".join(words)
 
@@ -92,15 +116,19 @@ def title(run: FullRun, full: FullRace) -> str:
 def lap_words(each: LapResult, laps: int) -> str:
     """Say all of one lap in one line."""
     said = [
-        f"lap {each.number} of {laps}: {lap(each.train_s)}",
+        f"lap {each.number} of {laps}: {lap_time(each.train_s)}",
         f"{step(each.train_s * 1e3 / each.steps)} a step",
         f"loss {digits(each.score.loss)}",
-        f"accuracy {digits(each.score.accuracy)}",
+        f"accuracy {digits(each.score.accuracy)}{_whole(each.score)}",
     ]
     if each.validation is not None:
         seen = each.validation.score
-        said += [f"validation loss {digits(seen.loss)}", f"accuracy {digits(seen.accuracy)}"]
+        said += [f"validation loss {digits(seen.loss)}", f"accuracy {digits(seen.accuracy)}{_whole(seen)}"]
     return ", ".join(said)
+
+
+def _whole(score: Score) -> str:
+    return "" if isinstance(score.whole, Missing) else f" (whole {digits(score.whole)})"
 
 
 def moment_words(moment: Moment) -> str:
@@ -117,8 +145,8 @@ def failures(record: Record, width: int) -> list[str]:
     lines: list[str] = []
     for run in _full(record).runs:
         if run.dnf is not None:
-            kept = f"; {len(run.laps)} lap{'s' * (len(run.laps) != 1)} kept"
-            lines += wrap(f"{title(run, _full(record))} did not finish, {end_words(run.dnf)}{kept}", width, "  ")
+            laps = f"; {kept(run)} lap{'s' * (kept(run) != 1)} kept"
+            lines += wrap(f"{_who(run, _full(record))} did not finish, {end_words(run.dnf)}{laps}", width, "  ")
             lines += last_words(run.dnf.stderr_tail, width)
     return lines
 
@@ -134,7 +162,9 @@ def _first_laps(record: Record) -> str:
         if not isinstance(each.first_lap, Missing) and each.same_work:
             word, size = ("faster", each.first_lap) if each.first_lap >= 1 else ("slower", 1 / each.first_lap)
             said.append(f"{short_name(each.lane)} {factor(size)}x {word}")
-    return f"the first lap, with the first step in it: {', '.join(said)}" if said else ""
+    return (
+        f"against first is of later laps; the first lap, with the first step in it: {', '.join(said)}" if said else ""
+    )
 
 
 def _reached(record: Record) -> str:
@@ -151,11 +181,13 @@ def _who(run: FullRun, full: FullRace) -> str:
 
 
 def _when(reached: Reached | None) -> str:
-    if reached is None or isinstance(reached.accuracy, Missing):
-        return "cannot be told" if reached is None else f"cannot be told: {reached.accuracy.missing}"
+    if reached is None:
+        return "was not looked for"
+    if isinstance(reached.accuracy, Missing):
+        return f"cannot be told: {reached.accuracy.missing}"
     if reached.lap is None or reached.train_s is None:
         return f"never reached; the best was {digits(reached.accuracy)}"
-    return f"in lap {reached.lap}, after {lap(reached.train_s)} of training"
+    return f"in lap {reached.lap}, after {lap_time(reached.train_s)} of training"
 
 
 def predictions(record: Record, width: int) -> list[str]:
@@ -189,17 +221,25 @@ def beside(record: Record, width: int) -> list[str]:
 
 
 def closing(record: Record) -> str:
-    """Say how much was trained and how long it took; what is not finished says how to go on."""
+    """Say how much was trained, and how long it took."""
     full = _full(record)
-    laps = sum(len(run.laps) for run in full.runs)
-    wanted = full.protocol.laps * full.protocol.seeds * len(record.lanes)
+    laps = sum(map(kept, full.runs))
     elapsed = duration(record.elapsed_s)
-    whole = f"{laps:,} lap{'s' * (laps != 1)}, {elapsed}."
-    if record.status == "finished" and all(run.status == "ok" for run in full.runs):
-        return whole
-    kept = f"{laps:,} of {wanted:,} laps kept, {elapsed}."
+    if is_whole(record):
+        return f"{laps:,} lap{'s' * (laps != 1)}, {elapsed}."
+    wanted = full.protocol.laps * full.protocol.seeds * len(record.lanes)
     begin = {"interrupted": "interrupted: ", "running": "running, or ended unawares: "}.get(record.status, "")
-    return f"{begin}{kept} To go on: laptime resume {record.id}."
+    return f"{begin}{laps:,} of {wanted:,} laps kept, {elapsed}."
+
+
+def saved(record: Record) -> str:
+    """Say where the record is, and what is not whole how to go on."""
+    command = "laptime show" if is_whole(record) else "to go on: laptime resume"
+    return f"Saved as {record.id}; {command} {record.id}"
+
+
+def is_whole(record: Record) -> bool:
+    return record.status == "finished" and all(run.status == "ok" for run in _full(record).runs)
 
 
 def _full(record: Record) -> FullRace:

@@ -103,6 +103,6 @@ def _make_heat(order: HeatOrder, round_number: int, notes: HeatNotes, dnf: Dnf |
         peak_memory_bytes=finished.peak_memory_bytes if finished else gone,
         device_memory_bytes=finished.device_memory_bytes if finished else gone,
         versions=built.versions if built else {},
-        notes=built.notes if built else (),
+        notes=(*built.notes, *notes.noted) if built else (),
         dnf=dnf,
     )

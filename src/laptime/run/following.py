@@ -33,6 +33,7 @@ class Notes:
     proofs: list[ProofRun] = field(default_factory=list)
     first_step_ns: int | None = None
     phases: list[tuple[str, int]] = field(default_factory=list)
+    noted: tuple[str, ...] = ()
     finished: wire.Finished | None = None
     failed: wire.Failed | None = None
 
@@ -59,6 +60,8 @@ class Notes:
                 self.proofs.append(run)
             case wire.FirstStep(ns=ns):
                 self.first_step_ns = ns
+            case wire.Noted(notes=notes):
+                self.noted = notes
             case wire.Finished():
                 self.finished = message
             case wire.Failed():

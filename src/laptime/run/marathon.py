@@ -9,10 +9,11 @@ from typing import Literal
 
 from laptime import wire
 from laptime.model.missing import Missing
-from laptime.model.protocol import Evaluation, FullOrder, FullRun, LapResult, Predictions
+from laptime.model.protocol import Evaluation, FullOrder, FullRun, LapResult, Moment, Predictions
 from laptime.model.sample import Dnf
 from laptime.run.child import Child
 from laptime.run.following import FIRST_STEPS_OF_SILENCE, MEDIANS_OF_SILENCE, Limits, Notes, follow
+from laptime.run.moments import read_moment
 
 STARTING = ("start", "import", "build", "proof", "set up")
 
@@ -53,20 +54,24 @@ class TrainingNotes(Notes):
         self.heard_s = now_s
 
 
-Follow = Callable[[TrainingNotes, wire.FromChild], None]
-
-
 class Marathon:
-    """Runs whole trainings one after another; `tell` sees each message after it was noted, and may journal a lap."""
+    """Runs whole trainings one after another.
 
-    def __init__(self, limits: Limits, tell: Follow) -> None:
-        self._limits, self._tell = limits, tell
+    `tell` is told what is to be shown, `keep` is called when a lap or the test is done and worth writing down.
+    """
+
+    def __init__(self, limits: Limits, tell: Callable[[Moment], None], keep: Callable[[], None]) -> None:
+        self._limits, self._tell, self._keep = limits, tell, keep
 
     def run(self, order: FullOrder, notes: TrainingNotes) -> Dnf | None:
         """Train one lane; what is heard is in `notes` by then, even where an interrupt ends it."""
 
         def answer(child: Child, message: wire.FromChild) -> None:
-            self._tell(notes, message)
+            if isinstance(message, wire.LapDone | wire.Tested):
+                self._keep()
+            moment = read_moment(order, message)
+            if moment is not None:
+                self._tell(moment)
             if isinstance(message, wire.LapDone):
                 child.say(wire.GoOn())
 
@@ -109,7 +114,7 @@ def make_run(
         peak_memory_bytes=finished.peak_memory_bytes if finished else gone,
         device_memory_bytes=finished.device_memory_bytes if finished else gone,
         versions=built.versions if built else {},
-        notes=_notes(built, before),
+        notes=(*_notes(built, before), *notes.noted),
         dnf=dnf,
     )
 

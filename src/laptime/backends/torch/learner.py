@@ -66,9 +66,11 @@ class TorchLearner:
     def state(self) -> Any:
         return take_state(self._stepper, self._device)
 
-    def close(self) -> None:
-        if self._source is not None:
-            self._source.close()
+    def close(self) -> tuple[str, ...]:
+        if self._source is None:
+            return ()
+        self._source.close()
+        return self._source.notes()
 
     def _next_batch(self) -> Batch:
         assert self._source is not None

@@ -72,8 +72,9 @@ class EagerRunner:
         assert self._loss is not None
         return float(self._loss.item())
 
-    def close(self) -> None:
+    def close(self) -> tuple[str, ...]:
         self._source.close()
+        return self._source.notes()
 
 
 class GraphRunner:
@@ -93,8 +94,9 @@ class GraphRunner:
     def loss(self) -> float:
         return float(self._graph.loss.item())
 
-    def close(self) -> None:
+    def close(self) -> tuple[str, ...]:
         self._source.close()
+        return self._source.notes()
 
 
 class CapturedStep:
@@ -147,5 +149,6 @@ class LoaderRunner:
         """There is none; a constant that is finite keeps the loop's question simple."""
         return 0.0
 
-    def close(self) -> None:
+    def close(self) -> tuple[str, ...]:
         self._source.close()
+        return self._source.notes()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from laptime import wire
-from laptime.model.protocol import FullOrder, Moment, Protocol
+from laptime.model.protocol import FullOrder, Moment
 
 
-def read_moment(order: FullOrder, message: wire.FromChild, protocol: Protocol) -> Moment | None:
+def read_moment(order: FullOrder, message: wire.FromChild) -> Moment | None:
     """Give what a message means to whoever looks on; nothing, where it means nothing new."""
-    lane, laps = order.heat.lane.name, protocol.laps
-    seed = order.heat.seed if protocol.seeds > 1 else None
+    lane, laps = order.heat.lane.name, order.protocol.laps
+    seed = order.heat.seed if order.protocol.seeds > 1 else None
     match message:
         case wire.Phase(name="build"):
             return Moment(lane, seed, "begins", laps, is_news=True)
