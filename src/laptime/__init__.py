@@ -11,14 +11,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from laptime.errors import LaptimeError
-from laptime.model.ask import Ask
+from laptime.model.ask import Ask, FullAsk
 from laptime.model.missing import Missing
 from laptime.model.workload import Training
 
 if TYPE_CHECKING:
-    from laptime.api import devices, load, plan, race, records
+    from laptime.api import devices, full, load, plan, race, records, resume
 
-__all__ = ["Ask", "LaptimeError", "Missing", "Training", "devices", "load", "plan", "race", "records"]
+__all__ = [
+    "Ask",
+    "FullAsk",
+    "LaptimeError",
+    "Missing",
+    "Training",
+    "devices",
+    "full",
+    "load",
+    "plan",
+    "race",
+    "records",
+    "resume",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -121,12 +121,6 @@ def test_one_line_a_lap_goes_to_stderr(house):
     assert "lap 1 of 3" not in answer.out
 
 
-def test_a_quiet_training_says_nothing_on_the_way(house):
-    """The report is all there is."""
-    answer = house.run(*FULL, "-q")
-    assert (answer.code, answer.err) == (0, "")
-
-
 def test_the_report_ends_with_totals_predictions_and_its_name(house):
     """And the record on disk says the same by `show`; `list` has it in a line."""
     answer = house.run(*FULL, "--until-accuracy", "0.9")
@@ -164,7 +158,7 @@ def test_lanes_whose_learning_parts_company_are_told(house):
     house.script('["fake/cpu/best"]\nskill = 0.03\n')
     answer = house.run(*FULL, "-q")
     words = " ".join(answer.out.split())
-    assert answer.code == 0
+    assert (answer.code, answer.err) == (0, "")
     assert "learning parts company: fake/cpu/best ends at an accuracy of 0.4362" in words
     assert "chance in 10,000 items explains 0.0140. --seeds 3 tells whether seeds explain it." in words
     assert house.kept()["findings"][0]["evidence"]["items"] == 10_000
@@ -241,7 +235,7 @@ def test_a_finished_training_leaves_no_checkpoint(house):
     assert [each for each in (house.home / "checkpoints").rglob("*") if each.is_file()] == []
 
 
-@pytest.mark.parametrize("width", [40, 60, 80, 120])
+@pytest.mark.parametrize("width", [40, 80])
 def test_no_line_is_wider_than_the_page(house, width):
     """COLUMNS is taken at its word, from a narrow page on."""
     answer = house.run(*FULL, "-q", "--until-accuracy", "0.2", env={"COLUMNS": str(width)})
@@ -251,17 +245,13 @@ def test_no_line_is_wider_than_the_page(house, width):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--laps", "3"), "--laps is of whole trainings"),
         (("--steps-per-lap", "3"), "--steps-per-lap is of whole trainings"),
-        (("--seeds", "3"), "--seeds is of whole trainings"),
         (("--until-accuracy", "0.7"), "--until-accuracy is of whole trainings"),
         (("--full", "--heats", "3"), "--heats is of heats"),
         (("--full", "--budget", "3m"), "--budget is of heats"),
         (("--full", "--laps", "0"), "--laps 0: expected a whole number from 1"),
-        (("--full", "--steps-per-lap", "-1"), "--steps-per-lap -1: expected"),
         (("--full", "--seeds", "0"), "--seeds 0: expected a whole number from 1 to 100"),
         (("--full", "--until-accuracy", "70"), "--until-accuracy 70: expected a share"),
-        (("--full", "--laps", "x"), "'x' is not a valid integer"),
     ],
 )
 def test_what_makes_no_sense_is_refused(house, words, says):
