@@ -53,6 +53,7 @@ from laptime.workloads import find_workload
 
 LEAST_FACTOR = {"cifar-mlp": 1.4, "cifar-cnn": 1.7, "scenes-cnn": 2.2}
 FASTEST = "torch/cpu/fastest"
+IN_MEMORY = {"scenes-cnn": "input=cached"}  # the rival has its arrays in memory, too
 LANES = (FASTEST, "torch/cpu", "torch/cpu/best")
 KERAS = ROOT / ".venv-bench" / "bin" / "python"
 KERAS_SCRIPT = Path(__file__).resolve().parent / "keras_plain.py"
@@ -68,13 +69,15 @@ class Lanes:
         self._name, self._budget_s, self._lanes = name, budget_s, LANES
 
     def __call__(self) -> Told:
-        record = api.race(Ask(self._name, self._lanes, heats=1, budget_s=self._budget_s))
+        raced = tuple(map(self._with_input, self._lanes))
+        record = api.race(Ask(self._name, raced, heats=1, budget_s=self._budget_s))
+        names = dict(zip((lane.name for lane in record.lanes), self._lanes, strict=True))
         self._lanes = self._lanes[::-1]
         failed = [f"{lane.name}: {lane.reason}" for lane in record.lanes if lane.step_ms is None]
         if failed:
             raise WorkerError("; ".join(failed))
         return {
-            lane.name: {
+            names[lane.name]: {
                 "step_ms": lane.step_ms.median if lane.step_ms else None,
                 "precision": lane.settings.precision,
                 "proof": lane.parity.status,
@@ -83,6 +86,10 @@ class Lanes:
             }
             for lane in record.lanes
         }
+
+    def _with_input(self, lane: str) -> str:
+        added = IN_MEMORY.get(self._name)
+        return lane if added is None else f"{lane}{'+' if lane.count('/') > 1 else '/'}{added}"
 
 
 def run_keras(interpreter: Path, name: str, seconds: float) -> Told:

@@ -19,6 +19,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import util
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -30,6 +31,7 @@ from laptime.model.ask import Ask
 from laptime.model.machine import Framework
 from laptime.model.missing import Missing
 from laptime.model.record import LaneResult, Record
+from laptime.workloads import find_workload
 from truth_page import HEAD, render, rows_of
 
 # Parts of the time; the heavy ones also get what the light ones leave.
@@ -87,7 +89,12 @@ def run_workload(name: str, lanes: tuple[str, ...], budget_s: float, time_left: 
         outcome.problem = "no time was left for it"
     else:
         try:
-            ask = Ask(name, lanes, budget_s=budget_s, patience_s=max(30.0, time_left.seconds()))
+            ask = Ask(
+                name,
+                tuple(with_input(lane, name) for lane in lanes),
+                budget_s=budget_s,
+                patience_s=max(30.0, time_left.seconds()),
+            )
             outcome.record = api.race(ask, warn=lambda error: print(error, file=sys.stderr), show=show_note)
         except KeyboardInterrupt:
             outcome.problem = "the time was used up"
@@ -143,6 +150,13 @@ def figures_of(outcomes: list[Outcome]) -> Iterator[Figure]:
         for found in each.record.comparisons if each.record else ():
             low, high = (None if isinstance(end, Missing) else end for end in (found.low, found.high))
             yield Figure(f"{each.workload}: {found.lane} against {found.reference}", found.ratio, "times", low, high)
+
+
+def with_input(lane: str, workload: str) -> str:
+    """Where Pillow is missing, let the workloads that read image files take decoded images made in memory."""
+    if not find_workload(workload).reads_files or util.find_spec("PIL") is not None:
+        return lane
+    return f"{lane}{'+' if lane.count('/') > 1 else '/'}input=cached"
 
 
 def choose_lanes(torch: Framework | None) -> tuple[str, ...]:
