@@ -134,9 +134,18 @@ def _journal(warn: Warn | None) -> Callable[[Record], None]:
 
 
 def as_text(record: Record, width: int, *, color: bool = False, kept: bool = True) -> str:
-    """Give a record as the table that a race ends with; one that is not kept does not say where it is."""
-    render = terminal.render if record.full is None else report_full.render
-    return render(record, width, color=color, kept=kept).rstrip("\n")
+    """Give a record as the page that ends it; one that is not kept does not say where it is.
+
+    Whole trainings begin with their environment, as the first of the published experiments does.
+    """
+    if record.full is None:
+        return terminal.render(record, width, color=color, kept=kept).rstrip("\n")
+    page = report_full.render(record, width, color=color, kept=kept).rstrip("\n")
+    if record.workload.name not in CATALOGUE:
+        return page
+    frameworks = dict.fromkeys(lane.name.split("/", 1)[0] for lane in record.lanes)
+    block = environment_as_text(record.machine, frameworks, record.workload.name, record.data, width)
+    return f"{block}\n\n{page}"
 
 
 def live_table(record: Record, note: str) -> RenderableType:

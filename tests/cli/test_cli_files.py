@@ -23,7 +23,7 @@ def laptime(home, *words, code=0):
         env={"PATH": "/usr/bin:/bin", "LAPTIME_HOME": str(home), "LAPTIME_CACHE": str(home / "cache")},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=400,
         check=False,
     )
     assert code == done.returncode, done.stdout + done.stderr

@@ -66,7 +66,10 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class HeatOrder:
-    """All that a child needs to know to run one heat."""
+    """All that a child needs to know to run one heat.
+
+    `seed` draws weights, order and dropout; data made in memory come from `data_seed` where it is another.
+    """
 
     subject: Subject
     lane: PlannedLane
@@ -76,3 +79,4 @@ class HeatOrder:
     number: int = 0
     pretrained: bool = False
     data: DataSource | None = None
+    data_seed: int | None = None

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from laptime.model.ask import Ask
+from laptime.model.dataset import DataSource
 from laptime.model.lane import Settings
 from laptime.model.machine import Device, Machine
 from laptime.model.missing import Missing
@@ -136,3 +137,4 @@ class Record:
     elapsed_s: float = 0.0
     overhead: dict[str, float] = field(default_factory=dict)
     full: FullRace | None = None
+    data: DataSource | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -10,7 +11,7 @@ import numpy as np
 from laptime.data import read_arrays
 from laptime.model.dataset import DataSource, Part
 from laptime.model.workload import Workload
-from laptime.pipelines.job import Job, make_job
+from laptime.pipelines.job import make_job
 from laptime.pipelines.making import Making
 from laptime.pipelines.room import usable_cores
 from laptime.pipelines.spoilt import Spoilt
@@ -28,24 +29,32 @@ def read_items(workload: Workload, source: DataSource, part: Part, count: int | 
     if source.layout == "archive":
         arrays = read_arrays(source, part)
         return Items(arrays.images[:count].astype(np.float32) / np.float32(255), arrays.labels[:count])
-    items = _decode(make_job(workload, source, part, CHUNK, CHOICE_SEED), count)
-    return items if len(workload.outputs) > 1 else Items(items.images, items.labels[:, 0])
+    chunks = list(read_batches(workload, source, part, count, CHUNK))
+    return Items(np.concatenate([each.images for each in chunks]), np.concatenate([each.labels for each in chunks]))
 
 
-def _decode(job: Job, count: int | None) -> Items:
+def read_batches(workload: Workload, source: DataSource, part: Part, count: int | None, batch: int) -> Iterator[Items]:
+    """Give the same items of files batch after batch, so that a large test set need not fit in memory."""
+    job = make_job(workload, source, part, batch, CHOICE_SEED)
     wanted = min(count or len(job.paths), len(job.paths))
-    job = replace(job, turned=False, shuffled=True, batch=min(CHUNK, wanted))
-    images = np.empty((wanted, job.height, job.width, 3), np.float32)
-    labels = np.empty((wanted, job.label_width), np.int64)
-    some_images = np.empty((job.batch, job.height, job.width, 3), np.uint8)
-    some_labels = np.empty((job.batch, job.label_width), np.int64)
+    order = np.random.default_rng(CHOICE_SEED).permutation(len(job.paths)).tolist()
+    job = replace(
+        job,
+        paths=tuple(job.paths[place] for place in order),
+        labels=tuple(job.labels[place] for place in order),
+        turned=False,
+        shuffled=False,
+        batch=min(batch, wanted),
+    )
+    images = np.empty((job.batch, job.height, job.width, 3), np.uint8)
+    labels = np.empty((job.batch, job.label_width), np.int64)
     spoilt = Spoilt(len(job.paths))
     with ThreadPoolExecutor(usable_cores(), "decode") as pool:
         make = Making(job, spread=pool.map)
         for number, begin in enumerate(range(0, wanted, job.batch)):
-            for path, reason in make(number, some_images, some_labels):
+            for path, reason in make(number, images, labels):
                 spoilt.add(path, reason)
             taken = min(job.batch, wanted - begin)
-            np.divide(some_images[:taken], np.float32(255), out=images[begin : begin + taken], dtype=np.float32)
-            labels[begin : begin + taken] = some_labels[:taken]
-    return Items(images, labels)
+            some = labels[:taken].copy()
+            floats = np.multiply(images[:taken], np.float32(1 / 255), dtype=np.float32)
+            yield Items(floats, some if len(workload.outputs) > 1 else some[:, 0])

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from laptime.analysis.full import find_factor, summarise_full_lane
 from laptime.analysis.learning import compare_learning, find_reached
+from laptime.errors import UsageError
+from laptime.model.dataset import DataSource
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan
 from laptime.model.protocol import FullOrder, FullRace, FullRun, Moment, Protocol
@@ -66,6 +68,7 @@ def run_full(prepared: Prepared, protocol: Protocol, stage: Stage, before: Recor
     try:
         _journal(course, "running")
         course.plan = supply(course.plan, partial(_tell, course))
+        _check_data(course.plan.data, before)
         _prove_against(course)
         for order in list_orders(course):
             _train(course, order)
@@ -74,6 +77,16 @@ def run_full(prepared: Prepared, protocol: Protocol, stage: Stage, before: Recor
         record = _make_record(course, "interrupted")
     stage.outside.journal(record)
     return record
+
+
+def _check_data(data: DataSource | None, before: Record | None) -> None:
+    """Refuse to go on with other images than those a training began with."""
+    began_with = before.data if before is not None else None
+    if began_with is not None and (data is None or data.digest != began_with.digest):
+        raise UsageError(
+            f"the data in {began_with.folder} is not what this training began with",
+            f"it had {began_with.train_items:,} items to train and {began_with.test_items:,} to test; begin anew",
+        )
 
 
 def list_orders(course: Course) -> list[FullOrder]:
@@ -172,6 +185,7 @@ def _make_record(course: Course, status: str) -> Record:
         elapsed_s=course.before_s + time.monotonic() - outside.began_s,
         overhead={"parent_processor_s": time.process_time(), "journal_s": course.journal_s},
         full=FullRace(course.protocol, order, runs, tuple(each for each in factors if each is not None)),
+        data=plan.data,
     )
 
 

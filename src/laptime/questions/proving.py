@@ -30,7 +30,9 @@ class Shelf:
 def order_heat(plan: Plan, lane: PlannedLane, pace: Pace, number: int, seed: int | None = None) -> HeatOrder:
     """Give what a child needs to build and prove this lane."""
     wanted = plan.ask.seed if seed is None else seed
-    return HeatOrder(plan.subject, lane, wanted, plan.proof, pace, number, plan.ask.pretrained, plan.data)
+    return HeatOrder(
+        plan.subject, lane, wanted, plan.proof, pace, number, plan.ask.pretrained, plan.data, plan.ask.seed
+    )
 
 
 def find_reference(plan: Plan, shelf: Shelf) -> Reference | str | None:

@@ -158,6 +158,7 @@ def _make_record(
         reference=course.reference if isinstance(course.reference, Reference) else None,
         elapsed_s=time.monotonic() - outside.began_s,
         overhead={"parent_processor_s": time.process_time(), "journal_s": course.journal_s},
+        data=plan.data,
     )
 
 

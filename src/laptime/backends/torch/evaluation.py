@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -12,12 +13,14 @@ from laptime.backends.torch.account import Account, are_classes, count_items
 from laptime.backends.torch.recipe import Batch, BuiltIn, Own
 from laptime.backends.torch.stepping import AUTOCAST, as_float
 from laptime.errors import LaneError
+from laptime.model.dataset import DataSource
 from laptime.model.lane import Settings
 from laptime.model.protocol import Predictions, Score
+from laptime.pipelines.reading import read_batches
 
 
 class Examiner:
-    """Examines one network on the test items, in the lane's own precision. Items are read once, and kept."""
+    """Examines one network on the test items, in the lane's own precision. Arrays are read once, and kept."""
 
     def __init__(self, recipe: BuiltIn | Own, network: nn.Module, settings: Settings, device: torch.device) -> None:
         self._recipe, self._network, self._settings, self._device = recipe, network, settings, device
@@ -64,13 +67,23 @@ class Examiner:
         return as_float(outputs)  # type: ignore[no-any-return]
 
     def _batches(self, items: int) -> Iterator[Batch]:
-        self._read(items)
-        batch = self._settings.batch or self._built_in.workload.batch
         layout = torch.channels_last if self._settings.layout == "channels_last" else torch.contiguous_format
+        data = self._built_in.data
+        give = self._kept if data is None or data.layout == "archive" else partial(self._decoded, data)
+        for images, labels in give(items, self._settings.batch or self._built_in.workload.batch):
+            placed = images.permute(0, 3, 1, 2).to(self._device)
+            yield placed.contiguous(memory_format=layout), labels.to(self._device)
+
+    def _kept(self, items: int, batch: int) -> Iterator[Batch]:
+        self._read(items)
         for start in range(0, min(items, count_items(self._labels)), batch):
             end = min(start + batch, items)
-            images = self._images[start:end].permute(0, 3, 1, 2).to(self._device)
-            yield images.contiguous(memory_format=layout), self._labels[start:end].to(self._device)
+            yield self._images[start:end], self._labels[start:end]
+
+    def _decoded(self, data: DataSource, items: int, batch: int) -> Iterator[Batch]:
+        """Decode test images anew each time they are looked at: they may be more than memory holds."""
+        for each in read_batches(self._built_in.workload, data, "test", items, batch):
+            yield torch.from_numpy(each.images), torch.from_numpy(each.labels)
 
     def _read(self, items: int) -> None:
         if items > self._asked:

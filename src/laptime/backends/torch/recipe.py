@@ -54,6 +54,7 @@ class BuiltIn:
         self.workload: Workload = find_workload(order.subject.name)
         self._seed, self._pretrained = order.seed, order.pretrained
         self.data = order.data
+        self._data_seed = order.seed if order.data_seed is None else order.data_seed
         self.proof = order.proof
         self.loss = make_loss(self.workload)
         self.steps_per_lap: int | None = self.workload.steps_per_lap
@@ -93,7 +94,7 @@ class BuiltIn:
                 group["eps"] = wanted.epsilon / math.sqrt(1 - wanted.beta2**step)
 
     def proof_batches(self) -> list[Batch]:
-        items = make_items(self.workload, self._seed, self.proof.steps * self.proof.batch)
+        items = make_items(self.workload, self._data_seed, self.proof.steps * self.proof.batch)
         return list(batches_of(items, self.proof.batch))
 
     def items(self, count: int) -> Items:
@@ -101,14 +102,14 @@ class BuiltIn:
         wanted = max(count, self.workload.items_made)
         if self.data is not None:
             return read_items(self.workload, self.data, "train", wanted)
-        return make_items(self.workload, self._seed, wanted)
+        return make_items(self.workload, self._data_seed, wanted)
 
     def test_items(self, count: int) -> Items:
         """Give the first so many decoded items of the test set, or as many as a modest memory holds."""
         wanted = min(count, count_test_items(self.workload))
         if self.data is not None:
             return read_items(self.workload, self.data, "test", wanted)
-        return make_test_items(self.workload, self._seed, wanted)
+        return make_test_items(self.workload, self._data_seed, wanted)
 
 
 class Own:
