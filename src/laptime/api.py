@@ -24,10 +24,12 @@ from laptime.model.protocol import Moment, Protocol
 from laptime.model.record import Record
 from laptime.questions.asking import Prepared, names_a_lane, prepare, scout_machine
 from laptime.questions.full import Stage, run_full
+from laptime.questions.infer import prepare_infer, run_infer
 from laptime.questions.protocol import prepare_full, prepare_rest
 from laptime.questions.race import Outside, run_race
 from laptime.report import datasets, environment, layers, listing, terminal
 from laptime.report import full as report_full
+from laptime.report import infer as report_infer
 from laptime.report import json as report_json
 from laptime.report.full_words import moment_words
 from laptime.store import checkpoints, files, references, schema
@@ -60,6 +62,12 @@ def full(ask: Ask, *, tell: Tell | None = None, warn: Warn | None = None) -> Rec
     """
     outside = _look_outside(*_new_name(), warn)
     return _train(prepare_full(ask, look_at_machine()), outside, tell)
+
+
+def infer(ask: Ask, *, show: Show | None = None, warn: Warn | None = None) -> Record:
+    """Let the lanes that are asked for answer, item by item and in batches; the record is on disk after every heat."""
+    outside = _look_outside(*_new_name(), warn, show)
+    return run_infer(*prepare_infer(ask, look_at_machine()), outside)
 
 
 def resume(name: str, *, tell: Tell | None = None, warn: Warn | None = None) -> Record:
@@ -138,6 +146,8 @@ def as_text(record: Record, width: int, *, color: bool = False, kept: bool = Tru
 
     Whole trainings begin with their environment, as the first of the published experiments does.
     """
+    if record.infer is not None:
+        return report_infer.render(record, width, color=color, kept=kept).rstrip("\n")
     if record.full is None:
         return terminal.render(record, width, color=color, kept=kept).rstrip("\n")
     page = report_full.render(record, width, color=color, kept=kept).rstrip("\n")
@@ -150,6 +160,10 @@ def as_text(record: Record, width: int, *, color: bool = False, kept: bool = Tru
 
 def live_table(record: Record, note: str) -> RenderableType:
     """Give a running race as something that rich can draw again and again."""
+    if record.infer is not None:
+        from laptime.report.infer_live import live_answers  # noqa: PLC0415  as below
+
+        return live_answers(record, note)
     from laptime.report.live import live_table as draw  # noqa: PLC0415  rich is 60 ms that only a terminal needs
 
     return draw(record, note)
@@ -250,6 +264,7 @@ __all__ = [
     "encode",
     "environment_as_text",
     "full",
+    "infer",
     "lap_bar",
     "live_table",
     "load",

@@ -6,6 +6,9 @@ were disturbed) or `Enough`.
 
 A whole training is told lap by lap: `Resumed` with the laps of its checkpoint, `Stepped` about twice a second,
 `LapDone` when the lap is validated and kept, whereupon the child waits for `GoOn`, and `Tested` at the end.
+
+A heat of inference tells its `FirstCall`, what it `Answered` in the proof, its single `Calls`, then for each batch size
+every window as it closes and `BatchDone`.
 """
 
 from __future__ import annotations
@@ -15,13 +18,14 @@ from typing import Any
 import msgspec
 
 from laptime.errors import WireError
+from laptime.model.inference import AnswerReference, AnswerRun, InferOrder
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
 from laptime.model.protocol import Evaluation, FullOrder, LapResult, Predictions
 from laptime.model.sample import ProofRun, Reference, Window
 
-VERSION = 2
+VERSION = 3
 
 
 class Hello(msgspec.Struct, frozen=True, tag=True):
@@ -99,6 +103,30 @@ class Tested(msgspec.Struct, frozen=True, tag=True):
     predictions: Predictions | None
 
 
+class FirstCall(msgspec.Struct, frozen=True, tag=True):
+    """The first call of all, of so many items, with whatever compiling it took."""
+
+    ns: int
+    items: int
+
+
+class Answered(msgspec.Struct, frozen=True, tag=True):
+    run: AnswerRun
+
+
+class Calls(msgspec.Struct, frozen=True, tag=True):
+    """The single calls, each between two fences."""
+
+    ns: tuple[int, ...]
+
+
+class BatchDone(msgspec.Struct, frozen=True, tag=True):
+    """A batch size is measured, or cannot be."""
+
+    batch: int
+    reason: str | None
+
+
 class Noted(msgspec.Struct, frozen=True, tag=True):
     """What had to be left out or done in another way, as it turned out."""
 
@@ -132,6 +160,10 @@ class Referenced(msgspec.Struct, frozen=True, tag=True):
     reference: Reference
 
 
+class AnswersReferenced(msgspec.Struct, frozen=True, tag=True):
+    reference: AnswerReference
+
+
 class Run(msgspec.Struct, frozen=True, tag=True):
     """The parent's one order to a child: run this heat ..."""
 
@@ -144,8 +176,20 @@ class Train(msgspec.Struct, frozen=True, tag=True):
     order: FullOrder
 
 
+class Infer(msgspec.Struct, frozen=True, tag=True):
+    """... or let this lane answer ..."""
+
+    order: InferOrder
+
+
 class Refer(msgspec.Struct, frozen=True, tag=True):
     """... or compute this training's float64 reference ..."""
+
+    order: HeatOrder
+
+
+class ReferAnswers(msgspec.Struct, frozen=True, tag=True):
+    """... or what its network answers in float64 ..."""
 
     order: HeatOrder
 
@@ -170,8 +214,9 @@ class GoOn(msgspec.Struct, frozen=True, tag=True):
 
 FromHeat = Phase | Built | Proved | FirstStep | Closed | Ready | Noted | Finished | Failed
 FromTraining = Resumed | Stepped | LapDone | Tested
-FromChild = Hello | FromHeat | FromTraining | Seen | Referenced
-FromParent = Run | Train | Refer | Look | Again | Enough | GoOn
+FromInference = FirstCall | Answered | Calls | BatchDone
+FromChild = Hello | FromHeat | FromTraining | FromInference | Seen | Referenced | AnswersReferenced
+FromParent = Run | Train | Infer | Refer | ReferAnswers | Look | Again | Enough | GoOn
 
 _encoder = msgspec.json.Encoder()
 _from_child: msgspec.json.Decoder[FromChild] = msgspec.json.Decoder(FromChild)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from laptime.model.inference import AnswerReference, AnswerRun
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
@@ -68,6 +69,43 @@ class Learner(Protocol):
         """Let go of threads and memory, and say what had to be left out, or done in another way."""
 
 
+class Predictor(Protocol):
+    """A network that only answers: in evaluation mode, with no gradient, in the lane's own way of running."""
+
+    parameters: int
+    notes: tuple[str, ...]
+
+    def read_items(self, most: int) -> None:
+        """Have so many items at hand in host memory; called off the clock."""
+
+    def sizes(self, wanted: tuple[int, ...]) -> tuple[int, ...]:
+        """Give the batch sizes that the items can be cut to: those that are wanted, or the one that they come in."""
+
+    def keep_whole(self, why: str) -> bool:
+        """Give up cutting the items, since the network refused them; tell whether that is another way at all."""
+
+    def take(self, batch: int) -> None:
+        """Lay out a batch of so many items in host memory; called off the clock."""
+
+    def call(self) -> None:
+        """Bring the batch to the device, through the network, and start bringing its answers back to the host."""
+
+    def fence(self) -> None:
+        """Wait until all that was started is done, and the answers are on the host."""
+
+    def let_go(self) -> None:
+        """Give back the memory of the batch before: the next may need it."""
+
+    def prove(self, precision: str, batch: int) -> AnswerRun:
+        """Give what is answered to the first so many items at this precision."""
+
+    def reference(self) -> AnswerReference:
+        """Give what the same weights answer in float64 on the processor, and in float32 beside it."""
+
+    def device_memory_bytes(self) -> int | Missing:
+        """Give the most that the framework's allocator held on the device."""
+
+
 class Training(Protocol):
     """What a heat order built: it can be proven, and it can be run."""
 
@@ -105,6 +143,9 @@ class Backend(Protocol):
 
     def build(self, order: HeatOrder) -> Training:
         """Make the order's training on the order's device with the order's settings."""
+
+    def predict(self, order: HeatOrder) -> Predictor:
+        """Make the order's network, with its weights, on the order's device: nothing else that only training needs."""
 
     def clock(self) -> int:
         """Give the monotonic time in nanoseconds: the machine's, or a fake's own."""

@@ -11,10 +11,13 @@
     jolt = 0.0            # planted difference: relative error of the weights' movement
     skill = 0.0           # of whole trainings: added to every accuracy
     evaluate_ms = 1000.0  # of whole trainings: how long a validation or a test takes
+    call_share = 0.1      # of inference: what a call takes, in steps ...
+    item_share = 0.01     # ... and what each of its items adds
     fail = { how = "raise", phase = "timing", heat = 1 }   # raise, exit, kill, hang, nan, memory, print
 
 A whole training has the phases "set up", and "lap 1" (it fails at the second step), "evaluation 1", "checkpoint 1" and
-so on; a test is an evaluation after the last lap.
+so on; a test is an evaluation after the last lap. Inference has "build", "first call", "proof", "single calls" and
+"batch 64" and so on.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ import random
 from collections.abc import Sequence
 
 from laptime.backends.fake_learner import FakeLearner
+from laptime.backends.fake_predictor import FakePredictor
 from laptime.backends.fake_script import FakeClock, Script, fail_if_told, is_this_heat, script_for
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
@@ -132,6 +136,12 @@ class FakeBackend:
         fail_if_told(script, order, "build")
         self.clock.pass_ms(script.build_ms)
         return FakeTraining(script, order, self.clock)
+
+    def predict(self, order: HeatOrder) -> FakePredictor:
+        script = script_for(order)
+        fail_if_told(script, order, "build")
+        self.clock.pass_ms(script.build_ms)
+        return FakePredictor(script, order, self.clock)
 
 
 def open_room() -> FakeBackend:

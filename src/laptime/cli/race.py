@@ -21,6 +21,7 @@ from laptime.model.record import Record
 EXIT_DNF, EXIT_UNTRUSTED = 3, 4
 OF_FULL = ("laps", "steps_per_lap", "seeds", "until_accuracy")
 OF_HEATS = ("heats", "budget", "margin")
+OF_RACES = ("margin",)
 Tell = Callable[[Moment], None]
 Warn = Callable[[StoreError], None]
 
@@ -36,6 +37,9 @@ malloc=keep; input=published|fast|cached|resident|only; workers=N; batch=N, batc
 With --full each lane is trained whole, as published, one lane after another: every lap's time, loss and accuracy,
 validation, then a test. `laptime resume ID` goes on after the last whole lap.
 
+With --infer nothing is trained: how long one answer takes (p50, p95, p99, the first call and start-up apart), and how
+many there are a second in batches of 1, 8, 64 and 256.
+
 Exit codes: 0 answered, 2 usage, 3 a lane did not finish or nothing could be saved, 4 a lane did not do the same
 work, 130 interrupted (finished heats and laps are kept).
 """
@@ -44,6 +48,7 @@ work, 130 interrupted (finished heats and laps are kept).
 @click.command("race", help=HELP)
 @takes_an_ask
 @click.option("--full", is_flag=True, help="Train each lane whole: all laps, validation, test.")
+@click.option("--infer", is_flag=True, help="Time answers, not training: latency of one item, throughput by batch.")
 @click.option("--laps", type=int, help="With --full: so many laps, in place of those published.")
 @click.option("--steps-per-lap", type=int, help="With --full: so many steps a lap, in place of those published.")
 @click.option("--seeds", type=int, help="With --full: train each lane from so many seeds.  [default: 1]")
@@ -51,17 +56,18 @@ work, 130 interrupted (finished heats and laps are kept).
 @click.option("--json", "as_json", is_flag=True, help="Print the whole record as JSON.")
 @click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 @click.pass_context
-def command(context: click.Context, /, *, as_json: bool, quiet: bool, full: bool, **given: Any) -> int:
+def command(context: click.Context, /, *, as_json: bool, quiet: bool, full: bool, infer: bool, **given: Any) -> int:
     asked = {name: given.pop(name) for name in OF_FULL}
-    _refuse_strangers(context, full=full)
-    ask = make_ask(given)
+    _refuse_strangers(context, full=full, infer=infer)
+    ask = replace(make_ask(given), infer=infer)
     if full:
         numbers = {name: value for name, value in asked.items() if value is not None}
         ask = replace(ask, full=FullAsk(**numbers))
         return train(lambda tell, warn: api.full(ask, tell=tell, warn=warn), quiet=quiet, as_json=as_json)
     unsaved: list[StoreError] = []
     with Progress(quiet=quiet) as progress:
-        record = api.race(ask, show=progress.show, warn=unsaved.append)
+        run = api.infer if infer else api.race
+        record = run(ask, show=progress.show, warn=unsaved.append)
     return conclude(record, unsaved, as_json=as_json)
 
 
@@ -81,14 +87,22 @@ def conclude(record: Record, unsaved: list[StoreError], *, as_json: bool) -> int
     return exit_code(record, saved=not unsaved)
 
 
-def _refuse_strangers(context: click.Context, *, full: bool) -> None:
+def _refuse_strangers(context: click.Context, *, full: bool, infer: bool) -> None:
     """An option that would do nothing is a mistake to be told, not to be passed over."""
-    given = [name for name in (OF_HEATS if full else OF_FULL)
-             if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE]  # fmt: skip
-    for flag in (f"--{name.replace('_', '-')}" for name in given):
+    if full and infer:
+        raise UsageError("--full trains and --infer only answers", "leave one of the two out, and ask twice")
+    for flag in _given(context, OF_HEATS if full else OF_FULL):
         if full:
             raise UsageError(f"{flag} is of heats, and --full trains whole", "leave one of the two out")
         raise UsageError(f"{flag} is of whole trainings", f"add --full, or leave {flag} out")
+    for flag in _given(context, OF_RACES) if infer else ():
+        raise UsageError(f"{flag} stops a race, and --infer runs its heats to the end", "--heats N says how many")
+
+
+def _given(context: click.Context, names: tuple[str, ...]) -> list[str]:
+    """Give those flags that are on the command line."""
+    typed = click.core.ParameterSource.COMMANDLINE
+    return [f"--{name.replace('_', '-')}" for name in names if context.get_parameter_source(name) is typed]
 
 
 def exit_code(record: Record, *, saved: bool) -> int:

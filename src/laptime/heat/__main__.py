@@ -1,6 +1,6 @@
 """`python -m laptime.heat READ_FD WRITE_FD`: obey one order and end.
 
-An order is a heat, a whole training, a reference, or a scout's question.
+An order is a heat, a whole training, a heat of inference, a reference, or a scout's question.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from laptime import wire
 from laptime.backends import open_backend
 from laptime.errors import LaptimeError, WireError
+from laptime.heat.inference import run_inference
 from laptime.heat.lifeline import Lifeline
 from laptime.heat.loop import run_heat
 from laptime.heat.protocol import run_protocol
@@ -65,6 +66,14 @@ def obey(order: wire.FromParent, line: Narrator) -> None:
             backend = open_backend(wanted.lane.framework)
             line.say(wire.Phase("reference", backend.clock()))
             line.say(wire.Referenced(backend.build(wanted).reference()))
+        case wire.ReferAnswers(order=wanted):
+            backend = open_backend(wanted.lane.framework)
+            line.say(wire.Phase("reference", backend.clock()))
+            line.say(wire.AnswersReferenced(backend.predict(wanted).reference()))
+        case wire.Infer(order=asked):
+            backend = open_backend(asked.heat.lane.framework)
+            device_memory_bytes = run_inference(backend, asked, line)
+            line.say(wire.Finished(peak_memory_bytes(), device_memory_bytes))
         case wire.Run(order=wanted):
             backend = open_backend(wanted.lane.framework)
             device_memory_bytes = run_heat(backend, wanted, line)

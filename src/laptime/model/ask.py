@@ -37,3 +37,4 @@ class Ask:
     data: str | None = None
     items: int | None = None
     full: FullAsk | None = None
+    infer: bool = False

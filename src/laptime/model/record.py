@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from laptime.model.ask import Ask
 from laptime.model.dataset import DataSource
+from laptime.model.inference import AnswerReference, InferHeat, InferPace
 from laptime.model.lane import Settings
 from laptime.model.machine import Device, Machine
 from laptime.model.missing import Missing
@@ -110,6 +111,77 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
+class Wait:
+    """What one who starts a program for one answer waits for, part by part, and then for each further answer.
+
+    `network_s` is building the network, giving it its weights and bringing it to the device.
+    """
+
+    process_s: float
+    import_s: float
+    network_s: float
+    first_call_s: float
+    further_call_s: float | Missing
+
+    @property
+    def first_answer_s(self) -> float:
+        return self.process_s + self.import_s + self.network_s + self.first_call_s
+
+
+@dataclass(frozen=True, slots=True)
+class BatchResult:
+    """The throughput at one batch size; `reason` says why it is not known, or not from every heat."""
+
+    batch: int
+    items_per_s: Estimate | None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InferLane:
+    """How a lane answers: one item's latency in milliseconds, and items per second at each batch size.
+
+    `steady` counts the heats' single calls by class, and `calls` those that the percentiles stand on.
+    """
+
+    lane: str
+    items_a_call: int | None
+    p50_ms: Estimate | None
+    p95_ms: Estimate | None
+    p99_ms: Estimate | None
+    calls: int
+    wait: Wait | None
+    batches: tuple[BatchResult, ...]
+    steady: dict[str, int] = field(default_factory=dict)
+    heats: tuple[InferHeat, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class InferFactor:
+    """How many times faster a lane answers than the reference: a single call (no `batch`), or items per second."""
+
+    lane: str
+    reference: str
+    batch: int | None
+    ratio: float
+    low: float | Missing
+    high: float | Missing
+    verdict: Literal["faster", "slower", "not distinguishable"]
+    pairs: int
+    same_work: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Inference:
+    """Inference of some lanes: how each answers, and by what factors they differ."""
+
+    pace: InferPace
+    lanes: tuple[InferLane, ...]
+    factors: tuple[InferFactor, ...] = ()
+    reference: AnswerReference | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     rule: str
     says: str
@@ -138,3 +210,4 @@ class Record:
     overhead: dict[str, float] = field(default_factory=dict)
     full: FullRace | None = None
     data: DataSource | None = None
+    infer: Inference | None = None

@@ -1,12 +1,15 @@
-"""Short children that answer one question: what does a framework see, and what is a training in float64?"""
+"""Short children that answer one question: what does a framework see, what is a training in float64, what an answer?"""
 
 from __future__ import annotations
 
 from laptime import wire
 from laptime.errors import WireError
+from laptime.model.inference import AnswerReference
 from laptime.model.plan import HeatOrder
 from laptime.model.sample import Reference
 from laptime.run.child import Child, Silence
+
+LAST_WORDS = wire.Seen | wire.Referenced | wire.AnswersReferenced
 
 
 def ask_scout(framework: str, patience_s: float) -> wire.Seen:
@@ -26,6 +29,14 @@ def ask_reference(order: HeatOrder, patience_s: float) -> Reference | str:
     return answer if isinstance(answer, str) else "the reference gave no answer"
 
 
+def ask_answers(order: HeatOrder, patience_s: float) -> AnswerReference | str:
+    """Let a child give the answers of a network in float64; give them, or why there are none."""
+    answer = _ask_child(wire.ReferAnswers(order), order.lane.environment, patience_s)
+    if isinstance(answer, wire.AnswersReferenced):
+        return answer.reference
+    return answer if isinstance(answer, str) else "the reference gave no answer"
+
+
 def _ask_child(question: wire.FromParent, environment: dict[str, str], patience_s: float) -> wire.FromChild | str:
     """Give the child's last word, or why it has none."""
     child = Child(environment)
@@ -35,7 +46,7 @@ def _ask_child(question: wire.FromParent, environment: dict[str, str], patience_
         child.say(question)
         while (message := child.hear(patience_s)) is not None:
             last = message
-            if isinstance(message, wire.Seen | wire.Referenced | wire.Failed):
+            if isinstance(message, wire.Failed | LAST_WORDS):
                 break
     except Silence:
         problem = f"no answer within {patience_s:.3g} s"
@@ -47,7 +58,7 @@ def _ask_child(question: wire.FromParent, environment: dict[str, str], patience_
     ended = child.end(grace_s=0 if problem else 5)
     if isinstance(last, wire.Failed):
         return last.reason
-    if problem or not isinstance(last, wire.Seen | wire.Referenced):
+    if problem or not isinstance(last, LAST_WORDS):
         tail = ended.stderr_tail.splitlines()
         return problem or (tail[-1] if tail else f"its process ended: {ended.signal or ended.exit_code}")
     return last

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from laptime.model.protocol import FullRace
-from laptime.model.record import Record
+from laptime.model.record import Inference, Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,8 @@ def _summary(record: Record) -> str:
     if record.full is not None:
         words.append(f"{sum(len(run.laps) for run in record.full.runs)} whole laps")
         words += _fastest_training(record.full)
+    if record.infer is not None:
+        words += _quickest_answer(record.infer)
     failed = sum(lane.status != "ok" for lane in record.lanes)
     if failed:
         words.append(f"{failed} without a result")
@@ -58,6 +60,15 @@ def _fastest_training(full: FullRace) -> list[str]:
     known = [(each.later_laps, each) for each in full.factors if isinstance(each.later_laps, float) and each.same_work]
     ratio, best = max(known, key=lambda pair: pair[0], default=(1.0, None))
     return [f"{_short(best.lane)} {ratio:.2f}x faster than {_short(best.reference)}"] if best and ratio > 1 else []
+
+
+def _quickest_answer(infer: Inference) -> list[str]:
+    """Name the lane that answers soonest, where that is faster than the one that all are held against."""
+    faster = [each for each in infer.factors if each.batch is None and each.verdict == "faster" and each.same_work]
+    if not faster:
+        return ["answers"]
+    best = max(faster, key=lambda each: each.ratio)
+    return [f"answers, {_short(best.lane)} {best.ratio:.2f}x faster than {_short(best.reference)}"]
 
 
 def _short(lane: str) -> str:

@@ -7,10 +7,11 @@ import time
 import torch
 
 from laptime.backends.base import Learner, Runner
-from laptime.backends.torch.devices import list_devices, list_versions
+from laptime.backends.torch.devices import list_devices, list_versions, peak_bytes
 from laptime.backends.torch.dropout import quicken_dropout
 from laptime.backends.torch.inputs import open_source
 from laptime.backends.torch.learner import TorchLearner
+from laptime.backends.torch.predictor import TorchPredictor
 from laptime.backends.torch.proof import prove, refer
 from laptime.backends.torch.recipe import Own, endless, open_recipe
 from laptime.backends.torch.runners import Clockwork, EagerRunner, GraphRunner, LoaderRunner
@@ -59,11 +60,7 @@ class TorchTraining:
         return TorchLearner(self._recipe, self._settings, self._device, self._seed)
 
     def device_memory_bytes(self) -> int | Missing:
-        if self._device.type == "cuda":
-            return int(torch.cuda.max_memory_allocated(self._device))
-        if self._device.type == "cpu":
-            return Missing("the processor's memory is the process's own")
-        return Missing(f"PyTorch keeps no peak for {self._device.type}")
+        return peak_bytes(self._device)
 
     def _set_up(self) -> None:
         """The proof before may have left other settings, and has drawn random numbers."""
@@ -91,14 +88,22 @@ class TorchBackend:
         return list_devices()
 
     def build(self, order: HeatOrder) -> TorchTraining:
-        if order.lane.settings.threads is not None:
-            torch.set_num_threads(order.lane.settings.threads)
-        if order.lane.device.kind == "cuda":
-            torch.cuda.set_device(order.lane.device.name)
+        _take_device(order)
         return TorchTraining(order)
+
+    def predict(self, order: HeatOrder) -> TorchPredictor:
+        _take_device(order)
+        return TorchPredictor(order)
 
     def clock(self) -> int:
         return time.perf_counter_ns()
+
+
+def _take_device(order: HeatOrder) -> None:
+    if order.lane.settings.threads is not None:
+        torch.set_num_threads(order.lane.settings.threads)
+    if order.lane.device.kind == "cuda":
+        torch.cuda.set_device(order.lane.device.name)
 
 
 def open_room() -> TorchBackend:

@@ -157,5 +157,14 @@ def _xpu_device(index: int) -> Device:
     )
 
 
+def peak_bytes(device: torch.device) -> int | Missing:
+    """Give the most that PyTorch's allocator held on a device."""
+    if device.type == "cuda":
+        return int(torch.cuda.max_memory_allocated(device))
+    if device.type == "cpu":
+        return Missing("the processor's memory is the process's own")
+    return Missing(f"PyTorch keeps no peak for {device.type}")
+
+
 def _absent(name: str, kind: str, reason: str) -> Device:
     return Device(name, kind, "-", usable=False, reason=reason, memory_bytes=Missing(reason))  # type: ignore[arg-type]

@@ -45,7 +45,7 @@ class Stepper:
             switch_off_dropout(network)
         if draws_words(settings, device):
             quicken_dropout(network)
-        self.network = self._place(network, settings, device)
+        self.network = place_network(network, settings, device)
         self.optimizer = recipe.optimizer(self.network, rate=rate, options=optimizer_options(settings, device))
         self.network.train()
         if settings.precision == "bf16" and device.type == "cpu":
@@ -68,11 +68,6 @@ class Stepper:
             self.scaler.update()
         return loss.detach()
 
-    def _place(self, network: nn.Module, settings: Settings, device: torch.device) -> nn.Module:
-        if settings.layout == "channels_last":
-            return network.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
-        return network.to(device)
-
     def _make_forward(
         self, loss: Callable[..., Tensor], settings: Settings, device: torch.device, look: Look | None
     ) -> Callable[[Any, Any], Tensor]:
@@ -94,6 +89,13 @@ class Stepper:
             return loss(outputs, targets), outputs
 
         return finish(forward) if look is None else _shown(finish(forward_both), look)
+
+
+def place_network(network: nn.Module, settings: Settings, device: torch.device) -> nn.Module:
+    """Bring a network to the device, its weights in the lane's layout."""
+    if settings.layout == "channels_last":
+        return network.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
+    return network.to(device)
 
 
 def _as_it_is(forward: Any) -> Any:

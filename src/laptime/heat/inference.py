@@ -1,0 +1,173 @@
+"""The one loop for inference: the first call alone, the proof, single calls between fences, windows at each batch size.
+
+The proof comes after the first call, not before the timing as in a race: whoever starts a program for one answer waits
+for a process that has computed nothing yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from laptime import wire
+from laptime.backends.base import Backend, Predictor
+from laptime.errors import LaptimeError
+from laptime.heat.loop import Line, precisions_to_prove
+from laptime.model.inference import PROOF_ITEMS, InferOrder, InferPace
+from laptime.model.missing import Missing
+from laptime.model.sample import Window
+
+WINDOWS_LEAST = 3
+CALLS_LEAST = 3
+PATIENCE_FACTOR = 2  # calls so slow that few windows fit may take this many times the measuring time
+NO_MEMORY = ("out of memory", "can't allocate memory", "cannot allocate memory", "failed to allocate")
+
+
+def run_inference(backend: Backend, order: InferOrder, line: Line) -> int | Missing:
+    """Build, call once, prove, call on; give what the device's memory held at most."""
+    line.say(wire.Phase("build", backend.clock()))
+    predictor = backend.predict(order.heat)
+    predictor.fence()
+    line.say(wire.Phase("items", backend.clock()))
+    predictor.read_items(max(order.pace.batches))
+    line.say(wire.Built(predictor.parameters, 1, None, backend.versions(), predictor.notes))
+    course = Course(backend.clock, predictor, order, line)
+    course.call_first()
+    course.prove()
+    course.call_singly()
+    for batch in predictor.sizes(order.pace.batches):
+        course.measure(batch)
+    line.say(wire.Phase("end", backend.clock()))
+    if predictor.notes:
+        line.say(wire.Noted(predictor.notes))
+    return predictor.device_memory_bytes()
+
+
+@dataclass(slots=True)
+class Course:
+    """A heat under way; `item_ns` is what an item took at the batch size before."""
+
+    clock: Callable[[], int]
+    predictor: Predictor
+    order: InferOrder
+    line: Line
+    item_ns: float = 0.0
+
+    @property
+    def pace(self) -> InferPace:
+        return self.order.pace
+
+    @property
+    def smallest(self) -> int:
+        return self.predictor.sizes(self.pace.batches)[0]
+
+    def call_first(self) -> None:
+        """Time the first call of all; a network of one's own may refuse every batch but the one that it was made for."""
+        try:
+            taken_ns = self._first(self.smallest)
+        except (RuntimeError, ValueError, IndexError, AssertionError) as error:
+            if is_memory(error) or not self.predictor.keep_whole(str(error).splitlines()[0] if str(error) else "-"):
+                raise
+            taken_ns = self._first(self.smallest)
+        self.line.say(wire.FirstCall(taken_ns, self.smallest))
+
+    def _first(self, batch: int) -> int:
+        self.predictor.take(batch)
+        self.line.say(wire.Phase("first call", self.clock()))
+        return self.time_calls(1)
+
+    def prove(self) -> None:
+        self.line.say(wire.Phase("proof", self.clock()))
+        (items,) = self.predictor.sizes((PROOF_ITEMS,))
+        for precision in precisions_to_prove(self.order.heat.lane.settings):
+            self.line.say(wire.Answered(self.predictor.prove(precision, items)))
+
+    def call_singly(self) -> None:
+        """Fence before and after each call: each is one question and its answer, and nothing overlaps."""
+        self.line.say(wire.Phase("single calls", self.clock()))
+        self.predictor.take(self.smallest)
+        self.time_calls(1)  # not counted: the proof computed another batch in between
+        calls_ns: list[int] = []
+        spent_ns = 0
+        while not _is_enough_calls(len(calls_ns), spent_ns / 1e9, self.pace):
+            calls_ns.append(self.time_calls(1))
+            spent_ns += calls_ns[-1]
+        self.line.say(wire.Calls(tuple(calls_ns)))
+        self.item_ns = spent_ns / len(calls_ns) / self.smallest
+
+    def measure(self, batch: int) -> None:
+        """Run the windows of one batch size; what has no room in memory is a result, and the next size is tried."""
+        self.line.say(wire.Phase(f"batch {batch}", self.clock()))
+        reason = self._why_not(batch) or self._try_windows(batch)
+        self.predictor.let_go()
+        self.line.say(wire.BatchDone(batch, reason))
+
+    def _why_not(self, batch: int) -> str | None:
+        """Leave out what would take too long; the smallest is always measured."""
+        expected_s = self.item_ns * batch / 1e9
+        if batch == self.smallest or 2 * expected_s <= self.pace.patience_s:
+            return None
+        return f"left out: a call would take about {expected_s:.2g} s; a longer --budget makes room for it"
+
+    def _try_windows(self, batch: int) -> str | None:
+        try:
+            self._run_windows(batch)
+        except (MemoryError, RuntimeError) as error:
+            if isinstance(error, LaptimeError) or not is_memory(error):
+                raise
+            said = str(error).splitlines()[0] if str(error) else "the system gave no more"
+            return f"out of memory: {said}"
+        return None
+
+    def _run_windows(self, batch: int) -> None:
+        pace = self.pace
+        self.predictor.take(batch)
+        self.time_calls(1)  # memory is taken, and a compiler or a graph meets this size for the first time
+        calls = max(1, round(pace.window_s * 1e9 / max(self.time_calls(1), 1)))
+        spent_ns, windows = 0, 0
+        while not _is_enough_windows(windows, spent_ns / 1e9, pace):
+            taken_ns = self._run_window(calls)
+            self.item_ns = taken_ns / calls / batch
+            spent_ns += taken_ns
+            windows += 1
+            if windows == 1:  # the estimate stood on one call; the first window stands on many
+                calls = max(1, round(pace.window_s * 1e9 * calls / max(taken_ns, 1)))
+
+    def _run_window(self, calls: int) -> int:
+        start_ns, end_ns = self._calls_between_fences(calls)
+        self.line.say(wire.Closed(Window(start_ns, end_ns, calls), None))
+        return end_ns - start_ns
+
+    def time_calls(self, calls: int) -> int:
+        start_ns, end_ns = self._calls_between_fences(calls)
+        return end_ns - start_ns
+
+    def _calls_between_fences(self, calls: int) -> tuple[int, int]:
+        predictor, clock = self.predictor, self.clock
+        predictor.fence()
+        start_ns = clock()
+        for _ in range(calls):
+            predictor.call()
+        predictor.fence()
+        return start_ns, clock()
+
+
+def is_memory(error: BaseException) -> bool:
+    said = str(error).lower()
+    return isinstance(error, MemoryError) or any(words in said for words in NO_MEMORY)
+
+
+def _is_enough_calls(calls: int, spent_s: float, pace: InferPace) -> bool:
+    if calls >= pace.calls_max:
+        return True
+    if spent_s >= PATIENCE_FACTOR * pace.measure_s:
+        return calls >= CALLS_LEAST
+    return spent_s >= pace.measure_s and calls >= pace.calls_min
+
+
+def _is_enough_windows(windows: int, spent_s: float, pace: InferPace) -> bool:
+    if spent_s >= pace.patience_s:
+        return windows >= 1
+    if spent_s >= PATIENCE_FACTOR * pace.measure_s:
+        return windows >= WINDOWS_LEAST
+    return spent_s >= pace.measure_s and windows >= pace.windows_min

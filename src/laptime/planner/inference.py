@@ -1,0 +1,34 @@
+"""How many heats of inference, and how long each part of one, within the budget; and lanes that cannot be asked."""
+
+from __future__ import annotations
+
+from laptime.errors import UsageError
+from laptime.model.ask import Ask
+from laptime.model.inference import BATCHES, InferPace
+from laptime.model.plan import PlannedLane
+from laptime.planner.pace import HEATS_LEAST, OVERHEAD_S
+
+PARTS = 1 + len(BATCHES)  # the single calls, then each batch size
+PART_LEAST_S = 0.4
+PART_MOST_S = 2.0  # quick calls are known well by then
+PATIENCE_PARTS = 3
+WINDOWS_A_PART = 10
+
+
+def choose_infer_pace(ask: Ask, lanes: int) -> InferPace:
+    """Give each part of each heat an equal share of the budget, within reason."""
+    heats = ask.heats or HEATS_LEAST
+    share_s = max((ask.budget_s / max(lanes, 1) / heats - OVERHEAD_S) / PARTS, PART_LEAST_S)
+    part_s = min(share_s, PART_MOST_S)
+    return InferPace(heats, part_s, part_s / WINDOWS_A_PART, max(PATIENCE_PARTS * share_s, PART_MOST_S))
+
+
+def check_infer_lanes(lanes: tuple[PlannedLane, ...]) -> None:
+    """Refuse what has no meaning where nothing is trained."""
+    for lane in lanes:
+        if lane.settings.input == "only":
+            raise UsageError(f"--infer: {lane.name} only loads, and answers nothing", "leave input=only out")
+        if lane.settings.batch is not None:
+            sizes = ", ".join(map(str, BATCHES))
+            raise UsageError(f"--infer: {lane.name} names a batch, and every lane is asked in batches of {sizes}",
+                             "leave batch out")  # fmt: skip
