@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from laptime import wire
 from laptime.errors import WireError
+from laptime.model.inference import AnswerReference, AnswerRun, InferOrder, InferPace
 from laptime.model.lane import Settings
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
@@ -34,6 +35,8 @@ SCORE = Score(500, 1.5, Missing("no classes"))
 LAP = LapResult(2, 5, 0.5, SCORE, fresh=True, validation=Evaluation(Score(10, 1.25, 0.5, 0.25), 0.125))
 WHOLE = FullOrder(ORDER, Protocol(3, None, 1_000, 10_000, 20, 2, 0.7), "/ä b/lane.npz", prove=False)
 
+ANSWERS = AnswerRun("fp32", (0.5, -0.25), 0.559, 2)
+
 FROM_CHILD = (
     wire.Hello(wire.VERSION, os.getpid()),
     wire.Phase("first step", 12_345_678_901_234),
@@ -47,16 +50,23 @@ FROM_CHILD = (
     wire.Stepped(2, 3, 5, 300_000_000, None, 0.5),
     wire.LapDone(LAP),
     wire.Tested(Evaluation(SCORE, 2.5), Predictions(((1, 2), (3, 4)), ((1, 2), (4, 3)))),
+    wire.FirstCall(300_000_000, 1),
+    wire.Answered(ANSWERS),
+    wire.Calls((11_000_000, 11_000_001)),
+    wire.BatchDone(256, "out of memory: 64 GiB asked"),
     wire.Noted(("left out 1 of 9 images: a.jpg is only 1x1 pixels",)),
     wire.Finished(1 << 30, Missing("a fake device holds no memory")),
     wire.Failed("build", 'it said:\n"no"', "RuntimeError", Missing("gone")),
     wire.Seen("2.13.0", {"torch": "2.13.0"}, (DEVICE, ABSENT), None),
     wire.Referenced(Reference("key", RUN, RUN, 4, 1_337_002, "no float64")),
+    wire.AnswersReferenced(AnswerReference(ANSWERS, ANSWERS, 4, "no float64")),
 )
 FROM_PARENT = (
     wire.Run(ORDER),
     wire.Train(WHOLE),
+    wire.Infer(InferOrder(ORDER, InferPace(3, 1.2, 0.12, 3.6))),
     wire.Refer(ORDER),
+    wire.ReferAnswers(ORDER),
     wire.Look("keras-tf"),
     wire.Again(2),
     wire.Enough(),

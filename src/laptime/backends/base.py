@@ -12,6 +12,9 @@ from laptime.model.plan import HeatOrder
 from laptime.model.protocol import Predictions, Score
 from laptime.model.sample import ProofRun, Reference
 
+# What a network raises that was given a batch of a size for which it was not made.
+REFUSALS = (RuntimeError, ValueError, IndexError, AssertionError)
+
 
 class Runner(Protocol):
     """A training that stands ready, one step at a time."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from laptime import wire
-from laptime.backends.base import Backend, Predictor
+from laptime.backends.base import REFUSALS, Backend, Predictor
 from laptime.errors import LaptimeError
 from laptime.heat.loop import Line, precisions_to_prove
 from laptime.model.inference import PROOF_ITEMS, InferOrder, InferPace
@@ -62,10 +62,10 @@ class Course:
         return self.predictor.sizes(self.pace.batches)[0]
 
     def call_first(self) -> None:
-        """Time the first call of all; a network of one's own may refuse every batch but the one that it was made for."""
+        """Time the first call of all; a network of one's own may refuse every batch but its own."""
         try:
             taken_ns = self._first(self.smallest)
-        except (RuntimeError, ValueError, IndexError, AssertionError) as error:
+        except REFUSALS as error:
             if is_memory(error) or not self.predictor.keep_whole(str(error).splitlines()[0] if str(error) else "-"):
                 raise
             taken_ns = self._first(self.smallest)

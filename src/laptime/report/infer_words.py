@@ -113,7 +113,7 @@ def published(record: Record) -> str:
     quotes = [f"{each.device} {each.infer_one_s:g} s" for each in results if each.infer_one_s is not None]
     if not quotes:
         return ""
-    said = f"published for one of the {record.workload.items}: {SEPARATOR.join(quotes)}."
+    said = f"published for one item: {SEPARATOR.join(quotes)}."
     lane = next((each for each in answers_of(record).lanes if each.wait is not None), None)
     if lane is None or lane.wait is None or isinstance(lane.wait.further_call_s, Missing):
         return said

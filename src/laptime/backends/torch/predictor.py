@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from laptime.backends.base import REFUSALS
 from laptime.backends.torch.answering import CHANCE, doubled, part, read_answers
 from laptime.backends.torch.carrying import Carrier, host_items, lay_out, mapped
 from laptime.backends.torch.devices import peak_bytes
@@ -27,8 +28,6 @@ from laptime.model.lane import Settings
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
 
-PLAIN = Settings(input="cached")
-PROCESSOR = torch.device("cpu")
 Forward = Callable[[Any], Any]
 
 
@@ -96,10 +95,11 @@ class TorchPredictor:
     def reference(self) -> AnswerReference:
         """Answer in float64 and float32; two float32 runs that part are a network that draws random numbers."""
         self.read_items(PROOF_ITEMS)
-        held = self._items.cut(self.sizes((PROOF_ITEMS,))[0])
         network = self._recipe.network().eval()
         depth = len(list(network.parameters()))
         with torch.no_grad():
+            self._try_one(network)
+            held = self._items.cut(self.sizes((PROOF_ITEMS,))[0])
             twin = read_answers("fp32", network(held))
             torch.manual_seed(1)
             again = read_answers("fp32", network(held))
@@ -113,6 +113,14 @@ class TorchPredictor:
                 problem = f"it cannot run in float64: {str(error).splitlines()[0]}"
                 return AnswerReference(twin, twin, depth, problem)
         return AnswerReference(exact, twin, depth)
+
+    def _try_one(self, network: nn.Module) -> None:
+        """Find out, as the first call of each heat does, whether the network takes another batch than its own."""
+        try:
+            network(self._items.cut(self.sizes((1,))[0]))
+        except REFUSALS:
+            if not self._items.keep_whole():
+                raise
 
     def device_memory_bytes(self) -> int | Missing:
         return peak_bytes(self._device)

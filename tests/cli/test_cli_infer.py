@@ -1,0 +1,187 @@
+"""Inference on the fake back end: the virtual clock makes every figure exact."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+INFER = ("race", "cifar-cnn", "fake/cpu", "fake/cpu/best", "--infer")
+ONCE = (*INFER, "--heats", "1", "-q")
+HEAT_KEYS = {
+    *("lane", "order", "round", "status", "parameters", "items_a_call", "phases_s", "first_call_ns", "calls_ns"),
+    *("batches", "proofs", "peak_memory_bytes", "device_memory_bytes", "versions", "notes", "dnf"),
+}
+
+
+@pytest.fixture(scope="module")
+def record(shared_house):
+    """Ask two lanes once, for all who only read the record."""
+    answer = shared_house.run(*INFER, "--json", "-q")
+    assert answer.code == 0
+    return answer.json
+
+
+def lane_of(record, name="fake/cpu/as-written"):
+    return next(lane for lane in record["infer"]["lanes"] if lane["lane"] == name)
+
+
+def words_of(answer):
+    return " ".join(answer.out.split())
+
+
+def test_latency_is_exact(record):
+    """A tenth of a step and a hundredth for the item: 11 ms of 100; half of that at its best."""
+    for name, expected in (("fake/cpu/as-written", 11.0), ("fake/cpu/best", 5.5)):
+        lane = lane_of(record, name)
+        assert [lane[key]["median"] for key in ("p50_ms", "p95_ms", "p99_ms")] == pytest.approx([expected] * 3)
+        assert lane["items_a_call"] == 1
+        assert all(len(heat["calls_ns"]) >= 100 for heat in lane["heats"])
+
+
+def test_throughput_is_exact(record):
+    """N items in 100 ms * (0.1 + 0.01 N)."""
+    found = {each["batch"]: each["items_per_s"]["median"] for each in lane_of(record)["batches"]}
+    assert found == {size: pytest.approx(size / (0.1 * (0.1 + 0.01 * size))) for size in (1, 8, 64, 256)}
+
+
+def test_the_first_answer_has_its_parts(record):
+    """300 ms of first call, 200 of building; the process and the import take what they take here."""
+    wait = lane_of(record)["wait"]
+    assert (wait["first_call_s"], wait["network_s"]) == (pytest.approx(0.3), pytest.approx(0.2))
+    assert wait["further_call_s"] == pytest.approx(0.011)
+    assert wait["process_s"] > 0
+    assert wait["import_s"] > 0
+
+
+def test_heats_are_interleaved_and_kept_whole(record):
+    """A B, B A, A B: three heats of each, with all their calls and windows."""
+    orders = {lane["lane"].split("/")[-1]: [heat["order"] for heat in lane["heats"]]
+              for lane in record["infer"]["lanes"]}  # fmt: skip
+    assert orders == {"as-written": [0, 3, 4], "best": [1, 2, 5]}
+    assert all(heat.keys() == HEAT_KEYS for lane in record["infer"]["lanes"] for heat in lane["heats"])
+    assert (record["question"], record["status"], record["ask"]["infer"]) == ("infer", "finished", True)
+
+
+def test_factors_are_twice_with_an_interval(record):
+    """Of a single call, and at each batch size."""
+    factors = record["infer"]["factors"]
+    assert [each["batch"] for each in factors] == [None, 1, 8, 64, 256]
+    for each in factors:
+        assert each["ratio"] == pytest.approx(2.0)
+        assert (each["verdict"], each["pairs"], each["same_work"]) == ("faster", 3, True)
+
+
+def test_every_lane_is_proven_by_its_answers(record):
+    """Against float64; the reference is in the record."""
+    assert [lane["parity"]["status"] for lane in record["lanes"]] == ["same", "same"]
+    assert record["infer"]["reference"]["exact"]["precision"] == "fp64"
+
+
+def test_the_report_is_shown_again_and_listed(house):
+    """Latency, throughput, the parts, the proof; `show` says the same, `list` has it in a line."""
+    answer = house.run(*INFER)
+    words = words_of(answer)
+    assert "fake/cpu/best 5.50 ms ±0.0 % 5.50 ms ±0.0 % 5.50 ms ±0.0 % 2.00x faster (2.00-2.00)" in words
+    assert "fake/cpu 90.9 444 865 962" in words
+    assert "same answers: fake/cpu, fake/cpu/best yes (5e-8 from float64, 2e-6 allowed)" in words
+    assert "3 heats each, " in words
+    assert "heat 1 of at most 6: fake/cpu/as-written answers; ends within about" in answer.err
+    assert house.run("show", "latest").out == answer.out
+    (row,) = house.run("list", "--json").json
+    assert (row["question"], row["summary"]) == ("infer", "2 lanes, answers, fake/cpu/best 2.00x faster than fake/cpu")
+
+
+def test_a_batch_without_memory_is_a_result(house):
+    """Its size is a DNF with its reason, the next one is measured; exit 0."""
+    house.script('["fake/cpu/best"]\nfail = { how = "memory", phase = "batch 64" }\n')
+    answer = house.run(*ONCE)
+    assert answer.code == 0
+    assert "fake/cpu/best 182 889 DNF 1,925" in words_of(answer)
+    assert "fake/cpu/best batch 64: out of memory: planted: 64 GiB asked, 24 GiB there" in words_of(answer)
+
+
+def test_a_process_killed_for_a_batch_ends_that_batch(house):
+    """The system's way of saying that memory is out; what came before is kept."""
+    house.script('["fake/cpu/best"]\nfail = { how = "kill", phase = "batch 64" }\n')
+    answer = house.run(*ONCE)
+    assert answer.code == 0
+    assert "fake/cpu/best batch 64: killed by SIGKILL: most often the system ran out of memory" in words_of(answer)
+    assert "fake/cpu/best batch 256: not tried after batch 64" in words_of(answer)
+
+
+def test_a_batch_that_would_take_too_long_is_left_out(house):
+    """It says how long a call would take, and what makes room for it."""
+    house.script('["fake/*"]\nitem_share = 1.0\n')
+    answer = house.run(*ONCE)
+    assert answer.code == 0
+    assert "fake/cpu batch 64: left out: a call would take about 6.5 s; a longer --budget" in words_of(answer)
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ('fail = { how = "kill", phase = "single calls", heat = 0 }', "in single calls: killed by SIGKILL"),
+        ('fail = { how = "raise", phase = "first call", heat = 0 }', "in first call: RuntimeError: planted"),
+        ('fail = { how = "exit", phase = "build", heat = 0 }', "in build: the process ended by itself"),
+        ('fail = { how = "raise", phase = "batch 64", heat = 0 }', "in batch 64: RuntimeError: planted"),
+    ],
+)
+def test_a_lane_that_fails_does_not_stop_the_others(house, script, reason):
+    """Exit 3; where and why it ended; the other lane is asked whole."""
+    house.script(f'["fake/*"]\n{script}\n')
+    answer = house.run(*ONCE)
+    assert answer.code == 3
+    assert f"fake/cpu did not finish, {reason}" in words_of(answer)
+    assert len(lane_of(house.kept(), "fake/cpu/best")["heats"]) == 1
+    assert [lane["status"] for lane in house.kept()["lanes"]] == ["dnf", "ok"]
+
+
+def test_a_lane_that_answers_otherwise_is_found_out(house):
+    """Exit 4, and no factor."""
+    house.script('["fake/cpu/best"]\nstray = 1e-3\n')
+    answer = house.run(*ONCE)
+    assert answer.code == 4
+    assert "fake/cpu/best no: its answers differ by 1e-03 in fp32 (2e-06 allowed)" in words_of(answer)
+    assert "not the same work" in answer.out
+    assert "x faster" not in answer.out
+
+
+def test_ctrl_c_keeps_finished_heats(house):
+    """Exit 130, and a report of what there is."""
+    house.script('["fake/*"]\nfail = { how = "hang", phase = "build", heat = 3 }\n')
+    process = house.start(*INFER)
+    house.read_until(process, "heat 4 of at most 6")
+    process.send_signal(signal.SIGINT)
+    answer = house.finish(process)
+    assert answer.code == 130
+    assert "interrupted: 3 of 6 heats kept, " in answer.out
+    assert "2.00x (one pair, no interval)" in words_of(answer)
+    assert house.kept()["status"] == "interrupted"
+    assert house.is_empty_within(2)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--infer", "--full"), "--full trains and --infer only answers"),
+        (("--infer", "--laps", "3"), "--laps is of whole trainings"),
+        (("--infer", "--margin", "3%"), "--margin stops a race"),
+        (("--infer", "--heats", "0"), "--heats 0: expected a whole number"),
+        (("fake/cpu/input=only", "--infer"), "only loads, and answers nothing"),
+        (("fake/cpu/batch=8", "--infer"), "names a batch, and every lane is asked in batches of 1, 8, 64, 256"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(house, words, says):
+    """Exit 2 before anything runs, with the flag and the way out; nothing is kept."""
+    answer = house.run("race", "cifar-cnn", "fake/cpu", *words)
+    assert answer.code == 2
+    assert says in " ".join(answer.err.split())
+    assert house.files() == []
+
+
+def test_no_line_is_wider_than_the_page(house):
+    """COLUMNS is taken at its word, on a narrow page too."""
+    answer = house.run(*ONCE, env={"COLUMNS": "40"})
+    assert answer.code == 0
+    assert max(map(len, answer.out.splitlines())) <= 40

@@ -1,0 +1,82 @@
+"""The report of inference: golden pages, and what must hold of every page.
+
+After a change that is meant, write the pages anew with `LAPTIME_REGOLD=1 python -m pytest tests/report`.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from infer_records import SHOWN, broken, two_lanes
+
+from laptime.report.infer import render
+from laptime.report.infer_live import live_answers
+from laptime.report.layout import cells_wide
+from laptime.store.rows import row_of
+from laptime.store.schema import decode, encode
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_page_is_as_it_was_agreed(name, width):
+    """A report changes only on purpose."""
+    path = GOLDEN / f"infer-{name}-{width}.txt"
+    page = render(SHOWN[name](), width)
+    if os.environ.get("LAPTIME_REGOLD") == "1":
+        path.write_text(page, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == page
+
+
+@pytest.mark.parametrize("name", SHOWN)
+@settings(deadline=None, max_examples=30)
+@given(width=st.integers(40, 160))
+def test_no_line_is_wider_than_the_page(name, width):
+    """Whatever the page, nothing is cut and nothing sticks out."""
+    page = render(SHOWN[name](), width)
+    assert max(map(cells_wide, page.splitlines())) <= width
+    assert "" not in page.splitlines()
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_every_figure_is_on_every_page(width):
+    """In a table, or as sentences where none fits."""
+    page = " ".join(render(two_lanes(), width).split())
+    for words in ("86.2 ms", "45.4 ms", "11.6", "24.2", "1.6 s", "2.1 s", "first answer", "Gold 6256 5 s"):
+        assert words in page
+
+
+def test_a_lane_that_answers_otherwise_is_not_called_faster():
+    """No factor stands where the work is not the same."""
+    page = render(broken(), 120)
+    assert "not the same work" in page
+    assert "x faster" not in page
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_record_of_inference_is_read_as_it_was_written(name):
+    """To the last figure, and nothing is lost on the way."""
+    record = SHOWN[name]()
+    assert decode(encode(record), "here") == record
+
+
+def test_a_list_names_the_lane_that_answers_soonest():
+    """In a few words."""
+    assert row_of("r", two_lanes()).summary == "2 lanes, answers, torch/cpu/best 1.90x faster than torch/cpu"
+    assert row_of("r", broken()).summary == "3 lanes, answers, 1 without a result"
+
+
+def test_the_live_table_shows_calls_and_what_is_done():
+    """As far as they are known."""
+    rich = pytest.importorskip("rich.console")
+    console = rich.Console(width=100, file=open(os.devnull, "w"), record=True)  # noqa: SIM115, PTH123
+    console.print(live_answers(two_lanes(), "heat 4 of at most 6"))
+    page = console.export_text()
+    console.file.close()
+    for words in ("torch/cpu/best", "86.2 ms", "1.90x faster", "heat 4 of at most 6"):
+        assert words in page
