@@ -103,6 +103,9 @@ def broken() -> Record:
         answers(
             BEST.name, 45.4, 21.9, 24.2, None, 40.0,
             reason="out of memory: CUDA out of memory. Tried to allocate 64 GiB", steady={"flat": 1, "warm-up": 2},
+            heats=tuple(InferHeat(BEST.name, order, order, "ok", calls_ns=(45,), calls_flag=flag)
+                        for order, flag in enumerate((None, "other processes took 0.40 cores",
+                                                      "other processes took 1.90 cores"))),
         ),
         dead,
     )  # fmt: skip

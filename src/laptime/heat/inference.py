@@ -107,7 +107,8 @@ class Course:
         expected_s = self.item_ns * batch / 1e9
         if batch == self.smallest or 2 * expected_s <= self.pace.patience_s:
             return None
-        return f"left out: a call would take about {expected_s:.2g} s; a longer --budget makes room for it"
+        seconds = f"{expected_s:.2g}" if expected_s < 10 else f"{expected_s:.0f}"
+        return f"left out: a call would take about {seconds} s; a longer --budget makes room for it"
 
     def _try_windows(self, batch: int) -> str | None:
         try:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
-from laptime.model.sample import Dnf, Window
+from laptime.model.sample import Dnf, Noise, Window
 
 BATCHES = (1, 8, 64, 256)
 PROOF_ITEMS = 8
@@ -72,6 +72,7 @@ class BatchRun:
 class InferHeat:
     """One fresh process in which one lane answered; `calls_ns` are its single calls, each between two fences.
 
+    `calls_noise` is what others did on this machine meanwhile, `calls_flag` names the breach of quiet, if any.
     `items_a_call` is 1, but for a network that takes no batch other than its own.
     """
 
@@ -84,6 +85,8 @@ class InferHeat:
     phases_s: dict[str, float] = field(default_factory=dict)
     first_call_ns: int | None = None
     calls_ns: tuple[int, ...] = ()
+    calls_noise: Noise | None = None
+    calls_flag: str | None = None
     batches: tuple[BatchRun, ...] = ()
     proofs: tuple[AnswerRun, ...] = ()
     peak_memory_bytes: int | Missing = field(default_factory=lambda: Missing("the heat did not finish"))

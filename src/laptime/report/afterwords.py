@@ -102,16 +102,20 @@ def _steadiness(record: Record) -> str:
 
 def _disturbance(record: Record) -> str:
     """Count the disturbed windows, and give the worst of each kind of disturbance."""
-    windows = [window for lane in record.lanes for heat in lane.heats for window in heat.windows]
+    return disturbed([window.flag for lane in record.lanes for heat in lane.heats for window in heat.windows])
+
+
+def disturbed(flags: Sequence[str | None]) -> str:
+    """Count the windows that have a flag, and give the worst of each kind; nothing, where there is none."""
     kinds: dict[str, list[str]] = {}
-    for flag in (window.flag for window in windows if window.flag):
+    for flag in filter(None, flags):
         kinds.setdefault(FIGURES.sub("", flag), []).append(flag)
     if not kinds:
         return ""
     count = sum(map(len, kinds.values()))
-    worst = ", ".join(max(flags, key=_first_figure) for flags in kinds.values())
-    were = "window was" if len(windows) == 1 else "windows were"
-    return f"{count} of {len(windows)} {were} disturbed, at worst: {worst}."
+    worst = ", ".join(max(each, key=_first_figure) for each in kinds.values())
+    were = "window was" if len(flags) == 1 else "windows were"
+    return f"{count} of {len(flags)} {were} disturbed, at worst: {worst}."
 
 
 def _first_figure(flag: str) -> float:

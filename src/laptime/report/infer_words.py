@@ -5,7 +5,7 @@ from __future__ import annotations
 from laptime.model.inference import InferHeat
 from laptime.model.missing import Missing
 from laptime.model.record import Estimate, Inference, InferFactor, InferLane, Parity, Record
-from laptime.report.afterwords import end_words, last_words
+from laptime.report.afterwords import disturbed, end_words, last_words
 from laptime.report.figures import about, duration, factor, spread, step, tiny
 from laptime.report.layout import SEPARATOR, Cell, flow, wrap
 from laptime.report.phrases import NOT_SAME, short_name
@@ -88,11 +88,19 @@ def remarks(record: Record) -> list[str]:
     """Say what a reader must know before trusting the figures."""
     said = [_own_batch(lane) for lane in answers_of(record).lanes]
     said += [_steadiness(lane) for lane in answers_of(record).lanes]
+    said += [disturbed(_flags(record))]
     notes: dict[str, list[str]] = {}
     for lane in record.lanes:
         for note in lane.notes:
             notes.setdefault(note, []).append(short_name(lane.name))
     return [*(each for each in said if each), *(f"{', '.join(names)}: {note}" for note, names in notes.items())]
+
+
+def _flags(record: Record) -> list[str | None]:
+    """Give the flag of every window; the single calls of a heat are one."""
+    heats = [heat for lane in answers_of(record).lanes for heat in lane.heats]
+    calls = [heat.calls_flag for heat in heats if heat.calls_ns]
+    return [*calls, *(window.flag for heat in heats for run in heat.batches for window in run.windows)]
 
 
 def _own_batch(lane: InferLane) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from laptime import wire
 from laptime.model.inference import AnswerRun, BatchRun, InferHeat, InferOrder
 from laptime.model.missing import Missing
-from laptime.model.sample import Dnf, Window
+from laptime.model.sample import Dnf, Noise, Window
 from laptime.run.child import Child
 from laptime.run.following import FIRST_STEPS_OF_SILENCE, MEDIANS_OF_SILENCE, Limits, Notes, Tell, follow
 from laptime.run.instruments import Instruments
@@ -25,6 +25,8 @@ class InferNotes(Notes):
     answers: list[AnswerRun] = field(default_factory=list)
     first_call: wire.FirstCall | None = None
     calls_ns: tuple[int, ...] = ()
+    calls_noise: Noise | None = None
+    calls_flag: str | None = None
     windows: list[Window] = field(default_factory=list)
     batches: list[BatchRun] = field(default_factory=list)
 
@@ -61,6 +63,9 @@ class InferDirector:
                     self._tell(name)
                     if name.startswith(WINDOWED):
                         self._instruments.open(child.pid)
+                case wire.Calls(ns=ns):
+                    notes.calls_noise = self._instruments.close_window()
+                    notes.calls_flag = self._instruments.judge(notes.calls_noise, sum(ns))
                 case wire.Closed(window=window):
                     noise = self._instruments.close_window()
                     flag = self._instruments.judge(noise, window.end_ns - window.start_ns)
@@ -96,6 +101,8 @@ def _make_heat(order: InferOrder, round_number: int, notes: InferNotes, dnf: Dnf
         phases_s=notes.phases_s(),
         first_call_ns=notes.first_call.ns if notes.first_call else None,
         calls_ns=notes.calls_ns,
+        calls_noise=notes.calls_noise,
+        calls_flag=notes.calls_flag,
         batches=batches,
         proofs=tuple(notes.answers),
         peak_memory_bytes=finished.peak_memory_bytes if finished else gone,
