@@ -130,7 +130,7 @@ def run_worker(size: str, pairs: int) -> Any:
         os.close(from_child)
         assert child.stdout is not None
         listen(child.pid, read_fd, write_fd)
-        told = child.stdout.read()
+        told = child.stdout.readline()  # to its end would be to wait for the guardian, which waits for us
     os.close(write_fd)
     if child.returncode or not told:
         raise WorkerError(f"the worker for {size} ended with exit code {child.returncode}")

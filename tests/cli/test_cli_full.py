@@ -45,7 +45,8 @@ def test_the_record_holds_the_protocol_and_the_order(record):
     }
     assert [run["order"] for run in record["full"]["runs"]] == [0, 1]
     assert record["full"]["order"].startswith("one lane after another, as they were named: ")
-    assert record["ask"]["full"] == {"laps": 3, "steps_per_lap": 100, "seeds": 1, "until_accuracy": 0.3}
+    asked = {"laps": 3, "steps_per_lap": 100, "seeds": 1, "until_accuracy": 0.3}
+    assert record["ask"]["full"] == {**asked, "learning_rates": [], "batches": []}
     assert all(run.keys() == RUN_KEYS for run in record["full"]["runs"])
 
 

@@ -7,7 +7,7 @@ import pytest
 EXACT = 1e-9
 TOP_KEYS = {
     *("schema", "tool", "id", "started", "question", "status", "ask", "machine", "workload", "published"),
-    *("lanes", "comparisons", "findings", "reference", "elapsed_s", "overhead", "full"),
+    *("lanes", "comparisons", "findings", "reference", "elapsed_s", "overhead", "full", "data", "infer"),
 }
 LANE_KEYS = {
     *("name", "framework", "device", "settings", "status", "reason", "step_ms", "lap_s", "items_per_s"),

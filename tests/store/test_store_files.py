@@ -221,9 +221,9 @@ def test_what_another_machine_left_days_ago_is_cleared_away():
 
 
 def _temporary_name(pid):
-    from laptime.store.atomic import _host
+    from laptime.disk import host
 
-    return f".r-x.{_host()}.{pid}.tmp"
+    return f".r-x.{host()}.{pid}.tmp"
 
 
 def test_a_full_disk_names_folder_reason_and_way_out(home):

@@ -55,6 +55,27 @@ SAYS = {
 }
 
 
+class Several(click.ParamType[tuple[Any, ...]]):
+    """Some numbers with commas between them."""
+
+    name = "numbers"
+
+    def __init__(self, kind: type[int | float]) -> None:
+        self._kind = kind
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Any, ...]:
+        if isinstance(value, tuple):
+            return value
+        try:
+            numbers = tuple(map(self._kind, str(value).split(",")))
+        except ValueError:
+            example = "64,128" if self._kind is int else "1e-3,1e-4"
+            self.fail(f"'{value}' is no list of numbers; such as {example}", param, ctx)
+        if len(set(numbers)) < len(numbers):
+            self.fail(f"'{value}' names a number twice", param, ctx)
+        return numbers
+
+
 class Count(click.ParamType[int]):
     """How many: a number, or all (0)."""
 

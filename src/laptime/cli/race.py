@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from laptime import api
-from laptime.cli.asking import Share, make_ask, takes_an_ask
+from laptime.cli.asking import Several, Share, make_ask, takes_an_ask
 from laptime.cli.main import EXIT_INTERRUPTED, complain
 from laptime.cli.output import Progress, Trainings, may_colour, page_width
 from laptime.cli.printing import emit
@@ -19,7 +19,8 @@ from laptime.model.protocol import Moment
 from laptime.model.record import Record
 
 EXIT_DNF, EXIT_UNTRUSTED = 3, 4
-OF_FULL = ("laps", "steps_per_lap", "seeds", "until_accuracy")
+OF_FULL = ("laps", "steps_per_lap", "seeds", "until_accuracy", "learning_rates", "batches")
+FLAGS = {"learning_rates": "--lr", "batches": "--batch"}
 OF_HEATS = ("heats", "budget", "margin")
 OF_RACES = ("margin",)
 Tell = Callable[[Moment], None]
@@ -32,7 +33,7 @@ file.py:function where the function returns a laptime.Training. A LANE is [frame
 torch/cpu, cuda:1/best, torch/cpu/bf16+threads=1. With no lane, every usable device races as written and at its best.
 
 Settings: as-written, best, fastest; fp32, tf32, bf16, fp16; eager, compile, graph; channels_last; fused; threads=N,
-malloc=keep; input=published|fast|cached|resident|only; workers=N; batch=N, batch=4x.
+malloc=keep; input=published|fast|cached|resident|only; workers=N; batch=N, batch=4x; lr=X.
 
 With --full each lane is trained whole, as published, one lane after another: every lap's time, loss and accuracy,
 validation, then a test. `laptime resume ID` goes on after the last whole lap.
@@ -53,6 +54,8 @@ work, 130 interrupted (finished heats and laps are kept).
 @click.option("--steps-per-lap", type=int, help="With --full: so many steps a lap, in place of those published.")
 @click.option("--seeds", type=int, help="With --full: train each lane from so many seeds.  [default: 1]")
 @click.option("--until-accuracy", type=Share(), help="With --full: say when an accuracy was reached: 0.7 or 70%.")
+@click.option("--lr", "learning_rates", type=Several(float), help="With --full: a lane each: 1e-3,1e-4.")
+@click.option("--batch", "batches", type=Several(int), help="With --full: a lane each: 64,128.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole record as JSON.")
 @click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 @click.pass_context
@@ -102,7 +105,8 @@ def _refuse_strangers(context: click.Context, *, full: bool, infer: bool) -> Non
 def _given(context: click.Context, names: tuple[str, ...]) -> list[str]:
     """Give those flags that are on the command line."""
     typed = click.core.ParameterSource.COMMANDLINE
-    return [f"--{name.replace('_', '-')}" for name in names if context.get_parameter_source(name) is typed]
+    told = [name for name in names if context.get_parameter_source(name) is typed]
+    return [FLAGS.get(name, f"--{name.replace('_', '-')}") for name in told]
 
 
 def exit_code(record: Record, *, saved: bool) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import platform
 import re
 import shutil
 import time
@@ -18,6 +17,7 @@ from laptime.data.faults import reason_of
 from laptime.data.making import list_data_files
 from laptime.data.manifest import Manifest, read_manifest
 from laptime.data.tally import describe_change
+from laptime.disk import host, is_alive
 from laptime.errors import StoreError, UsageError
 from laptime.workloads import CATALOGUE
 
@@ -122,7 +122,7 @@ def remove_set(name: str) -> MadeSet:
 
 def name_part(folder: Path, why: str = "making") -> Path:
     """Name a folder beside a set for this process: what is in it is no set yet, or no set any more."""
-    return folder.with_name(f".{folder.name}.{why}.{_host()}.part-{os.getpid()}")
+    return folder.with_name(f".{folder.name}.{why}.{host()}.part-{os.getpid()}")
 
 
 def remove_stale() -> None:
@@ -146,9 +146,9 @@ def is_being_made(place: Path) -> bool:
     matched = PART.fullmatch(place.name)
     if matched is None:
         return False
-    if matched["host"] not in {None, _host()}:
+    if matched["host"] not in {None, host()}:
         return _age_s(place) < ABANDONED_AFTER_S
-    return int(matched["pid"]) != os.getpid() and _is_alive(int(matched["pid"]))
+    return int(matched["pid"]) != os.getpid() and is_alive(int(matched["pid"]))
 
 
 def _age_s(place: Path) -> float:
@@ -156,21 +156,6 @@ def _age_s(place: Path) -> float:
         return time.time() - place.stat().st_mtime
     except OSError:
         return 0.0
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:
-        return True
-    return True
-
-
-def _host() -> str:
-    """Name this machine: containers that share a folder do not share process numbers."""
-    return re.sub(r"[^A-Za-z0-9-]", "-", platform.node())[:60] or "host"
 
 
 def _workload_of(name: str) -> str:

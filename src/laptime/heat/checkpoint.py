@@ -6,8 +6,6 @@ It is written beside its place and then moved there, so that a reader finds the 
 
 from __future__ import annotations
 
-import contextlib
-import os
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +15,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from laptime.disk import open_atomically
 from laptime.errors import LaneError
 from laptime.model.protocol import LapResult
 
@@ -46,18 +45,8 @@ def write_checkpoint(path: Path, held: Checkpoint) -> None:
     arrays: list[Array] = []
     page = Page(VERSION, held.identity, held.laps, _packed(held.state, arrays))
     written = np.frombuffer(msgspec.json.encode(page), np.uint8)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            np.savez(file, *[written, *arrays])
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
+    with open_atomically(path) as file:
+        np.savez(file, *[written, *arrays])
 
 
 def read_checkpoint(path: Path, identity: dict[str, str | int]) -> Checkpoint:
@@ -105,13 +94,3 @@ def _unpacked(value: Any, arrays: list[Array]) -> Any:
         return {key: _unpacked(part, arrays) for key, part in inside}
     parts = [_unpacked(part, arrays) for part in inside]
     return tuple(parts) if kind == "tuple" else parts
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the new name durable; some file systems cannot, and by now the file itself is in place."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

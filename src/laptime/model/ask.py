@@ -9,12 +9,17 @@ DEFAULT_WORKLOAD = "cifar-cnn"
 
 @dataclass(frozen=True, slots=True)
 class FullAsk:
-    """What was asked of a whole training; what is left out is as published."""
+    """What was asked of a whole training; what is left out is as published.
+
+    Each lane is trained once for every pair of `learning_rates` and `batches`, where such are named.
+    """
 
     laps: int | None = None
     steps_per_lap: int | None = None
     seeds: int = 1
     until_accuracy: float | None = None
+    learning_rates: tuple[float, ...] = ()
+    batches: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

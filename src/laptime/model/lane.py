@@ -43,3 +43,4 @@ class Settings:
     input: Input = "published"
     workers: int | None = None
     batch: int | None = None
+    learning_rate: float | None = None

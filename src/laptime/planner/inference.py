@@ -32,3 +32,5 @@ def check_infer_lanes(lanes: tuple[PlannedLane, ...]) -> None:
             sizes = ", ".join(map(str, BATCHES))
             raise UsageError(f"--infer: {lane.name} names a batch, and every lane is asked in batches of {sizes}",
                              "leave batch out")  # fmt: skip
+        if lane.settings.learning_rate is not None:
+            raise UsageError(f"--infer: {lane.name} names a learning rate, and nothing is trained", "leave lr out")

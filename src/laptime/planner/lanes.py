@@ -23,6 +23,7 @@ WORDS = {
 }
 INPUTS = ("published", "fast", "cached", "resident", "only")
 LARGEST_COUNT = 1_000_000
+LARGEST_RATE = 100.0
 SYNTAX = "a lane is [framework/]device[/setting+setting...], such as torch/cuda:0/bf16+compile"
 
 
@@ -87,12 +88,19 @@ def _read_setting(text: str, word: str) -> tuple[str, str]:
         raise UsageError(
             f"lane '{text}': '{word}' is not a setting",
             f"settings: {', '.join(PRESETS)}, {', '.join(WORDS)}, threads=N, malloc=keep, "
-            f"input={'|'.join(INPUTS)}, workers=N, batch=N, batch=4x",
+            f"input={'|'.join(INPUTS)}, workers=N, batch=N, batch=4x, lr=X",
         )
     allowed = KEYED[key]
-    if not re.fullmatch(allowed, value) or _is_absurd(value):
+    if not re.fullmatch(allowed, value) or (_is_no_rate(value) if key == "lr" else _is_absurd(value)):
         raise UsageError(f"lane '{text}': {key}={value} cannot be", f"{key} takes {TAKES[key]}")
     return key, value
+
+
+def _is_no_rate(value: str) -> bool:
+    try:
+        return not 0 < float(value) <= LARGEST_RATE
+    except ValueError:
+        return True
 
 
 def _is_absurd(value: str) -> bool:
@@ -107,6 +115,7 @@ KEYED = {
     "input": "|".join(INPUTS),
     "workers": "0|" + COUNT,
     "batch": COUNT + "x?",
+    "lr": r"[0-9]{0,3}\.?[0-9]{0,9}(e-?[0-9]{1,2})?",
 }
 TAKES = {
     "threads": "a whole number from 1 on",
@@ -114,4 +123,5 @@ TAKES = {
     "input": ", ".join(INPUTS),
     "workers": "a whole number, 0 for none beside the training's own process",
     "batch": f"a whole number from 1 to {LARGEST_COUNT:,}, or a multiple such as 4x",
+    "lr": "a learning rate above 0 and up to 100, such as 0.001 or 1e-3",
 }

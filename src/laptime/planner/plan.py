@@ -10,6 +10,7 @@ from laptime.model.lane import Lane
 from laptime.model.machine import Device, Framework, Machine
 from laptime.model.plan import Plan, PlannedLane, Subject
 from laptime.model.workload import ProofPlan, Workload
+from laptime.planner.grid import spread_lanes
 from laptime.planner.lanes import name_lane, parse_lane
 from laptime.planner.pace import choose_pace
 from laptime.planner.presets import Given, environment_for, fill_settings
@@ -51,7 +52,7 @@ def make_plan(
     check_ask(ask)
     given = Given(workload, reads_images)
     lanes = [parse_lane(text) for text in ask.lanes] or default_lanes(machine)
-    planned = tuple(_plan_lane(lane, machine, given) for lane in lanes)
+    planned = tuple(_plan_lane(lane, machine, given) for lane in spread_lanes(lanes, ask.full))
     names = [lane.name for lane in planned]
     for name in names:
         if names.count(name) > 1:

@@ -18,6 +18,7 @@ KEEP_MEMORY = {
     "MALLOC_TOP_PAD_": str(64 << 20),
 }
 FROM_FILES = {"published", "fast", "only"}
+FIELDS = {"lr": "learning_rate"}
 FAST_BF16 = {"avx512_bf16", "amx_bf16", "bf16", "sve_bf16"}
 
 
@@ -89,7 +90,9 @@ def _named(lane: Lane, settings: Settings, given: Given) -> Settings:
             named = int(value)
         if key == "batch":
             named = _read_batch(value, given)
-        settings = replace(settings, **{key: named})
+        if key == "lr":
+            named = float(value)
+        settings = replace(settings, **{FIELDS.get(key, key): named})
     return settings
 
 
@@ -142,6 +145,8 @@ def _refuse_input(settings: Settings, given: Given) -> None:
     if given.workload is None:
         if settings.batch is not None:
             raise UsageError("batch=N: a training of your own brings its batches with it", "set it in its data")
+        if settings.learning_rate is not None:
+            raise UsageError("lr=X: a training of your own brings its optimizer with it", "set the rate there")
         if settings.input == "fast":
             raise UsageError("input=fast: laptime cannot replace the loader of a training of your own", "cached?")
     elif given.reads_files and settings.input in FROM_FILES and not given.reads_images:

@@ -12,6 +12,7 @@ from laptime.analysis.full import find_factor, summarise_full_lane
 from laptime.analysis.learning import compare_learning, find_reached
 from laptime.errors import UsageError
 from laptime.model.dataset import DataSource
+from laptime.model.lane import Settings
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan
 from laptime.model.protocol import FullOrder, FullRace, FullRun, Moment, Protocol
@@ -166,7 +167,8 @@ def _make_record(course: Course, status: str) -> Record:
     parameters = next((run.parameters for run in runs if run.parameters), plan.subject.parameters)
     held, others = _reference_lane(lanes)
     factors = (find_factor(lane, held, runs) for lane in others) if held else ()
-    findings = (compare_learning(lane.name, held.name, runs) for lane in others) if held else ()
+    alike = [lane for lane in others if held and _learns_alike(lane.settings, held.settings)]
+    findings = (compare_learning(lane.name, held.name, runs) for lane in alike) if held else ()
     order = ORDER_OF_ONE_SEED if course.protocol.seeds == 1 else ORDER_OF_SEEDS
     return Record(
         schema=SCHEMA,
@@ -187,6 +189,11 @@ def _make_record(course: Course, status: str) -> Record:
         full=FullRace(course.protocol, order, runs, tuple(each for each in factors if each is not None)),
         data=plan.data,
     )
+
+
+def _learns_alike(one: Settings, other: Settings) -> bool:
+    """Tell whether two lanes were meant to learn the same: cells of a grid are not."""
+    return (one.batch, one.learning_rate) == (other.batch, other.learning_rate)
 
 
 def _reference_lane(lanes: tuple[LaneResult, ...]) -> tuple[LaneResult | None, list[LaneResult]]:

@@ -12,12 +12,14 @@ from laptime.model.plan import Plan
 from laptime.model.protocol import Protocol
 from laptime.model.record import Record
 from laptime.model.workload import Workload
+from laptime.planner.lanes import LARGEST_RATE
 from laptime.questions.asking import Prepared, prepare
 from laptime.questions.subject import find_subject
 
 MOST_LAPS = 100_000
 MOST_STEPS = 10_000_000
 MOST_SEEDS = 100
+MOST_BATCH = 1_000_000
 
 
 def prepare_full(ask: Ask, machine: Machine) -> tuple[Prepared, Protocol]:
@@ -48,6 +50,12 @@ def check_full(asked: FullAsk) -> None:
     ):
         if value is not None and not 1 <= value <= most:
             raise UsageError(f"{flag} {value}: expected a whole number from 1 to {most:,}", "such as 3")
+    for rate in asked.learning_rates:
+        if not 0 < rate <= LARGEST_RATE:
+            raise UsageError(f"--lr {rate:g}: expected numbers above 0 and up to {LARGEST_RATE:g}", "such as 1e-3,1e-4")
+    for batch in asked.batches:
+        if not 1 <= batch <= MOST_BATCH:
+            raise UsageError(f"--batch {batch}: expected whole numbers from 1 to {MOST_BATCH:,}", "such as 64,128")
     until = asked.until_accuracy
     if until is not None and not (math.isfinite(until) and 0 < until <= 1):
         raise UsageError(f"--until-accuracy {until:g}: expected a share above 0 and up to 1", "such as 0.7 or 70%")

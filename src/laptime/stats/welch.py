@@ -29,7 +29,8 @@ def welch(one: Sequence[float], other: Sequence[float], alpha: float) -> Welch:
     distance, error = abs(mean_a - mean_b), error_a + error_b
     if error == 0:
         return Welch(inf if distance > 0 else 0.0, 0.0)
-    dof = error**2 / (error_a**2 / (len(one) - 1) + error_b**2 / (len(other) - 1))
+    # By shares of the error, not by its squares: those of very small errors are nothing.
+    dof = 1 / ((error_a / error) ** 2 / (len(one) - 1) + (error_b / error) ** 2 / (len(other) - 1))
     return Welch(distance / sqrt(error), -t_quantile(alpha / 2, max(dof, 1.0)))
 
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from laptime.disk import remove_stale
 from laptime.errors import StoreError, UsageError
 from laptime.store.files import home_folder
 
@@ -55,7 +56,8 @@ def _lock(held: int, record_id: str) -> None:
 
 
 def _tidy(folder: Path) -> None:
-    """Leave no folder behind in which nothing lies but the lock."""
+    """Leave no folder behind in which nothing lies but the lock, nor what a killed child was writing."""
+    remove_stale(folder)
     with contextlib.suppress(OSError):
         if [each.name for each in folder.iterdir()] == ["lock"]:
             (folder / "lock").unlink()

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import platformdirs
 
+from laptime.disk import remove_stale, write_atomically
 from laptime.errors import RecordError, StoreError
 from laptime.model.record import Record
 from laptime.store import index
-from laptime.store.atomic import remove_stale, write_atomically
 from laptime.store.rows import RecordRow, row_of, unreadable_row
 from laptime.store.schema import decode, encode
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 import platformdirs
 
+from laptime.disk import remove_stale, write_atomically
 from laptime.model.sample import Reference
-from laptime.store.atomic import remove_stale, write_atomically
 
 
 def load_reference(key: str) -> Reference | None:

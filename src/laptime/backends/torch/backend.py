@@ -51,7 +51,7 @@ class TorchTraining:
         source = open_source(self._recipe, self._settings, self._device, self._seed)
         if self._settings.input == "only":
             return LoaderRunner(source, clockwork)
-        stepper = Stepper(self._recipe, self._settings, self._device)
+        stepper = Stepper(self._recipe, self._settings, self._device, self._recipe.rate(self._settings))
         runner = GraphRunner if self._settings.execution == "graph" else EagerRunner
         return runner(stepper, source, clockwork)
 

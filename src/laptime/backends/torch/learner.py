@@ -27,7 +27,7 @@ class TorchLearner:
             raise LaneError("input=only trains nothing", "name another input for a whole training")
         self._recipe, self._settings, self._device, self._seed = recipe, settings, device, seed
         self._account = Account(device)
-        self._stepper = Stepper(recipe, settings, device, look=self._account)
+        self._stepper = Stepper(recipe, settings, device, recipe.rate(settings), look=self._account)
         self._examiner = Examiner(recipe, self._stepper.network, settings, device)
         self.fence = Clockwork(device).fence
         self._source: Source | None = None

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from laptime.backends.own import call_own
 from laptime.backends.torch.networks import build_network, load_pretrained, load_weights, make_loss
 from laptime.errors import TrainingError
+from laptime.model.lane import Settings
 from laptime.model.plan import HeatOrder, Subject
 from laptime.model.workload import Adam, ProofPlan, Training, Workload
 from laptime.pipelines.reading import read_items
@@ -39,6 +40,9 @@ class Recipe(Protocol):
 
     def optimizer(self, network: nn.Module, *, rate: float, options: dict[str, Any]) -> torch.optim.Optimizer:
         """Give an optimizer on this network at `rate` times the learning rate."""
+
+    def rate(self, settings: Settings) -> float:
+        """Give what the learning rate is multiplied by in the training itself; the proof has its own."""
 
     def before_step(self, optimizer: torch.optim.Optimizer, step: int) -> None:
         """Set what changes from step to step (counted from 1); only the proof calls this."""
@@ -82,6 +86,10 @@ class BuiltIn:
             )
         options.pop("capturable", None)
         return torch.optim.SGD(network.parameters(), lr=learning_rate, weight_decay=wanted.weight_decay, **options)
+
+    def rate(self, settings: Settings) -> float:
+        named = settings.learning_rate
+        return 1.0 if named is None else named / self.workload.optimizer.learning_rate
 
     def before_step(self, optimizer: torch.optim.Optimizer, step: int) -> None:
         """Give PyTorch's Adam the epsilon that makes it Keras's where the authors used Keras's.
@@ -140,6 +148,9 @@ class Own:
         for group in made.param_groups:
             group["lr"] = group["lr"] * rate
         return made
+
+    def rate(self, _settings: Settings) -> float:
+        return 1.0
 
     def before_step(self, optimizer: torch.optim.Optimizer, step: int) -> None:
         """A user's optimizer is taken as it is."""
