@@ -21,9 +21,9 @@ import pytest
         (("cifar-cnn", "fake/cpu/batch=0"), "batch=0 cannot be", "batch takes a whole number from 1 to 1,000,000"),
         (("cifar-cnn", "fake/cpu/threads=-1"), "threads=-1 cannot be", "threads takes a whole number from 1 on"),
         (("cifar-cnn", "fake/cpu/threads=999999"), "threads=999999: this machine has", "1 to "),
-        (("cifar-cnn", "fake/cpu/workers=0+input=fast"), "workers=0 cannot be", "workers takes a whole number"),
+        (("cifar-cnn", "fake/cpu/workers=-1+input=fast"), "workers=-1 cannot be", "workers takes a whole number"),
         (("cifar-cnn", "fake/cpu/workers=2"), "workers=2 with input=published: only input=fast", "add input=fast"),
-        (("scenes-cnn", "fake/cpu/input=published"), "scenes-cnn's authors read files", "input=cached, resident, fast"),
+        (("scenes-cnn", "fake/cpu/lr=0"), "lr=0 cannot be", "lr takes a learning rate above 0 and up to 100"),
         (("cifar-cnn", "fake/mps"), "device mps is not there for fake", "usable here: cpu, cuda:0"),
         (("cifar-cnn", "fake/cuda:5"), "device cuda:5 is not there for fake", "usable here: cpu, cuda:0"),
         (("cifar-cnn", "fake/cuda:1"), "device cuda:1 cannot be used: it is out of order", "usable here: cpu, cuda:0"),
@@ -73,7 +73,7 @@ def test_a_race_that_cannot_be_run_is_refused(house, words, says, way_out):
         (("race", "--turbo"), "No such option"),
         (("plan", "--quiet"), "No such option"),
         (("show", "one", "two"), "unexpected extra argument"),
-        (("rcae",), "no command 'rcae'; commands: race, plan, workloads, devices, list, show"),
+        (("rcae",), "no command 'rcae'; commands: race, resume, plan, workloads, data"),
     ],
 )
 def test_words_that_cannot_be_read_are_refused(house, words, says):

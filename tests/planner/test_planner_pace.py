@@ -83,6 +83,7 @@ PACE = Pace(heats_min=3, heats_max=5, adaptive=True, measure_s=4.0, window_s=0.4
         pytest.param([4.0, 9.0], 19.0, 20.0, 4, 4.0, id="one step is longer than all of the measure"),
         pytest.param([4.0, 4.0], 14.0, 5.0, 0, 4.0, id="no round is left"),
         pytest.param([], 1.0, 50.0, 4, 4.0, id="nobody is running"),
+        pytest.param([0.0, 0.0], 1.0, 50.0, 4, 4.0, id="nobody came as far as timing"),
     ],
 )
 def test_heats_to_come_are_shortened_so_that_all_fit_the_budget(timed_s, round_s, left_s, rounds, measure_s):

@@ -40,7 +40,7 @@ def shorten_pace(pace: Pace, timed_s: list[float], round_s: float, left_s: float
     `timed_s` is what each heat of the last round timed, `round_s` what that round took with all its overheads. Only
     times are looked at, never a ratio, so that the choice cannot favour a lane.
     """
-    if not timed_s or rounds < 1 or max(timed_s) > MOST_OVER * pace.measure_s:
+    if not any(timed_s) or rounds < 1 or max(timed_s) > MOST_OVER * pace.measure_s:
         return pace
     overhead_s = round_s - sum(timed_s)
     fitting_s = pace.measure_s * (SLACK * left_s / rounds - overhead_s) / sum(timed_s)
