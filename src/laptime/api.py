@@ -22,6 +22,7 @@ from laptime.model.machine import Machine
 from laptime.model.plan import Plan
 from laptime.model.protocol import Moment, Protocol
 from laptime.model.record import Record
+from laptime.model.workload import Workload
 from laptime.questions.asking import Prepared, names_a_lane, prepare, scout_machine
 from laptime.questions.full import Stage, run_full
 from laptime.questions.infer import prepare_infer, run_infer
@@ -34,10 +35,12 @@ from laptime.report import json as report_json
 from laptime.report.full_words import moment_words
 from laptime.store import checkpoints, files, references, schema
 from laptime.store.rows import RecordRow
-from laptime.workloads import CATALOGUE, find_workload, list_layers
+from laptime.workloads import CATALOGUE, find_workload
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+    from laptime.workloads.layers import LayerRow
 
 Show = Callable[[Record, str], None]
 Tell = Callable[[Moment], None]
@@ -212,14 +215,20 @@ def workloads_as_text(width: int) -> str:
 def workload_as_text(name: str, width: int) -> str:
     """Give one built-in training whole: its layers, how it is trained, and what was published."""
     workload = find_workload(name)
-    return layers.render_workload(workload, list_layers(workload), width).rstrip("\n")
+    return layers.render_workload(workload, _layers_of(workload), width).rstrip("\n")
+
+
+def _layers_of(workload: Workload) -> tuple[LayerRow, ...]:
+    from laptime.workloads.layers import list_layers  # noqa: PLC0415  numpy, which a race's parent can do without
+
+    return list_layers(workload)
 
 
 def workload_row(name: str) -> dict[str, object]:
     """Give one built-in training whole as an object, its layers with their output shapes and parameters."""
     workload = find_workload(name)
     optimizer = {"name": type(workload.optimizer).__name__.lower(), **asdict(workload.optimizer)}
-    return {**asdict(workload), "optimizer": optimizer, "layers": list_layers(workload)}
+    return {**asdict(workload), "optimizer": optimizer, "layers": _layers_of(workload)}
 
 
 def environment_as_text(
@@ -227,7 +236,7 @@ def environment_as_text(
 ) -> str:
     """Give the block that a full training of the named workload begins with; `data` is what it will read."""
     workload = find_workload(name)
-    rows = list_layers(workload)
+    rows = _layers_of(workload)
     block = environment.render_environment(machine, frameworks, workload, rows, data, width=width, version=version())
     return block.rstrip("\n")
 

@@ -11,7 +11,7 @@ from laptime.store import decode
 
 KILLS = 200
 AT_ONCE = 4
-EARLIEST_S, LATEST_S = 0.05, 1.2
+EARLIEST_S, LATEST_S = 0.05, 1.8
 
 
 def test_no_kill_leaves_an_unreadable_file_or_a_process(house):

@@ -17,7 +17,8 @@ from laptime.model.missing import Missing
 from laptime.report.environment import render_environment
 from laptime.report.layout import cells_wide
 from laptime.report.listing import render_devices
-from laptime.workloads import CATALOGUE, list_layers
+from laptime.workloads import CATALOGUE
+from laptime.workloads.layers import list_layers
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 CPU = Device("cpu", "cpu", "processor", usable=True, details={"threads": "12", "vector": "AVX512", "no compile": "old"})

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from laptime.model.workload import Sgd
 from laptime.report.layers import fact_lines, render_workload
 from laptime.report.layout import cells_wide
-from laptime.workloads import CATALOGUE, list_layers
+from laptime.workloads import CATALOGUE
+from laptime.workloads.layers import list_layers
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 
