@@ -94,8 +94,8 @@ def test_plates_have_two_accuracies():
     learner = begin(order_for("plates-cnn", input="cached"))
     score = train(learner)
     assert 0 <= score.whole <= score.accuracy < 1
-    assert len(learner.predict(2).predicted[0]) == 8
-    assert learner.evaluate(5).items == 5
+    assert len(learner.examiner.predict(2).predicted[0]) == 8
+    assert learner.examiner.score(5).items == 5
 
 
 def test_the_account_is_what_the_outputs_say():
@@ -158,7 +158,7 @@ def test_a_training_of_ones_own_can_be_taken_up_again(tmp_path):
 def test_a_training_of_ones_own_has_no_test():
     """Said in words, should anybody ask."""
     with pytest.raises(LaneError, match="a training of your own has no test items in this version"):
-        begin(own_order("by_factory")).evaluate(10)
+        begin(own_order("by_factory")).examiner.score(10)
 
 
 def test_a_loader_alone_trains_nothing():

@@ -101,23 +101,23 @@ def test_an_evaluation_trains_nothing(backend, order):
     went_on = train_laps(begin(backend, order), 2)
     learner = begin(backend, order)
     looked = [train(learner)]
-    assert learner.evaluate(20) == learner.evaluate(20)
-    assert len(learner.predict(4).predicted) == 4
+    assert learner.examiner.score(20) == learner.examiner.score(20)
+    assert len(learner.examiner.predict(4).predicted) == 4
     assert [*looked, train(learner)] == went_on
 
 
 def test_an_evaluation_has_as_many_items_as_were_asked_for(backend, order):
     """The last batch may be a small one; no more than there are."""
     learner = begin(backend, order)
-    assert [learner.evaluate(items).items for items in (1, BATCH, BATCH + 3)] == [1, BATCH, BATCH + 3]
+    assert [learner.examiner.score(items).items for items in (1, BATCH, BATCH + 3)] == [1, BATCH, BATCH + 3]
 
 
 def test_the_truth_is_that_of_the_first_test_items(backend, order):
     """It does not depend on what was trained, or on how many are asked for."""
     one, other = begin(backend, order), begin(backend, order)
     train(one)
-    assert one.predict(6).truth[:3] == other.predict(3).truth
-    assert all(len(labels) == 1 for labels in one.predict(6).truth)
+    assert one.examiner.predict(6).truth[:3] == other.examiner.predict(3).truth
+    assert all(len(labels) == 1 for labels in one.examiner.predict(6).truth)
 
 
 def test_a_training_goes_on_from_its_state_as_if_unbroken(backend, order, tmp_path):
@@ -126,9 +126,9 @@ def test_a_training_goes_on_from_its_state_as_if_unbroken(backend, order, tmp_pa
     train(whole)
     path = tmp_path / "lane.npz"
     write_checkpoint(path, Checkpoint({}, (), whole.state()))
-    unbroken = [train(whole), whole.evaluate(20), train(whole)]
+    unbroken = [train(whole), whole.examiner.score(20), train(whole)]
     rest = begin(backend, order, STEPS, read_checkpoint(path, {}).state)
-    assert [train(rest), rest.evaluate(20), train(rest)] == unbroken
+    assert [train(rest), rest.examiner.score(20), train(rest)] == unbroken
 
 
 def test_a_learner_may_be_closed(backend, order):

@@ -66,6 +66,27 @@ class Diary(FakeRunner):
         return super().mark()
 
 
+def test_test_items_are_looked_at_after_the_windows_where_that_was_asked():
+    """What it took is said before the end, and off the clock of every window."""
+    line = Notebook()
+    run_heat(FakeBackend(), replace(order_for(), test_items=1_000), line)
+    said = [message.name if isinstance(message, wire.Phase) else type(message).__name__ for message in line.said]
+    assert said[-4:] == ["Ready", "test items", "Examined", "end"]
+
+
+def test_a_look_that_fails_costs_no_timing(tmp_path, monkeypatch):
+    """The windows stand; a note says why there is no forecast."""
+    script = tmp_path / "fake.toml"
+    script.write_text('["*"]\nfail = { how = "raise", phase = "test items" }\n')
+    monkeypatch.setenv("LAPTIME_FAKE", str(script))
+    line = Notebook()
+    run_heat(FakeBackend(), replace(order_for(), test_items=1_000), line)
+    assert len(line.windows) == 10
+    [noted] = [message for message in line.said if isinstance(message, wire.Noted)]
+    assert "no forecast of the whole training" in noted.notes[0]
+    assert "planted failure" in noted.notes[0]
+
+
 def test_a_heat_goes_through_its_phases_in_order():
     """Build, proof, first step, timing, end: each is said as it begins, and what came of it as it ends."""
     line = Notebook()

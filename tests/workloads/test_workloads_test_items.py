@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from laptime.workloads import CATALOGUE, find_workload
-from laptime.workloads.data import count_test_items, make_items, make_test_items
+from laptime.workloads.data import make_items, make_test_items
 
 
 def test_no_test_item_is_a_training_item():
@@ -32,7 +32,7 @@ def test_a_test_item_does_not_depend_on_how_many_are_made():
 def test_there_are_no_more_than_a_modest_memory_holds(name):
     """256 MB; all of CIFAR-10's, and all that the protocols of scenes-cnn look at."""
     workload = find_workload(name)
-    count = count_test_items(workload)
+    count = workload.test_items_made
     assert 0 < count * 4 * np.prod(workload.image_shape) <= 256 << 20
     assert count <= workload.test_items
     assert name not in {"cifar-cnn", "cifar-mlp", "scenes-cnn"} or count >= workload.validation_items

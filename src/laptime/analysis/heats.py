@@ -26,6 +26,7 @@ def summarise_heat(heat: Heat) -> HeatResult:
         phases_s=heat.phases_s,
         windows=heat.windows,
         losses=heat.losses,
+        examination=heat.examination,
         proofs=heat.proofs,
         readings={
             "peak_memory_bytes": _as_float(heat.peak_memory_bytes),

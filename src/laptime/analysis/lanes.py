@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import chain
 
+from laptime.analysis.forecast import forecast_whole
 from laptime.analysis.heats import mean_step_ms, steady_windows, summarise_heat
 from laptime.analysis.parity import judge_parity
 from laptime.model.missing import Missing
 from laptime.model.plan import Plan, PlannedLane
+from laptime.model.protocol import Protocol
 from laptime.model.record import Estimate, HeatResult, LaneResult, Parity
 from laptime.model.sample import Heat, Reference
 from laptime.stats import Interval, log_mean_interval, median, quantile
@@ -17,14 +19,20 @@ ALPHA = 0.05
 
 
 def summarise_lane(
-    plan: Plan, lane: PlannedLane, heats: tuple[Heat, ...], reference: Reference | str | None
+    plan: Plan,
+    lane: PlannedLane,
+    heats: tuple[Heat, ...],
+    reference: Reference | str | None,
+    protocol: Protocol | None = None,
 ) -> LaneResult:
-    """Give what is known of a lane so far."""
+    """Give what is known of a lane so far; with a protocol, also how long the whole of it would take."""
     kept = tuple(summarise_heat(heat) for heat in heats)
     finished = [heat for heat in kept if heat.step_ms is not None]
     dnf = next((heat.dnf for heat in kept if heat.dnf), None)
     items = next((heat.items_per_step for heat in heats if heat.items_per_step is not None), None)
-    steps = next((heat.steps_per_lap for heat in heats if heat.steps_per_lap is not None), None)
+    told = next((heat.steps_per_lap for heat in heats if heat.steps_per_lap is not None), None)
+    steps = steps_of_lap(plan, lane, told)
+    trains_nothing = lane.settings.input == "only"
     step = _estimate([heat.step_ms for heat in finished if heat.step_ms is not None], _p95(finished))
     mean = _estimate([mean_step_ms(heat) for heat in finished], Missing("a mean step has no p95 of its own"))
     return LaneResult(
@@ -35,7 +43,7 @@ def summarise_lane(
         status="dnf" if dnf else "ok",
         reason=dnf.reason if dnf else None,
         step_ms=step,
-        lap_s=_lap(mean, steps_of_lap(plan, lane, steps)),
+        lap_s=_lap(mean, steps),
         items_per_s=_rate(step, items),
         first_step_ms=_median(heat.first_step_ms for heat in finished),
         startup_s=_median(_startup_s(heat) for heat in finished),
@@ -46,6 +54,7 @@ def summarise_lane(
         items_per_step=items,
         heats=kept,
         notes=tuple(dict.fromkeys(chain(lane.notes, *(heat.notes for heat in heats)))),
+        whole=forecast_whole(kept, mean, None if trains_nothing else protocol, steps),
     )
 
 

@@ -16,8 +16,25 @@ from laptime.model.sample import ProofRun, Reference
 REFUSALS = (RuntimeError, ValueError, IndexError, AssertionError)
 
 
+class Examiner(Protocol):
+    """Looks at a network from outside, on the test items; nothing is trained."""
+
+    def read(self, items: int) -> None:
+        """Have the first so many test items at hand, where they are kept in memory; called off the clock."""
+
+    def score(self, items: int) -> Score:
+        """Score the first so many items of the test set (as many as there are)."""
+
+    def predict(self, items: int) -> Predictions:
+        """Give what is predicted of the first so many items of the test set, and the truth."""
+
+
 class Runner(Protocol):
     """A training that stands ready, one step at a time."""
+
+    @property
+    def examiner(self) -> Examiner | None:
+        """Who looks at the network that is trained; nobody, where none is."""
 
     ready_batches: int
     """How many batches its loader may hold ready; they are run down before a window opens."""
@@ -44,6 +61,10 @@ class Runner(Protocol):
 class Learner(Protocol):
     """A whole training: it steps like a runner, and keeps account of what it got right without waiting for it."""
 
+    @property
+    def examiner(self) -> Examiner:
+        """Who looks at the network that is trained."""
+
     def begin(self, steps_done: int, state: Any | None) -> None:
         """Stand ready for the step after so many; `state` is what `state` gave by then, nothing at the start."""
 
@@ -58,12 +79,6 @@ class Learner(Protocol):
 
     def open_account(self) -> None:
         """Begin a new account; called off the clock."""
-
-    def evaluate(self, items: int) -> Score:
-        """Score the first so many items of the test set (as many as there are), with nothing trained."""
-
-    def predict(self, items: int) -> Predictions:
-        """Give what is predicted of the first so many items of the test set, and the truth."""
 
     def state(self) -> Any:
         """Give all that the next step depends on: dicts, lists, numbers, words and numpy arrays."""

@@ -10,7 +10,7 @@
     stray = 0.0           # planted difference: relative error of every loss in the proof
     jolt = 0.0            # planted difference: relative error of the weights' movement
     skill = 0.0           # of whole trainings: added to every accuracy
-    evaluate_ms = 1000.0  # of whole trainings: how long a validation or a test takes
+    evaluate_ms = 1000.0  # of whole trainings: how long a look at all test items takes
     call_share = 0.1      # of inference: what a call takes, in steps ...
     item_share = 0.01     # ... and what each of its items adds
     fail = { how = "raise", phase = "timing", heat = 1 }   # raise, exit, kill, hang, nan, memory, print
@@ -27,12 +27,13 @@ import math
 import random
 from collections.abc import Sequence
 
-from laptime.backends.fake_learner import FakeLearner
+from laptime.backends.fake_learner import FakeExaminer, FakeLearner
 from laptime.backends.fake_predictor import FakePredictor
 from laptime.backends.fake_script import FakeClock, Script, fail_if_told, is_this_heat, script_for
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
+from laptime.model.protocol import Score
 from laptime.model.sample import ProofRun, Reference
 from laptime.workloads import find_workload
 
@@ -48,6 +49,7 @@ class FakeRunner:
         self._factor = math.exp(script.spread * random.Random(f"{order.number}/{order.lane.name}").gauss(0, 1))
         self._steps = 0
         self._windows = 0
+        self.examiner = FakeExaminer(script, order, clock, self._look)
 
     def step(self) -> None:
         self._steps += 1
@@ -78,6 +80,10 @@ class FakeRunner:
     def close(self) -> tuple[str, ...]:
         """Nothing is held."""
         return ()
+
+    def _look(self, items: int) -> Score:
+        fail_if_told(self._script, self._order, "test items")
+        return Score(items, 2.3, 0.1)
 
 
 class FakeTraining:

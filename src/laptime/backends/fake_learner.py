@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,9 @@ class FakeLearner:
 
     def __init__(self, script: Script, order: HeatOrder, clock: FakeClock, items_per_step: int) -> None:
         self._script, self._order, self._clock, self._items_per_step = script, order, clock, items_per_step
-        self._workload = find_workload(order.subject.name)
         self._steps = self._since = self._taken = 0
         self._lap = 0
+        self.examiner = FakeExaminer(script, order, clock, self._evaluate)
 
     def begin(self, steps_done: int, state: Any | None) -> None:
         fail_if_told(self._script, self._order, "set up")
@@ -57,16 +58,6 @@ class FakeLearner:
             return Score(score.items, Missing("the loss became nan"), score.accuracy)
         return score
 
-    def evaluate(self, items: int) -> Score:
-        fail_if_told(self._script, self._order, f"evaluation {self._lap}")
-        self._clock.pass_ms(self._script.evaluate_ms)
-        return self._score_at(self._steps, min(items, self._workload.test_items))
-
-    def predict(self, items: int) -> Predictions:
-        classes = self._workload.outputs[-1]
-        truth = tuple((number % classes,) for number in range(items))
-        return Predictions(tuple(((number * 2) % classes,) for number in range(items)), truth)
-
     def state(self) -> Any:
         fail_if_told(self._script, self._order, f"checkpoint {self._lap}")
         return {"lap and steps": np.array([self._lap, self._steps], np.int64)}
@@ -75,7 +66,33 @@ class FakeLearner:
         """Nothing is held."""
         return ()
 
+    def _evaluate(self, items: int) -> Score:
+        fail_if_told(self._script, self._order, f"evaluation {self._lap}")
+        return self._score_at(self._steps, items)
+
     def _score_at(self, step: float, items: int) -> Score:
         wrong = 0.5 ** (step / HALF_LIFE_STEPS)
         accuracy = (1 - 0.9 * wrong) * (1 - self._order.seed / 1_000) + self._script.skill
         return Score(items, FIRST_LOSS * wrong, accuracy)
+
+
+class FakeExaminer:
+    """Looks at the test items; `score` says what there is to be seen, and the clock how long it took."""
+
+    def __init__(self, script: Script, order: HeatOrder, clock: FakeClock, score: Callable[[int], Score]) -> None:
+        self._script, self._clock, self._score = script, clock, score
+        self._workload = find_workload(order.subject.name)
+
+    def read(self, items: int) -> None:
+        """Nothing is read: there are no items."""
+
+    def score(self, items: int) -> Score:
+        counted = min(items, self._workload.test_items)
+        made = self._score(counted)
+        self._clock.pass_ms(self._script.evaluate_ms * counted / self._workload.test_items)
+        return made
+
+    def predict(self, items: int) -> Predictions:
+        classes = self._workload.outputs[-1]
+        truth = tuple((number % classes,) for number in range(items))
+        return Predictions(tuple(((number * 2) % classes,) for number in range(items)), truth)

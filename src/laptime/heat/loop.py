@@ -9,6 +9,7 @@ from typing import Protocol
 from laptime import wire
 from laptime.backends.base import Backend, Runner, Training
 from laptime.errors import LaneError
+from laptime.heat.examination import examine
 from laptime.model.lane import Settings
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Pace
@@ -35,9 +36,22 @@ def run_heat(backend: Backend, order: HeatOrder, line: Line) -> int | Missing:
     line.say(wire.FirstStep(time_steps(backend.clock, runner, 1)))
     line.say(wire.Phase("timing", backend.clock()))
     measure(backend.clock, runner, order.pace, line)
-    tell_notes(runner.close(), line)
+    missed = look_at_tests(backend.clock, runner, order.test_items, training.items_per_step, line)
+    tell_notes((*missed, *runner.close()), line)
     line.say(wire.Phase("end", backend.clock()))
     return training.device_memory_bytes()
+
+
+def look_at_tests(clock: Callable[[], int], runner: Runner, items: int, batch: int, line: Line) -> tuple[str, ...]:
+    """Learn what a validation would take; where that fails, the timing stands, and a note says why."""
+    if not items or runner.examiner is None:
+        return ()
+    line.say(wire.Phase("test items", clock()))
+    try:
+        line.say(wire.Examined(examine(clock, runner, runner.examiner, batch, items)))
+    except Exception as error:  # noqa: BLE001  whatever a framework raises: what was asked for is the timing
+        return (f"no forecast of the whole training, since the test items could not be looked at: {error}",)
+    return ()
 
 
 def tell_notes(notes: tuple[str, ...], line: Line) -> None:

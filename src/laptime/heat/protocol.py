@@ -119,7 +119,7 @@ class Course:
 
 def evaluate(course: Course, items: int) -> Evaluation:
     began_ns = course.clock()
-    score = course.learner.evaluate(items)
+    score = course.learner.examiner.score(items)
     course.learner.fence()
     return Evaluation(score, (course.clock() - began_ns) / 1e9)
 
@@ -131,6 +131,8 @@ def _take_up(course: Course) -> int:
     course.line.say(wire.Phase("resume" if held else "set up", course.clock()))
     course.laps = held.laps[: course.order.protocol.laps] if held else ()
     course.learner.begin(len(course.laps) * course.steps, held.state if held else None)
+    if looked_at := max(course.order.protocol.validation_items, course.order.protocol.evaluation_items):
+        course.learner.examiner.read(looked_at)
     course.line.say(wire.Resumed(course.laps))
     return len(course.laps)
 
@@ -141,7 +143,7 @@ def _test(course: Course) -> None:
         return
     course.line.say(wire.Phase("test", course.clock()))
     test = evaluate(course, protocol.evaluation_items) if protocol.evaluation_items else None
-    predictions = course.learner.predict(protocol.predictions) if protocol.predictions else None
+    predictions = course.learner.examiner.predict(protocol.predictions) if protocol.predictions else None
     course.line.say(wire.Tested(test, predictions))
 
 

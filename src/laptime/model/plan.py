@@ -68,7 +68,8 @@ class Plan:
 class HeatOrder:
     """All that a child needs to know to run one heat.
 
-    `seed` draws weights, order and dropout; data made in memory come from `data_seed` where it is another.
+    `seed` draws weights, order and dropout; data made in memory come from `data_seed` where it is another. So many
+    `test_items` are there to be looked at after the windows; of them as many are as tell how long all would take.
     """
 
     subject: Subject
@@ -80,3 +81,4 @@ class HeatOrder:
     pretrained: bool = False
     data: DataSource | None = None
     data_seed: int | None = None
+    test_items: int = 0

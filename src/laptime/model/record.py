@@ -13,7 +13,7 @@ from laptime.model.machine import Device, Machine
 from laptime.model.missing import Missing
 from laptime.model.plan import Subject
 from laptime.model.protocol import FullRace
-from laptime.model.sample import Dnf, ProofRun, Reference, Window
+from laptime.model.sample import Dnf, Examination, ProofRun, Reference, Window
 from laptime.model.workload import Published
 
 SCHEMA = 1
@@ -70,6 +70,24 @@ class HeatResult:
     readings: dict[str, float | Missing]
     notes: tuple[str, ...] = ()
     dnf: Dnf | None = None
+    examination: Examination | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """How long the whole training would take on a lane, foretold part by part from its heats.
+
+    `ready_s` is from starting the process to the end of the first step, `train_s` all other steps of all laps. What
+    only laptime does (proof, checkpoints) is left out, as `race --full` leaves it out.
+    """
+
+    laps: int
+    steps_per_lap: float
+    ready_s: float
+    train_s: Estimate
+    validation_s: float
+    test_s: float
+    whole_s: Estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +110,7 @@ class LaneResult:
     items_per_step: int | None = None
     heats: tuple[HeatResult, ...] = ()
     notes: tuple[str, ...] = ()
+    whole: Forecast | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,20 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
+class Examination:
+    """What looking at some test items took, with nothing trained, so that a whole validation can be foretold.
+
+    `ns` is for these `items`; `first_ns` what the first look of all took on top, `read_ns` having so many at hand in
+    memory, which happens once a training (nothing, where they are decoded anew each time).
+    """
+
+    items: int
+    ns: int
+    first_ns: int
+    read_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class Dnf:
     """Why and where a heat did not finish; it is a result like any other."""
 
@@ -93,6 +107,7 @@ class Heat:
     proofs: tuple[ProofRun, ...] = ()
     windows: tuple[Window, ...] = ()
     losses: tuple[float, ...] = ()
+    examination: Examination | None = None
     peak_memory_bytes: int | Missing = field(default_factory=lambda: Missing("not read"))
     device_memory_bytes: int | Missing = field(default_factory=lambda: Missing("not read"))
     versions: dict[str, str] = field(default_factory=dict)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from laptime.model.dataset import DataLayout
 from laptime.model.network import Layer
+
+TEST_MOST_BYTES = 256 << 20
+FLOAT_BYTES = 4
 
 Loader = Literal["memory", "threads", "one by one", "dataloader"]
 Loss = Literal["softmax_crossentropy", "sigmoid_crossentropy"]
@@ -122,6 +126,11 @@ class Workload:
     @property
     def reads_files(self) -> bool:
         return self.loader != "memory"
+
+    @property
+    def test_items_made(self) -> int:
+        """As many test items are made in memory as were published, or as many as a modest memory holds."""
+        return min(self.test_items, TEST_MOST_BYTES // (FLOAT_BYTES * math.prod(self.image_shape)))
 
 
 @dataclass(frozen=True, slots=True)

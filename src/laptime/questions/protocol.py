@@ -15,6 +15,7 @@ from laptime.model.workload import Workload
 from laptime.planner.lanes import LARGEST_RATE
 from laptime.questions.asking import Prepared, prepare
 from laptime.questions.subject import find_subject
+from laptime.workloads import find_workload
 
 MOST_LAPS = 100_000
 MOST_STEPS = 10_000_000
@@ -78,6 +79,20 @@ def make_protocol(asked: FullAsk, workload: Workload | None) -> Protocol:
         predictions=workload.predictions_shown,
         seeds=asked.seeds,
         until_accuracy=asked.until_accuracy,
+    )
+
+
+def find_protocol(plan: Plan) -> Protocol | None:
+    """Give the published protocol of a race, with no more test items than there are, so that it can be foretold."""
+    if plan.subject.file is not None:
+        return None
+    workload = find_workload(plan.subject.name)
+    there = workload.test_items_made if plan.data is None else plan.data.test_items
+    meant = make_protocol(FullAsk(), workload)
+    return replace(
+        meant,
+        validation_items=min(meant.validation_items, there),
+        evaluation_items=min(meant.evaluation_items, there),
     )
 
 

@@ -11,10 +11,12 @@ from laptime.analysis.compare import compare_lanes
 from laptime.analysis.lanes import summarise_lane
 from laptime.model.machine import Machine
 from laptime.model.plan import Pace, Plan, PlannedLane
+from laptime.model.protocol import Protocol
 from laptime.model.record import SCHEMA, Comparison, LaneResult, Record
 from laptime.model.sample import Heat, Reference
 from laptime.model.workload import Published
 from laptime.planner.pace import shorten_pace
+from laptime.questions.protocol import find_protocol
 from laptime.questions.proving import Shelf, find_reference, order_heat
 from laptime.questions.supply import supply
 from laptime.run.director import Director, Limits
@@ -47,6 +49,7 @@ class Course:
     running: list[PlannedLane]
     pace: Pace
     reference: Reference | str | None = None
+    protocol: Protocol | None = None
     rounds: int = 0
     next_round_s: float = 0.0
     journal_s: float = 0.0
@@ -59,6 +62,8 @@ class Course:
     def end_round(self, round_s: float, elapsed_s: float) -> None:
         """Count a round, and fit those to come into what is left of the budget."""
         timed_s = [self.heats[lane.name][-1].phases_s.get("timing", 0.0) for lane in self.running]
+        looked_s = sum(self.heats[lane.name][-1].phases_s.get("test items", 0.0) for lane in self.running)
+        round_s -= looked_s  # once a lane, and not again
         self.running = [lane for lane in self.running if self.heats[lane.name][-1].status == "ok"]
         self.rounds += 1
         left_s = self.plan.ask.budget_s - elapsed_s
@@ -81,6 +86,7 @@ def run_race(plan: Plan, machine: Machine, published: Published | None, outside:
     try:
         announce = partial(_tell, outside, report)
         course.plan = supply(plan, announce)
+        course.protocol = find_protocol(course.plan)
         course.reference = find_reference(course.plan, Shelf(outside.recall, outside.keep, announce))
         while True:
             _run_round(course, machine, outside, tell, report)
@@ -114,13 +120,25 @@ def _run_round(
     for lane in lanes:
         director = Director(limits, machine.processor.cores_usable, partial(tell, lane))
         number = sum(map(len, course.heats.values()))
-        order = order_heat(course.plan, lane, course.pace, number)
+        order = replace(order_heat(course.plan, lane, course.pace, number), test_items=_looked_at(course, lane))
         course.heats[lane.name].append(director.run_heat(order, course.rounds))
         begun_s = time.monotonic()
         outside.journal(report("running", final=False))
         course.journal_s += time.monotonic() - begun_s
     ended_s = time.monotonic()
     course.end_round(ended_s - began_s, ended_s - outside.began_s)
+
+
+def _looked_at(course: Course, lane: PlannedLane) -> int:
+    """Have each lane look at test items once: that is little of a training, and little is enough."""
+    protocol = course.protocol
+    if (
+        protocol is None
+        or lane.settings.input == "only"
+        or any(heat.examination is not None for heat in course.heats[lane.name])
+    ):
+        return 0
+    return max(protocol.validation_items, protocol.evaluation_items)
 
 
 def _is_settled(record: Record, course: Course) -> bool:
@@ -140,7 +158,10 @@ def _make_record(
     final: bool,
 ) -> Record:
     plan = course.plan
-    lanes = tuple(summarise_lane(plan, lane, tuple(course.heats[lane.name]), course.reference) for lane in plan.lanes)
+    lanes = tuple(
+        summarise_lane(plan, lane, tuple(course.heats[lane.name]), course.reference, course.protocol)
+        for lane in plan.lanes
+    )
     parameters = next((heat.parameters for heats in course.heats.values() for heat in heats if heat.parameters), None)
     return Record(
         schema=SCHEMA,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from laptime.model.missing import Missing
 from laptime.model.record import HeatResult, LaneResult, Record
 from laptime.model.sample import Dnf
-from laptime.report.figures import about, duration, percent, size
+from laptime.report.figures import about, duration, percent, size, spread
 from laptime.report.layout import clean, flow, wrap
 from laptime.report.phrases import short_name
 
@@ -45,6 +45,18 @@ def starts(record: Record, width: int) -> list[str]:
     told = [lane for lane in record.lanes if lane.first_step_ms is not None or lane.startup_s is not None]
     parts = [f"{short_name(lane.name)} {_first_step(lane)} + {_startup(lane)}" for lane in told]
     return flow(parts, width, "first step + start-up: ") if parts else []
+
+
+def forecasts(record: Record, width: int) -> list[str]:
+    """Give how long the whole training would take on each lane, and what is counted in."""
+    told = [(short_name(lane.name), lane.whole) for lane in record.lanes if lane.whole is not None]
+    if not told:
+        return []
+    _, any_ = told[0]
+    looks = [word for word, seconds in (("validation", any_.validation_s), ("test", any_.test_s)) if seconds]
+    held = f" with {' and '.join(looks)}" if looks else ""
+    parts = [f"{name} {duration(whole.whole_s.median)} {spread(whole.whole_s)}".rstrip() for name, whole in told]
+    return flow(parts, width, f"forecast of all {any_.laps:,} lap{'s' * (any_.laps != 1)}{held}: ")
 
 
 def closing(record: Record) -> str:

@@ -33,6 +33,7 @@ def render(record: Record, width: int = 100, *, color: bool = False, kept: bool 
     lines += afterwords.failures(record, width)
     lines += [line for sentence in afterwords.remarks(record) for line in wrap(sentence, width, "  ")]
     lines += quiet(afterwords.starts(record, width), color=color)
+    lines += afterwords.forecasts(record, width)
     lines += wrap(published_line(record, width), width, "  ")
     saved = afterwords.saved(record) if kept else afterwords.NOT_SAVED
     lines += closing_lines(afterwords.closing(record), width, saved)

@@ -5,7 +5,6 @@ Each class (each character, for plates) has a smooth pattern of its own; an item
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +14,6 @@ from laptime.model.workload import Workload
 
 CHUNK = 256
 TEST_START = 1 << 40  # test items are drawn from here on, where no training ever comes
-TEST_MOST_BYTES = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +32,6 @@ def make_items(workload: Workload, seed: int, count: int) -> Items:
 def make_test_items(workload: Workload, seed: int, count: int) -> Items:
     """Make the first `count` items of the test set: the same patterns under noise that no training has seen."""
     return _make_from(workload, seed, TEST_START, count)
-
-
-def count_test_items(workload: Workload) -> int:
-    """Give how many test items are made: as many as were published, or as many as a modest memory holds."""
-    item_bytes = 4 * math.prod(workload.image_shape)
-    return min(workload.test_items, TEST_MOST_BYTES // item_bytes)
 
 
 def _make_from(workload: Workload, seed: int, first: int, count: int) -> Items:

@@ -9,6 +9,7 @@ import torch
 from laptime.backends.base import Learner, Runner
 from laptime.backends.torch.devices import list_devices, list_versions, peak_bytes
 from laptime.backends.torch.dropout import quicken_dropout
+from laptime.backends.torch.evaluation import Examiner
 from laptime.backends.torch.inputs import open_source
 from laptime.backends.torch.learner import TorchLearner
 from laptime.backends.torch.predictor import TorchPredictor
@@ -53,7 +54,8 @@ class TorchTraining:
             return LoaderRunner(source, clockwork)
         stepper = Stepper(self._recipe, self._settings, self._device, self._recipe.rate(self._settings))
         runner = GraphRunner if self._settings.execution == "graph" else EagerRunner
-        return runner(stepper, source, clockwork)
+        examiner = Examiner(self._recipe, stepper.network, self._settings, self._device)
+        return runner(stepper, source, clockwork, examiner)
 
     def learn(self) -> Learner:
         self._set_up()

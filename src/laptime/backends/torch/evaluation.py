@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +12,6 @@ from laptime.backends.torch.account import Account, are_classes, count_items
 from laptime.backends.torch.recipe import Batch, BuiltIn, Own
 from laptime.backends.torch.stepping import AUTOCAST, as_float
 from laptime.errors import LaneError
-from laptime.model.dataset import DataSource
 from laptime.model.lane import Settings
 from laptime.model.protocol import Predictions, Score
 from laptime.pipelines.reading import read_batches
@@ -26,6 +24,12 @@ class Examiner:
         self._recipe, self._network, self._settings, self._device = recipe, network, settings, device
         self._images = self._labels = torch.empty(0)
         self._asked = 0
+
+    def read(self, items: int) -> None:
+        if not self._decodes and items > self._asked:
+            found = self._built_in.test_items(items)
+            self._images, self._labels = torch.from_numpy(found.images), torch.from_numpy(found.labels)
+            self._asked = items
 
     def score(self, items: int) -> Score:
         account = Account(self._device)
@@ -68,31 +72,28 @@ class Examiner:
 
     def _batches(self, items: int) -> Iterator[Batch]:
         layout = torch.channels_last if self._settings.layout == "channels_last" else torch.contiguous_format
-        data = self._built_in.data
-        give = self._kept if data is None or data.layout == "archive" else partial(self._decoded, data)
+        give = self._decoded if self._decodes else self._kept
         for images, labels in give(items, self._settings.batch or self._built_in.workload.batch):
             placed = images.permute(0, 3, 1, 2).to(self._device)
             yield placed.contiguous(memory_format=layout), labels.to(self._device)
 
     def _kept(self, items: int, batch: int) -> Iterator[Batch]:
-        self._read(items)
+        self.read(items)
         for start in range(0, min(items, count_items(self._labels)), batch):
             end = min(start + batch, items)
             yield self._images[start:end], self._labels[start:end]
 
-    def _decoded(self, data: DataSource, items: int, batch: int) -> Iterator[Batch]:
+    def _decoded(self, items: int, batch: int) -> Iterator[Batch]:
         """Decode test images anew each time they are looked at: they may be more than memory holds."""
+        data = self._built_in.data
+        assert data is not None
         for each in read_batches(self._built_in.workload, data, "test", items, batch):
             yield torch.from_numpy(each.images), torch.from_numpy(each.labels)
 
-    def _read(self, items: int) -> None:
-        if items > self._asked:
-            found = self._built_in.test_items(items)
-            self._images, self._labels, self._asked = (
-                torch.from_numpy(found.images),
-                torch.from_numpy(found.labels),
-                items,
-            )
+    @property
+    def _decodes(self) -> bool:
+        data = self._built_in.data
+        return data is not None and data.layout != "archive"
 
     @property
     def _built_in(self) -> BuiltIn:

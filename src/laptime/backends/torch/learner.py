@@ -16,7 +16,7 @@ from laptime.backends.torch.state import put_state, take_state
 from laptime.backends.torch.stepping import Stepper
 from laptime.errors import LaneError
 from laptime.model.lane import Settings
-from laptime.model.protocol import Predictions, Score
+from laptime.model.protocol import Score
 
 
 class TorchLearner:
@@ -28,7 +28,7 @@ class TorchLearner:
         self._recipe, self._settings, self._device, self._seed = recipe, settings, device, seed
         self._account = Account(device)
         self._stepper = Stepper(recipe, settings, device, recipe.rate(settings), look=self._account)
-        self._examiner = Examiner(recipe, self._stepper.network, settings, device)
+        self.examiner = Examiner(recipe, self._stepper.network, settings, device)
         self.fence = Clockwork(device).fence
         self._source: Source | None = None
         self._graph: CapturedStep | None = None
@@ -56,12 +56,6 @@ class TorchLearner:
 
     def open_account(self) -> None:
         self._account.clear()
-
-    def evaluate(self, items: int) -> Score:
-        return self._examiner.score(items)
-
-    def predict(self, items: int) -> Predictions:
-        return self._examiner.predict(items)
 
     def state(self) -> Any:
         return take_state(self._stepper, self._device)

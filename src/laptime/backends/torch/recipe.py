@@ -20,7 +20,7 @@ from laptime.model.plan import HeatOrder, Subject
 from laptime.model.workload import Adam, ProofPlan, Training, Workload
 from laptime.pipelines.reading import read_items
 from laptime.workloads import find_workload
-from laptime.workloads.data import Items, count_test_items, make_items, make_test_items
+from laptime.workloads.data import Items, make_items, make_test_items
 from laptime.workloads.weights import make_weights
 
 Batch = tuple[Any, Any]
@@ -114,7 +114,7 @@ class BuiltIn:
 
     def test_items(self, count: int) -> Items:
         """Give the first so many decoded items of the test set, or as many as a modest memory holds."""
-        wanted = min(count, count_test_items(self.workload))
+        wanted = min(count, self.workload.test_items_made)
         if self.data is not None:
             return read_items(self.workload, self.data, "test", wanted)
         return make_test_items(self.workload, self._data_seed, wanted)

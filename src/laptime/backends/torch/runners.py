@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from laptime.backends.torch.evaluation import Examiner
 from laptime.backends.torch.inputs import Source
 from laptime.backends.torch.recipe import Batch
 from laptime.backends.torch.stepping import Stepper
@@ -59,8 +60,8 @@ class Clockwork:
 class EagerRunner:
     """One step after another, as a training loop has it."""
 
-    def __init__(self, stepper: Stepper, source: Source, clockwork: Clockwork) -> None:
-        self._stepper, self._source = stepper, source
+    def __init__(self, stepper: Stepper, source: Source, clockwork: Clockwork, examiner: Examiner) -> None:
+        self._stepper, self._source, self.examiner = stepper, source, examiner
         self.ready_batches = source.ready_batches
         self.fence, self.mark, self.step_ns = clockwork.fence, clockwork.mark, clockwork.step_ns
         self._loss: Tensor | None = None
@@ -80,8 +81,8 @@ class EagerRunner:
 class GraphRunner:
     """The whole step (forward, backward, update) recorded once as a CUDA graph and replayed on each new batch."""
 
-    def __init__(self, stepper: Stepper, source: Source, clockwork: Clockwork) -> None:
-        self._source = source
+    def __init__(self, stepper: Stepper, source: Source, clockwork: Clockwork, examiner: Examiner) -> None:
+        self._source, self.examiner = source, examiner
         self.ready_batches = source.ready_batches
         self.fence, self.mark, self.step_ns = clockwork.fence, clockwork.mark, clockwork.step_ns
         self._graph = CapturedStep(stepper, source())
@@ -136,6 +137,8 @@ class CapturedStep:
 
 class LoaderRunner:
     """The loader with no training behind it: the ceiling that it sets."""
+
+    examiner = None
 
     def __init__(self, source: Source, clockwork: Clockwork) -> None:
         self._source = source

@@ -1,0 +1,144 @@
+"""Is the whole training that a race foretells the one that one would wait for? Within 5 %, on all five workloads.
+
+    python bench/forecast.py                                   one lap of each, validation and test (some 40 minutes)
+    python bench/forecast.py --workloads cifar-mlp --rounds 2  one of them
+    python bench/forecast.py --workloads cifar-mlp --laps 2 --steps 100 --budget 10 --heats 1    a short try
+
+A round is a race of `torch/cpu/best` with three heats, which foretells the training from windows of a few seconds, and
+the training really run: `race --full` at a reduced number of laps (and steps, if asked). Both tell start-up, first
+step, all other steps, validation and test; the figure is the foretold sum over the real one. What only laptime does,
+proof and checkpoints, is in neither. Rounds run in the order A B, B A. The result also keeps what was learned.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from common import Figure, WorkerError, figure_of, finish, fresh_home, most_of, others_work, parser_for, side_by_side
+from laptime import api
+from laptime.analysis.forecast import forecast_whole
+from laptime.errors import LaptimeError
+from laptime.model.ask import Ask, FullAsk
+from laptime.model.missing import Missing
+from laptime.model.protocol import FullRun, Protocol
+from laptime.model.record import Estimate, LaneResult
+from laptime.stats import median, paired_ratio
+
+LANE = "torch/cpu/best"
+MOST_OFF = 0.05
+ALPHA = 0.05
+READY = ("start", "import", "build", "set up")
+BUDGET_S = {"cifar-mlp": 40.0, "cifar-cnn": 40.0, "scenes-cnn": 60.0, "plates-cnn": 40.0, "pets-densenet": 120.0}
+ROUNDS = {"cifar-mlp": 3, "cifar-cnn": 2, "scenes-cnn": 1, "plates-cnn": 1, "pets-densenet": 1}
+
+
+def race(ask: Ask) -> LaneResult:
+    lane = api.race(ask).lanes[0]
+    if lane.status != "ok" or lane.whole is None:
+        raise WorkerError(f"{lane.name} did not finish, or has no forecast: {lane.reason or lane.notes}")
+    return lane
+
+
+def train(ask: Ask) -> tuple[FullRun, Protocol]:
+    """Run the training whole; its protocol comes back with as many items as were really looked at."""
+    record = api.full(ask)
+    assert record.full is not None
+    run, asked = record.full.runs[0], record.full.protocol
+    if run.status != "ok":
+        raise WorkerError(f"{run.lane} did not finish: {run.dnf}")
+    seen = run.laps[0].validation
+    return run, Protocol(
+        laps=asked.laps,
+        steps_per_lap=run.laps[0].steps,
+        validation_items=seen.score.items if seen else 0,
+        evaluation_items=run.test.score.items if run.test else 0,
+    )
+
+
+def foretell(lane: LaneResult, protocol: Protocol) -> dict[str, float]:
+    """Give the parts of what the race's heats foretell of this protocol."""
+    whole, lap = lane.whole, lane.lap_s
+    assert whole is not None
+    assert lap is not None
+    unknown = Missing("not needed here")
+    mean_ms = Estimate(1e3 * lap.median / whole.steps_per_lap, unknown, unknown)
+    found = forecast_whole(lane.heats, mean_ms, protocol, protocol.steps_per_lap)
+    assert found is not None
+    return {
+        "ready_s": found.ready_s,
+        "train_s": found.train_s.median,
+        "validation_s": found.validation_s,
+        "test_s": found.test_s,
+        "whole_s": found.whole_s.median,
+    }
+
+
+def add_up(run: FullRun) -> dict[str, float]:
+    """Give the same parts as they really were."""
+    first_s = (run.first_step_ms or 0.0) / 1e3
+    parts = {
+        "ready_s": sum(run.phases_s.get(name, 0.0) for name in READY) + first_s,
+        "train_s": sum(lap.train_s for lap in run.laps) - first_s,
+        "validation_s": sum(lap.validation.seconds for lap in run.laps if lap.validation),
+        "test_s": run.test.seconds if run.test else 0.0,
+    }
+    return {**parts, "whole_s": sum(parts.values())}
+
+
+def compare(name: str, given: argparse.Namespace) -> tuple[list[Figure], dict[str, Any]]:
+    """Foretell and run one workload in turns."""
+    ask = Ask(name, (LANE,), heats=given.heats, budget_s=given.budget or BUDGET_S[name])
+    whole = Ask(name, (LANE,), full=FullAsk(laps=given.laps, steps_per_lap=given.steps))
+    lanes, trained = side_by_side(given.rounds or ROUNDS[name], partial(race, ask), partial(train, whole))
+    told = [foretell(lane, protocol) for lane, (_, protocol) in zip(lanes, trained, strict=True)]
+    real = [add_up(run) for run, _ in trained]
+    ratio = paired_ratio([each["whole_s"] for each in real], [each["whole_s"] for each in told], ALPHA)
+    figures = [
+        figure_of(f"{name}: foretold training", ratio, "of the real", least=1 - MOST_OFF, most=1 + MOST_OFF),
+        Figure(f"{name}: real training, median", median([each["whole_s"] for each in real]), "s"),
+        Figure(
+            f"{name}: others' work, the most in a race", most_of(others_work(lane.heats) for lane in lanes), "cores"
+        ),
+        Figure(f"{name}: test accuracy after {given.laps} lap{'s' * (given.laps != 1)}", _accuracy(trained[0][0])),
+    ]
+    kept = msgspec.to_builtins([(run.laps, run.test) for run, _ in trained])
+    protocols = msgspec.to_builtins([protocol for _, protocol in trained])
+    return figures, {"foretold": told, "real": real, "protocols": protocols, "learned": kept}
+
+
+def _accuracy(run: FullRun) -> float | None:
+    last = run.test or run.laps[-1].validation
+    accuracy = last.score.accuracy if last else None
+    return accuracy if isinstance(accuracy, float) else None
+
+
+def main() -> int:
+    parser = parser_for(__doc__)
+    parser.add_argument("--workloads", nargs="+", default=list(ROUNDS), choices=list(ROUNDS), metavar="NAME")
+    parser.add_argument("--rounds", type=int, help=f"instead of {ROUNDS}")
+    parser.add_argument("--laps", type=int, default=1)
+    parser.add_argument("--steps", type=int, help="a lap, instead of the published")
+    parser.add_argument("--heats", type=int, default=3)
+    parser.add_argument("--budget", type=float, metavar="SECONDS", help=f"of a race, instead of {BUDGET_S}")
+    given = parser.parse_args()
+    figures: list[Figure] = []
+    details: dict[str, Any] = {"lane": LANE, "heats": given.heats, "laps": given.laps, "steps": given.steps}
+    with fresh_home():
+        for name in given.workloads:
+            try:
+                found, details[name] = compare(name, given)
+            except (WorkerError, LaptimeError) as error:
+                found = [Figure(f"{name}: {error}", None, least=0)]
+            figures += found
+            for each in found:
+                print(each.name, each.value, each.unit, flush=True)
+    return finish("forecast", figures, given.out, details=details)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

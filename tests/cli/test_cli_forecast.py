@@ -1,0 +1,64 @@
+"""The whole foretold by a plain race, beside the whole really run: on the virtual clock both are exact."""
+
+from __future__ import annotations
+
+import pytest
+
+LANES = ("fake/cpu", "fake/cpu/best")
+READY = ("start", "import", "build", "set up")
+
+
+@pytest.fixture(scope="module")
+def race(shared_house):
+    return shared_house.raced("cifar-cnn", *LANES)
+
+
+@pytest.fixture(scope="module")
+def whole(shared_house):
+    return shared_house.run("race", "cifar-cnn", *LANES, "--full", "--json", "-q").json["full"]["runs"]
+
+
+def test_every_part_is_as_it_is_when_run(race, whole):
+    """Ten laps of 500 steps, a validation on 1,000 items after each, a test on 10,000."""
+    for lane, run in zip(race["lanes"], whole, strict=True):
+        found, laps = lane["whole"], run["laps"]
+        trained_s = sum(lap["train_s"] for lap in laps)
+        assert found["laps"] == len(laps) == 10
+        assert found["train_s"]["median"] == pytest.approx(trained_s - run["first_step_ms"] / 1e3)
+        assert found["validation_s"] == pytest.approx(sum(lap["validation"]["seconds"] for lap in laps))
+        assert found["test_s"] == pytest.approx(run["test"]["seconds"])
+
+
+def test_the_sum_is_what_one_would_wait(race, whole):
+    """But for starting a real process, which takes as long as it takes."""
+    for lane, run in zip(race["lanes"], whole, strict=True):
+        phases_s = sum(run["phases_s"].get(name, 0.0) for name in READY)
+        looked_s = sum(lap["validation"]["seconds"] for lap in run["laps"]) + run["test"]["seconds"]
+        really_s = phases_s + sum(lap["train_s"] for lap in run["laps"]) + looked_s
+        assert lane["whole"]["whole_s"]["median"] == pytest.approx(really_s, abs=2.0)
+
+
+def test_a_lane_looks_at_test_items_in_its_first_heat_only(race):
+    looked = [heat["examination"] is not None for heat in race["lanes"][0]["heats"]]
+    assert looked == [True] + [False] * (len(looked) - 1)
+
+
+def test_the_page_says_how_long_all_laps_would_take(house):
+    answer = house.race("cifar-cnn", *LANES, "--heats", "2")
+    assert "forecast of all 10 laps with validation and test: fake/cpu 8 min" in " ".join(answer.out.split())
+
+
+def test_a_lane_that_trains_nothing_has_no_forecast(house):
+    record = house.raced("cifar-cnn", "fake/cpu/input=only", "--heats", "1")
+    assert record["lanes"][0]["whole"] is None
+    assert record["lanes"][0]["heats"][0]["examination"] is None
+
+
+def test_a_test_set_that_cannot_be_looked_at_costs_the_forecast_only(house):
+    """The timing stands, and the page says why there is no forecast."""
+    house.script('["*"]\nfail = { how = "raise", phase = "test items" }\n')
+    answer = house.race("cifar-cnn", "fake/cpu", "--heats", "1")
+    said = " ".join(answer.out.split())
+    assert answer.code == 0
+    assert "no forecast of the whole training" in said
+    assert "forecast of all" not in said
