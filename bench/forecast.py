@@ -26,22 +26,22 @@ from laptime.errors import LaptimeError
 from laptime.model.ask import Ask, FullAsk
 from laptime.model.missing import Missing
 from laptime.model.protocol import FullRun, Protocol
-from laptime.model.record import Estimate, LaneResult
+from laptime.model.record import Estimate, Record
 from laptime.stats import median, paired_ratio
 
 LANE = "torch/cpu/best"
 MOST_OFF = 0.05
 ALPHA = 0.05
-READY = ("start", "import", "build", "set up")
 BUDGET_S = {"cifar-mlp": 40.0, "cifar-cnn": 40.0, "scenes-cnn": 60.0, "plates-cnn": 40.0, "pets-densenet": 120.0}
 ROUNDS = {"cifar-mlp": 3, "cifar-cnn": 2, "scenes-cnn": 1, "plates-cnn": 1, "pets-densenet": 1}
 
 
-def race(ask: Ask) -> LaneResult:
-    lane = api.race(ask).lanes[0]
+def race(ask: Ask) -> Record:
+    record = api.race(ask)
+    lane = record.lanes[0]
     if lane.status != "ok" or lane.whole is None:
         raise WorkerError(f"{lane.name} did not finish, or has no forecast: {lane.reason or lane.notes}")
-    return lane
+    return record
 
 
 def train(ask: Ask) -> tuple[FullRun, Protocol]:
@@ -60,14 +60,16 @@ def train(ask: Ask) -> tuple[FullRun, Protocol]:
     )
 
 
-def foretell(lane: LaneResult, protocol: Protocol) -> dict[str, float]:
+def foretell(record: Record, protocol: Protocol) -> dict[str, float]:
     """Give the parts of what the race's heats foretell of this protocol."""
+    lane = record.lanes[0]
+    fresh_steps = record.data.train_items / (lane.items_per_step or 1) if record.data is not None else None
     whole, lap = lane.whole, lane.lap_s
     assert whole is not None
     assert lap is not None
     unknown = Missing("not needed here")
     mean_ms = Estimate(1e3 * lap.median / whole.steps_per_lap, unknown, unknown)
-    found = forecast_whole(lane.heats, mean_ms, protocol, protocol.steps_per_lap)
+    found = forecast_whole(lane.heats, mean_ms, protocol, protocol.steps_per_lap, fresh_steps)
     assert found is not None
     return {
         "ready_s": found.ready_s,
@@ -81,28 +83,30 @@ def foretell(lane: LaneResult, protocol: Protocol) -> dict[str, float]:
 def add_up(run: FullRun) -> dict[str, float]:
     """Give the same parts as they really were."""
     first_s = (run.first_step_ms or 0.0) / 1e3
-    parts = {
-        "ready_s": sum(run.phases_s.get(name, 0.0) for name in READY) + first_s,
-        "train_s": sum(lap.train_s for lap in run.laps) - first_s,
-        "validation_s": sum(lap.validation.seconds for lap in run.laps if lap.validation),
+    return {
+        "ready_s": run.ready_s + first_s,
+        "train_s": run.train_s - first_s,
+        "validation_s": run.validation_s,
         "test_s": run.test.seconds if run.test else 0.0,
+        "whole_s": run.whole_s,
     }
-    return {**parts, "whole_s": sum(parts.values())}
 
 
 def compare(name: str, given: argparse.Namespace) -> tuple[list[Figure], dict[str, Any]]:
     """Foretell and run one workload in turns."""
     ask = Ask(name, (LANE,), heats=given.heats, budget_s=given.budget or BUDGET_S[name])
     whole = Ask(name, (LANE,), full=FullAsk(laps=given.laps, steps_per_lap=given.steps))
-    lanes, trained = side_by_side(given.rounds or ROUNDS[name], partial(race, ask), partial(train, whole))
-    told = [foretell(lane, protocol) for lane, (_, protocol) in zip(lanes, trained, strict=True)]
+    races, trained = side_by_side(given.rounds or ROUNDS[name], partial(race, ask), partial(train, whole))
+    told = [foretell(record, protocol) for record, (_, protocol) in zip(races, trained, strict=True)]
     real = [add_up(run) for run, _ in trained]
     ratio = paired_ratio([each["whole_s"] for each in real], [each["whole_s"] for each in told], ALPHA)
     figures = [
         figure_of(f"{name}: foretold training", ratio, "of the real", least=1 - MOST_OFF, most=1 + MOST_OFF),
         Figure(f"{name}: real training, median", median([each["whole_s"] for each in real]), "s"),
         Figure(
-            f"{name}: others' work, the most in a race", most_of(others_work(lane.heats) for lane in lanes), "cores"
+            f"{name}: others' work, the most in a race",
+            most_of(others_work(each.lanes[0].heats) for each in races),
+            "cores",
         ),
         Figure(f"{name}: test accuracy after {given.laps} lap{'s' * (given.laps != 1)}", _accuracy(trained[0][0])),
     ]

@@ -17,6 +17,7 @@ import pytest
 
 NOT_INHERITED = ("LAPTIME_FAKE", "LAPTIME_HOME", "LAPTIME_CACHE", "COLUMNS", "NO_COLOR", "TERM")
 LONGEST_S = 60
+LONGEST_REAL_S = 400
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,12 @@ class House:
     def run(self, *words: str, env: dict[str, str] | None = None, **options: Any) -> Answer:
         """Run a command to its end; none may ever show a traceback."""
         return self.finish(self.start(*words, env=env, **options))
+
+    def done(self, *words: str, code: int = 0, **options: Any) -> Answer:
+        """Run a command that has to end with this exit code."""
+        answer = self.run(*words, **options)
+        assert code == answer.code, answer.out + answer.err
+        return answer
 
     def read_until(self, process: subprocess.Popen[str], words: str) -> None:
         """Read a command's stderr until these words come; not a letter further, so that `finish` has the rest."""
@@ -134,6 +141,20 @@ class House:
 @pytest.fixture
 def house(tmp_path: Path) -> House:
     return House(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def torch_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give one cache to all real trainings, so that each float64 reference is computed once."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def torch_house(tmp_path_factory: pytest.TempPathFactory, torch_cache: Path) -> House:
+    """Give a house in which real trainings run, to all tests of a module."""
+    house = House(tmp_path_factory.mktemp("house"))
+    house.fake, house.cache, house.longest_s = "", torch_cache, LONGEST_REAL_S
+    return house
 
 
 @pytest.fixture(scope="module")

@@ -18,13 +18,14 @@ from laptime.errors import StoreError
 from laptime.machine import look_at_machine
 from laptime.model.ask import Ask
 from laptime.model.dataset import DataSource
+from laptime.model.inference import InferPlan
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan
-from laptime.model.protocol import Moment, Protocol
+from laptime.model.protocol import FullPlan, Moment, Protocol
 from laptime.model.record import Record
 from laptime.model.workload import Workload
 from laptime.questions.asking import Prepared, names_a_lane, prepare, scout_machine
-from laptime.questions.full import Stage, run_full
+from laptime.questions.full import Stage, order_words, run_full
 from laptime.questions.infer import prepare_infer, run_infer
 from laptime.questions.protocol import prepare_full, prepare_rest
 from laptime.questions.race import Outside, run_race
@@ -32,6 +33,7 @@ from laptime.report import datasets, environment, layers, listing, terminal
 from laptime.report import full as report_full
 from laptime.report import infer as report_infer
 from laptime.report import json as report_json
+from laptime.report import plan as report_plan
 from laptime.report.full_words import moment_words
 from laptime.store import checkpoints, files, references, schema
 from laptime.store.rows import RecordRow
@@ -116,6 +118,18 @@ def plan(ask: Ask) -> Plan:
     return prepare(ask, look_at_machine()).plan
 
 
+def outline(ask: Ask) -> Plan | FullPlan | InferPlan:
+    """Give what `race`, `full` or `infer` would run, whichever the ask is for, without running it."""
+    machine = look_at_machine()
+    if ask.full is not None:
+        prepared, protocol = prepare_full(ask, machine)
+        return FullPlan(prepared.plan, protocol, order_words(protocol.seeds))
+    if ask.infer:
+        prepared, pace = prepare_infer(ask, machine)
+        return InferPlan(prepared.plan, pace)
+    return prepare(ask, machine).plan
+
+
 def devices(frameworks: Iterable[str] | None = None, *, patience_s: float = 120.0) -> Machine:
     """Describe this machine, and what each installed framework sees of it."""
     machine = look_at_machine()
@@ -184,6 +198,13 @@ def as_json(record: Record) -> str:
     return report_json.render(schema.encode(record)).rstrip("\n")
 
 
+def records_as_json(records: Sequence[Record]) -> str:
+    """Give one record, or a list of several."""
+    if len(records) == 1:
+        return as_json(records[0])
+    return report_json.render(b"[" + b",".join(map(schema.encode, records)) + b"]").rstrip("\n")
+
+
 def to_json(values: object) -> str:
     """Give plans, workloads, devices and lists for other programs."""
     return report_json.render(msgspec.json.encode(values)).rstrip("\n")
@@ -200,8 +221,8 @@ def device_rows(machine: Machine) -> list[dict[str, object]]:
     return rows
 
 
-def plan_as_text(planned: Plan, width: int) -> str:
-    return listing.render_plan(planned, width).rstrip("\n")
+def plan_as_text(planned: Plan | FullPlan | InferPlan, width: int) -> str:
+    return report_plan.render_plan(planned, width).rstrip("\n")
 
 
 def devices_as_text(machine: Machine, width: int) -> str:
@@ -283,10 +304,12 @@ __all__ = [
     "make_data",
     "moment_words",
     "names_a_lane",
+    "outline",
     "plan",
     "plan_as_text",
     "race",
     "records",
+    "records_as_json",
     "records_as_text",
     "remove_data",
     "removed_as_text",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from measured import heat_of, plan_of, planned
 
 from laptime.analysis.lanes import summarise_lane
+from laptime.model.dataset import DataSource
 from laptime.model.missing import Missing
 from laptime.model.protocol import Protocol
-from laptime.model.sample import Examination
+from laptime.model.sample import Examination, Repetition
 
 LOOKED = Examination(items=100, ns=200_000_000, first_ns=30_000_000, read_ns=50_000_000)
 READY_S = 0.5 + 1.0 + 0.25 + 0.3  # start, import, build, first step: the nine seconds of the proof are not in it
@@ -58,6 +61,26 @@ def test_one_heat_gives_a_forecast_without_an_interval():
 
 def test_another_batch_takes_as_many_steps_as_see_the_same_items():
     assert forecast(Protocol(laps=2, steps_per_lap=500), batch=200).steps_per_lap == 250
+
+
+def test_once_every_item_was_seen_none_is_decoded_any_more():
+    """1,000 items in steps of 100 are ten steps at 10 ms; all others take 8 ms, as the heat that looked ahead saw."""
+    lane = planned()
+    data = DataSource("d", "plates", True, 1_000, 100, (), "")
+    heats = (heat_of(10.0, repetition=Repetition(5, 40_000_000)),)
+    plan = replace(plan_of(lane), data=data)
+    found = summarise_lane(plan, lane, heats, None, Protocol(laps=2, steps_per_lap=500)).whole
+    assert found.train_s.median == pytest.approx(10 * 0.010 + 989 * 0.008)
+
+
+def test_a_loader_that_is_not_quicker_later_changes_nothing():
+    """A repetition that happened to be slower is noise: no item takes longer for being held."""
+    lane = planned()
+    data = DataSource("d", "plates", True, 1_000, 100, (), "")
+    heats = (heat_of(10.0, repetition=Repetition(5, 60_000_000)),)
+    plan = replace(plan_of(lane), data=data)
+    found = summarise_lane(plan, lane, heats, None, Protocol(laps=2, steps_per_lap=500)).whole
+    assert found.train_s.median == pytest.approx(999 * 0.010)
 
 
 @pytest.mark.parametrize(

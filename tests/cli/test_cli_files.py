@@ -2,76 +2,48 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 pytestmark = pytest.mark.torch
 
 
-@pytest.fixture(scope="module")
-def home(tmp_path_factory):
-    return tmp_path_factory.mktemp("home")
-
-
-def laptime(home, *words, code=0):
-    done = subprocess.run(
-        [sys.executable, "-m", "laptime", *words],
-        env={"PATH": "/usr/bin:/bin", "LAPTIME_HOME": str(home), "LAPTIME_CACHE": str(home / "cache")},
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
-    )
-    assert code == done.returncode, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    return done
-
-
-def race(home, *words, code=0):
-    return json.loads(laptime(home, "race", *words, "--json", "--quiet", code=code).stdout)
-
-
-def test_plates_race_with_the_authors_loader_and_ours(home):
+def test_plates_race_with_the_authors_loader_and_ours(torch_house):
     """Files are made first; every lane does the same work, and the record says which loader it had."""
     lanes = ("torch/cpu/batch=16", "torch/cpu/best+batch=16", "torch/cpu/best+batch=16+workers=1")
-    record = race(home, "plates-cnn", *lanes, "--items", "256", "--heats", "1", "--budget", "5s")
+    record = torch_house.raced("plates-cnn", *lanes, "--items", "256", "--heats", "1", "--budget", "5s")
     assert [lane["parity"]["status"] for lane in record["lanes"]] == ["same"] * 3
     assert [lane["settings"]["input"] for lane in record["lanes"]] == ["published", "fast", "fast"]
     assert all(lane["step_ms"]["median"] > 0 for lane in record["lanes"])
-    (made,) = json.loads(laptime(home, "data", "list", "--json").stdout)
-    assert (made["workload"], made["train_items"]) == ("plates-cnn", 256)
+    made = torch_house.done("data", "list", "--json").json
+    assert ("plates-cnn", 256) in {(each["workload"], each["train_items"]) for each in made}
 
 
-def test_a_loader_alone_is_faster_than_the_authors(home):
+def test_a_loader_alone_is_faster_than_the_authors(torch_house):
     """The ceiling that each loader sets; nothing is trained, so nothing is proven."""
     lanes = ("torch/cpu/input=only", "torch/cpu/best+input=only")
-    record = race(home, "scenes-cnn", *lanes, "--items", "96", "--heats", "1", "--budget", "6s")
+    record = torch_house.raced("scenes-cnn", *lanes, "--items", "96", "--heats", "1", "--budget", "6s")
     theirs, ours = (lane["items_per_s"]["median"] for lane in record["lanes"])
     assert ours > 1.5 * theirs
     assert [lane["parity"]["status"] for lane in record["lanes"]] == ["unproven"] * 2
 
 
-def test_a_plan_says_what_would_be_made_and_makes_nothing(home):
-    said = laptime(home, "plan", "pets-densenet", "torch/cpu", "--items", "300").stdout
+def test_a_plan_says_what_would_be_made_and_makes_nothing(torch_house):
+    said = torch_house.done("plan", "pets-densenet", "torch/cpu", "--items", "300").out
     assert "300" in said
     assert "pets-densenet" in said
-    assert not (home / "cache" / "data" / "pets-densenet-300").exists()
+    assert not (torch_house.cache / "data" / "pets-densenet-300").exists()
 
 
-def test_given_images_are_read_and_spoilt_ones_are_named(home, tmp_path):
+def test_given_images_are_read_and_spoilt_ones_are_named(torch_house, tmp_path):
     """A folder of one's own: what could not be used stands in the record."""
-    laptime(home, "data", "make", "plates-cnn", "--items", "256")
+    torch_house.done("data", "make", "plates-cnn", "--items", "256")
     given = tmp_path / "plates"
-    (home / "cache" / "data" / "plates-cnn-256").rename(given)
+    (torch_house.cache / "data" / "plates-cnn-256").rename(given)
     (given / "manifest.json").unlink()  # with it, a folder that was changed is refused
     spoilt = min((given / "train").rglob("*.jpg"))
     spoilt.write_bytes(spoilt.read_bytes()[:500])
     words = ("torch/cpu/best", "--data", str(given), "--heats", "1", "--budget", "4s")
-    (lane,) = race(home, "plates-cnn", *words)["lanes"]
+    (lane,) = torch_house.raced("plates-cnn", *words)["lanes"]
     (note,) = [note for note in lane["notes"] if "left out" in note]
     assert note.startswith("left out 1 of 256 images: ")
     assert spoilt.name in note
@@ -86,20 +58,19 @@ def test_given_images_are_read_and_spoilt_ones_are_named(home, tmp_path):
         (("scenes-cnn", "--items", "5", "--data", "."), "--items says how many are made, and --data brings its own"),
     ],
 )
-def test_data_that_cannot_be_is_refused_before_anything_runs(home, tmp_path, words, says, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("my.py").write_text("def training(): ...\n")
-    done = laptime(home, "race", *words, code=2)
-    assert says in done.stderr
-    assert not done.stdout
+def test_data_that_cannot_be_is_refused_before_anything_runs(torch_house, tmp_path, words, says):
+    (tmp_path / "my.py").write_text("def training(): ...\n")
+    done = torch_house.done("race", *words, code=2, cwd=tmp_path)
+    assert says in done.err
+    assert not done.out
 
 
 @pytest.mark.parametrize(("what", "items"), [("scenes-cnn", "96"), ("plates-cnn", "256"), ("pets-densenet", "64")])
-def test_a_whole_training_on_files(home, what, items):
+def test_a_whole_training_on_files(torch_house, what, items):
     """Laps with loss, accuracy, validation and test on files that were made for it; four steps of a small batch."""
     batch = {"scenes-cnn": 8, "plates-cnn": 32, "pets-densenet": 16}[what]
     words = (f"torch/cpu/best+batch={batch}", "--full", "--laps", "1", "--steps-per-lap", "1", "--items", items)
-    record = race(home, what, *words)
+    record = torch_house.raced(what, *words)
     (run,) = record["full"]["runs"]
     (lap,) = run["laps"]
     assert (run["status"], lap["steps"]) == ("ok", 4)

@@ -56,7 +56,7 @@ def test_a_lane_that_trains_nothing_has_no_forecast(house):
 
 def test_a_test_set_that_cannot_be_looked_at_costs_the_forecast_only(house):
     """The timing stands, and the page says why there is no forecast."""
-    house.script('["*"]\nfail = { how = "raise", phase = "test items" }\n')
+    house.script('["*"]\nfail = { how = "raise", phase = "look ahead" }\n')
     answer = house.race("cifar-cnn", "fake/cpu", "--heats", "1")
     said = " ".join(answer.out.split())
     assert answer.code == 0

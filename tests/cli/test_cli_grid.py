@@ -2,46 +2,26 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-
 import pytest
 
 
-def laptime(home, *words, code=0, fake="1"):
-    done = subprocess.run(
-        [sys.executable, "-m", "laptime", *words],
-        env={**os.environ, "LAPTIME_HOME": str(home), "LAPTIME_CACHE": str(home / "cache"), "LAPTIME_FAKE": fake},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert code == done.returncode, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    return done
-
-
-def test_a_grid_has_one_line_a_cell(tmp_path):
+def test_a_grid_has_one_line_a_cell(house):
     """With its time and its accuracy; nobody holds against a cell that it learns otherwise."""
     words = ("--full", "--laps", "2", "--steps-per-lap", "20", "--lr", "1e-3,1e-4", "--batch", "64,128")
-    said = laptime(tmp_path, "race", "pets-densenet", "fake/cpu/best", *words).stdout
+    said = house.done("race", "pets-densenet", "fake/cpu/best", *words).out
     lines = [line for line in said.splitlines() if line.startswith("fake/cpu/best+batch=") and " s " in line]
     assert len(lines) >= 4
     assert "parts company" not in said
-    record = json.loads(laptime(tmp_path, "show", "latest", "--json").stdout)
+    record = house.done("show", "latest", "--json").json
     cells = [(lane["settings"]["batch"], lane["settings"]["learning_rate"]) for lane in record["lanes"]]
     assert cells == [(64, 1e-3), (64, 1e-4), (128, 1e-3), (128, 1e-4)]
     assert [len(run["laps"]) for run in record["full"]["runs"]] == [2] * 4
 
 
-def test_a_rate_changes_what_is_learned_and_not_the_proof(tmp_path):
+def test_a_rate_changes_what_is_learned_and_not_the_proof(torch_house):
     """The proof has a rate of its own, so both cells do the same work; a hundredth of the rate learns slower."""
     words = ("--full", "--laps", "1", "--steps-per-lap", "30", "--lr", "1e-2,1e-4")
-    done = laptime(tmp_path, "race", "cifar-mlp", "torch/cpu/best", *words, "--json", "--quiet", fake="")
-    record = json.loads(done.stdout)
+    record = torch_house.done("race", "cifar-mlp", "torch/cpu/best", *words, "--json", "--quiet").json
     assert [lane["parity"]["status"] for lane in record["lanes"]] == ["same", "same"]
     quick, slow = (run["laps"][0]["score"]["loss"] for run in record["full"]["runs"])
     assert quick < slow - 0.01
@@ -58,5 +38,5 @@ def test_a_rate_changes_what_is_learned_and_not_the_proof(tmp_path):
         (("--full", "--batch", "8,8"), "'8,8' names a number twice"),
     ],
 )
-def test_a_grid_that_cannot_be_is_refused(tmp_path, words, says):
-    assert says in laptime(tmp_path, "race", "pets-densenet", "fake/cpu", *words, code=2).stderr
+def test_a_grid_that_cannot_be_is_refused(house, words, says):
+    assert says in house.done("race", "pets-densenet", "fake/cpu", *words, code=2).err

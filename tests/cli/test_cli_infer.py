@@ -168,7 +168,6 @@ def test_ctrl_c_keeps_finished_heats(house):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--infer", "--full"), "--full trains and --infer only answers"),
         (("--infer", "--laps", "3"), "--laps is of whole trainings"),
         (("--infer", "--margin", "3%"), "--margin stops a race"),
         (("fake/cpu/input=only", "--infer"), "only loads, and answers nothing"),
@@ -182,3 +181,30 @@ def test_what_makes_no_sense_is_refused(house, words, says):
     assert answer.code == 2
     assert says in " ".join(answer.err.split())
     assert house.files() == []
+
+
+def test_answers_may_follow_a_whole_training(house):
+    """Two questions, two records, two pages; as JSON one list."""
+    words = ("race", "cifar-cnn", "fake/cpu", "--full", "--laps", "1", "--infer", "--heats", "1", "-q")
+    said = words_of(house.done(*words))
+    assert said.index("test loss") < said.index("latency of one call")
+    assert len(house.files()) == 2
+    both = house.done(*words, "--json").json
+    assert [record["question"] for record in both] == ["full", "infer"]
+    assert [record["full"] is None for record in both] == [False, True]
+
+
+def test_what_is_wrong_with_the_answers_is_said_before_the_training(house):
+    answer = house.done("race", "cifar-cnn", "fake/cpu/batch=8", "--full", "--infer", code=2)
+    assert "names a batch" in " ".join(answer.err.split())
+    assert not house.files()
+
+
+def test_no_answers_follow_a_training_that_was_interrupted(house):
+    """Whoever stops the training has asked for nothing more; the laps are kept."""
+    house.script('["*"]\nfail = { how = "hang", phase = "lap 2" }\n')
+    process = house.start("race", "cifar-cnn", "fake/cpu", "--full", "--infer")
+    house.read_until(process, "lap 1 of 10")
+    process.send_signal(signal.SIGINT)
+    assert house.finish(process).code == 130
+    assert house.kept()["question"] == "full"

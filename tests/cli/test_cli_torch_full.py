@@ -10,8 +10,6 @@ import pytest
 # The lane as written is taken up again in tests/contracts.
 TINY = ("race", "cifar-cnn", "torch/cpu/fastest+threads=1", "--full", "--laps", "3", "--steps-per-lap", "5")
 
-LONGEST_S = 240
-
 pytestmark = pytest.mark.torch
 
 
@@ -22,22 +20,15 @@ def curve(record):
     return laps, run["test"]["score"], run["predictions"]
 
 
-@pytest.fixture(autouse=True)
-def patient(house):
-    """A whole training takes longer than a race on the virtual clock."""
-    house.longest_s = LONGEST_S
-
-
 @pytest.fixture(scope="module")
-def unbroken(shared_house):
+def unbroken(torch_house):
     """Train once without a break, in another house."""
-    shared_house.longest_s = LONGEST_S
-    return curve(shared_house.run(*TINY, "--json", "-q").json)
+    return curve(torch_house.run(*TINY, "--json", "-q").json)
 
 
-def test_a_training_killed_in_its_second_lap_gives_the_unbroken_curve(house, shared_house, unbroken):
+def test_a_training_killed_in_its_second_lap_gives_the_unbroken_curve(house, torch_house, unbroken):
     """Kill -9 of the command ends the process that trains, too; resumed, every figure is the same to the last digit."""
-    house.cache = shared_house.cache  # the float64 reference is the same
+    house.cache, house.longest_s = torch_house.cache, torch_house.longest_s
     process = house.start(*TINY)
     house.read_until(process, "lap 1 of 3")
     process.kill()
@@ -51,10 +42,10 @@ def test_a_training_killed_in_its_second_lap_gives_the_unbroken_curve(house, sha
     assert answer.json["full"]["runs"][0]["processes"] == 2
 
 
-def test_a_training_of_the_mlp_learns_and_is_tested(house):
+def test_a_training_of_the_mlp_learns_and_is_tested(torch_house):
     """Proven, no validation, two laps in which the loss falls, a test on 10,000 images that is better than chance."""
     words = ("race", "cifar-mlp", "torch/cpu/best+threads=1", "--full", "--laps", "2", "--steps-per-lap", "8")
-    record = house.run(*words, "--json", "-q").json
+    record = torch_house.run(*words, "--json", "-q").json
     assert [lane["parity"]["status"] for lane in record["lanes"]] == ["same"]
     (run,) = record["full"]["runs"]
     first, second = run["laps"]

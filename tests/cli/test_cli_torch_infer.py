@@ -9,9 +9,9 @@ pytestmark = pytest.mark.torch
 LANE = "torch/cpu/bf16+threads=1"
 
 
-def test_the_mlp_answers_and_is_proven_in_both_precisions(house):
+def test_the_mlp_answers_and_is_proven_in_both_precisions(torch_house):
     """Timed by call and by batch, with the parts of its first answer; bf16 says how far it strays."""
-    record = house.raced("cifar-mlp", LANE, "--infer", "--heats", "1", "--budget", "5s")
+    record = torch_house.raced("cifar-mlp", LANE, "--infer", "--heats", "1", "--budget", "5s")
     assert record["exit code"] == 0
     (lane,), (result,) = record["infer"]["lanes"], record["lanes"]
     assert result["parity"]["status"] == "same"

@@ -71,13 +71,13 @@ def test_test_items_are_looked_at_after_the_windows_where_that_was_asked():
     line = Notebook()
     run_heat(FakeBackend(), replace(order_for(), test_items=1_000), line)
     said = [message.name if isinstance(message, wire.Phase) else type(message).__name__ for message in line.said]
-    assert said[-4:] == ["Ready", "test items", "Examined", "end"]
+    assert said[-4:] == ["Ready", "look ahead", "Examined", "end"]
 
 
 def test_a_look_that_fails_costs_no_timing(tmp_path, monkeypatch):
     """The windows stand; a note says why there is no forecast."""
     script = tmp_path / "fake.toml"
-    script.write_text('["*"]\nfail = { how = "raise", phase = "test items" }\n')
+    script.write_text('["*"]\nfail = { how = "raise", phase = "look ahead" }\n')
     monkeypatch.setenv("LAPTIME_FAKE", str(script))
     line = Notebook()
     run_heat(FakeBackend(), replace(order_for(), test_items=1_000), line)

@@ -34,8 +34,9 @@ from laptime.model.plan import Pace, Plan, PlannedLane
 from laptime.model.workload import Adam, ProofPlan, Published, Workload
 from laptime.report import json as report_json
 from laptime.report.layout import cells_wide
-from laptime.report.listing import render_devices, render_plan, render_records, render_workloads
+from laptime.report.listing import render_devices, render_records, render_workloads
 from laptime.report.live import live_table
+from laptime.report.plan import render_plan
 
 
 def printed(renderable, width=100):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from laptime.analysis.lanes import bounds
+from laptime.analysis.across import bounds
 from laptime.model.record import Comparison, LaneResult
 from laptime.stats import paired_ratio, verdict
 

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from laptime.model.missing import Missing
+from laptime.analysis.across import START_PHASES, scaled
+from laptime.analysis.heats import mean_step_ms
 from laptime.model.protocol import Protocol
 from laptime.model.record import Estimate, Forecast, HeatResult
 from laptime.stats import median
 
-READY_PHASES = ("start", "import", "build", "first step")
+READY_PHASES = (*START_PHASES, "first step")
 
 
 def forecast_whole(
-    heats: tuple[HeatResult, ...], mean_ms: Estimate | None, protocol: Protocol | None, steps: float | None
+    heats: tuple[HeatResult, ...],
+    mean_ms: Estimate | None,
+    protocol: Protocol | None,
+    steps: float | None,
+    fresh_steps: float | None = None,
 ) -> Forecast | None:
-    """Add up a training's parts; give nothing where one of them is not known."""
+    """Add up a training's parts; give nothing where one of them is not known.
+
+    After `fresh_steps` every item was seen once: from then on none is decoded, where a loader holds them.
+    """
     if protocol is None or steps is None or mean_ms is None:
         return None
     looks = _forecast_looks(heats, protocol)
@@ -22,9 +30,18 @@ def forecast_whole(
     validation_s, test_s = looks
     ready_s = median([_ready_s(heat) for heat in heats if heat.step_ms is not None])
     further_steps = protocol.laps * steps - 1
-    train_s = _shifted(mean_ms, further_steps / 1e3, 0.0)
-    whole_s = _shifted(train_s, 1.0, ready_s + validation_s + test_s)
+    fresh = further_steps if fresh_steps is None else min(fresh_steps, further_steps)
+    train_s = scaled(mean_ms, (fresh + (further_steps - fresh) * held_share(heats)) / 1e3)
+    whole_s = scaled(train_s, 1.0, ready_s + validation_s + test_s)
     return Forecast(protocol.laps, steps, ready_s, train_s, validation_s, test_s, whole_s)
+
+
+def held_share(heats: tuple[HeatResult, ...]) -> float:
+    """Give what a step takes on items that are held in memory, as a share of one on items that are decoded for it."""
+    found = next((heat for heat in heats if heat.repetition is not None and heat.step_ms is not None), None)
+    if found is None or found.repetition is None:
+        return 1.0
+    return min(1.0, found.repetition.ns / found.repetition.steps / 1e6 / mean_step_ms(found))
 
 
 def _ready_s(heat: HeatResult) -> float:
@@ -45,8 +62,3 @@ def _forecast_looks(heats: tuple[HeatResult, ...], protocol: Protocol) -> tuple[
     validation_s = protocol.laps * protocol.validation_items * item_s
     test_s = protocol.evaluation_items * item_s
     return (validation_s + once_s, test_s) if protocol.validation_items else (0.0, test_s + once_s)
-
-
-def _shifted(estimate: Estimate, factor: float, more: float) -> Estimate:
-    low, high = (end if isinstance(end, Missing) else end * factor + more for end in (estimate.low, estimate.high))
-    return Estimate(estimate.median * factor + more, low, high)

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import chain
 
-from laptime.analysis.lanes import ALPHA, bounds
+from laptime.analysis.across import ALPHA, ONE_TRAINING, bounds, estimate, largest, middle, startup_s
 from laptime.analysis.parity import judge_parity
 from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
 from laptime.model.protocol import FullRun, LapFactor, LapResult
 from laptime.model.record import Estimate, LaneResult, Parity
 from laptime.model.sample import Reference
-from laptime.stats import log_mean_interval, median, paired_ratio
-
-START_PHASES = ("start", "import", "build")
-ONE_TRAINING = Missing("one training of each gives no interval")
+from laptime.stats import paired_ratio
 
 
 def later_laps(run: FullRun) -> tuple[LapResult, ...]:
@@ -32,8 +29,6 @@ def summarise_full_lane(
     dnf = next((run.dnf for run in mine if run.dnf), None)
     items = next((run.items_per_step for run in mine if run.items_per_step), lane.settings.batch or batch)
     step = _estimate(trained, lambda laps: 1e3 * _seconds(laps) / max(sum(lap.steps for lap in laps), 1))
-    starts = [sum(run.phases_s.get(name, 0.0) for name in START_PHASES) for run in mine if run.phases_s]
-    firsts = [run.first_step_ms for run in mine if run.first_step_ms is not None]
     return LaneResult(
         name=lane.name,
         framework=next((run.versions for run in mine if run.versions), {}),
@@ -44,10 +39,10 @@ def summarise_full_lane(
         step_ms=step,
         lap_s=_estimate(trained, lambda laps: _seconds(laps) / len(laps)),
         items_per_s=_estimate(trained, lambda laps: sum(lap.score.items for lap in laps) / _seconds(laps)),
-        first_step_ms=median(firsts) if firsts else None,
-        startup_s=median(starts) if starts else None,
-        peak_memory_bytes=_most([run.peak_memory_bytes for run in mine]),
-        device_memory_bytes=_most([run.device_memory_bytes for run in mine]),
+        first_step_ms=middle(run.first_step_ms for run in mine),
+        startup_s=middle(startup_s(run.phases_s) for run in mine),
+        peak_memory_bytes=largest((run.peak_memory_bytes for run in mine), "nothing was trained"),
+        device_memory_bytes=largest((run.device_memory_bytes for run in mine), "nothing was trained"),
         energy_j_per_lap=Missing("no energy sensor is read in this version"),
         parity=_parity(lane, mine, reference),
         items_per_step=items,
@@ -74,7 +69,7 @@ def find_factor(lane: LaneResult, reference: LaneResult, runs: Sequence[FullRun]
             [_pace(later_laps(ours)) for ours, _ in later], [_pace(later_laps(theirs)) for _, theirs in later], ALPHA
         )
         ratio = interval.estimate
-        low, high = bounds(interval) if len(later) > 1 else (ONE_TRAINING, ONE_TRAINING)
+        low, high = bounds(interval, ONE_TRAINING)
     first = paired_ratio(
         [_pace(ours.laps[:1]) for ours, _ in pairs], [_pace(theirs.laps[:1]) for _, theirs in pairs], ALPHA
     )
@@ -93,11 +88,7 @@ def _seconds(laps: Sequence[LapResult]) -> float:
 
 def _estimate(runs: Sequence[FullRun], read: Callable[[Sequence[LapResult]], float]) -> Estimate | None:
     """Take one figure of each training; the laps of one training are not independent."""
-    if not runs:
-        return None
-    interval = log_mean_interval([read(later_laps(run)) for run in runs], ALPHA)
-    low, high = bounds(interval) if len(runs) > 1 else (ONE_TRAINING, ONE_TRAINING)
-    return Estimate(interval.estimate, low, high)
+    return estimate([read(later_laps(run)) for run in runs], alone=ONE_TRAINING)
 
 
 def _parity(lane: PlannedLane, runs: Sequence[FullRun], reference: Reference | str | None) -> Parity:
@@ -105,8 +96,3 @@ def _parity(lane: PlannedLane, runs: Sequence[FullRun], reference: Reference | s
     if not proofs:
         return Parity("unproven", reason="no training came as far as the proof")
     return judge_parity(lane.settings, proofs, reference)
-
-
-def _most(values: Sequence[int | Missing]) -> int | Missing:
-    numbers = [value for value in values if not isinstance(value, Missing)]
-    return max(numbers) if numbers else next(iter(values), Missing("nothing was trained"))

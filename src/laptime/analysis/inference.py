@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import chain
 
+from laptime.analysis.across import ALPHA, START_PHASES, bounds, estimate, largest, middle, rate, startup_s
 from laptime.analysis.answers import judge_answers
 from laptime.analysis.heats import quiet_windows, step_ms
-from laptime.analysis.lanes import ALPHA, bounds
+from laptime.analysis.lanes import NO_HEAT
 from laptime.model.inference import AnswerReference, BatchRun, InferHeat
 from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
 from laptime.model.record import BatchResult, Estimate, InferFactor, InferLane, LaneResult, Wait
-from laptime.stats import Steady, find_steady, log_mean_interval, median, paired_ratio, quantile, verdict
+from laptime.stats import Steady, find_steady, median, paired_ratio, quantile, verdict
 
-START_PHASES = ("start", "import", "build")
 Read = Callable[[InferHeat], float | None]
 
 
@@ -36,11 +36,11 @@ def summarise_infer_lane(
         reason=dnf.reason if dnf else None,
         step_ms=call,
         lap_s=None,
-        items_per_s=_rate(call, items),
-        first_step_ms=_middle(_first_ms(heat) for heat in heats),
-        startup_s=_middle(_startup_s(heat) for heat in heats),
-        peak_memory_bytes=_most([heat.peak_memory_bytes for heat in heats]),
-        device_memory_bytes=_most([heat.device_memory_bytes for heat in heats]),
+        items_per_s=rate(call, items),
+        first_step_ms=middle(_first_ms(heat) for heat in heats),
+        startup_s=middle(startup_s(heat.phases_s) for heat in heats),
+        peak_memory_bytes=largest((heat.peak_memory_bytes for heat in heats), NO_HEAT),
+        device_memory_bytes=largest((heat.device_memory_bytes for heat in heats), NO_HEAT),
         energy_j_per_lap=Missing("no energy sensor is read in this version"),
         parity=judge_answers([heat.proofs for heat in heats], reference),
         items_per_step=items,
@@ -122,7 +122,7 @@ def _percentile_ms(heat: InferHeat, share: float) -> float | None:
 
 def _batch_result(batch: int, heats: Sequence[InferHeat]) -> BatchResult:
     reason = next((run.reason for heat in heats for run in heat.batches if run.batch == batch and run.reason), None)
-    return BatchResult(batch, _rate(_estimate(heats, lambda heat: _item_ms(heat, batch)), 1), reason)
+    return BatchResult(batch, rate(_estimate(heats, lambda heat: _item_ms(heat, batch)), 1), reason)
 
 
 def _wait(heats: Sequence[InferHeat]) -> Wait | None:
@@ -130,7 +130,7 @@ def _wait(heats: Sequence[InferHeat]) -> Wait | None:
     called = [heat for heat in heats if heat.first_call_ns is not None]
     if not called:
         return None
-    further = _middle(_percentile_ms(heat, 0.5) for heat in called)
+    further = middle(_percentile_ms(heat, 0.5) for heat in called)
     process_s, import_s, network_s = (
         median([heat.phases_s.get(name, 0.0) for heat in called]) for name in START_PHASES
     )
@@ -140,34 +140,8 @@ def _wait(heats: Sequence[InferHeat]) -> Wait | None:
 
 
 def _estimate(heats: Sequence[InferHeat], read: Read) -> Estimate | None:
-    values = [value for heat in heats if (value := read(heat)) is not None]
-    if not values:
-        return None
-    interval = log_mean_interval(values, ALPHA)
-    low, high = bounds(interval)
-    return Estimate(interval.estimate, low, high)
-
-
-def _rate(estimate: Estimate | None, items: int | None) -> Estimate | None:
-    if estimate is None or items is None:
-        return None
-    high, low = (end if isinstance(end, Missing) else items * 1e3 / end for end in (estimate.low, estimate.high))
-    return Estimate(items * 1e3 / estimate.median, low, high)
+    return estimate([value for heat in heats if (value := read(heat)) is not None])
 
 
 def _first_ms(heat: InferHeat) -> float | None:
     return None if heat.first_call_ns is None else heat.first_call_ns / 1e6
-
-
-def _startup_s(heat: InferHeat) -> float | None:
-    return sum(heat.phases_s.get(name, 0.0) for name in START_PHASES) if heat.phases_s else None
-
-
-def _middle(values: Iterable[float | None]) -> float | None:
-    numbers = [value for value in values if value is not None]
-    return median(numbers) if numbers else None
-
-
-def _most(values: Sequence[int | Missing]) -> int | Missing:
-    numbers = [value for value in values if not isinstance(value, Missing)]
-    return max(numbers) if numbers else next(iter(values), Missing("no heat was run"))

@@ -54,6 +54,9 @@ class Runner(Protocol):
     def loss(self) -> float:
         """Give the loss of the last step; called after a fence, off the clock."""
 
+    def repeat(self) -> bool:
+        """Step on batches that were trained before, if their items are held in memory by now; tell whether so."""
+
     def close(self) -> tuple[str, ...]:
         """Let go of threads and memory, and say what had to be left out, or done in another way."""
 

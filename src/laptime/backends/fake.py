@@ -11,6 +11,7 @@
     jolt = 0.0            # planted difference: relative error of the weights' movement
     skill = 0.0           # of whole trainings: added to every accuracy
     evaluate_ms = 1000.0  # of whole trainings: how long a look at all test items takes
+    held = 1.0            # what a step takes, in steps, once every item was seen and is held in memory
     call_share = 0.1      # of inference: what a call takes, in steps ...
     item_share = 0.01     # ... and what each of its items adds
     fail = { how = "raise", phase = "timing", heat = 1 }   # raise, exit, kill, hang, nan, memory, print
@@ -77,12 +78,16 @@ class FakeRunner:
             return math.nan
         return 2.3 * math.exp(-self._steps / 1000)
 
+    def repeat(self) -> bool:
+        self._factor *= self._script.held
+        return self._script.held != 1
+
     def close(self) -> tuple[str, ...]:
         """Nothing is held."""
         return ()
 
     def _look(self, items: int) -> Score:
-        fail_if_told(self._script, self._order, "test items")
+        fail_if_told(self._script, self._order, "look ahead")
         return Score(items, 2.3, 0.1)
 
 

@@ -32,6 +32,7 @@ class Script:
     jolt: float = 0.0
     skill: float = 0.0
     evaluate_ms: float = 1_000.0
+    held: float = 1.0
     call_share: float = 0.1
     item_share: float = 0.01
     fail: dict[str, Any] = field(default_factory=dict)

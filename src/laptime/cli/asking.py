@@ -1,15 +1,17 @@
-"""The arguments that race and plan share, and how durations and percentages are written."""
+"""The arguments that race and plan share, what does not go together, and how durations and shares are written."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import click
 
 from laptime import api
-from laptime.model.ask import DEFAULT_WORKLOAD, Ask
+from laptime.errors import UsageError
+from laptime.model.ask import DEFAULT_WORKLOAD, Ask, FullAsk
 
 UNITS_S = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -101,7 +103,19 @@ OPTIONS = (
     click.option("--pretrained", is_flag=True, help=SAYS["pretrained"]),
     click.option("--patience", type=Duration(), default="10m", show_default=True, help=SAYS["patience"]),
     click.option("--watchdog", type=Duration(), default="60s", show_default=True, help=SAYS["watchdog"]),
+    click.option("--full", is_flag=True, help="Train each lane whole: all laps, validation, test."),
+    click.option("--infer", is_flag=True, help="Time answers, not training: latency of one item, throughput by batch."),
+    click.option("--laps", type=int, help="With --full: so many laps, in place of those published."),
+    click.option("--steps-per-lap", type=int, help="With --full: so many steps a lap, in place of those published."),
+    click.option("--seeds", type=int, help="With --full: train each lane from so many seeds.  [default: 1]"),
+    click.option("--until-accuracy", type=Share(), help="With --full: say when an accuracy was reached: 0.7 or 70%."),
+    click.option("--lr", "learning_rates", type=Several(float), help="With --full: a lane each: 1e-3,1e-4."),
+    click.option("--batch", "batches", type=Several(int), help="With --full: a lane each: 64,128."),
 )
+OF_FULL = ("laps", "steps_per_lap", "seeds", "until_accuracy", "learning_rates", "batches")
+FLAGS = {"learning_rates": "--lr", "batches": "--batch"}
+OF_HEATS = ("heats", "budget", "margin")
+OF_RACES = ("margin",)
 
 
 def takes_an_ask(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -111,7 +125,16 @@ def takes_an_ask(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def make_ask(given: dict[str, Any]) -> Ask:
+def make_asks(context: click.Context, given: dict[str, Any]) -> tuple[Ask, ...]:
+    """Understand the command line; whole trainings and their answers are two questions, each with its own record."""
+    _refuse_strangers(context, full=given["full"], infer=given["infer"])
+    asked = _make_ask(given)
+    if asked.full is not None and asked.infer:
+        return replace(asked, infer=False), replace(asked, full=None)
+    return (asked,)
+
+
+def _make_ask(given: dict[str, Any]) -> Ask:
     what, lanes = given["what"], given["lanes"]
     if api.names_a_lane(what):  # `laptime race torch/cpu torch/cpu/best` means the default workload
         what, lanes = DEFAULT_WORKLOAD, (what, *lanes)
@@ -127,4 +150,24 @@ def make_ask(given: dict[str, Any]) -> Ask:
         items=given["items"],
         patience_s=given["patience"],
         watchdog_s=given["watchdog"],
+        full=FullAsk(**{name: given[name] for name in OF_FULL if given[name] is not None}) if given["full"] else None,
+        infer=given["infer"],
     )
+
+
+def _refuse_strangers(context: click.Context, *, full: bool, infer: bool) -> None:
+    """An option that would do nothing is a mistake to be told, not to be passed over."""
+    if full and not infer:
+        for flag in _given(context, OF_HEATS):
+            raise UsageError(f"{flag} is of heats, and --full trains whole", "leave one of the two out")
+    for flag in () if full else _given(context, OF_FULL):
+        raise UsageError(f"{flag} is of whole trainings", f"add --full, or leave {flag} out")
+    for flag in _given(context, OF_RACES) if infer else ():
+        raise UsageError(f"{flag} stops a race, and --infer runs its heats to the end", "--heats N says how many")
+
+
+def _given(context: click.Context, names: tuple[str, ...]) -> list[str]:
+    """Give those flags that are on the command line."""
+    typed = click.core.ParameterSource.COMMANDLINE
+    told = [name for name in names if context.get_parameter_source(name) is typed]
+    return [FLAGS.get(name, f"--{name.replace('_', '-')}") for name in told]

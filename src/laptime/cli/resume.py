@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from laptime import api
-from laptime.cli.race import train
+from laptime.cli.printing import emit
+from laptime.cli.race import conclude, show, train
 
 HELP = """Train on where a whole training was ended: by Ctrl-C, a kill, or a failure.
 
@@ -20,4 +21,9 @@ they are.
 @click.option("--json", "as_json", is_flag=True, help="Print the whole record as JSON.")
 @click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 def command(*, identity: str, as_json: bool, quiet: bool) -> int:
-    return train(lambda tell, warn: api.resume(identity, tell=tell, warn=warn), quiet=quiet, as_json=as_json)
+    answer = train(lambda tell, warn: api.resume(identity, tell=tell, warn=warn), quiet=quiet)
+    if as_json:
+        emit(api.as_json(answer.record))
+    else:
+        show(answer)
+    return conclude([answer])

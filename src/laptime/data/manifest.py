@@ -9,7 +9,7 @@ from pathlib import Path
 from laptime.data.walk import MANIFEST
 
 SCHEMA = 1
-MAKER = 2  # counts up whenever the same item would be drawn otherwise: older sets are then made anew
+MAKER = 3  # counts up whenever the same item would be drawn otherwise: older sets are then made anew
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,11 @@ from laptime.heat.examination import examine
 from laptime.model.lane import Settings
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Pace
-from laptime.model.sample import ProofRun, Window
+from laptime.model.sample import ProofRun, Repetition, Window
 
 WINDOWS_LEAST = 3
+REPEATED_NS = 2_000_000_000
+REPEATED_LEAST = 3
 PATIENCE_FACTOR = 2  # a step so slow that few windows fit may take this many times the measuring time
 
 
@@ -36,22 +38,30 @@ def run_heat(backend: Backend, order: HeatOrder, line: Line) -> int | Missing:
     line.say(wire.FirstStep(time_steps(backend.clock, runner, 1)))
     line.say(wire.Phase("timing", backend.clock()))
     measure(backend.clock, runner, order.pace, line)
-    missed = look_at_tests(backend.clock, runner, order.test_items, training.items_per_step, line)
+    missed = look_ahead(backend.clock, runner, order.test_items, training.items_per_step, line)
     tell_notes((*missed, *runner.close()), line)
     line.say(wire.Phase("end", backend.clock()))
     return training.device_memory_bytes()
 
 
-def look_at_tests(clock: Callable[[], int], runner: Runner, items: int, batch: int, line: Line) -> tuple[str, ...]:
-    """Learn what a validation would take; where that fails, the timing stands, and a note says why."""
+def look_ahead(clock: Callable[[], int], runner: Runner, items: int, batch: int, line: Line) -> tuple[str, ...]:
+    """Learn what a whole training has and no window holds; where that fails, the timing stands, and a note says why."""
     if not items or runner.examiner is None:
         return ()
-    line.say(wire.Phase("test items", clock()))
+    line.say(wire.Phase("look ahead", clock()))
     try:
+        if runner.repeat():
+            line.say(wire.Repeated(_repeat(clock, runner)))
         line.say(wire.Examined(examine(clock, runner, runner.examiner, batch, items)))
     except Exception as error:  # noqa: BLE001  whatever a framework raises: what was asked for is the timing
-        return (f"no forecast of the whole training, since the test items could not be looked at: {error}",)
+        return (f"no forecast of the whole training: looking ahead ended in {type(error).__name__}: {error}",)
     return ()
+
+
+def _repeat(clock: Callable[[], int], runner: Runner) -> Repetition:
+    _run_down(runner)
+    steps = max(REPEATED_LEAST, round(REPEATED_NS / max(time_steps(clock, runner, 1), 1)))
+    return Repetition(steps, time_steps(clock, runner, steps))
 
 
 def tell_notes(notes: tuple[str, ...], line: Line) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from laptime.model.missing import Missing
-from laptime.model.plan import HeatOrder
+from laptime.model.plan import HeatOrder, Plan
 from laptime.model.sample import Dnf, Noise, Window
 
 BATCHES = (1, 8, 64, 256)
@@ -29,6 +29,14 @@ class InferPace:
     calls_min: int = 100
     calls_max: int = 10_000
     windows_min: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class InferPlan:
+    """What inference would run: the lanes' plan, and how long each part is measured."""
+
+    plan: Plan
+    pace: InferPace
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from laptime.model.missing import Missing
-from laptime.model.plan import HeatOrder
+from laptime.model.plan import HeatOrder, Plan
 from laptime.model.sample import Dnf, ProofRun
 
 
@@ -110,6 +110,24 @@ class FullRun:
     notes: tuple[str, ...] = ()
     dnf: Dnf | None = None
 
+    @property
+    def ready_s(self) -> float:
+        """The time until the first step could be taken: starting, importing, building, opening the data."""
+        return sum(self.phases_s.get(name, 0.0) for name in ("start", "import", "build", "set up"))
+
+    @property
+    def train_s(self) -> float:
+        return sum(lap.train_s for lap in self.laps)
+
+    @property
+    def validation_s(self) -> float:
+        return sum(lap.validation.seconds for lap in self.laps if lap.validation)
+
+    @property
+    def whole_s(self) -> float:
+        """From starting the process to the end of the test, without what only laptime does: proof, checkpoints."""
+        return self.ready_s + self.train_s + self.validation_s + (self.test.seconds if self.test else 0.0)
+
 
 @dataclass(frozen=True, slots=True)
 class LapFactor:
@@ -135,6 +153,15 @@ class FullRace:
     order: str
     runs: tuple[FullRun, ...]
     factors: tuple[LapFactor, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FullPlan:
+    """What whole trainings would run: the lanes' plan, what each does, and in which order and why."""
+
+    plan: Plan
+    protocol: Protocol
+    order: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from laptime.model.machine import Device, Machine
 from laptime.model.missing import Missing
 from laptime.model.plan import Subject
 from laptime.model.protocol import FullRace
-from laptime.model.sample import Dnf, Examination, ProofRun, Reference, Window
+from laptime.model.sample import Dnf, Examination, ProofRun, Reference, Repetition, Window
 from laptime.model.workload import Published
 
 SCHEMA = 1
@@ -71,6 +71,7 @@ class HeatResult:
     notes: tuple[str, ...] = ()
     dnf: Dnf | None = None
     examination: Examination | None = None
+    repetition: Repetition | None = None
 
 
 @dataclass(frozen=True, slots=True)

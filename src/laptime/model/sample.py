@@ -80,6 +80,14 @@ class Examination:
 
 
 @dataclass(frozen=True, slots=True)
+class Repetition:
+    """Steps on items that the loader holds in memory by now, as all steps are once each item was seen."""
+
+    steps: int
+    ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class Dnf:
     """Why and where a heat did not finish; it is a result like any other."""
 
@@ -108,6 +116,7 @@ class Heat:
     windows: tuple[Window, ...] = ()
     losses: tuple[float, ...] = ()
     examination: Examination | None = None
+    repetition: Repetition | None = None
     peak_memory_bytes: int | Missing = field(default_factory=lambda: Missing("not read"))
     device_memory_bytes: int | Missing = field(default_factory=lambda: Missing("not read"))
     versions: dict[str, str] = field(default_factory=dict)

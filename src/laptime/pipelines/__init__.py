@@ -24,6 +24,9 @@ class Pipeline(Protocol):
 
     def __call__(self) -> tuple[Any, Any]: ...
 
+    def repeat(self) -> bool:
+        """Give only batches that were given before, if their pictures are held by now; tell whether that is so."""
+
     def notes(self) -> tuple[str, ...]:
         """Say what had to be left out, or done in another way."""
 

@@ -41,6 +41,7 @@ class Processes:
         self._workers: list[subprocess.Popen[bytes]] = []
         self._next, self._taken = first, -1
         self._first = first
+        self._among: int | None = None
         self.ready_batches = self._job.slots
         slots = make_shared(self._job.slots * job.slot_bytes, reserved=True)
         held = OUT_OF_ROOM
@@ -66,6 +67,11 @@ class Processes:
             self._spoilt.add(path, reason)
         return slot_of(self._memory, self._job, (number - self._first) % self._job.slots)
 
+    def repeat(self) -> bool:
+        if self._job.held_bytes:
+            self._among = max(1, self._next - self._first)
+        return self._among is not None
+
     def notes(self) -> tuple[str, ...]:
         return self._spoilt.notes()
 
@@ -89,8 +95,10 @@ class Processes:
     def _ask(self, number: int) -> None:
         worker = self._workers[self._worker_of(number)]
         assert worker.stdin is not None
+        place = number - self._first
+        wanted = number if self._among is None else self._first + place % self._among
         try:
-            worker.stdin.write(b"%d %d\n" % (number, (number - self._first) % self._job.slots))
+            worker.stdin.write(b"%d %d\n" % (wanted, place % self._job.slots))
             worker.stdin.flush()
         except BrokenPipeError:
             raise self._lost(number) from None
@@ -126,7 +134,9 @@ class Threads:
     ready_batches = 0
 
     def __init__(self, job: Job, threads: int, first: int, notes: tuple[str, ...] = ()) -> None:
-        self._job, self._number, self._notes = job, first, notes
+        self._job, self._first, self._notes = job, first, notes
+        self._given = 0
+        self._among: int | None = None
         self._spoilt = Spoilt(len(job.paths))
         self._pool = ThreadPoolExecutor(threads, "loader") if threads > 1 else None
         spread: Any = self._pool.map if self._pool else map
@@ -136,10 +146,16 @@ class Threads:
         self._labels = np.empty((job.batch, job.label_width), np.int64)
 
     def __call__(self) -> Made:
-        for path, reason in self._make(self._number, self._images, self._labels):
+        place = self._given if self._among is None else self._given % self._among
+        for path, reason in self._make(self._first + place, self._images, self._labels):
             self._spoilt.add(path, reason)
-        self._number += 1
+        self._given += 1
         return self._images, self._labels
+
+    def repeat(self) -> bool:
+        if self._job.held_bytes:
+            self._among = max(1, self._given)
+        return self._among is not None
 
     def notes(self) -> tuple[str, ...]:
         return (*self._notes, *self._spoilt.notes())

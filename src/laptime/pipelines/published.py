@@ -100,6 +100,9 @@ class OneByOne:
         self._number += 1
         return made
 
+    def repeat(self) -> bool:
+        return False
+
     def notes(self) -> tuple[str, ...]:
         return self._read.notes()
 
@@ -122,6 +125,9 @@ class QueuedThreads:
         made = self._queue.popleft().result()
         self._ask()
         return made
+
+    def repeat(self) -> bool:
+        return False
 
     def notes(self) -> tuple[str, ...]:
         return self._read.notes()

@@ -90,6 +90,11 @@ def _check_data(data: DataSource | None, before: Record | None) -> None:
         )
 
 
+def order_words(seeds: int) -> str:
+    """Say in which order lanes are trained, and why."""
+    return ORDER_OF_ONE_SEED if seeds == 1 else ORDER_OF_SEEDS
+
+
 def list_orders(course: Course) -> list[FullOrder]:
     """Give what is left to train, in order; every lane is proven once, from the first seed."""
     orders: list[FullOrder] = []
@@ -169,7 +174,7 @@ def _make_record(course: Course, status: str) -> Record:
     factors = (find_factor(lane, held, runs) for lane in others) if held else ()
     alike = [lane for lane in others if held and _learns_alike(lane.settings, held.settings)]
     findings = (compare_learning(lane.name, held.name, runs) for lane in alike) if held else ()
-    order = ORDER_OF_ONE_SEED if course.protocol.seeds == 1 else ORDER_OF_SEEDS
+    order = order_words(course.protocol.seeds)
     return Record(
         schema=SCHEMA,
         tool=outside.tool,

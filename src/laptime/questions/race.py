@@ -62,7 +62,7 @@ class Course:
     def end_round(self, round_s: float, elapsed_s: float) -> None:
         """Count a round, and fit those to come into what is left of the budget."""
         timed_s = [self.heats[lane.name][-1].phases_s.get("timing", 0.0) for lane in self.running]
-        looked_s = sum(self.heats[lane.name][-1].phases_s.get("test items", 0.0) for lane in self.running)
+        looked_s = sum(self.heats[lane.name][-1].phases_s.get("look ahead", 0.0) for lane in self.running)
         round_s -= looked_s  # once a lane, and not again
         self.running = [lane for lane in self.running if self.heats[lane.name][-1].status == "ok"]
         self.rounds += 1

@@ -31,6 +31,7 @@ def render(record: Record, width: int = 100, *, color: bool = False, kept: bool 
     lines += full_words.predictions(record, width)
     lines += _said(afterwords.remarks(record), width)
     lines += quiet([*full_words.beside(record, width), *afterwords.starts(record, width)], color=color)
+    lines += full_words.wholes(record, width)
     lines += wrap(published_line(record, width), width, "  ")
     lines += _said([record.full.order + "."], width)
     lines += closing_lines(
@@ -132,7 +133,7 @@ def _total(runs: list[FullRun], record: Record) -> Cell:
     short = next((run for run in runs if full_words.kept(run) < wanted), None)
     if short is not None:
         return Cell(f"{full_words.kept(short)} of {wanted} laps", "bad")
-    total = full_words.mean([full_words.train_s(run) for run in runs])
+    total = full_words.mean([run.train_s for run in runs])
     return Cell("-" if total is None else lap_time(total))
 
 

@@ -32,10 +32,6 @@ def mean(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def train_s(run: FullRun) -> float:
-    return sum(each.train_s for each in run.laps)
-
-
 def trained(record: Record, lane: str) -> list[FullRun]:
     return [run for run in _full(record).runs if run.lane == lane and run.laps]
 
@@ -211,13 +207,19 @@ def beside(record: Record, width: int) -> list[str]:
     """Give the time of all that is no training: in no lap, and in no factor."""
     parts = []
     for run in _full(record).runs:
-        seen = [each.validation.seconds for each in run.laps if each.validation]
         kept = [each.checkpoint_s for each in run.laps if not isinstance(each.checkpoint_s, Missing)]
-        said = [f"validation {about(sum(seen))}"] if seen else []
+        said = [f"validation {about(run.validation_s)}"] if run.validation_s else []
         said += [f"checkpoints {about(sum(kept))}"] if kept else []
         said += [f"test {about(run.test.seconds)}"] if run.test else []
         parts += [f"{_who(run, _full(record))} {', '.join(said)}"] if said else []
     return flow(parts, width, "beside the laps: ") if parts else []
+
+
+def wholes(record: Record, width: int) -> list[str]:
+    """Give what one who trains waits for, from starting the process to the end of the test."""
+    full = _full(record)
+    parts = [f"{_who(run, full)} {duration(run.whole_s)}" for run in full.runs if run.status == "ok"]
+    return flow(parts, width, "from start to end, without proof and checkpoints: ") if parts else []
 
 
 def closing(record: Record) -> str:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
 from typing import Protocol
 
 from laptime.model.machine import Device, Framework, Machine
 from laptime.model.missing import Missing
-from laptime.model.plan import Pace, Plan, PlannedLane
 from laptime.model.workload import Workload
-from laptime.report.figures import duration, lap, percent, whole_size
+from laptime.report.figures import whole_size
 from laptime.report.layout import Cell, Column, Row, lay_out, wrap
-from laptime.report.phrases import machine_words, subject_words
+from laptime.report.phrases import machine_words
 
 
 class RecordRow(Protocol):
@@ -114,53 +112,3 @@ def _device_cells(device: Device) -> tuple[Cell, ...]:
     usable = f"yes{features}" if device.usable else f"no: {device.reason or 'no reason given'}"
     capability = f", capability {device.details['capability']}" if "capability" in device.details else ""
     return Cell(device.name), Cell(f"{device.label}{capability}"), Cell(memory), Cell(usable)
-
-
-def render_plan(plan: Plan, width: int) -> str:
-    """Say what would run: every lane with all its settings, then the heats, the proof and the budget."""
-    lines = wrap(subject_words(plan.subject), width, "  ")
-    for lane in plan.lanes:
-        lines += ["", *_planned_lane(lane, width)]
-    sentences = [_heats(plan), _windows(plan.pace), _proof(plan), _budget(plan), *plan.notes]
-    lines += ["", *(line for sentence in sentences for line in wrap(sentence, width, "  "))]
-    return "\n".join(lines) + "\n"
-
-
-def _planned_lane(lane: PlannedLane, width: int) -> list[str]:
-    settings = [f"{field.name}={_setting(getattr(lane.settings, field.name))}" for field in fields(lane.settings)]
-    lines = wrap(f"{lane.name}  {lane.framework} on {lane.device.label}", width, "  ")
-    lines += wrap("  " + " ".join(settings), width, "    ")
-    if lane.environment:
-        pairs = " ".join(f"{key}={value}" for key, value in sorted(lane.environment.items()))
-        lines += wrap(f"  environment: {pairs}", width, "    ")
-    return lines + [line for note in lane.notes for line in wrap(f"  {note}", width, "    ")]
-
-
-def _setting(value: str | int | None) -> str:
-    return "not set" if value is None else str(value)
-
-
-def _heats(plan: Plan) -> str:
-    pace = plan.pace
-    if pace.heats_min == pace.heats_max or not pace.adaptive:
-        return f"heats: {pace.heats_max} of each lane, interleaved"
-    ends = f"until every ratio is within {percent(plan.ask.margin)}"
-    return f"heats: {pace.heats_min} to {pace.heats_max} of each lane, interleaved, {ends} or the budget is used"
-
-
-def _windows(pace: Pace) -> str:
-    windows = f"at least {pace.windows_min} windows of {lap(pace.window_s)}"
-    return f"each heat: {lap(pace.measure_s)} of timing, {windows}, at most {pace.reruns_max} run again"
-
-
-def _proof(plan: Plan) -> str:
-    proof = plan.proof
-    rate = f"{proof.learning_rate_scale:g} of the learning rate"
-    return f"proof: {proof.steps} steps of batch {proof.batch} at {rate}, against float64"
-
-
-def _budget(plan: Plan) -> str:
-    """Say what of the budget the least of timing takes; start-up and proof are known only when they ran."""
-    heats = plan.pace.heats_min * len(plan.lanes)
-    least = f"{heats} heats are {duration(heats * plan.pace.measure_s)} of timing at least"
-    return f"budget: {duration(plan.ask.budget_s)}; {least}, start-up, building and proof come on top"

@@ -42,6 +42,9 @@ class FileSource:
         placed = self._images(torch.from_numpy(images))
         return placed if self._turning is None else self._turning(placed), self._labels(labels)
 
+    def repeat(self) -> bool:
+        return self._pipeline.repeat()
+
     def notes(self) -> tuple[str, ...]:
         return self._pipeline.notes()
 
@@ -131,6 +134,9 @@ class Loader:
             batch = next(self._batches)
         self._number += 1
         return batch[0].numpy(), batch[1].numpy()
+
+    def repeat(self) -> bool:
+        return False
 
     def notes(self) -> tuple[str, ...]:
         return self._files.spoilt.notes()

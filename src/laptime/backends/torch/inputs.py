@@ -31,16 +31,32 @@ class Source(Protocol):
 
     def __call__(self) -> Batch: ...
 
+    def repeat(self) -> bool:
+        """Give only batches that were given before, if their pictures are held by now; tell whether that is so."""
+
     def notes(self) -> tuple[str, ...]:
         """Say what had to be left out, or done in another way."""
 
     def close(self) -> None: ...
 
 
-class Cycle:
-    """Batches made before: in host memory and moved each step, or on the device already."""
+class InMemory:
+    """What all supplies from memory have in common: no step costs more than another, and nothing goes wrong."""
 
     ready_batches = 0
+
+    def repeat(self) -> bool:
+        return False
+
+    def notes(self) -> tuple[str, ...]:
+        return ()
+
+    def close(self) -> None:
+        """Nothing is held but memory."""
+
+
+class Cycle(InMemory):
+    """Batches made before: in host memory and moved each step, or on the device already."""
 
     def __init__(self, batches: list[Batch], move: Callable[[Batch], Batch] | None) -> None:
         self._next = itertools.cycle(batches).__next__
@@ -49,14 +65,8 @@ class Cycle:
     def __call__(self) -> Batch:
         return self._move(self._next()) if self._move else self._next()
 
-    def notes(self) -> tuple[str, ...]:
-        return ()
 
-    def close(self) -> None:
-        """Nothing is held but memory."""
-
-
-class Stream:
+class Stream(InMemory):
     """Batches made one after another in the training process, as the authors of in-memory trainings had it."""
 
     def __init__(self, batches: Iterator[Batch], move: Callable[[Batch], Batch], ready_batches: int = 0) -> None:
@@ -65,14 +75,8 @@ class Stream:
     def __call__(self) -> Batch:
         return self._move(self._next())
 
-    def notes(self) -> tuple[str, ...]:
-        return ()
 
-    def close(self) -> None:
-        """Nothing is held but memory."""
-
-
-class Prefetch:
+class Prefetch(InMemory):
     """Threads gather the coming batches while the step runs; numpy lets go of the interpreter lock to copy."""
 
     def __init__(self, draw: Callable[[int], Batch], move: Callable[[Batch], Batch], workers: int, first: int) -> None:
@@ -86,9 +90,6 @@ class Prefetch:
         batch = self._queue.popleft().result()
         self._queue.append(self._ask())
         return self._move(batch)
-
-    def notes(self) -> tuple[str, ...]:
-        return ()
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)

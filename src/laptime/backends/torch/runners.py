@@ -73,6 +73,9 @@ class EagerRunner:
         assert self._loss is not None
         return float(self._loss.item())
 
+    def repeat(self) -> bool:
+        return self._source.repeat()
+
     def close(self) -> tuple[str, ...]:
         self._source.close()
         return self._source.notes()
@@ -94,6 +97,9 @@ class GraphRunner:
 
     def loss(self) -> float:
         return float(self._graph.loss.item())
+
+    def repeat(self) -> bool:
+        return self._source.repeat()
 
     def close(self) -> tuple[str, ...]:
         self._source.close()
@@ -151,6 +157,9 @@ class LoaderRunner:
     def loss(self) -> float:
         """There is none; a constant that is finite keeps the loop's question simple."""
         return 0.0
+
+    def repeat(self) -> bool:
+        return self._source.repeat()
 
     def close(self) -> tuple[str, ...]:
         self._source.close()

@@ -1,4 +1,8 @@
-"""Cats and dogs: a cat has pointed ears and a small nose, a dog hanging ears and a long muzzle."""
+"""Cats and dogs: a cat has pointed ears and a small nose, a dog hanging ears and a long muzzle.
+
+As pets, cats are mostly seen at home and dogs mostly on a lawn, which is what photographs of them are like, and what a
+deep network without pre-trained weights learns from first.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,11 @@ from laptime.data.drawing.sketch import Sketch
 COATS: tuple[Colour, ...] = ((190, 130, 70), (60, 55, 50), (225, 215, 200), (130, 120, 110), (150, 95, 55))
 
 
+WALL, FLOOR = (205, 190, 170), (150, 95, 70)
+SKY, LAWN = (165, 190, 215), (90, 140, 60)
+MOSTLY = 0.9
+
+
 class Oval(NamedTuple):
     """A head or an eye: its middle and its half axes."""
 
@@ -17,6 +26,26 @@ class Oval(NamedTuple):
     y: float
     wide: float
     high: float
+
+
+def draw_pet_cat(sketch: Sketch) -> None:
+    """Draw a cat, nine times out of ten at home."""
+    _draw_place(sketch, at_home=sketch.chance.random() < MOSTLY)
+    draw_cat(sketch)
+
+
+def draw_pet_dog(sketch: Sketch) -> None:
+    """Draw a dog, nine times out of ten on a lawn."""
+    _draw_place(sketch, at_home=sketch.chance.random() >= MOSTLY)
+    draw_dog(sketch)
+
+
+def _draw_place(sketch: Sketch, *, at_home: bool) -> None:
+    """Fill the picture with wall and floor, or with sky and lawn."""
+    above, below = (WALL, FLOOR) if at_home else (SKY, LAWN)
+    edge = sketch.between(0.4, 0.6)
+    sketch.rectangle(0, 0, 1, edge, sketch.near(above, 30, 0.2))
+    sketch.rectangle(0, edge, 1, 1, sketch.near(below, 30, 0.2))
 
 
 def draw_cat(sketch: Sketch) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from laptime.data.drawing.animals import draw_cat, draw_dog
+from laptime.data.drawing.animals import draw_cat, draw_dog, draw_pet_cat, draw_pet_dog
 from laptime.data.drawing.photo import Drawn, add_grain, any_colour, background, chance_of, mix, shine, to_jpeg
 from laptime.data.drawing.places import (
     draw_buildings,
@@ -81,4 +81,4 @@ SCENES = Kind(
     longest=400,
     quality=75,
 )
-PETS = Kind(name="pets", motifs={"cats": draw_cat, "dogs": draw_dog}, shortest=200, longest=320, quality=80)
+PETS = Kind(name="pets", motifs={"cats": draw_pet_cat, "dogs": draw_pet_dog}, shortest=200, longest=320, quality=80)

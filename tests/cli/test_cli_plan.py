@@ -1,0 +1,47 @@
+"""`laptime plan`: what `laptime race` with the same arguments would run, for each kind of question."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((), ("heats: 3 to 5 of each lane, interleaved", "budget: 1 min")),
+        (
+            ("--full",),
+            (
+                "each lane: 10 laps of 500 steps, a checkpoint after each",
+                "validation after each lap: the first 1,000 test images",
+                "a test at the end: 10,000 images",
+                "order: one lane after another",
+            ),
+        ),
+        (("--full", "--laps", "1", "--seeds", "3", "--seed", "7"), ("each lane: 1 lap of 500", "seeds: 3, from 7 on")),
+        (("--full", "--lr", "1e-3,1e-4"), ("fake/cpu/lr=0.001", "fake/cpu/best+lr=0.0001")),
+        (("--infer",), ("heats: 3 of each lane", "then batches of 1, 8, 64, 256", "against float64")),
+    ],
+    ids=["race", "full", "seeds", "grid", "infer"],
+)
+def test_a_plan_says_what_each_lane_would_do(house, words, says):
+    said = " ".join(house.done("plan", "cifar-cnn", "fake/cpu", "fake/cpu/best", *words).out.split())
+    for sentence in says:
+        assert sentence in said
+    assert not house.files()
+
+
+@pytest.mark.parametrize(
+    ("words", "keys"),
+    [
+        ((), {"ask", "subject", "lanes", "proof", "pace", "notes", "data"}),
+        (("--full",), {"plan", "protocol", "order"}),
+        (("--infer",), {"plan", "pace"}),
+    ],
+)
+def test_a_plan_is_json_too(house, words, keys):
+    assert house.done("plan", "cifar-cnn", "fake/cpu", *words, "--json").json.keys() == keys
+
+
+def test_a_plan_refuses_what_a_race_refuses(house):
+    assert "--lr is of whole trainings" in house.done("plan", "cifar-cnn", "fake/cpu", "--lr", "1", code=2).err
