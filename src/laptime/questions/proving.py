@@ -14,7 +14,7 @@ from laptime.model.sample import Reference
 from laptime.planner.presets import KEEP_MEMORY
 from laptime.run.scout import ask_reference
 
-PROOF_VERSION = 1
+PROOF_VERSION = 2
 """Changes when the networks, the made data or the proof's steps do, so that kept references are made anew."""
 
 

@@ -182,7 +182,7 @@ PLATES_CNN = Workload(
         Dropout(0.5),
         Reshape((1, 768)),
         Dense(256, "relu"),
-        Dense(8, "relu"),
+        Dense(8),
         SwapAxes(),
         Dense(36),
     ),
