@@ -2,7 +2,8 @@
 
 The child speaks first (`Hello`), then tells each phase as it begins, what it proved and every window as it closes;
 after its last planned window it asks `Ready` and the parent answers `Again` (run that many windows more, because some
-were disturbed) or `Enough`. A heat that was asked to look ahead ends with what it `Repeated` and `Examined`.
+were disturbed) or `Enough`. Where a loader holds its items, `Fresh` steps
+come before the windows; a heat that was asked to look at test items ends with what it `Examined`.
 
 A whole training is told lap by lap: `Resumed` with the laps of its checkpoint, `Stepped` about twice a second,
 `LapDone` when the lap is validated and kept, whereupon the child waits for `GoOn`, and `Tested` at the end.
@@ -23,7 +24,7 @@ from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
 from laptime.model.protocol import Evaluation, FullOrder, LapResult, Predictions
-from laptime.model.sample import Examination, ProofRun, Reference, Repetition, Window
+from laptime.model.sample import Examination, FreshSteps, ProofRun, Reference, Window
 
 VERSION = 4
 
@@ -73,8 +74,8 @@ class Ready(msgspec.Struct, frozen=True, tag=True):
     """The planned windows are done; is any to be run again?"""
 
 
-class Repeated(msgspec.Struct, frozen=True, tag=True):
-    repetition: Repetition
+class Fresh(msgspec.Struct, frozen=True, tag=True):
+    steps: FreshSteps
 
 
 class Examined(msgspec.Struct, frozen=True, tag=True):
@@ -220,7 +221,7 @@ class GoOn(msgspec.Struct, frozen=True, tag=True):
     """The lap is written down: train the next one."""
 
 
-FromHeat = Phase | Built | Proved | FirstStep | Closed | Ready | Repeated | Examined | Noted | Finished | Failed
+FromHeat = Phase | Built | Proved | FirstStep | Closed | Ready | Fresh | Examined | Noted | Finished | Failed
 FromTraining = Resumed | Stepped | LapDone | Tested
 FromInference = FirstCall | Answered | Calls | BatchDone
 FromChild = Hello | FromHeat | FromTraining | FromInference | Seen | Referenced | AnswersReferenced

@@ -11,7 +11,7 @@ from laptime.analysis.lanes import summarise_lane
 from laptime.model.dataset import DataSource
 from laptime.model.missing import Missing
 from laptime.model.protocol import Protocol
-from laptime.model.sample import Examination, Repetition
+from laptime.model.sample import Examination, FreshSteps
 
 LOOKED = Examination(items=100, ns=200_000_000, first_ns=30_000_000, read_ns=50_000_000)
 READY_S = 0.5 + 1.0 + 0.25 + 0.3  # start, import, build, first step: the nine seconds of the proof are not in it
@@ -63,24 +63,19 @@ def test_another_batch_takes_as_many_steps_as_see_the_same_items():
     assert forecast(Protocol(laps=2, steps_per_lap=500), batch=200).steps_per_lap == 250
 
 
-def test_once_every_item_was_seen_none_is_decoded_any_more():
-    """1,000 items in steps of 100 are ten steps at 10 ms; all others take 8 ms, as the heat that looked ahead saw."""
+@pytest.mark.parametrize(
+    ("fresh_ms", "first_lap_s"),
+    [(12.0, 10 * 0.012 + 989 * 0.010), (8.0, 999 * 0.010)],
+    ids=["decoding costs", "decoding was quicker, which is noise"],
+)
+def test_while_items_are_new_a_step_takes_longer(fresh_ms, first_lap_s):
+    """1,000 items in steps of 100 are ten steps in which each is decoded; then all are held."""
     lane = planned()
     data = DataSource("d", "plates", True, 1_000, 100, (), "")
-    heats = (heat_of(10.0, repetition=Repetition(5, 40_000_000)),)
+    heats = (heat_of(10.0, fresh=FreshSteps(5, round(5 * fresh_ms * 1e6))),)
     plan = replace(plan_of(lane), data=data)
     found = summarise_lane(plan, lane, heats, None, Protocol(laps=2, steps_per_lap=500)).whole
-    assert found.train_s.median == pytest.approx(10 * 0.010 + 989 * 0.008)
-
-
-def test_a_loader_that_is_not_quicker_later_changes_nothing():
-    """A repetition that happened to be slower is noise: no item takes longer for being held."""
-    lane = planned()
-    data = DataSource("d", "plates", True, 1_000, 100, (), "")
-    heats = (heat_of(10.0, repetition=Repetition(5, 60_000_000)),)
-    plan = replace(plan_of(lane), data=data)
-    found = summarise_lane(plan, lane, heats, None, Protocol(laps=2, steps_per_lap=500)).whole
-    assert found.train_s.median == pytest.approx(999 * 0.010)
+    assert found.train_s.median == pytest.approx(first_lap_s)
 
 
 @pytest.mark.parametrize(

@@ -132,6 +132,7 @@ class Floats:
     """A pipeline whose batches are floats already."""
 
     ready_batches = 3
+    holds = False
 
     def __call__(self):
         return np.full((2, 4, 6, 3), 0.5, np.float32), np.array([[1], [2]])

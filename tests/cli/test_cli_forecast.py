@@ -48,6 +48,19 @@ def test_the_page_says_how_long_all_laps_would_take(house):
     assert "forecast of all 10 laps with validation and test: fake/cpu 8 min" in " ".join(answer.out.split())
 
 
+def test_a_loader_that_holds_its_items_is_timed_on_held_ones(house):
+    """The stated step is of all laps but the first; how much longer that takes is said, and kept."""
+    house.script('["fake/cpu/best*"]\nheld = 0.8\n')
+    answer = house.race("scenes-cnn", *LANES, "--heats", "2")
+    said = " ".join(answer.out.split())
+    assert "Until every one of the images was decoded once, a step takes longer: fake/cpu/best 1.25 times." in said
+    plain, held = house.kept()["lanes"]
+    assert (plain["step_ms"]["median"], held["step_ms"]["median"]) == pytest.approx((100.0, 40.0))
+    assert [heat["fresh"]["ns"] / heat["fresh"]["steps"] for heat in held["heats"]] == pytest.approx([50e6] * 2)
+    assert held["whole"]["fresh_factor"] == pytest.approx(1.25)
+    assert plain["heats"][0]["fresh"] is None
+
+
 def test_a_lane_that_trains_nothing_has_no_forecast(house):
     record = house.raced("cifar-cnn", "fake/cpu/input=only", "--heats", "1")
     assert record["lanes"][0]["whole"] is None

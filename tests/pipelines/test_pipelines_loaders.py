@@ -120,6 +120,26 @@ def test_what_was_decoded_once_is_held_in_memory(paths, opened, workers, turned)
     assert pipeline.notes() == ()
 
 
+@pytest.mark.parametrize("workers", [0, 1, 2])
+def test_batches_are_repeated_where_their_pictures_are_held(paths, opened, workers):
+    """Once those that were ready are used up, only batches come that came before, in their order."""
+    job = job_of(paths, turned=True, held_bytes=2 * len(paths) * (60 * 80 * 3 + 32))
+    pipeline = opened(open_fast(job, workers, 5))
+    assert pipeline.holds
+    seen = batches(pipeline, 3)
+    pipeline.repeat()
+    batches(pipeline, pipeline.ready_batches)
+    again = batches(pipeline, 6)
+    places = [next(place for place, each in enumerate(seen) if np.array_equal(each[0], images)) for images, _ in again]
+    begin = pipeline.ready_batches % 3
+    assert places == [(begin + place) % 3 for place in range(6)]
+
+
+@pytest.mark.parametrize("pipeline", [OneByOne, QueuedThreads])
+def test_the_authors_loaders_hold_nothing(paths, opened, pipeline):
+    assert not opened(pipeline(job_of(paths), 0)).holds
+
+
 def test_spoilt_files_are_passed_over_counted_and_named(paths, opened, tmp_path):
     """The next sound one takes the place; the note says which and why."""
     (tmp_path / "pictures" / "003.jpg").write_bytes(b"no picture")

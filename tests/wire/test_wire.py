@@ -17,7 +17,7 @@ from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.protocol import Evaluation, FullOrder, LapResult, Predictions, Protocol, Score
-from laptime.model.sample import Examination, Noise, ProofRun, Reference, Repetition, Window
+from laptime.model.sample import Examination, FreshSteps, Noise, ProofRun, Reference, Window
 from laptime.model.workload import ProofPlan
 
 RUN = ProofRun("fp32", (2.3, 2.2), 10.0, -1e-8, (0.5, 0.25), 0.125)
@@ -46,7 +46,7 @@ FROM_CHILD = (
     wire.Closed(Window(1, 9, 4, (2, 2, 2, 2), NOISE, "other processes took 1.00 cores"), 2.25),
     wire.Closed(Window(1, 9, 4), None),
     wire.Examined(Examination(64, 9, 2, 1)),
-    wire.Repeated(Repetition(7, 99)),
+    wire.Fresh(FreshSteps(7, 99)),
     wire.Ready(),
     wire.Resumed((LAP, LAP)),
     wire.Stepped(2, 3, 5, 300_000_000, None, 0.5),

@@ -20,7 +20,7 @@ def forecast_whole(
 ) -> Forecast | None:
     """Add up a training's parts; give nothing where one of them is not known.
 
-    After `fresh_steps` every item was seen once: from then on none is decoded, where a loader holds them.
+    Within `fresh_steps` every item is seen for the first time, and decoded; where a loader holds items, none is later.
     """
     if protocol is None or steps is None or mean_ms is None:
         return None
@@ -30,18 +30,21 @@ def forecast_whole(
     validation_s, test_s = looks
     ready_s = median([_ready_s(heat) for heat in heats if heat.step_ms is not None])
     further_steps = protocol.laps * steps - 1
-    fresh = further_steps if fresh_steps is None else min(fresh_steps, further_steps)
-    train_s = scaled(mean_ms, (fresh + (further_steps - fresh) * held_share(heats)) / 1e3)
+    factor = fresh_factor(heats)
+    dearer_steps = min(fresh_steps or 0.0, further_steps) * (factor - 1)
+    train_s = scaled(mean_ms, (further_steps + dearer_steps) / 1e3)
     whole_s = scaled(train_s, 1.0, ready_s + validation_s + test_s)
-    return Forecast(protocol.laps, steps, ready_s, train_s, validation_s, test_s, whole_s)
+    return Forecast(protocol.laps, steps, ready_s, train_s, validation_s, test_s, whole_s, factor)
 
 
-def held_share(heats: tuple[HeatResult, ...]) -> float:
-    """Give what a step takes on items that are held in memory, as a share of one on items that are decoded for it."""
-    found = next((heat for heat in heats if heat.repetition is not None and heat.step_ms is not None), None)
-    if found is None or found.repetition is None:
-        return 1.0
-    return min(1.0, found.repetition.ns / found.repetition.steps / 1e6 / mean_step_ms(found))
+def fresh_factor(heats: tuple[HeatResult, ...]) -> float:
+    """Give how many times as long a step takes while its items must be decoded; 1 where a loader holds none."""
+    found = [
+        heat.fresh.ns / heat.fresh.steps / 1e6 / mean_step_ms(heat)
+        for heat in heats
+        if heat.fresh is not None and heat.step_ms is not None
+    ]
+    return max(1.0, median(found)) if found else 1.0
 
 
 def _ready_s(heat: HeatResult) -> float:

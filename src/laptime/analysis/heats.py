@@ -27,7 +27,7 @@ def summarise_heat(heat: Heat) -> HeatResult:
         windows=heat.windows,
         losses=heat.losses,
         examination=heat.examination,
-        repetition=heat.repetition,
+        fresh=heat.fresh,
         proofs=heat.proofs,
         readings={
             "peak_memory_bytes": _as_float(heat.peak_memory_bytes),

@@ -39,6 +39,9 @@ class Runner(Protocol):
     ready_batches: int
     """How many batches its loader may hold ready; they are run down before a window opens."""
 
+    holds: bool
+    """Whether its loader keeps items decoded in memory, so that steps cost less once each was seen."""
+
     def step(self) -> None:
         """Start one optimizer update; on an accelerator it may still be running on return."""
 
@@ -54,8 +57,8 @@ class Runner(Protocol):
     def loss(self) -> float:
         """Give the loss of the last step; called after a fence, off the clock."""
 
-    def repeat(self) -> bool:
-        """Step on batches that were trained before, if their items are held in memory by now; tell whether so."""
+    def repeat(self) -> None:
+        """Step on batches that were trained before; called where the loader holds their items."""
 
     def close(self) -> tuple[str, ...]:
         """Let go of threads and memory, and say what had to be left out, or done in another way."""

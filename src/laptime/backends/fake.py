@@ -50,6 +50,7 @@ class FakeRunner:
         self._factor = math.exp(script.spread * random.Random(f"{order.number}/{order.lane.name}").gauss(0, 1))
         self._steps = 0
         self._windows = 0
+        self.holds = script.held != 1
         self.examiner = FakeExaminer(script, order, clock, self._look)
 
     def step(self) -> None:
@@ -78,9 +79,8 @@ class FakeRunner:
             return math.nan
         return 2.3 * math.exp(-self._steps / 1000)
 
-    def repeat(self) -> bool:
+    def repeat(self) -> None:
         self._factor *= self._script.held
-        return self._script.held != 1
 
     def close(self) -> tuple[str, ...]:
         """Nothing is held."""

@@ -13,11 +13,9 @@ from laptime.heat.examination import examine
 from laptime.model.lane import Settings
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Pace
-from laptime.model.sample import ProofRun, Repetition, Window
+from laptime.model.sample import FreshSteps, ProofRun, Window
 
 WINDOWS_LEAST = 3
-REPEATED_NS = 2_000_000_000
-REPEATED_LEAST = 3
 PATIENCE_FACTOR = 2  # a step so slow that few windows fit may take this many times the measuring time
 
 
@@ -50,18 +48,10 @@ def look_ahead(clock: Callable[[], int], runner: Runner, items: int, batch: int,
         return ()
     line.say(wire.Phase("look ahead", clock()))
     try:
-        if runner.repeat():
-            line.say(wire.Repeated(_repeat(clock, runner)))
         line.say(wire.Examined(examine(clock, runner, runner.examiner, batch, items)))
     except Exception as error:  # noqa: BLE001  whatever a framework raises: what was asked for is the timing
         return (f"no forecast of the whole training: looking ahead ended in {type(error).__name__}: {error}",)
     return ()
-
-
-def _repeat(clock: Callable[[], int], runner: Runner) -> Repetition:
-    _run_down(runner)
-    steps = max(REPEATED_LEAST, round(REPEATED_NS / max(time_steps(clock, runner, 1), 1)))
-    return Repetition(steps, time_steps(clock, runner, steps))
 
 
 def tell_notes(notes: tuple[str, ...], line: Line) -> None:
@@ -103,6 +93,8 @@ def measure(clock: Callable[[], int], runner: Runner, pace: Pace, line: Line) ->
     estimate_ns = time_steps(clock, runner, 1)
     steps = max(1, round(pace.window_s * 1e9 / max(estimate_ns, 1)))
     spent_ns, windows = 0, 0
+    if runner.holds:
+        _take_fresh(clock, runner, steps, line)
     _run_down(runner)
     while not _is_enough(spent_ns, windows, pace):
         spent_ns += _run_window(clock, runner, steps, windows, line)
@@ -118,6 +110,16 @@ def measure(clock: Callable[[], int], runner: Runner, pace: Pace, line: Line) ->
         for _ in range(answer.windows):
             _run_window(clock, runner, steps, windows, line)
             windows += 1
+
+
+def _take_fresh(clock: Callable[[], int], runner: Runner, steps: int, line: Line) -> None:
+    """Time some steps on items that are decoded for them; then stay with these, which are held by now.
+
+    All laps but the first are so. Else windows would be of either kind, or of both, by how many items there are.
+    """
+    _run_down(runner)
+    line.say(wire.Fresh(FreshSteps(steps, time_steps(clock, runner, steps))))
+    runner.repeat()
 
 
 def _is_enough(spent_ns: int, windows: int, pace: Pace) -> bool:

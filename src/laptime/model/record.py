@@ -13,7 +13,7 @@ from laptime.model.machine import Device, Machine
 from laptime.model.missing import Missing
 from laptime.model.plan import Subject
 from laptime.model.protocol import FullRace
-from laptime.model.sample import Dnf, Examination, ProofRun, Reference, Repetition, Window
+from laptime.model.sample import Dnf, Examination, FreshSteps, ProofRun, Reference, Window
 from laptime.model.workload import Published
 
 SCHEMA = 1
@@ -71,7 +71,7 @@ class HeatResult:
     notes: tuple[str, ...] = ()
     dnf: Dnf | None = None
     examination: Examination | None = None
-    repetition: Repetition | None = None
+    fresh: FreshSteps | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,8 @@ class Forecast:
     """How long the whole training would take on a lane, foretold part by part from its heats.
 
     `ready_s` is from starting the process to the end of the first step, `train_s` all other steps of all laps. What
-    only laptime does (proof, checkpoints) is left out, as `race --full` leaves it out.
+    only laptime does (proof, checkpoints) is left out, as `race --full` leaves it out. `fresh_factor` is how many times
+    as long a step takes until every item was decoded once, where a loader then holds it.
     """
 
     laps: int
@@ -89,6 +90,7 @@ class Forecast:
     validation_s: float
     test_s: float
     whole_s: Estimate
+    fresh_factor: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,8 +80,8 @@ class Examination:
 
 
 @dataclass(frozen=True, slots=True)
-class Repetition:
-    """Steps on items that the loader holds in memory by now, as all steps are once each item was seen."""
+class FreshSteps:
+    """Steps on items that were decoded for them, where the loader then holds them: as steps are until each was seen."""
 
     steps: int
     ns: int
@@ -116,7 +116,7 @@ class Heat:
     windows: tuple[Window, ...] = ()
     losses: tuple[float, ...] = ()
     examination: Examination | None = None
-    repetition: Repetition | None = None
+    fresh: FreshSteps | None = None
     peak_memory_bytes: int | Missing = field(default_factory=lambda: Missing("not read"))
     device_memory_bytes: int | Missing = field(default_factory=lambda: Missing("not read"))
     versions: dict[str, str] = field(default_factory=dict)

@@ -21,11 +21,13 @@ class Pipeline(Protocol):
     """
 
     ready_batches: int
+    holds: bool
+    """Whether decoded pictures are kept in memory, so that none is decoded twice."""
 
     def __call__(self) -> tuple[Any, Any]: ...
 
-    def repeat(self) -> bool:
-        """Give only batches that were given before, if their pictures are held by now; tell whether that is so."""
+    def repeat(self) -> None:
+        """Give only batches that were given before; called where pictures are held."""
 
     def notes(self) -> tuple[str, ...]:
         """Say what had to be left out, or done in another way."""

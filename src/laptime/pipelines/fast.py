@@ -40,6 +40,7 @@ class Processes:
         self._spoilt = Spoilt(len(job.paths))
         self._workers: list[subprocess.Popen[bytes]] = []
         self._next, self._taken = first, -1
+        self.holds = job.held_bytes > 0
         self._first = first
         self._among: int | None = None
         self.ready_batches = self._job.slots
@@ -67,10 +68,8 @@ class Processes:
             self._spoilt.add(path, reason)
         return slot_of(self._memory, self._job, (number - self._first) % self._job.slots)
 
-    def repeat(self) -> bool:
-        if self._job.held_bytes:
-            self._among = max(1, self._next - self._first)
-        return self._among is not None
+    def repeat(self) -> None:
+        self._among = max(1, self._next - self._first)
 
     def notes(self) -> tuple[str, ...]:
         return self._spoilt.notes()
@@ -135,6 +134,7 @@ class Threads:
 
     def __init__(self, job: Job, threads: int, first: int, notes: tuple[str, ...] = ()) -> None:
         self._job, self._first, self._notes = job, first, notes
+        self.holds = job.held_bytes > 0
         self._given = 0
         self._among: int | None = None
         self._spoilt = Spoilt(len(job.paths))
@@ -152,10 +152,8 @@ class Threads:
         self._given += 1
         return self._images, self._labels
 
-    def repeat(self) -> bool:
-        if self._job.held_bytes:
-            self._among = max(1, self._given)
-        return self._among is not None
+    def repeat(self) -> None:
+        self._among = max(1, self._given)
 
     def notes(self) -> tuple[str, ...]:
         return (*self._notes, *self._spoilt.notes())

@@ -91,6 +91,7 @@ class OneByOne:
     """A batch is made when it is due, in the training's own process and thread."""
 
     ready_batches = 0
+    holds = False
 
     def __init__(self, job: Job, first: int) -> None:
         self._read, self._number = Reading(job), first
@@ -100,8 +101,8 @@ class OneByOne:
         self._number += 1
         return made
 
-    def repeat(self) -> bool:
-        return False
+    def repeat(self) -> None:
+        """Nothing is held, so that a batch costs the same again."""
 
     def notes(self) -> tuple[str, ...]:
         return self._read.notes()
@@ -112,6 +113,8 @@ class OneByOne:
 
 class QueuedThreads:
     """Threads of the training's own process make the coming batches, which are given in order."""
+
+    holds = False
 
     def __init__(self, job: Job, first: int, threads: int = KERAS_THREADS, queue: int = KERAS_QUEUE) -> None:
         self._read, self._next = Reading(job), first
@@ -126,8 +129,8 @@ class QueuedThreads:
         self._ask()
         return made
 
-    def repeat(self) -> bool:
-        return False
+    def repeat(self) -> None:
+        """Nothing is held, so that a batch costs the same again."""
 
     def notes(self) -> tuple[str, ...]:
         return self._read.notes()

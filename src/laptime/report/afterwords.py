@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from laptime.model.missing import Missing
 from laptime.model.record import HeatResult, LaneResult, Record
 from laptime.model.sample import Dnf
-from laptime.report.figures import about, duration, percent, size, spread
+from laptime.report.figures import about, duration, factor, percent, size, spread
 from laptime.report.layout import clean, flow, wrap
 from laptime.report.phrases import short_name
 
+WORTH_A_WORD = 1.03
 STDERR_LINES = 5
 STDERR_ROWS_A_LINE = 3
 FIGURES = re.compile(r"\d+(?:\.\d+)?")
@@ -35,7 +36,7 @@ def failures(record: Record, width: int) -> list[str]:
 
 def remarks(record: Record) -> list[str]:
     """Say what a reader must know before trusting the figures."""
-    said = [_no_lap(record), _steadiness(record), _disturbance(record), *_notes(record)]
+    said = [_no_lap(record), _steadiness(record), _disturbance(record), _freshness(record), *_notes(record)]
     said += [f"{each.sure}: {each.says} {each.advice}".rstrip() for each in record.findings]
     return [sentence for sentence in said if sentence]
 
@@ -115,6 +116,15 @@ def _steadiness(record: Record) -> str:
 def _disturbance(record: Record) -> str:
     """Count the disturbed windows, and give the worst of each kind of disturbance."""
     return disturbed([window.flag for lane in record.lanes for heat in lane.heats for window in heat.windows])
+
+
+def _freshness(record: Record) -> str:
+    """Say by how much the first lap differs from the one that is stated, where its items are decoded."""
+    dearer = [(lane, lane.whole.fresh_factor) for lane in record.lanes if lane.whole is not None]
+    said = [f"{short_name(lane.name)} {factor(times)} times" for lane, times in dearer if times > WORTH_A_WORD]
+    if not said:
+        return ""
+    return f"Until every one of the {record.workload.items} was decoded once, a step takes longer: {', '.join(said)}."
 
 
 def disturbed(flags: Sequence[str | None]) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from laptime import wire
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
-from laptime.model.sample import Dnf, Examination, Heat, Repetition, Window
+from laptime.model.sample import Dnf, Examination, FreshSteps, Heat, Window
 from laptime.run.child import Child
 from laptime.run.following import FIRST_STEPS_OF_SILENCE, MEDIANS_OF_SILENCE, Limits, Notes, Tell, follow
 from laptime.run.instruments import Instruments
@@ -23,7 +23,7 @@ class HeatNotes(Notes):
     windows: list[Window] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
     examination: Examination | None = None
-    repetition: Repetition | None = None
+    fresh: FreshSteps | None = None
     reruns: int = 0
 
 
@@ -54,8 +54,8 @@ class Director:
                 self._note_window(notes, window, loss)
             case wire.Examined(examination=examination):
                 notes.examination = examination
-            case wire.Repeated(repetition=repetition):
-                notes.repetition = repetition
+            case wire.Fresh(steps=fresh):
+                notes.fresh = fresh
             case wire.Ready():
                 child.say(_wanted_again(notes, order))
             case _:
@@ -107,7 +107,7 @@ def _make_heat(order: HeatOrder, round_number: int, notes: HeatNotes, dnf: Dnf |
         windows=tuple(notes.windows),
         losses=tuple(notes.losses),
         examination=notes.examination,
-        repetition=notes.repetition,
+        fresh=notes.fresh,
         peak_memory_bytes=finished.peak_memory_bytes if finished else gone,
         device_memory_bytes=finished.device_memory_bytes if finished else gone,
         versions=built.versions if built else {},

@@ -33,7 +33,7 @@ class FileSource:
         self, pipeline: Pipeline, device: torch.device, *, channels_last: bool, turning: Turning | None = None
     ) -> None:
         self._pipeline, self._turning = pipeline, turning
-        self.ready_batches = pipeline.ready_batches
+        self.ready_batches, self.holds = pipeline.ready_batches, pipeline.holds
         self._device, self._channels_last = device, channels_last
         self._stage = Stage(device) if device.type == "cuda" else None
 
@@ -42,8 +42,8 @@ class FileSource:
         placed = self._images(torch.from_numpy(images))
         return placed if self._turning is None else self._turning(placed), self._labels(labels)
 
-    def repeat(self) -> bool:
-        return self._pipeline.repeat()
+    def repeat(self) -> None:
+        self._pipeline.repeat()
 
     def notes(self) -> tuple[str, ...]:
         return self._pipeline.notes()
@@ -119,6 +119,7 @@ class Loader:
     """PyTorch's DataLoader with what it does unasked: no worker, so that each batch is read when it is due."""
 
     ready_batches = 0
+    holds = False
 
     def __init__(self, job: Job, first: int) -> None:
         self._files = Files(job)
@@ -135,8 +136,8 @@ class Loader:
         self._number += 1
         return batch[0].numpy(), batch[1].numpy()
 
-    def repeat(self) -> bool:
-        return False
+    def repeat(self) -> None:
+        """Nothing is held, so that a batch costs the same again."""
 
     def notes(self) -> tuple[str, ...]:
         return self._files.spoilt.notes()

@@ -28,11 +28,12 @@ class Source(Protocol):
     """An endless supply of batches on the device."""
 
     ready_batches: int
+    holds: bool
 
     def __call__(self) -> Batch: ...
 
-    def repeat(self) -> bool:
-        """Give only batches that were given before, if their pictures are held by now; tell whether that is so."""
+    def repeat(self) -> None:
+        """Give only batches that were given before; called where pictures are held."""
 
     def notes(self) -> tuple[str, ...]:
         """Say what had to be left out, or done in another way."""
@@ -44,9 +45,10 @@ class InMemory:
     """What all supplies from memory have in common: no step costs more than another, and nothing goes wrong."""
 
     ready_batches = 0
+    holds = False
 
-    def repeat(self) -> bool:
-        return False
+    def repeat(self) -> None:
+        """A batch costs the same each time."""
 
     def notes(self) -> tuple[str, ...]:
         return ()

@@ -62,7 +62,7 @@ class EagerRunner:
 
     def __init__(self, stepper: Stepper, source: Source, clockwork: Clockwork, examiner: Examiner) -> None:
         self._stepper, self._source, self.examiner = stepper, source, examiner
-        self.ready_batches = source.ready_batches
+        self.ready_batches, self.holds = source.ready_batches, source.holds
         self.fence, self.mark, self.step_ns = clockwork.fence, clockwork.mark, clockwork.step_ns
         self._loss: Tensor | None = None
 
@@ -73,8 +73,8 @@ class EagerRunner:
         assert self._loss is not None
         return float(self._loss.item())
 
-    def repeat(self) -> bool:
-        return self._source.repeat()
+    def repeat(self) -> None:
+        self._source.repeat()
 
     def close(self) -> tuple[str, ...]:
         self._source.close()
@@ -86,7 +86,7 @@ class GraphRunner:
 
     def __init__(self, stepper: Stepper, source: Source, clockwork: Clockwork, examiner: Examiner) -> None:
         self._source, self.examiner = source, examiner
-        self.ready_batches = source.ready_batches
+        self.ready_batches, self.holds = source.ready_batches, source.holds
         self.fence, self.mark, self.step_ns = clockwork.fence, clockwork.mark, clockwork.step_ns
         self._graph = CapturedStep(stepper, source())
         self._graph.capture()
@@ -98,8 +98,8 @@ class GraphRunner:
     def loss(self) -> float:
         return float(self._graph.loss.item())
 
-    def repeat(self) -> bool:
-        return self._source.repeat()
+    def repeat(self) -> None:
+        self._source.repeat()
 
     def close(self) -> tuple[str, ...]:
         self._source.close()
@@ -148,7 +148,7 @@ class LoaderRunner:
 
     def __init__(self, source: Source, clockwork: Clockwork) -> None:
         self._source = source
-        self.ready_batches = source.ready_batches
+        self.ready_batches, self.holds = source.ready_batches, source.holds
         self.fence, self.mark, self.step_ns = clockwork.fence, clockwork.mark, clockwork.step_ns
 
     def step(self) -> None:
@@ -158,8 +158,8 @@ class LoaderRunner:
         """There is none; a constant that is finite keeps the loop's question simple."""
         return 0.0
 
-    def repeat(self) -> bool:
-        return self._source.repeat()
+    def repeat(self) -> None:
+        self._source.repeat()
 
     def close(self) -> tuple[str, ...]:
         self._source.close()
