@@ -15,13 +15,15 @@ if TYPE_CHECKING:
 
 DIGITS = PLATE_CHARACTERS[:10]
 # As in life a region's plates have their color, begin with its two letters and end with the two of its office; between
-# them stand four digits. The published network has one number a character to tell 36 by: of plates without any order
-# it learns nothing in a lap, and of six regions little. Who knows the three but does not look is right in 21.7 of 100
-# characters.
+# them stand four digits. The published network has one number a character to tell 36 by, and of plates without any
+# order it learns nothing in a lap. Who knows the regions but does not look is right in 13.3 of 100 characters.
 REGIONS = {
     ("AB", "KW"): ((240, 240, 235), (20, 20, 25)),
-    ("HN", "VE"): ((245, 210, 60), (20, 20, 25)),
-    ("ZP", "FJ"): ((40, 70, 160), (245, 245, 245)),
+    ("CK", "DS"): ((245, 210, 60), (20, 20, 25)),
+    ("HN", "VE"): ((60, 110, 200), (245, 245, 245)),
+    ("MT", "GY"): ((190, 50, 45), (250, 240, 230)),
+    ("RX", "LU"): ((60, 140, 75), (240, 250, 235)),
+    ("ZP", "FJ"): ((45, 45, 50), (235, 235, 220)),
 }
 MIDDLE = 4
 PLACES = 2 + MIDDLE + 2
