@@ -13,13 +13,13 @@ OWN = ROOT / "tests" / "backends" / "own_trainings.py"
 
 
 def test_a_real_race_proves_the_same_work_and_gives_a_factor(torch_house):
-    """As written, at its best and in bf16: three lanes of one proven training."""
-    lanes = ("torch/cpu", "torch/cpu/best", "torch/cpu/best+bf16")
-    record = torch_house.raced("cifar-cnn", *lanes, "--heats", "2", "--budget", "30s")
-    assert [lane["parity"]["status"] for lane in record["lanes"]] == ["same"] * 3
+    """As written, and at its best in bf16: two lanes of one proven training."""
+    lanes = ("torch/cpu", "torch/cpu/best+bf16")
+    record = torch_house.raced("cifar-cnn", *lanes, "--heats", "2", "--budget", "45s")
+    assert [lane["parity"]["status"] for lane in record["lanes"]] == ["same"] * 2
     assert record["workload"]["parameters"] == 1_337_002
     assert record["lanes"][0]["parity"]["worst"] < 1e-6
-    assert record["lanes"][2]["parity"]["strays"] > record["lanes"][2]["parity"]["worst"]
+    assert record["lanes"][1]["parity"]["strays"] > record["lanes"][1]["parity"]["worst"]
     for lane in record["lanes"]:
         assert len(lane["heats"]) == 2
         assert lane["lap_s"]["median"] == pytest.approx(lane["step_ms"]["median"] * 500 / 1000, rel=0.3)
