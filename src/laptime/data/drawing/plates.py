@@ -13,21 +13,20 @@ from laptime.workloads.catalogue import PLATE_CHARACTERS
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture
 
-DIGITS = PLATE_CHARACTERS[:10]
-# As in life a region's plates have their color, begin with its two letters and end with the two of its office; between
-# them stand four digits. The published network has one number a character to tell 36 by, and of plates without any
-# order it learns nothing in a lap. Who knows the regions but does not look is right in 13.3 of 100 characters.
+DIGITS, LETTERS = PLATE_CHARACTERS[:10], PLATE_CHARACTERS[10:]
+# As in life a region's plates have their color and begin with its two letters; then come four digits and two letters.
+# The published network has one number a character to tell 36 by, and of plates without any order it learns nothing in
+# a lap. Who knows the regions but does not look is right in 10.1 of 100 characters.
 REGIONS = {
-    ("AB", "KW"): ((240, 240, 235), (20, 20, 25)),
-    ("CK", "DS"): ((245, 210, 60), (20, 20, 25)),
-    ("HN", "VE"): ((60, 110, 200), (245, 245, 245)),
-    ("MT", "GY"): ((190, 50, 45), (250, 240, 230)),
-    ("RX", "LU"): ((60, 140, 75), (240, 250, 235)),
-    ("ZP", "FJ"): ((45, 45, 50), (235, 235, 220)),
+    "AB": ((240, 240, 235), (20, 20, 25)),
+    "CK": ((245, 210, 60), (20, 20, 25)),
+    "HN": ((60, 110, 200), (245, 245, 245)),
+    "MT": ((190, 50, 45), (250, 240, 230)),
+    "RX": ((60, 140, 75), (240, 250, 235)),
+    "ZP": ((45, 45, 50), (235, 235, 220)),
 }
-MIDDLE = 4
-PLACES = 2 + MIDDLE + 2
-Region = tuple[str, str]
+PATTERN = (DIGITS, DIGITS, DIGITS, DIGITS, LETTERS, LETTERS)
+PLACES = 2 + len(PATTERN)
 QUALITY = 75
 SURROUND, PLATE, INK = 0, 127, 255
 
@@ -38,8 +37,7 @@ def draw_plate(part: Part, index: int) -> Drawn:
 
     chance = chance_of("plates", part, index)
     region = chance.choice(list(REGIONS))
-    digits = "".join(DIGITS[int(len(DIGITS) * chance.random())] for _ in range(MIDDLE))
-    text = region[0] + digits + region[1]
+    text = region + "".join(kind[int(len(kind) * chance.random())] for kind in PATTERN)
     width = 240 + int(120 * chance.random())
     height = int(width * (0.44 + 0.1 * chance.random()))
     drawn = _draw_flat(chance, text, width, height)
@@ -66,7 +64,7 @@ def _draw_flat(chance: Random, text: str, width: int, height: int) -> Picture:
     return picture
 
 
-def _colour(chance: Random, greys: Picture, region: Region) -> Picture:
+def _colour(chance: Random, greys: Picture, region: str) -> Picture:
     from PIL import ImageOps  # noqa: PLC0415
 
     surround = mix((60, 60, 65), any_colour(chance), 0.5)
