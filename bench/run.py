@@ -32,6 +32,7 @@ BENCHES: dict[str, tuple[str, ...]] = {
     "overhead": ("overhead.py",),
     "default_race": ("default_race.py",),
     "lap": ("lap.py",),
+    "forecast": ("forecast.py",),
     "rivals": ("rivals.py",),
     "input": ("input.py",),
     "coverage": ("coverage.py",),
