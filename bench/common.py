@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from laptime.errors import LaptimeError
 from laptime.machine import look_at_machine
 from laptime.model.record import HeatResult
 from laptime.stats import Interval, median
@@ -28,6 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("laptime", "torch", "numpy", "msgspec", "click")
 STDERR_SHOWN = 2_000
 T = TypeVar("T")
+Compare = Callable[[str, argparse.Namespace], "tuple[list[Figure], dict[str, Any]]"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +179,20 @@ def others_work(heats: Iterable[HeatResult]) -> float | None:
     noises = [window.noise for heat in heats for window in heat.windows if window.noise is not None]
     seen = [noise.other_cores for noise in noises if isinstance(noise.other_cores, float)]
     return median(seen) if seen else None
+
+
+def compare_each(given: argparse.Namespace, compare: Compare, details: dict[str, Any]) -> list[Figure]:
+    """Compare each of the workloads that are given; one that fails breaks its limit, and the others go on."""
+    figures: list[Figure] = []
+    for name in given.workloads:
+        try:
+            found, details[name] = compare(name, given)
+        except (WorkerError, LaptimeError) as error:
+            found = [Figure(f"{name}: {error}", None, least=0)]
+        for each in found:
+            print(each.name, each.value, each.unit, flush=True)
+        figures += found
+    return figures
 
 
 def most_of(values: Iterable[float | None]) -> float | None:

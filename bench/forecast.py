@@ -19,10 +19,20 @@ from typing import Any
 
 import msgspec
 
-from common import Figure, WorkerError, figure_of, finish, fresh_home, most_of, others_work, parser_for, side_by_side
+from common import (
+    Figure,
+    WorkerError,
+    compare_each,
+    figure_of,
+    finish,
+    fresh_home,
+    most_of,
+    others_work,
+    parser_for,
+    side_by_side,
+)
 from laptime import api
 from laptime.analysis.forecast import forecast_whole
-from laptime.errors import LaptimeError
 from laptime.model.ask import Ask, FullAsk
 from laptime.model.missing import Missing
 from laptime.model.protocol import FullRun, Protocol
@@ -130,17 +140,9 @@ def main() -> int:
     parser.add_argument("--heats", type=int, default=3)
     parser.add_argument("--budget", type=float, metavar="SECONDS", help=f"of a race, instead of {BUDGET_S}")
     given = parser.parse_args()
-    figures: list[Figure] = []
     details: dict[str, Any] = {"lane": LANE, "heats": given.heats, "laps": given.laps, "steps": given.steps}
     with fresh_home():
-        for name in given.workloads:
-            try:
-                found, details[name] = compare(name, given)
-            except (WorkerError, LaptimeError) as error:
-                found = [Figure(f"{name}: {error}", None, least=0)]
-            figures += found
-            for each in found:
-                print(each.name, each.value, each.unit, flush=True)
+        figures = compare_each(given, compare, details)
     return finish("forecast", figures, given.out, details=details)
 
 

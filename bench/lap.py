@@ -22,9 +22,19 @@ from typing import Any
 
 import msgspec
 
-from common import Figure, WorkerError, figure_of, finish, fresh_home, most_of, others_work, parser_for, side_by_side
+from common import (
+    Figure,
+    WorkerError,
+    compare_each,
+    figure_of,
+    finish,
+    fresh_home,
+    most_of,
+    others_work,
+    parser_for,
+    side_by_side,
+)
 from laptime import api
-from laptime.errors import LaptimeError
 from laptime.model.ask import Ask
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
@@ -139,15 +149,9 @@ def main() -> int:
     given = parser.parse_args()
     if given.worker:
         return work(given.worker)
-    figures: list[Figure] = []
     details: dict[str, Any] = {"lane": LANE, "heats": given.heats}
     with fresh_home():
-        for name in given.workloads:
-            try:
-                found, details[name] = compare(name, given)
-            except (WorkerError, LaptimeError) as error:
-                found = [Figure(f"{name}: {error}", None, least=0)]
-            figures += found
+        figures = compare_each(given, compare, details)
     return finish("lap", figures, given.out, details=details)
 
 

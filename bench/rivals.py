@@ -34,6 +34,7 @@ from common import (
     ROOT,
     Figure,
     WorkerError,
+    compare_each,
     figure_of,
     finish,
     fresh_home,
@@ -45,7 +46,6 @@ from common import (
 )
 from laptime import api
 from laptime.backends.torch.networks import build_network, make_loss
-from laptime.errors import LaptimeError
 from laptime.model.ask import Ask
 from laptime.model.workload import Adam, Workload
 from laptime.stats import median, paired_ratio
@@ -172,15 +172,9 @@ def main() -> int:
     given = parser.parse_args()
     if not given.keras.exists():
         parser.error(f"there is no {given.keras}; `make bench` makes it, or name one that has Keras with --keras")
-    figures: list[Figure] = []
     details: Told = {"lanes": LANES, "state bytes": "parameters x 4 x (6, with Adam 10)"}
     with fresh_home():
-        for name in given.workloads:
-            try:
-                found, details[name] = compare(name, given)
-            except (WorkerError, LaptimeError) as error:
-                found = [Figure(f"{name}: {error}", None, least=0)]
-            figures += found
+        figures = compare_each(given, compare, details)
     measured = [details[name] for name in given.workloads if name in details]
     seen = [each for told in measured for each in told["peaks"]]
     best_peaks = {key: max(each[key] for each in seen) for key in (seen[0] if seen else ())}

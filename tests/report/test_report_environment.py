@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from records import MACHINE
 
+from golden import assert_agreed
 from laptime.model.dataset import DataSource
 from laptime.model.machine import Device, Framework
 from laptime.model.missing import Missing
@@ -20,7 +19,6 @@ from laptime.report.listing import render_devices
 from laptime.workloads import CATALOGUE
 from laptime.workloads.layers import list_layers
 
-GOLDEN = Path(__file__).parent.parent / "golden"
 CPU = Device("cpu", "cpu", "processor", usable=True, details={"threads": "12", "vector": "AVX512", "no compile": "old"})
 RTX = Device(
     "cuda:0",
@@ -78,11 +76,7 @@ def told(page, name):
 @pytest.mark.parametrize("name", SHOWN)
 def test_a_block_is_as_it_was_agreed(name, width):
     """It changes only on purpose; LAPTIME_REGOLD=1 writes it anew."""
-    path = GOLDEN / f"environment-{name}-{width}.txt"
-    page = block(*SHOWN[name], width)
-    if os.environ.get("LAPTIME_REGOLD") == "1":
-        path.write_text(page, encoding="utf-8")
-    assert path.read_text(encoding="utf-8") == page
+    assert_agreed(f"environment-{name}", width, block(*SHOWN[name], width))
 
 
 @pytest.mark.parametrize("name", SHOWN)

@@ -6,13 +6,13 @@ After a change that is meant, write the pages anew with `LAPTIME_REGOLD=1 python
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 from full_records import SHOWN, laps, whole
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from golden import assert_agreed
 from laptime.model.missing import Missing
 from laptime.model.protocol import Moment
 from laptime.report.full import render
@@ -20,7 +20,6 @@ from laptime.report.full_live import lap_bar
 from laptime.report.full_words import digits, moment_words
 from laptime.report.layout import cells_wide
 
-GOLDEN = Path(__file__).parent.parent / "golden"
 STEPPED = Moment("torch/cpu/best", None, "lap", 10, False, 2, 123, 500, 62.1, 1.5234, 0.4561, 23.4)
 
 
@@ -28,11 +27,7 @@ STEPPED = Moment("torch/cpu/best", None, "lap", 10, False, 2, 123, 500, 62.1, 1.
 @pytest.mark.parametrize("name", SHOWN)
 def test_a_page_is_as_it_was_agreed(name, width):
     """A report changes only on purpose."""
-    path = GOLDEN / f"full-{name}-{width}.txt"
-    page = render(SHOWN[name](), width)
-    if os.environ.get("LAPTIME_REGOLD") == "1":
-        path.write_text(page, encoding="utf-8")
-    assert path.read_text(encoding="utf-8") == page
+    assert_agreed(f"full-{name}", width, render(SHOWN[name](), width))
 
 
 @pytest.mark.parametrize("name", SHOWN)

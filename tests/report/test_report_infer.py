@@ -6,31 +6,25 @@ After a change that is meant, write the pages anew with `LAPTIME_REGOLD=1 python
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from infer_records import SHOWN, broken, two_lanes
 
+from golden import assert_agreed
 from laptime.report.infer import render
 from laptime.report.infer_live import live_answers
 from laptime.report.layout import cells_wide
 from laptime.store.rows import row_of
 from laptime.store.schema import decode, encode
 
-GOLDEN = Path(__file__).parent.parent / "golden"
-
 
 @pytest.mark.parametrize("width", [80, 120])
 @pytest.mark.parametrize("name", SHOWN)
 def test_a_page_is_as_it_was_agreed(name, width):
     """A report changes only on purpose."""
-    path = GOLDEN / f"infer-{name}-{width}.txt"
-    page = render(SHOWN[name](), width)
-    if os.environ.get("LAPTIME_REGOLD") == "1":
-        path.write_text(page, encoding="utf-8")
-    assert path.read_text(encoding="utf-8") == page
+    assert_agreed(f"infer-{name}", width, render(SHOWN[name](), width))
 
 
 @pytest.mark.parametrize("name", SHOWN)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from golden import assert_agreed
 from laptime.model.workload import Sgd
 from laptime.report.layers import fact_lines, render_workload
 from laptime.report.layout import cells_wide
 from laptime.workloads import CATALOGUE
 from laptime.workloads.layers import list_layers
-
-GOLDEN = Path(__file__).parent.parent / "golden"
 
 
 def page_of(name, width, **changes):
@@ -28,11 +25,7 @@ def page_of(name, width, **changes):
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_a_page_is_as_it_was_agreed(name, width):
     """A page changes only on purpose; LAPTIME_REGOLD=1 writes it anew."""
-    path = GOLDEN / f"workload-{name}-{width}.txt"
-    page = page_of(name, width)
-    if os.environ.get("LAPTIME_REGOLD") == "1":
-        path.write_text(page, encoding="utf-8")
-    assert path.read_text(encoding="utf-8") == page
+    assert_agreed(f"workload-{name}", width, page_of(name, width))
 
 
 @pytest.mark.parametrize("name", CATALOGUE)

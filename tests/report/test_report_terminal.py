@@ -6,10 +6,8 @@ The pages in tests/golden are compared letter by letter. After a change that is 
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -32,6 +30,7 @@ from records import (
     without_figures,
 )
 
+from golden import assert_agreed
 from laptime.model.ask import Ask
 from laptime.model.missing import Missing
 from laptime.model.record import Finding, Parity
@@ -39,7 +38,6 @@ from laptime.model.sample import Dnf
 from laptime.report.layout import cells_wide
 from laptime.report.terminal import render
 
-GOLDEN = Path(__file__).parent.parent / "golden"
 ANSI = re.compile(r"\x1b\[\d+m")
 FIGURES = re.compile(r"\d[\d.,]* (?:ms|µs|s|min|h|GB|%)|\([\d.,]+-[\d.,]+\)|\d+e-\d+")
 
@@ -48,11 +46,7 @@ FIGURES = re.compile(r"\d[\d.,]* (?:ms|µs|s|min|h|GB|%)|\([\d.,]+-[\d.,]+\)|\d+
 @pytest.mark.parametrize("name", SHOWN)
 def test_a_page_is_as_it_was_agreed(name, width):
     """A report changes only on purpose."""
-    path = GOLDEN / f"race-{name}-{width}.txt"
-    page = render(SHOWN[name](), width)
-    if os.environ.get("LAPTIME_REGOLD") == "1":
-        path.write_text(page, encoding="utf-8")
-    assert path.read_text(encoding="utf-8") == page
+    assert_agreed(f"race-{name}", width, render(SHOWN[name](), width))
 
 
 @pytest.mark.parametrize("name", SHOWN)
