@@ -37,7 +37,7 @@ types: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
 tests: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n logical --maxprocesses 8 --dist worksteal
 
 # The rival has an environment of its own, so that nothing of it is installed beside laptime.
 $(BENCH_VENV)/.installed: bench/constraints.txt

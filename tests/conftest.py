@@ -19,6 +19,25 @@ NOT_INHERITED = ("LAPTIME_FAKE", "LAPTIME_HOME", "LAPTIME_CACHE", "COLUMNS", "NO
 LONGEST_S = 60
 LONGEST_REAL_S = 400
 
+# Hundreds of commands are run: each would compile all of laptime again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+def _keep_to_own_cores() -> None:
+    """Where tests run side by side, each process has cores of its own: a training waits ten times as long for a core
+    that it has to share. What a test starts keeps to them too, and laptime takes as many threads as it may use cores.
+    """
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    if worker is None or not hasattr(os, "sched_setaffinity"):
+        return
+    cores, workers = sorted(os.sched_getaffinity(0)), int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+    own = cores[int(worker.removeprefix("gw")) :: workers]
+    if own:
+        os.sched_setaffinity(0, own)
+
+
+_keep_to_own_cores()
+
 
 @dataclass(frozen=True)
 class Answer:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -69,18 +68,6 @@ def test_what_a_child_started_does_not_outlive_a_killed_parent(house):
     finally:
         for each in house.processes():
             each.kill()
-
-
-@pytest.mark.parametrize("attempt", range(0, 20, 4))
-def test_two_interrupts_end_a_race_with_130(house, attempt):
-    """The second one is no crash."""
-    house.script('["fake/*"]\nfail = { how = "hang", phase = "build", heat = 1 }\n')
-    process = house.start("race", "cifar-cnn", "fake/cpu", "fake/cpu/best", "--heats", "2")
-    house.read_until(process, "heat 2 of at most 4")
-    process.send_signal(signal.SIGINT)
-    time.sleep(0.005 * attempt)
-    process.send_signal(signal.SIGINT)
-    assert house.finish(process).code == 130
 
 
 def test_a_result_that_was_not_saved_is_not_called_saved(house):

@@ -10,8 +10,6 @@ import pytest
 # The lane as written is taken up again in tests/contracts.
 TINY = ("race", "cifar-cnn", "torch/cpu/fastest+threads=1", "--full", "--laps", "3", "--steps-per-lap", "5")
 
-pytestmark = pytest.mark.torch
-
 
 def curve(record):
     """Give all that a curve is made of, to the last digit, without the machine's own times."""

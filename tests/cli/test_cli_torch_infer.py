@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
-pytestmark = pytest.mark.torch
-
 LANE = "torch/cpu/bf16+threads=1"
 
 

@@ -47,7 +47,6 @@ def tidy_house(house):
         process.kill()
 
 
-@pytest.mark.torch
 def test_the_watchdog_ends_a_heat_and_its_whole_group(tidy_house):
     """No step for the larger of a second and 20 medians is a hang: the lane did not finish, its helper is gone too."""
     house = tidy_house

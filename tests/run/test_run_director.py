@@ -121,6 +121,15 @@ def test_a_back_end_that_is_not_there_is_a_failure_like_any_other(tmp_path):
     assert (dnf.phase, dnf.reason) == ("import", "no back end for 'nonsense'; there are: fake, torch")
 
 
+@pytest.fixture
+def heard():
+    """What a shell starts in the background ignores Ctrl-C, and so would these tests."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heard")
 def test_an_interrupt_ends_the_child_and_goes_on(tmp_path, house):
     """Ctrl-C is not swallowed: the child is gone, and whoever called decides what is kept."""
     order = order_for(tmp_path, 'fail = { how = "hang", phase = "build" }')

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import math
 import signal
 import sys
+import time
 from typing import Any, NoReturn
 
 import click
@@ -26,6 +28,7 @@ COMMANDS = {
 EXIT_INTERRUPTED = 130
 EXIT_TERMINATED = 143
 EXIT_READER_GONE = 141
+DEAF_S = 2.0
 
 
 class LazyGroup(click.Group):
@@ -64,6 +67,8 @@ def group() -> None:
 def main() -> NoReturn:
     """Run the command line and exit with its code."""
     signal.signal(signal.SIGTERM, _terminate)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a shell lets `laptime race &` ignore it
+        signal.signal(signal.SIGINT, Interrupts())
     try:
         code = _run()
     except KeyboardInterrupt:
@@ -95,6 +100,21 @@ def complain(error: LaptimeError) -> None:
     click.echo(f"laptime: {error.says}", err=True)
     if error.hint:
         click.echo(f"  {error.hint}", err=True)
+
+
+class Interrupts:
+    """Hears Ctrl-C. Who presses it twice means the same: the second must not break into the ending that the first
+    began, which ends the children and saves the record.
+    """
+
+    def __init__(self) -> None:
+        self._heard_s = -math.inf
+
+    def __call__(self, _number: int, _frame: object) -> None:
+        now_s = time.monotonic()
+        if now_s - self._heard_s > DEAF_S:
+            self._heard_s = now_s
+            raise KeyboardInterrupt
 
 
 def _terminate(_number: int, _frame: object) -> NoReturn:
