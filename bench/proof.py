@@ -19,7 +19,7 @@ from pathlib import Path
 
 import torch
 
-from laptime.analysis.parity import judge_parity
+from laptime.analysis.parity import judge_parity, may_be_chance
 from laptime.backends.torch.proof import prove, refer
 from laptime.backends.torch.recipe import Batch, BuiltIn
 from laptime.model.lane import Settings
@@ -27,8 +27,9 @@ from laptime.model.machine import Device
 from laptime.model.network import BatchNorm, Conv, Dense, DenseBlock, Layer, Relu
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.record import Parity
-from laptime.model.sample import Reference
+from laptime.model.sample import Appeal, ProofRun, Reference
 from laptime.model.workload import Adam, Sgd, Workload
+from laptime.questions.proving import SEEDS_ON
 from laptime.workloads import CATALOGUE, find_workload
 
 CPU = torch.device("cpu")
@@ -60,11 +61,26 @@ def order_for(name: str, seed: int) -> HeatOrder:
     return HeatOrder(subject, lane, seed, workload.proof, PACE)
 
 
-def judge(reference: Reference, recipe: BuiltIn, settings: Settings) -> Parity:
-    """Prove as a heat does, and judge as a race does."""
+def take(recipe: BuiltIn, settings: Settings) -> tuple[ProofRun, ...]:
+    """Prove as a heat does."""
     precisions = ("fp32",) if settings.precision == "fp32" else ("fp32", settings.precision)
-    runs = tuple(prove(recipe, settings, precision, CPU) for precision in precisions)
-    return judge_parity(settings, [runs], reference)
+    return tuple(prove(recipe, settings, precision, CPU) for precision in precisions)
+
+
+def judge(reference: Reference, recipe: BuiltIn, settings: Settings) -> Parity:
+    """Judge one proof, with no second chance: a planted difference has to show in every one."""
+    return judge_parity(settings, [take(recipe, settings)], reference)
+
+
+def judge_twice(order: HeatOrder, settings: Settings) -> Parity:
+    """Judge an honest lane as a race does: who seems to differ is proven again from another seed."""
+    reference, runs = refer(BuiltIn(order)), take(BuiltIn(order), settings)
+    first = judge_parity(settings, [runs], reference)
+    if first.status == "same" or not may_be_chance([runs], reference):
+        return first
+    other = replace(order, seed=order.seed + SEEDS_ON)
+    appeal = Appeal(other.seed, refer(BuiltIn(other)), take(BuiltIn(other), settings))
+    return judge_parity(settings, [runs], reference, appeal)
 
 
 def planted_for(workload: Workload) -> dict[str, tuple[Change, ChangeBatches]]:
@@ -185,7 +201,7 @@ def run_honest(names: list[str], count: int) -> tuple[list[dict[str, object]], i
         for number in range(max(1, round(count * share[name] / total))):
             order = order_for(name, 1000 + number)
             lane, settings = list(HONEST.items())[number % len(HONEST)]
-            parity = judge(refer(BuiltIn(order)), BuiltIn(order), settings)
+            parity = judge_twice(order, settings)
             rows.append(_row(name, f"honest: {lane}, seed {order.seed}", parity, 0.0))
             wrong += parity.status != "same"
     return rows, wrong
@@ -194,7 +210,7 @@ def run_honest(names: list[str], count: int) -> tuple[list[dict[str, object]], i
 def _row(name: str, what: str, parity: Parity, seconds: float) -> dict[str, object]:
     loss = (parity.worst or 0.0) / (parity.tolerance or 1.0)
     shown = f"loss {loss:9.2g}  moved {parity.moved or 0.0:9.2g}  {seconds:5.1f} s"
-    print(f"  {what:34s} {parity.status:8s} {shown}  {parity.reason or ''}"[:150], flush=True)
+    print(f"  {what:34s} {parity.status:8s} {shown}  {parity.reason or parity.chance or ''}"[:150], flush=True)
     return {
         "network": name,
         "what": what,
@@ -205,6 +221,7 @@ def _row(name: str, what: str, parity: Parity, seconds: float) -> dict[str, obje
         "strays_tolerance": parity.strays_tolerance,
         "seconds": seconds,
         "reason": parity.reason,
+        "chance": parity.chance,
     }
 
 

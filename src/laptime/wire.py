@@ -26,7 +26,7 @@ from laptime.model.plan import HeatOrder
 from laptime.model.protocol import Evaluation, FullOrder, LapResult, Predictions
 from laptime.model.sample import Examination, FreshSteps, ProofRun, Reference, Window
 
-VERSION = 4
+VERSION = 5
 
 
 class Hello(msgspec.Struct, frozen=True, tag=True):
@@ -169,6 +169,12 @@ class Referenced(msgspec.Struct, frozen=True, tag=True):
     reference: Reference
 
 
+class Proven(msgspec.Struct, frozen=True, tag=True):
+    """What a lane did in a proof with no heat after it, in each precision that it has to show."""
+
+    runs: tuple[ProofRun, ...]
+
+
 class AnswersReferenced(msgspec.Struct, frozen=True, tag=True):
     reference: AnswerReference
 
@@ -193,6 +199,12 @@ class Infer(msgspec.Struct, frozen=True, tag=True):
 
 class Refer(msgspec.Struct, frozen=True, tag=True):
     """... or compute this training's float64 reference ..."""
+
+    order: HeatOrder
+
+
+class Prove(msgspec.Struct, frozen=True, tag=True):
+    """... or take a lane's proof alone ..."""
 
     order: HeatOrder
 
@@ -224,8 +236,8 @@ class GoOn(msgspec.Struct, frozen=True, tag=True):
 FromHeat = Phase | Built | Proved | FirstStep | Closed | Ready | Fresh | Examined | Noted | Finished | Failed
 FromTraining = Resumed | Stepped | LapDone | Tested
 FromInference = FirstCall | Answered | Calls | BatchDone
-FromChild = Hello | FromHeat | FromTraining | FromInference | Seen | Referenced | AnswersReferenced
-FromParent = Run | Train | Infer | Refer | ReferAnswers | Look | Again | Enough | GoOn
+FromChild = Hello | FromHeat | FromTraining | FromInference | Seen | Referenced | Proven | AnswersReferenced
+FromParent = Run | Train | Infer | Refer | Prove | ReferAnswers | Look | Again | Enough | GoOn
 
 _encoder = msgspec.json.Encoder()
 _from_child: msgspec.json.Decoder[FromChild] = msgspec.json.Decoder(FromChild)

@@ -7,15 +7,17 @@ from math import nan
 import pytest
 from measured import proof, reference
 
-from laptime.analysis.parity import judge_parity
+from laptime.analysis.parity import judge_parity, may_be_chance, tell_chance
 from laptime.model.lane import Settings
+from laptime.model.sample import Appeal
 
 ALLOWED = 8 * 2.0**-24 * 2  # eight roundings of float32 over the root of a depth of four
 
 
-def judge(*runs, held=None, **settings):
-    """Judge one heat's proofs."""
-    return judge_parity(Settings(**settings), [runs], reference() if held is None else held)
+def judge(*runs, held=None, again=None, **settings):
+    """Judge one heat's proofs, and those of a second proof."""
+    appeal = None if again is None else Appeal(7, reference(), again)
+    return judge_parity(Settings(**settings), [runs], reference() if held is None else held, appeal)
 
 
 def test_rounding_is_the_same_work():
@@ -23,6 +25,37 @@ def test_rounding_is_the_same_work():
     found = judge(proof(loss=5e-8))
     assert (found.status, found.steps, found.reason) == ("same", 3, None)
     assert (found.worst, found.tolerance) == pytest.approx((5e-8, ALLOWED), rel=1e-6)
+
+
+def test_a_second_proof_clears_who_differed_by_chance():
+    """The figures are then the second proof's, and what the first met is told."""
+    found = judge(proof(move=1e-3), again=(proof(loss=5e-8),))
+    assert (found.status, found.reason, found.worst) == ("same", None, pytest.approx(5e-8, rel=1e-6))
+    assert found.chance == "its weights moved otherwise in fp32: 3.3 times what is allowed"
+    assert tell_chance(found)
+
+
+@pytest.mark.parametrize("again", [(proof(move=2e-3),), (), (proof(loss=1e-3),)])
+def test_a_second_proof_that_differs_too_or_failed_clears_nobody(again):
+    """The first proof's reason stands."""
+    found = judge(proof(move=1e-3), again=again)
+    assert (found.status, found.chance) == ("differs", None)
+    assert found.reason == "its weights moved otherwise in fp32: 3.3 times what is allowed"
+    assert not tell_chance(found)
+
+
+@pytest.mark.parametrize(
+    ("run", "may"),
+    [
+        (proof(move=1e-3), True),
+        (proof(losses=(*proof().losses[:2], 9.0)), True),
+        (proof(loss=1e-3), False),
+        (proof(start=10.1), False),
+        (proof(losses=(nan, *proof().losses[1:])), False),
+    ],
+)
+def test_what_differs_from_the_start_is_no_chance(run, may):
+    assert may == may_be_chance([(run,)], reference())
 
 
 @pytest.mark.parametrize(("loss", "status"), [(0.99, "same"), (1.01, "differs"), (-0.99, "same"), (-1.01, "differs")])

@@ -45,8 +45,7 @@ def begin(order, steps_done=0, state=None):
 
 def train(learner, steps=2):
     learner.open_account()
-    for _ in range(steps):
-        learner.step()
+    learner.run(steps)
     learner.fence()
     return learner.score()
 

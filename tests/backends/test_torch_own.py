@@ -26,7 +26,7 @@ def test_sound_trainings_step_and_are_proven(function):
     reference = training.reference()
     assert reference.problem is None
     runner = training.start()
-    runner.step()
+    runner.run(1)
     runner.fence()
     assert 0 < runner.loss() < 10
 
@@ -96,7 +96,7 @@ def test_inputs_of_a_users_training(kind):
     """Every input that a user's data allows gives steps."""
     runner = TorchTraining(own("with_loader", input=kind)).start()
     for _ in range(10):
-        runner.step()
+        runner.run(1)
     runner.fence()
     assert runner.loss() >= 0
     runner.close()

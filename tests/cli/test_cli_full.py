@@ -50,6 +50,15 @@ def test_the_record_holds_the_protocol_and_the_order(record):
     assert all(run.keys() == RUN_KEYS for run in record["full"]["runs"])
 
 
+def test_a_training_is_not_accused_by_one_chance_event(house):
+    """Its first proof differed, a second from another seed did not."""
+    house.script('["fake/cpu/best"]\nchance = 1e-3\n')
+    answer = house.done(*FULL, "-q", "--json")
+    _, best = answer.json["lanes"]
+    assert (best["parity"]["status"], best["appeal"]["seed"]) == ("same", 1_000_003)
+    assert "proven at the second try" in house.done("show", "latest").out
+
+
 def test_laps_are_exact(record):
     """300 ms of first step and 99 of 100 ms; then 100 of 100 ms; half of that at its best."""
     assert [lap["train_s"] for lap in run_of(record)["laps"]] == pytest.approx([10.2, 10.0, 10.0])

@@ -12,7 +12,7 @@ TOP_KEYS = {
 LANE_KEYS = {
     *("name", "framework", "device", "settings", "status", "reason", "step_ms", "lap_s", "items_per_s"),
     *("first_step_ms", "startup_s", "peak_memory_bytes", "device_memory_bytes", "energy_j_per_lap", "parity"),
-    *("items_per_step", "heats", "notes", "whole"),
+    *("items_per_step", "heats", "notes", "whole", "appeal"),
 }
 HEAT_KEYS = {
     *("order", "round", "status", "class", "steady_from", "step_ms", "first_step_ms", "phases_s", "windows"),
@@ -197,6 +197,34 @@ def test_a_lane_that_does_other_work_is_found_out(house, planted, reason):
     record = house.kept()
     assert [each["parity"]["status"] for each in record["lanes"]] == ["same", "differs"]
     assert [each["same_work"] for each in record["comparisons"]] == [False]
+
+
+def test_a_lane_is_not_accused_by_one_chance_event(house):
+    """What a second proof, from another seed, does not confirm was chance; and that is said."""
+    house.script('["fake/cpu/best"]\nchance = 1e-3\n')
+    answer = house.race("cifar-cnn", "fake/cpu", "fake/cpu/best", "--heats", "2")
+    assert answer.code == 0
+    said = " ".join(answer.out.split())
+    assert (
+        "proven at the second try: in the first, its weights moved otherwise in fp32: 3.3 times what is allowed" in said
+    )
+    written, best = house.kept()["lanes"]
+    assert (written["parity"]["chance"], written["appeal"]) == (None, None)
+    assert (best["parity"]["status"], best["parity"]["reason"]) == ("same", None)
+    assert best["parity"]["chance"].startswith("its weights moved otherwise")
+    assert (best["appeal"]["seed"], len(best["appeal"]["runs"])) == (1_000_003, 1)
+    assert house.done("show", "latest").out.count("proven at the second try") == 1
+
+
+def test_only_what_may_be_chance_is_heard_again(house):
+    """A first loss that differs is other work; weights that moved otherwise may be chance, and are asked about once."""
+    house.script('["fake/cpu/best"]\nstray = 1e-3\n["fake/cuda*"]\njolt = 1e-3\n')
+    answer = house.run("race", "cifar-cnn", "fake/cpu", "fake/cpu/best", "fake/cuda", "--heats", "2")
+    assert answer.code == 4
+    assert "fake/cpu/best seems to do other work" not in answer.err
+    assert answer.err.count("fake/cuda:0/as-written seems to do other work: it is proven again from another seed") == 1
+    appeals = [lane["appeal"] for lane in house.kept()["lanes"]]
+    assert [appeal is not None for appeal in appeals] == [False, False, True]
 
 
 def test_a_stray_that_rounding_may_explain_is_let_pass(house):

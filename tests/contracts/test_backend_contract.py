@@ -128,10 +128,8 @@ def test_a_runner_steps_and_marks(backend, training):
     """Between two fences each mark is a point of the work, and the spans between them are what steps took."""
     runner = training.start()
     runner.fence()
-    began_ns, marks = backend.clock(), [runner.mark()]
-    for _ in range(5):
-        runner.step()
-        marks.append(runner.mark())
+    began_ns = backend.clock()
+    marks = runner.run_marked(5 * runner.stride)
     runner.fence()
     took_ns = backend.clock() - began_ns
     spans = runner.step_ns(marks)
@@ -147,7 +145,7 @@ def test_a_runner_may_be_started_again(training):
     """Each start is a training of its own, closed by itself."""
     for _ in range(2):
         runner = training.start()
-        runner.step()
+        runner.run(runner.stride)
         runner.fence()
         assert runner.loss() > 0
         runner.close()

@@ -51,8 +51,7 @@ def begin(backend, order, steps_done=0, state=None):
 def train(learner, steps=STEPS):
     """Train one lap, and give its account."""
     learner.open_account()
-    for _ in range(steps):
-        learner.step()
+    learner.run(steps)
     learner.fence()
     return learner.score()
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 
 from laptime.analysis.across import ALPHA, ONE_TRAINING, bounds, estimate, largest, middle, startup_s
-from laptime.analysis.parity import judge_parity
+from laptime.analysis.parity import judge_parity, tell_chance
 from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
 from laptime.model.protocol import FullRun, LapFactor, LapResult
 from laptime.model.record import Estimate, LaneResult, Parity
-from laptime.model.sample import Reference
+from laptime.model.sample import Appeal, Reference
 from laptime.stats import paired_ratio
 
 
@@ -21,7 +21,11 @@ def later_laps(run: FullRun) -> tuple[LapResult, ...]:
 
 
 def summarise_full_lane(
-    lane: PlannedLane, runs: Sequence[FullRun], reference: Reference | str | None, batch: int | None
+    lane: PlannedLane,
+    runs: Sequence[FullRun],
+    reference: Reference | str | None,
+    batch: int | None,
+    appeal: Appeal | None = None,
 ) -> LaneResult:
     """Give a lane as every record holds one; its laps themselves are in its runs."""
     mine = [run for run in runs if run.lane == lane.name]
@@ -29,6 +33,7 @@ def summarise_full_lane(
     dnf = next((run.dnf for run in mine if run.dnf), None)
     items = next((run.items_per_step for run in mine if run.items_per_step), lane.settings.batch or batch)
     step = _estimate(trained, lambda laps: 1e3 * _seconds(laps) / max(sum(lap.steps for lap in laps), 1))
+    parity = _parity(lane, mine, reference, appeal)
     return LaneResult(
         name=lane.name,
         framework=next((run.versions for run in mine if run.versions), {}),
@@ -44,9 +49,10 @@ def summarise_full_lane(
         peak_memory_bytes=largest((run.peak_memory_bytes for run in mine), "nothing was trained"),
         device_memory_bytes=largest((run.device_memory_bytes for run in mine), "nothing was trained"),
         energy_j_per_lap=Missing("no energy sensor is read in this version"),
-        parity=_parity(lane, mine, reference),
+        parity=parity,
         items_per_step=items,
-        notes=tuple(dict.fromkeys(chain(lane.notes, *(run.notes for run in mine)))),
+        notes=tuple(dict.fromkeys(chain(lane.notes, *(run.notes for run in mine), tell_chance(parity)))),
+        appeal=appeal,
     )
 
 
@@ -91,8 +97,10 @@ def _estimate(runs: Sequence[FullRun], read: Callable[[Sequence[LapResult]], flo
     return estimate([read(later_laps(run)) for run in runs], alone=ONE_TRAINING)
 
 
-def _parity(lane: PlannedLane, runs: Sequence[FullRun], reference: Reference | str | None) -> Parity:
+def _parity(
+    lane: PlannedLane, runs: Sequence[FullRun], reference: Reference | str | None, appeal: Appeal | None
+) -> Parity:
     proofs = [run.proofs for run in runs if run.proofs]
     if not proofs:
         return Parity("unproven", reason="no training came as far as the proof")
-    return judge_parity(lane.settings, proofs, reference)
+    return judge_parity(lane.settings, proofs, reference, appeal)

@@ -7,12 +7,12 @@ from itertools import chain
 from laptime.analysis.across import estimate, largest, middle, rate, scaled, startup_s
 from laptime.analysis.forecast import forecast_whole
 from laptime.analysis.heats import mean_step_ms, steady_windows, summarise_heat
-from laptime.analysis.parity import judge_parity
+from laptime.analysis.parity import judge_parity, tell_chance
 from laptime.model.missing import Missing
 from laptime.model.plan import Plan, PlannedLane
 from laptime.model.protocol import Protocol
 from laptime.model.record import Estimate, HeatResult, LaneResult, Parity
-from laptime.model.sample import Heat, Reference
+from laptime.model.sample import Appeal, Heat, Reference
 from laptime.stats import quantile
 
 NO_HEAT = "no heat was run"
@@ -24,6 +24,8 @@ def summarise_lane(
     heats: tuple[Heat, ...],
     reference: Reference | str | None,
     protocol: Protocol | None = None,
+    *,
+    appeal: Appeal | None = None,
 ) -> LaneResult:
     """Give what is known of a lane so far; with a protocol, also how long the whole of it would take."""
     kept = tuple(summarise_heat(heat) for heat in heats)
@@ -35,6 +37,8 @@ def summarise_lane(
     trains_nothing = lane.settings.input == "only"
     step = estimate([heat.step_ms for heat in finished if heat.step_ms is not None], p95=_p95(finished))
     mean = estimate([mean_step_ms(heat) for heat in finished])
+    proofs = [heat.proofs for heat in kept]
+    parity = judge_parity(lane.settings, proofs, reference, appeal) if heats else _no_heats()
     return LaneResult(
         name=lane.name,
         framework=next((heat.versions for heat in heats if heat.versions), {}),
@@ -50,11 +54,12 @@ def summarise_lane(
         peak_memory_bytes=largest((heat.peak_memory_bytes for heat in heats), NO_HEAT),
         device_memory_bytes=largest((heat.device_memory_bytes for heat in heats), NO_HEAT),
         energy_j_per_lap=Missing("no energy sensor is read in this version"),
-        parity=judge_parity(lane.settings, [heat.proofs for heat in kept], reference) if heats else _no_heats(),
+        parity=parity,
         items_per_step=items,
         heats=kept,
-        notes=tuple(dict.fromkeys(chain(lane.notes, *(heat.notes for heat in heats)))),
+        notes=tuple(dict.fromkeys(chain(lane.notes, *(heat.notes for heat in heats), tell_chance(parity)))),
         whole=forecast_whole(kept, mean, None if trains_nothing else protocol, steps, _fresh_steps(plan, items)),
+        appeal=appeal,
     )
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from laptime.model.lane import Settings
 from laptime.model.record import Parity
-from laptime.model.sample import ProofRun, Reference
+from laptime.model.sample import Appeal, ProofRun, Reference
 
 # Half a unit in the last place, relative: what one rounding may change.
 ROUNDING = {"fp32": 2.0**-24, "tf32": 2.0**-11, "fp16": 2.0**-11, "bf16": 2.0**-8}
@@ -26,9 +27,46 @@ SHRINK_FLOOR = 1e-9
 
 
 def judge_parity(
+    settings: Settings,
+    proofs: Sequence[tuple[ProofRun, ...]],
+    reference: Reference | str | None,
+    appeal: Appeal | None = None,
+) -> Parity:
+    """Hold every heat's proof against the reference; the worst heat speaks for the lane.
+
+    Who differs, and does not in a second proof from another seed, did so by chance.
+    """
+    first = _judge_once(settings, proofs, reference)
+    if first.status != "differs" or appeal is None:
+        return first
+    second = _judge_once(settings, [appeal.runs], appeal.reference)
+    return replace(second, chance=first.reason) if second.status == "same" else first
+
+
+def may_be_chance(proofs: Sequence[tuple[ProofRun, ...]], reference: Reference) -> bool:
+    """Tell whether a second proof could clear a lane that differs: not where its start or its very first loss does."""
+    exact = reference.exact
+    allowed = loss_tolerance(reference, "fp32", last=False)
+    return all(
+        len(run.moves) == len(exact.moves)
+        and relative(run.start, exact.start) <= START_TOLERANCE
+        and relative(run.losses[0], exact.losses[0]) <= allowed
+        for heat in proofs
+        for run in heat
+        if run.precision == "fp32"
+    )
+
+
+def tell_chance(parity: Parity) -> tuple[str, ...]:
+    """Say that it took a second proof, and what the first one met."""
+    if parity.chance is None:
+        return ()
+    return (f"proven at the second try: in the first, {parity.chance}; from another seed nothing differed",)
+
+
+def _judge_once(
     settings: Settings, proofs: Sequence[tuple[ProofRun, ...]], reference: Reference | str | None
 ) -> Parity:
-    """Hold every heat's proof against the reference; the worst heat speaks for the lane."""
     if settings.input == "only":
         return Parity("unproven", reason="input=only trains nothing")
     if reference is None or isinstance(reference, str):

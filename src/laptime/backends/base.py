@@ -30,7 +30,7 @@ class Examiner(Protocol):
 
 
 class Runner(Protocol):
-    """A training that stands ready, one step at a time."""
+    """A training that stands ready. It is told how many steps to take: a framework may have a loop of its own."""
 
     @property
     def examiner(self) -> Examiner | None:
@@ -42,14 +42,17 @@ class Runner(Protocol):
     holds: bool
     """Whether its loader keeps items decoded in memory, so that steps cost less once each was seen."""
 
-    def step(self) -> None:
-        """Start one optimizer update; on an accelerator it may still be running on return."""
+    stride: int
+    """How many steps the framework takes at once; only multiples of it can be asked for."""
+
+    def run(self, steps: int) -> None:
+        """Start so many optimizer updates; on an accelerator they may still be running on return."""
+
+    def run_marked(self, steps: int) -> Sequence[object]:
+        """Start them, and mark the points before, between and after: host time, or an accelerator's own events."""
 
     def fence(self) -> None:
         """Wait until all that was started is done."""
-
-    def mark(self) -> object:
-        """Note this point of the work: host time on a processor, an event on an accelerator."""
 
     def step_ns(self, marks: Sequence[object]) -> tuple[int, ...]:
         """Give the nanoseconds between neighbouring marks; called after a fence."""
@@ -74,8 +77,11 @@ class Learner(Protocol):
     def begin(self, steps_done: int, state: Any | None) -> None:
         """Stand ready for the step after so many; `state` is what `state` gave by then, nothing at the start."""
 
-    def step(self) -> None:
-        """Start one optimizer update, and add its loss and its right answers to the account, on the device."""
+    stride: int
+    """How many steps the framework takes at once; a lap's last ones may be fewer."""
+
+    def run(self, steps: int) -> None:
+        """Start so many optimizer updates; their losses and right answers are added to the account, on the device."""
 
     def fence(self) -> None:
         """Wait until all that was started is done."""

@@ -9,6 +9,7 @@
     warm = [2.0, 1.5]     # factors on the steps of the first windows, one a window
     stray = 0.0           # planted difference: relative error of every loss in the proof
     jolt = 0.0            # planted difference: relative error of the weights' movement
+    chance = 0.0          # the same, but from seeds under a thousand only: what a second proof does not confirm
     skill = 0.0           # of whole trainings: added to every accuracy
     evaluate_ms = 1000.0  # of whole trainings: how long a look at all test items takes
     held = 1.0            # what a step takes, in steps, once every item was seen and is held in memory
@@ -31,6 +32,7 @@ from collections.abc import Sequence
 from laptime.backends.fake_learner import FakeExaminer, FakeLearner
 from laptime.backends.fake_predictor import FakePredictor
 from laptime.backends.fake_script import FakeClock, Script, fail_if_told, is_this_heat, script_for
+from laptime.backends.stepwise import Marked
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
@@ -40,9 +42,10 @@ from laptime.workloads import find_workload
 
 FEATURES = ("bf16", "tf32", "fp16", "compile", "graph", "channels_last", "fused", "malloc")
 ROUNDING = 5e-8
+CHANCE_SEEDS = 1_000
 
 
-class FakeRunner:
+class FakeRunner(Marked):
     ready_batches = 0
 
     def __init__(self, script: Script, order: HeatOrder, clock: FakeClock) -> None:
@@ -105,7 +108,8 @@ class FakeTraining:
         fail_if_told(self._script, self._order, "proof")
         coarse = {"fp32": ROUNDING, "tf32": 2e-4, "fp16": 2e-4, "bf16": 1e-3}[precision]
         self._clock.pass_ms(self._order.proof.steps * self._script.step_ms)
-        return self._run(precision, coarse + self._script.stray, self._script.jolt)
+        chance = self._script.chance if self._order.seed < CHANCE_SEEDS else 0.0
+        return self._run(precision, coarse + self._script.stray, self._script.jolt + chance)
 
     def reference(self) -> Reference:
         return Reference("", self._run("fp64", 0.0, 0.0), self._run("fp32", ROUNDING, 0.0), 4, self.parameters)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from laptime.backends.fake_script import FakeClock, Script, fail_if_told, is_this_heat
+from laptime.backends.stepwise import Stepwise
 from laptime.errors import LaneError
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
@@ -18,7 +19,7 @@ HALF_LIFE_STEPS = 500.0
 FIRST_LOSS = 2.3
 
 
-class FakeLearner:
+class FakeLearner(Stepwise):
     """What is wrong halves every 500 steps; a seed lowers every accuracy by a thousandth of itself."""
 
     def __init__(self, script: Script, order: HeatOrder, clock: FakeClock, items_per_step: int) -> None:

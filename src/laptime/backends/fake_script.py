@@ -30,6 +30,7 @@ class Script:
     warm: tuple[float, ...] = ()
     stray: float = 0.0
     jolt: float = 0.0
+    chance: float = 0.0
     skill: float = 0.0
     evaluate_ms: float = 1_000.0
     held: float = 1.0

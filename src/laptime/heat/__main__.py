@@ -1,6 +1,6 @@
 """`python -m laptime.heat READ_FD WRITE_FD`: obey one order and end.
 
-An order is a heat, a whole training, a heat of inference, a reference, or a scout's question.
+An order is a heat, a whole training, a heat of inference, a reference, a proof alone, or a scout's question.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from laptime.backends import open_backend
 from laptime.errors import LaptimeError, WireError
 from laptime.heat.inference import run_inference
 from laptime.heat.lifeline import Lifeline
-from laptime.heat.loop import run_heat
+from laptime.heat.loop import run_heat, take_proof
 from laptime.heat.protocol import run_protocol
 from laptime.model.missing import Missing
 
@@ -66,6 +66,10 @@ def obey(order: wire.FromParent, line: Narrator) -> None:
             backend = open_backend(wanted.lane.framework)
             line.say(wire.Phase("reference", backend.clock()))
             line.say(wire.Referenced(backend.build(wanted).reference()))
+        case wire.Prove(order=wanted):
+            backend = open_backend(wanted.lane.framework)
+            line.say(wire.Phase("proof", backend.clock()))
+            line.say(wire.Proven(take_proof(backend.build(wanted), wanted.lane.settings)))
         case wire.ReferAnswers(order=wanted):
             backend = open_backend(wanted.lane.framework)
             line.say(wire.Phase("reference", backend.clock()))

@@ -33,7 +33,7 @@ def run_heat(backend: Backend, order: HeatOrder, line: Line) -> int | Missing:
     prove_training(backend, training, order.lane.settings, line)
     line.say(wire.Phase("first step", backend.clock()))
     runner = training.start()
-    line.say(wire.FirstStep(time_steps(backend.clock, runner, 1)))
+    line.say(wire.FirstStep(time_steps(backend.clock, runner, runner.stride)))
     line.say(wire.Phase("timing", backend.clock()))
     measure(backend.clock, runner, order.pace, line)
     missed = look_ahead(backend.clock, runner, order.test_items, training.items_per_step, line)
@@ -73,6 +73,10 @@ def prove_training(backend: Backend, training: Training, settings: Settings, lin
         line.say(wire.Proved(_checked(training.prove(precision))))
 
 
+def take_proof(training: Training, settings: Settings) -> tuple[ProofRun, ...]:
+    return tuple(_checked(training.prove(precision)) for precision in precisions_to_prove(settings))
+
+
 def precisions_to_prove(settings: Settings) -> tuple[str, ...]:
     """Every lane shows the same work in float32; one of reduced precision also shows how far it strays."""
     if settings.input == "only":
@@ -90,8 +94,8 @@ def _checked(run: ProofRun) -> ProofRun:
 
 def measure(clock: Callable[[], int], runner: Runner, pace: Pace, line: Line) -> None:
     """Run the planned windows, then those that the parent wants again."""
-    estimate_ns = time_steps(clock, runner, 1)
-    steps = max(1, round(pace.window_s * 1e9 / max(estimate_ns, 1)))
+    estimate_ns = time_steps(clock, runner, runner.stride) / runner.stride
+    steps = _fitting(pace, estimate_ns, runner.stride)
     spent_ns, windows = 0, 0
     if runner.holds:
         _take_fresh(clock, runner, steps, line)
@@ -100,7 +104,7 @@ def measure(clock: Callable[[], int], runner: Runner, pace: Pace, line: Line) ->
         spent_ns += _run_window(clock, runner, steps, windows, line)
         windows += 1
         if windows == 1:  # the estimate stood on one step; the first window stands on many
-            steps = max(1, round(pace.window_s * 1e9 * steps / max(spent_ns, 1)))
+            steps = _fitting(pace, spent_ns / steps, runner.stride)
     while True:
         line.say(wire.Ready())
         answer = line.listen()
@@ -110,6 +114,11 @@ def measure(clock: Callable[[], int], runner: Runner, pace: Pace, line: Line) ->
         for _ in range(answer.windows):
             _run_window(clock, runner, steps, windows, line)
             windows += 1
+
+
+def _fitting(pace: Pace, step_ns: float, stride: int) -> int:
+    """Give how many steps make a window: as many of the framework's own strides as fit, one at least."""
+    return max(1, round(pace.window_s * 1e9 / max(step_ns, 1) / stride)) * stride
 
 
 def _take_fresh(clock: Callable[[], int], runner: Runner, steps: int, line: Line) -> None:
@@ -133,26 +142,21 @@ def time_steps(clock: Callable[[], int], runner: Runner, steps: int) -> int:
     """Time some steps between two fences, marking none of them."""
     runner.fence()
     start_ns = clock()
-    for _ in range(steps):
-        runner.step()
+    runner.run(steps)
     runner.fence()
     return clock() - start_ns
 
 
 def _run_down(runner: Runner) -> None:
     """Use up what a loader had ready: after a pause that is a gift; from window to window there is no pause."""
-    for _ in range(runner.ready_batches):
-        runner.step()
+    if runner.ready_batches:
+        runner.run(-(-runner.ready_batches // runner.stride) * runner.stride)
 
 
 def _run_window(clock: Callable[[], int], runner: Runner, steps: int, number: int, line: Line) -> int:
-    step, mark = runner.step, runner.mark
     runner.fence()
     start_ns = clock()
-    marks = [mark()]
-    for _ in range(steps):
-        step()
-        marks.append(mark())
+    marks = runner.run_marked(steps)
     runner.fence()
     end_ns = clock()
     loss = runner.loss()

@@ -78,19 +78,18 @@ class Course:
         learner.fence()
         start_ns = before_ns = clock()
         while True:
-            count = min(self.stride, self.steps - done)
-            for _ in range(count):
-                learner.step()
+            count = min(max(self.stride, learner.stride), self.steps - done)
+            learner.run(count)
             learner.fence()
             now_ns = clock()
             done += count
-            if self.fresh and done == 1:
+            if self.fresh and done == count:
                 self.line.say(wire.FirstStep(now_ns - start_ns))
             if done == self.steps:
                 return now_ns - start_ns
             self._tell(number, done, now_ns - start_ns)
             fitting = round(TELL_EVERY_S * 1e9 * count / max(now_ns - before_ns, 1))
-            self.stride = max(1, min(fitting, GROWTH * self.stride))
+            self.stride = _whole(max(1, min(fitting, GROWTH * self.stride)), learner.stride)
             before_ns = now_ns
 
     def _tell(self, number: int, done: int, taken_ns: int) -> None:
@@ -157,6 +156,11 @@ def _identity(course: Course) -> dict[str, str | int]:
         "steps a lap": course.steps,
         "data": heat.data.digest if heat.data else "made in memory",
     }
+
+
+def _whole(steps: int, stride: int) -> int:
+    """Give the multiple of the framework's own stride that is nearest, one at least."""
+    return max(1, round(steps / stride)) * stride
 
 
 def _number(value: float | Missing) -> float | None:

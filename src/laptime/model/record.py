@@ -13,7 +13,7 @@ from laptime.model.machine import Device, Machine
 from laptime.model.missing import Missing
 from laptime.model.plan import Subject
 from laptime.model.protocol import FullRace
-from laptime.model.sample import Dnf, Examination, FreshSteps, ProofRun, Reference, Window
+from laptime.model.sample import Appeal, Dnf, Examination, FreshSteps, ProofRun, Reference, Window
 from laptime.model.workload import Published
 
 SCHEMA = 1
@@ -35,7 +35,8 @@ class Parity:
 
     `worst` is the largest relative distance of a step's loss from the reference, `moved` the distance of the
     weights' movement in units of what is allowed (up to 1 passes). `strays` is how far the lane's own reduced
-    precision strayed in its loss, where it has one.
+    precision strayed in its loss, where it has one. `chance` is in what a first proof differed that a second, from
+    another seed, did not confirm; the figures are then the second's.
     """
 
     status: Literal["same", "differs", "unproven"]
@@ -47,6 +48,7 @@ class Parity:
     strays_tolerance: float | None = None
     strays_precision: str | None = None
     reason: str | None = None
+    chance: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,7 @@ class LaneResult:
     heats: tuple[HeatResult, ...] = ()
     notes: tuple[str, ...] = ()
     whole: Forecast | None = None
+    appeal: Appeal | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,19 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
+class Appeal:
+    """A second proof of a lane, from other weights and on other batches, held against a reference of its own.
+
+    Rounding may put one value on the other side of a rectifier, or let another pixel win a pooling. Such chance moves
+    the weights otherwise, and does not come twice; other work does.
+    """
+
+    seed: int
+    reference: Reference
+    runs: tuple[ProofRun, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Examination:
     """What looking at some test items took, with nothing trained, so that a whole validation can be foretold.
 

@@ -14,13 +14,13 @@ from laptime.errors import UsageError
 from laptime.model.dataset import DataSource
 from laptime.model.lane import Settings
 from laptime.model.machine import Machine
-from laptime.model.plan import Plan
+from laptime.model.plan import Plan, PlannedLane
 from laptime.model.protocol import FullOrder, FullRace, FullRun, Moment, Protocol
 from laptime.model.record import SCHEMA, LaneResult, Record
-from laptime.model.sample import Dnf, Reference
+from laptime.model.sample import Appeal, Dnf, Reference
 from laptime.model.workload import Published
 from laptime.questions.asking import Prepared
-from laptime.questions.proving import Shelf, find_reference, order_heat
+from laptime.questions.proving import Shelf, find_reference, hear_appeal, order_heat
 from laptime.questions.race import Outside
 from laptime.questions.supply import supply
 from laptime.run.following import Limits
@@ -55,6 +55,7 @@ class Course:
     stage: Stage
     runs: dict[Key, FullRun] = field(default_factory=dict)
     reference: Reference | str | None = None
+    appeals: dict[str, Appeal | None] = field(default_factory=dict)
     before_s: float = 0.0
     journal_s: float = 0.0
 
@@ -66,6 +67,7 @@ def run_full(prepared: Prepared, protocol: Protocol, stage: Stage, before: Recor
         assert before.full is not None
         course.runs = {(run.lane, run.seed): run for run in before.full.runs}
         course.reference, course.before_s = before.reference, before.elapsed_s
+        course.appeals = {lane.name: lane.appeal for lane in before.lanes if lane.appeal is not None}
     try:
         _journal(course, "running")
         course.plan = supply(course.plan, partial(_tell, course))
@@ -73,6 +75,7 @@ def run_full(prepared: Prepared, protocol: Protocol, stage: Stage, before: Recor
         _prove_against(course)
         for order in list_orders(course):
             _train(course, order)
+            _hear_appeal(course, order)
         record = _make_record(course, "finished")
     except KeyboardInterrupt:
         record = _make_record(course, "interrupted")
@@ -124,9 +127,19 @@ def _steps(course: Course, batch: int | None) -> int | None:
 
 def _prove_against(course: Course) -> None:
     if course.reference is None:
-        outside = course.stage.outside
-        shelf = Shelf(outside.recall, outside.keep, partial(_tell, course))
-        course.reference = find_reference(course.plan, shelf)
+        course.reference = find_reference(course.plan, _shelf(course))
+
+
+def _shelf(course: Course) -> Shelf:
+    outside = course.stage.outside
+    return Shelf(outside.recall, outside.keep, partial(_tell, course))
+
+
+def _hear_appeal(course: Course, order: FullOrder) -> None:
+    """Hear a lane that seems to do other work, once."""
+    lane, proofs = order.heat.lane, course.runs[(order.heat.lane.name, order.heat.seed)].proofs
+    if proofs and lane.name not in course.appeals:
+        course.appeals[lane.name] = hear_appeal(course.plan, lane, [proofs], course.reference, _shelf(course))
 
 
 def _tell(course: Course, note: str) -> None:
@@ -168,7 +181,7 @@ def _journal(course: Course, status: str) -> None:
 def _make_record(course: Course, status: str) -> Record:
     plan, outside = course.plan, course.stage.outside
     runs = tuple(sorted(course.runs.values(), key=lambda run: run.order))
-    lanes = tuple(summarise_full_lane(lane, runs, course.reference, plan.subject.batch) for lane in plan.lanes)
+    lanes = tuple(_summarise(course, lane, runs) for lane in plan.lanes)
     parameters = next((run.parameters for run in runs if run.parameters), plan.subject.parameters)
     held, others = _reference_lane(lanes)
     factors = (find_factor(lane, held, runs) for lane in others) if held else ()
@@ -194,6 +207,11 @@ def _make_record(course: Course, status: str) -> Record:
         full=FullRace(course.protocol, order, runs, tuple(each for each in factors if each is not None)),
         data=plan.data,
     )
+
+
+def _summarise(course: Course, lane: PlannedLane, runs: tuple[FullRun, ...]) -> LaneResult:
+    appeal = course.appeals.get(lane.name)
+    return summarise_full_lane(lane, runs, course.reference, course.plan.subject.batch, appeal)
 
 
 def _learns_alike(one: Settings, other: Settings) -> bool:

@@ -1,21 +1,24 @@
-"""What every lane's proof is held against: recalled where it was kept, else computed once."""
+"""What every lane's proof is held against: recalled where it was kept, else computed once; and a second opinion."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 
+from laptime.analysis.parity import judge_parity, may_be_chance
 from laptime.model.lane import Settings
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, Pace, Plan, PlannedLane
-from laptime.model.sample import Reference
+from laptime.model.sample import Appeal, ProofRun, Reference
 from laptime.planner.presets import KEEP_MEMORY
-from laptime.run.scout import ask_reference
+from laptime.run.scout import ask_proof, ask_reference
 
 PROOF_VERSION = 2
 """Changes when the networks, the made data or the proof's steps do, so that kept references are made anew."""
+SEEDS_ON = 1_000_003
+"""How far from the race's own seed the second proof's is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,27 @@ def order_heat(plan: Plan, lane: PlannedLane, pace: Pace, number: int, seed: int
     return HeatOrder(
         plan.subject, lane, wanted, plan.proof, pace, number, plan.ask.pretrained, plan.data, plan.ask.seed
     )
+
+
+def hear_appeal(
+    plan: Plan,
+    lane: PlannedLane,
+    proofs: Sequence[tuple[ProofRun, ...]],
+    reference: Reference | str | None,
+    shelf: Shelf,
+) -> Appeal | None:
+    """Prove a lane again, from another seed, that seems to do other work; nobody is accused by one chance event."""
+    if not isinstance(reference, Reference) or not may_be_chance(proofs, reference):
+        return None
+    if judge_parity(lane.settings, proofs, reference).status != "differs":
+        return None
+    shelf.announce(f"{lane.name} seems to do other work: it is proven again from another seed")
+    seed = plan.ask.seed + SEEDS_ON
+    other = replace(plan, ask=replace(plan.ask, seed=seed))
+    again = find_reference(other, shelf)
+    if not isinstance(again, Reference):
+        return None
+    return Appeal(seed, again, ask_proof(order_heat(other, lane, plan.pace, -1), plan.ask.patience_s))
 
 
 def find_reference(plan: Plan, shelf: Shelf) -> Reference | str | None:

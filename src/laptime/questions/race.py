@@ -13,11 +13,11 @@ from laptime.model.machine import Machine
 from laptime.model.plan import Pace, Plan, PlannedLane
 from laptime.model.protocol import Protocol
 from laptime.model.record import SCHEMA, Comparison, LaneResult, Record
-from laptime.model.sample import Heat, Reference
+from laptime.model.sample import Appeal, Heat, Reference
 from laptime.model.workload import Published
 from laptime.planner.pace import shorten_pace
 from laptime.questions.protocol import find_protocol
-from laptime.questions.proving import Shelf, find_reference, order_heat
+from laptime.questions.proving import Shelf, find_reference, hear_appeal, order_heat
 from laptime.questions.supply import supply
 from laptime.run.director import Director, Limits
 from laptime.stats import FIRST_LOOK, alpha_for_look
@@ -49,6 +49,7 @@ class Course:
     running: list[PlannedLane]
     pace: Pace
     reference: Reference | str | None = None
+    appeals: dict[str, Appeal | None] = field(default_factory=dict)
     protocol: Protocol | None = None
     rounds: int = 0
     next_round_s: float = 0.0
@@ -87,9 +88,11 @@ def run_race(plan: Plan, machine: Machine, published: Published | None, outside:
         announce = partial(_tell, outside, report)
         course.plan = supply(plan, announce)
         course.protocol = find_protocol(course.plan)
-        course.reference = find_reference(course.plan, Shelf(outside.recall, outside.keep, announce))
+        shelf = Shelf(outside.recall, outside.keep, announce)
+        course.reference = find_reference(course.plan, shelf)
         while True:
             _run_round(course, machine, outside, tell, report)
+            _hear_appeals(course, shelf)
             # Whether this look is the last is decided before any ratio is looked at.
             last = course.is_done(time.monotonic() - outside.began_s)
             if last or _is_settled(report("running", final=False), course):
@@ -129,6 +132,14 @@ def _run_round(
     course.end_round(ended_s - began_s, ended_s - outside.began_s)
 
 
+def _hear_appeals(course: Course, shelf: Shelf) -> None:
+    """Hear every lane that seems to do other work, once: its proof is the same in every heat."""
+    for lane in course.plan.lanes:
+        proofs = [heat.proofs for heat in course.heats[lane.name] if heat.proofs]
+        if proofs and lane.name not in course.appeals:
+            course.appeals[lane.name] = hear_appeal(course.plan, lane, proofs, course.reference, shelf)
+
+
 def _looked_at(course: Course, lane: PlannedLane) -> int:
     """Have each lane look at test items once: that is little of a training, and little is enough."""
     protocol = course.protocol
@@ -159,7 +170,14 @@ def _make_record(
 ) -> Record:
     plan = course.plan
     lanes = tuple(
-        summarise_lane(plan, lane, tuple(course.heats[lane.name]), course.reference, course.protocol)
+        summarise_lane(
+            plan,
+            lane,
+            tuple(course.heats[lane.name]),
+            course.reference,
+            course.protocol,
+            appeal=course.appeals.get(lane.name),
+        )
         for lane in plan.lanes
     )
     parameters = next((heat.parameters for heats in course.heats.values() for heat in heats if heat.parameters), None)

@@ -1,4 +1,4 @@
-"""Short children that answer one question: what does a framework see, what is a training in float64, what an answer?"""
+"""Short children that answer one question: what does a framework see, what is a training in float64, what its proof?"""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from laptime import wire
 from laptime.errors import WireError
 from laptime.model.inference import AnswerReference
 from laptime.model.plan import HeatOrder
-from laptime.model.sample import Reference
+from laptime.model.sample import ProofRun, Reference
 from laptime.run.child import Child, Silence
 
-LAST_WORDS = wire.Seen | wire.Referenced | wire.AnswersReferenced
+LAST_WORDS = wire.Seen | wire.Referenced | wire.Proven | wire.AnswersReferenced
 
 
 def ask_scout(framework: str, patience_s: float) -> wire.Seen:
@@ -27,6 +27,12 @@ def ask_reference(order: HeatOrder, patience_s: float) -> Reference | str:
     if isinstance(answer, wire.Referenced):
         return answer.reference
     return answer if isinstance(answer, str) else "the reference gave no answer"
+
+
+def ask_proof(order: HeatOrder, patience_s: float) -> tuple[ProofRun, ...]:
+    """Let a child take a lane's proof alone; one that fails proves nothing."""
+    answer = _ask_child(wire.Prove(order), order.lane.environment, patience_s)
+    return answer.runs if isinstance(answer, wire.Proven) else ()
 
 
 def ask_answers(order: HeatOrder, patience_s: float) -> AnswerReference | str:

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from laptime.backends.stepwise import Stepwise
 from laptime.backends.torch.account import Account
 from laptime.backends.torch.evaluation import Examiner
 from laptime.backends.torch.inputs import Source, open_source
@@ -19,7 +20,7 @@ from laptime.model.lane import Settings
 from laptime.model.protocol import Score
 
 
-class TorchLearner:
+class TorchLearner(Stepwise):
     """One lane's training, from its first step to its last."""
 
     def __init__(self, recipe: BuiltIn | Own, settings: Settings, device: torch.device, seed: int) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from laptime.backends.stepwise import Marked
 from laptime.backends.torch.evaluation import Examiner
 from laptime.backends.torch.inputs import Source
 from laptime.backends.torch.recipe import Batch
@@ -57,13 +58,31 @@ class Clockwork:
         return self._events[self._used - 1]
 
 
-class EagerRunner:
+class Clocked(Marked):
+    """What all of them do with their loader and their device."""
+
+    def __init__(self, source: Source, clockwork: Clockwork) -> None:
+        self._source, self._clockwork = source, clockwork
+        self.ready_batches, self.holds = source.ready_batches, source.holds
+        self.fence, self.step_ns = clockwork.fence, clockwork.step_ns
+
+    def mark(self) -> object:
+        return self._clockwork.mark()
+
+    def repeat(self) -> None:
+        self._source.repeat()
+
+    def close(self) -> tuple[str, ...]:
+        self._source.close()
+        return self._source.notes()
+
+
+class EagerRunner(Clocked):
     """One step after another, as a training loop has it."""
 
     def __init__(self, stepper: Stepper, source: Source, clockwork: Clockwork, examiner: Examiner) -> None:
-        self._stepper, self._source, self.examiner = stepper, source, examiner
-        self.ready_batches, self.holds = source.ready_batches, source.holds
-        self.fence, self.mark, self.step_ns = clockwork.fence, clockwork.mark, clockwork.step_ns
+        super().__init__(source, clockwork)
+        self._stepper, self.examiner = stepper, examiner
         self._loss: Tensor | None = None
 
     def step(self) -> None:
@@ -73,21 +92,13 @@ class EagerRunner:
         assert self._loss is not None
         return float(self._loss.item())
 
-    def repeat(self) -> None:
-        self._source.repeat()
 
-    def close(self) -> tuple[str, ...]:
-        self._source.close()
-        return self._source.notes()
-
-
-class GraphRunner:
+class GraphRunner(Clocked):
     """The whole step (forward, backward, update) recorded once as a CUDA graph and replayed on each new batch."""
 
     def __init__(self, stepper: Stepper, source: Source, clockwork: Clockwork, examiner: Examiner) -> None:
-        self._source, self.examiner = source, examiner
-        self.ready_batches, self.holds = source.ready_batches, source.holds
-        self.fence, self.mark, self.step_ns = clockwork.fence, clockwork.mark, clockwork.step_ns
+        super().__init__(source, clockwork)
+        self.examiner = examiner
         self._graph = CapturedStep(stepper, source())
         self._graph.capture()
 
@@ -97,13 +108,6 @@ class GraphRunner:
 
     def loss(self) -> float:
         return float(self._graph.loss.item())
-
-    def repeat(self) -> None:
-        self._source.repeat()
-
-    def close(self) -> tuple[str, ...]:
-        self._source.close()
-        return self._source.notes()
 
 
 class CapturedStep:
@@ -141,15 +145,10 @@ class CapturedStep:
         torch.cuda.current_stream().wait_stream(stream)
 
 
-class LoaderRunner:
+class LoaderRunner(Clocked):
     """The loader with no training behind it: the ceiling that it sets."""
 
     examiner = None
-
-    def __init__(self, source: Source, clockwork: Clockwork) -> None:
-        self._source = source
-        self.ready_batches, self.holds = source.ready_batches, source.holds
-        self.fence, self.mark, self.step_ns = clockwork.fence, clockwork.mark, clockwork.step_ns
 
     def step(self) -> None:
         self._source()
@@ -157,10 +156,3 @@ class LoaderRunner:
     def loss(self) -> float:
         """There is none; a constant that is finite keeps the loop's question simple."""
         return 0.0
-
-    def repeat(self) -> None:
-        self._source.repeat()
-
-    def close(self) -> tuple[str, ...]:
-        self._source.close()
-        return self._source.notes()
