@@ -33,6 +33,7 @@ def adopt_proofs(told: dict[str, Any]) -> Iterator[Figure]:
     rows = told["rows"]
     yield Figure("proofs judged wrongly", told["wrong"], most=0)
     yield Figure("proofs", len(rows))
+    yield Figure("of them cleared by a second proof", sum(row.get("chance") is not None for row in rows))
     for network in dict.fromkeys(row["network"] for row in rows):
         seconds = [row["seconds"] for row in rows if row["network"] == network and row["what"].startswith("honest")]
         if any(seconds):
