@@ -27,8 +27,6 @@ import pytest
         (("cifar-cnn", "fake/mps"), "device mps is not there for fake", "usable here: cpu, cuda:0"),
         (("cifar-cnn", "fake/cuda:5"), "device cuda:5 is not there for fake", "usable here: cpu, cuda:0"),
         (("cifar-cnn", "fake/cuda:1"), "device cuda:1 cannot be used: it is out of order", "usable here: cpu, cuda:0"),
-        (("cifar-cnn", "keras-tf/cpu"), "keras-tf is not installed here", "pip install 'laptime[keras,tensorflow]'"),
-        (("cifar-cnn", "keras-jax/tpu"), "keras-jax is not installed here", "pip install 'laptime[keras,jax]'"),
         (("cifar-cnn", "fake/cpu", "--heats", "0"), "--heats 0: expected a whole number from 1 to 1,000", "usually 5"),
         (("cifar-cnn", "fake/cpu", "--heats", "-2"), "--heats -2: expected a whole number", "usually 5"),
         (("cifar-cnn", "fake/cpu", "--heats", "9999999"), "--heats 9999999: expected", "usually 5"),

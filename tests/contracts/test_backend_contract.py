@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from importlib import util
 
 import pytest
+from rooms_here import HERE, NEEDS
 
 from laptime.backends import ROOMS, open_backend
 from laptime.errors import LaptimeError
@@ -16,15 +16,13 @@ from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.workload import ProofPlan
 from laptime.workloads import find_workload
 
-NEEDS = {"fake": "laptime", "torch": "torch"}
-INSTALLED = [name for name in ROOMS if util.find_spec(NEEDS[name])]
 WORKLOAD = "cifar-mlp"
 PARAMETERS = 12_230_010
 BATCH = 4
 PROOF = ProofPlan(steps=3, batch=2)
 
 
-@pytest.fixture(scope="module", params=INSTALLED)
+@pytest.fixture(scope="module", params=HERE)
 def backend(request):
     """Open each back end once: it is what a child does."""
     return open_backend(request.param)
@@ -49,14 +47,14 @@ def training(backend, order):
 def test_every_room_is_tested_or_not_installed():
     """A new back end is held to this contract by being listed among the rooms."""
     assert ROOMS.keys() == NEEDS.keys()
-    assert "fake" in INSTALLED
+    assert HERE
 
 
 def test_it_knows_its_name_and_its_versions(backend):
     """Its own version comes first, then those of what it stands on."""
     assert ROOMS.keys() >= {backend.name}
     assert all(name and version for name, version in backend.versions().items())
-    assert next(iter(backend.versions())) == backend.name
+    assert next(iter(backend.versions())) == backend.name.partition("-")[0]
 
 
 def test_it_sees_the_processor_and_says_why_it_cannot_use_a_device(backend):
@@ -125,7 +123,7 @@ def test_a_reference_is_the_same_work_in_float64(training):
 
 
 def test_a_runner_steps_and_marks(backend, training):
-    """Between two fences each mark is a point of the work, and the spans between them are what steps took."""
+    """Between two fences each mark is a point of the work, and the spans are what steps took; or nothing is told."""
     runner = training.start()
     runner.fence()
     began_ns = backend.clock()
@@ -133,7 +131,7 @@ def test_a_runner_steps_and_marks(backend, training):
     runner.fence()
     took_ns = backend.clock() - began_ns
     spans = runner.step_ns(marks)
-    assert len(spans) == 5
+    assert len(spans) in {0, 5}
     assert all(isinstance(span, int) and span > 0 for span in spans)
     assert sum(spans) <= took_ns
     assert math.isfinite(runner.loss())

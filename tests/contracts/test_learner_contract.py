@@ -6,9 +6,9 @@ Random numbers belong to the process, and a process trains one lane: a learner h
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib import util
 
 import pytest
+from rooms_here import HERE, NEEDS
 
 from laptime.backends import ROOMS, open_backend
 from laptime.heat.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
@@ -18,14 +18,12 @@ from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.workload import ProofPlan
 from laptime.workloads import find_workload
 
-NEEDS = {"fake": "laptime", "torch": "torch"}
-INSTALLED = [name for name in ROOMS if util.find_spec(NEEDS[name])]
 WORKLOAD = "cifar-cnn"
 BATCH = 8
 STEPS = 3
 
 
-@pytest.fixture(scope="module", params=INSTALLED)
+@pytest.fixture(scope="module", params=HERE)
 def backend(request):
     return open_backend(request.param)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib import util
 
 import pytest
+from rooms_here import HERE, NEEDS
 
 from laptime.analysis.answers import answer_distance, judge_answers
 from laptime.backends import ROOMS, open_backend
@@ -16,8 +16,6 @@ from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.workload import ProofPlan
 from laptime.workloads import find_workload
 
-NEEDS = {"fake": "laptime", "torch": "torch"}
-INSTALLED = [name for name in ROOMS if util.find_spec(NEEDS[name])]
 WORKLOAD = "cifar-cnn"
 PACE = InferPace(1, 0.02, 0.004, 30.0, (1, 8), calls_min=5, windows_min=3)
 
@@ -38,7 +36,7 @@ class Listener:
         return [each for each in self.said if type(each).__name__ == name]
 
 
-@pytest.fixture(scope="module", params=INSTALLED)
+@pytest.fixture(scope="module", params=HERE)
 def backend(request):
     return open_backend(request.param)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib import metadata
+from importlib import metadata, util
 
 import psutil
 
@@ -35,7 +35,10 @@ def test_looking_imports_no_framework():
     assert asked.stdout == "[]\n"
 
 
-def test_a_framework_that_is_not_there_is_absent():
-    """The fake one is there only where it was asked for."""
+def test_a_framework_that_is_not_there_is_absent(monkeypatch):
+    """Keras needs its engine, too; the fake one is there only where it was asked for."""
+    there = util.find_spec
+    monkeypatch.setattr(util, "find_spec", lambda name: None if name == "tensorflow" else there(name))
     machine = look_at_machine()
     assert machine.framework("keras-tf") is None
+    assert machine.framework("keras-torch") is not None

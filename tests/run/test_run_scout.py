@@ -21,7 +21,7 @@ def test_a_scout_that_fails_brings_its_problem():
     """A framework that cannot be opened is a sentence, not an error."""
     seen = ask_scout("nonsense", 60.0)
     assert (seen.version, seen.devices) == ("unknown", ())
-    assert seen.problem == "no back end for 'nonsense'; there are: fake, torch"
+    assert seen.problem == "no back end for 'nonsense'; there are: fake, torch, keras-tf, keras-jax, keras-torch"
 
 
 def test_a_scout_that_does_not_answer_is_given_up(house):

@@ -10,6 +10,9 @@ from laptime.errors import LaneError
 ROOMS = {
     "fake": "laptime.backends.fake",
     "torch": "laptime.backends.torch.backend",
+    "keras-tf": "laptime.backends.keras.room",
+    "keras-jax": "laptime.backends.keras.room",
+    "keras-torch": "laptime.backends.keras.room",
 }
 
 
@@ -17,5 +20,5 @@ def open_backend(framework: str) -> Backend:
     """Import the room of a framework, and with it the framework."""
     if framework not in ROOMS:
         raise LaneError(f"no back end for '{framework}'; there are: {', '.join(ROOMS)}")
-    backend: Backend = importlib.import_module(ROOMS[framework]).open_room()
+    backend: Backend = importlib.import_module(ROOMS[framework]).open_room(framework)
     return backend

@@ -159,5 +159,5 @@ class FakeBackend:
         return FakePredictor(script, order, self.clock)
 
 
-def open_room() -> FakeBackend:
+def open_room(_framework: str = "fake") -> FakeBackend:
     return FakeBackend()

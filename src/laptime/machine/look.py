@@ -13,7 +13,12 @@ from laptime.machine.processor import look_at_processor
 from laptime.model.machine import Framework, Machine
 from laptime.sensors import cgroup
 
-MODULES = {"torch": ("torch",)}
+MODULES = {
+    "torch": ("torch",),
+    "keras-tf": ("keras", "tensorflow"),
+    "keras-jax": ("keras", "jax"),
+    "keras-torch": ("keras", "torch"),
+}
 FAKE = "LAPTIME_FAKE"
 
 
@@ -32,7 +37,7 @@ def look_at_machine() -> Machine:
 
 def _installed() -> tuple[Framework, ...]:
     found = [
-        Framework(name, _version(modules[-1]))
+        Framework(name, _version(modules[0]))
         for name, modules in MODULES.items()
         if all(util.find_spec(module) is not None for module in modules)
     ]

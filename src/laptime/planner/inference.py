@@ -6,6 +6,7 @@ from laptime.errors import UsageError
 from laptime.model.ask import Ask
 from laptime.model.inference import BATCHES, InferPace
 from laptime.model.plan import PlannedLane
+from laptime.planner.keras import check_answers
 from laptime.planner.pace import HEATS_LEAST, OVERHEAD_S
 
 PARTS = 1 + len(BATCHES)  # the single calls, then each batch size
@@ -26,6 +27,7 @@ def choose_infer_pace(ask: Ask, lanes: int) -> InferPace:
 def check_infer_lanes(lanes: tuple[PlannedLane, ...]) -> None:
     """Refuse what has no meaning where nothing is trained."""
     for lane in lanes:
+        check_answers(lane.framework, lane.name)
         if lane.settings.input == "only":
             raise UsageError(f"--infer: {lane.name} only loads, and answers nothing", "leave input=only out")
         if lane.settings.batch is not None:

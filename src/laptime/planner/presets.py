@@ -10,6 +10,7 @@ from laptime.model.lane import Lane, Layout, Malloc, Settings
 from laptime.model.machine import Device, Machine
 from laptime.model.network import Conv
 from laptime.model.workload import Workload
+from laptime.planner.keras import check_keras
 
 # glibc gives freed memory back to the system and faults it in again in the next step; these thresholds keep it.
 KEEP_MEMORY = {
@@ -123,6 +124,7 @@ def _refuse(framework: str, settings: Settings, device: Device, machine: Machine
         raise UsageError("fp16+graph: without a fused optimizer the loss scaler waits for the device in each step",
                          "add fused, or leave graph out")  # fmt: skip
     _refuse_input(settings, given)
+    check_keras(framework, settings, device, machine, given.workload)
 
 
 def _why_not(value: str, device: Device) -> str:

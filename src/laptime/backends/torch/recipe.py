@@ -12,15 +12,14 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from laptime.backends.items import BuiltInItems
 from laptime.backends.own import call_own
 from laptime.backends.torch.networks import build_network, load_pretrained, load_weights, make_loss
 from laptime.errors import TrainingError
 from laptime.model.lane import Settings
 from laptime.model.plan import HeatOrder, Subject
-from laptime.model.workload import Adam, ProofPlan, Training, Workload
-from laptime.pipelines.reading import read_items
-from laptime.workloads import find_workload
-from laptime.workloads.data import Items, make_items, make_test_items
+from laptime.model.workload import Adam, ProofPlan, Training
+from laptime.workloads.data import Items
 from laptime.workloads.weights import make_weights
 
 Batch = tuple[Any, Any]
@@ -51,15 +50,12 @@ class Recipe(Protocol):
         """Give the proof's batches, on the processor, images as (item, channel, height, width)."""
 
 
-class BuiltIn:
+class BuiltIn(BuiltInItems):
     """A workload of the catalogue."""
 
     def __init__(self, order: HeatOrder) -> None:
-        self.workload: Workload = find_workload(order.subject.name)
+        super().__init__(order)
         self._seed, self._pretrained = order.seed, order.pretrained
-        self.data = order.data
-        self._data_seed = order.seed if order.data_seed is None else order.data_seed
-        self.proof = order.proof
         self.loss = make_loss(self.workload)
         self.steps_per_lap: int | None = self.workload.steps_per_lap
         self.notes: tuple[str, ...] = ()
@@ -102,22 +98,7 @@ class BuiltIn:
                 group["eps"] = wanted.epsilon / math.sqrt(1 - wanted.beta2**step)
 
     def proof_batches(self) -> list[Batch]:
-        items = make_items(self.workload, self._data_seed, self.proof.steps * self.proof.batch)
-        return list(batches_of(items, self.proof.batch))
-
-    def items(self, count: int) -> Items:
-        """Give at least so many decoded items, and no fewer than the workload keeps in memory."""
-        wanted = max(count, self.workload.items_made)
-        if self.data is not None:
-            return read_items(self.workload, self.data, "train", wanted)
-        return make_items(self.workload, self._data_seed, wanted)
-
-    def test_items(self, count: int) -> Items:
-        """Give the first so many decoded items of the test set, or as many as a modest memory holds."""
-        wanted = min(count, self.workload.test_items_made)
-        if self.data is not None:
-            return read_items(self.workload, self.data, "test", wanted)
-        return make_test_items(self.workload, self._data_seed, wanted)
+        return list(batches_of(self.proof_items(), self.proof.batch))
 
 
 class Own:

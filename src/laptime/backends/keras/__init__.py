@@ -1,0 +1,1 @@
+"""Keras 3 on TensorFlow, JAX or PyTorch: one room, three engines."""

@@ -1,0 +1,91 @@
+"""Keras 3: builds the order's training on the engine that the lane names. Its engine is chosen by now (room.py)."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import keras
+
+from laptime.backends.base import Learner, Predictor, Runner
+from laptime.backends.keras.engines import Engine
+from laptime.backends.keras.examination import KerasExaminer
+from laptime.backends.keras.feeding import Feed
+from laptime.backends.keras.learner import KerasLearner
+from laptime.backends.keras.proof import prove, refer
+from laptime.backends.keras.recipe import Recipe
+from laptime.backends.keras.runner import KerasRunner
+from laptime.errors import LaneError
+from laptime.model.machine import Device
+from laptime.model.missing import Missing
+from laptime.model.plan import HeatOrder
+from laptime.model.sample import ProofRun, Reference
+
+
+class KerasTraining:
+    """One lane's training, to be proven and run."""
+
+    notes: tuple[str, ...] = ()
+
+    def __init__(self, order: HeatOrder, engine: Engine) -> None:
+        self._order, self._engine = order, engine
+        self._settings = order.lane.settings
+        self._recipe = Recipe(order)
+        with self._device():
+            model = self._recipe.model(self._settings, "fp32", rate=1.0)
+        self.parameters = sum(each.size for each in model.get_weights()[: len(model.trainable_variables)])
+        self.items_per_step = self._settings.batch or self._recipe.workload.batch
+        self.steps_per_lap: int | None = self._recipe.workload.steps_per_lap
+
+    def prove(self, precision: str) -> ProofRun:
+        with self._device():
+            return prove(self._recipe, self._settings, precision)
+
+    def reference(self) -> Reference:
+        with self._device():
+            return refer(self._recipe, self._engine)
+
+    def start(self) -> Runner:
+        model, feed = self._make()
+        drive = feed.drive(model)
+        examiner = KerasExaminer(self._recipe, model, feed, drive.finish)
+        return KerasRunner(model, drive, self._engine, examiner)
+
+    def learn(self) -> Learner:
+        model, feed = self._make()
+        return KerasLearner(self._recipe, model, feed, self._engine)
+
+    def device_memory_bytes(self) -> int | Missing:
+        return self._engine.peak_bytes(self._order.lane.device.name)
+
+    def _make(self) -> tuple[Any, Feed]:
+        feed = Feed(self._recipe, self._settings, self._device)
+        with self._device():
+            model = self._recipe.model(self._settings, self._settings.precision, rate=self._recipe.rate(self._settings))
+        return model, feed
+
+    def _device(self) -> Any:
+        """Give the context in which Keras computes on the lane's device; each thread has to enter it for itself."""
+        return keras.device(self._engine.name_device(self._order.lane.device.name))
+
+
+class KerasBackend:
+    def __init__(self, name: str, engine: Engine) -> None:
+        self.name, self._engine = name, engine
+
+    def versions(self) -> dict[str, str]:
+        return {"keras": keras.__version__, **self._engine.versions()}
+
+    def devices(self) -> tuple[Device, ...]:
+        return self._engine.devices()
+
+    def build(self, order: HeatOrder) -> KerasTraining:
+        if order.lane.settings.threads is not None:
+            self._engine.take_threads(order.lane.settings.threads)
+        return KerasTraining(order, self._engine)
+
+    def predict(self, order: HeatOrder) -> Predictor:
+        raise LaneError(f"{order.lane.framework}: answers are timed on torch lanes in this version", "leave it out")
+
+    def clock(self) -> int:
+        return time.perf_counter_ns()

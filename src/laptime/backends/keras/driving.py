@@ -1,0 +1,111 @@
+"""Keras's own `fit`, in a thread of its own, let run as far as it is told and held still in between.
+
+It is driven through the list of callbacks that `fit` takes. A callback of our own would change how it runs: from the
+first one on that looks at batches, Keras waits for each batch's figures before it begins the next.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import keras
+
+from laptime.errors import LaneError
+
+ENDLESS = 1_000_000
+
+
+class Drive:
+    """One call of `fit`. Nothing runs in it unless somebody waits in `advance`."""
+
+    def __init__(self, model: Any, fit: Callable[[Any], object], *, steps_an_epoch: int, verbose: str | int) -> None:
+        self._model, self._fit = model, fit
+        self._list = _Held(self, model, steps_an_epoch, verbose)
+        self._go, self._held = threading.Semaphore(0), threading.Semaphore(0)
+        self._thread = threading.Thread(target=self._run, name="fit", daemon=True)
+        self._goal = self._taken = self._taken_before = 0
+        self._is_ending = self._is_over = False
+        self._error: BaseException | None = None
+        self._marks: list[int] | None = None
+        self.logs: Any = {}
+        self.epochs: list[tuple[int, Any]] = []
+
+    def advance(self, steps: int) -> None:
+        """Let `fit` take so many steps more, and wait until they are started."""
+        self._goal += steps
+        if self._thread.ident is None:
+            self._thread.start()
+        else:
+            self._go.release()
+        self._held.acquire()
+        if self._error is not None:
+            raise self._error
+        if self._is_over:
+            raise LaneError(f"Keras's fit ended by itself after {self._taken} steps")
+
+    def advance_marked(self, steps: int) -> list[int]:
+        """Do the same, and give the moments before and after each call of the framework."""
+        self._marks = [time.perf_counter_ns()]
+        self.advance(steps)
+        marks, self._marks = self._marks, None
+        return marks
+
+    def finish(self) -> None:
+        """Let `fit` come to its own end, after the step that it has taken."""
+        if self._thread.ident is None or self._is_over:
+            return
+        self._is_ending = self._model.stop_training = True
+        self._go.release()
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+    def steps_of_epoch(self) -> int:
+        return self._taken - self._taken_before
+
+    def batch_done(self, steps: int, logs: Any) -> None:
+        """Hear, in fit's own thread, of a call that was started; stay here until more are wanted."""
+        self._taken += steps
+        self.logs = logs
+        if self._marks is not None:
+            self._marks.append(time.perf_counter_ns())
+        while self._taken >= self._goal and not self._is_ending:
+            self._held.release()
+            self._go.acquire()
+
+    def epoch_done(self, logs: Any) -> None:
+        self.epochs.append((self.steps_of_epoch(), logs))
+        self._taken_before, self.logs = self._taken, {}
+
+    def _run(self) -> None:
+        try:
+            self._fit(self._list)
+        except BaseException as error:  # noqa: BLE001  whoever waits in `advance` is told
+            self._error = error
+        self._is_over = True
+        self._held.release()
+
+
+class _Held(keras.callbacks.CallbackList):
+    """The list that `fit` would make for itself, with one word to the drive after each batch."""
+
+    def __init__(self, drive: Drive, model: Any, steps: int, verbose: str | int) -> None:
+        super().__init__(
+            None, add_history=True, add_progbar=verbose != 0, verbose=verbose, epochs=ENDLESS, steps=steps, model=model
+        )
+        self._drive, self._first = drive, 0
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        self._first = batch
+        super().on_train_batch_begin(batch, logs)
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        super().on_train_batch_end(batch, logs)
+        self._drive.batch_done(batch - self._first + 1, logs)
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        super().on_epoch_end(epoch, logs)
+        self._drive.epoch_done(logs)

@@ -1,0 +1,55 @@
+"""What Keras itself does not tell: how an engine's device is awaited, what there is, and what its memory held."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from typing import Any, Protocol
+
+from laptime.model.machine import Device
+from laptime.model.missing import Missing
+
+MODULES = {
+    "keras-tf": ("tensorflow", "laptime.backends.keras.on_tensorflow"),
+    "keras-jax": ("jax", "laptime.backends.keras.on_jax"),
+    "keras-torch": ("torch", "laptime.backends.keras.on_torch"),
+}
+
+
+class Engine(Protocol):
+    """One of the frameworks that Keras computes with."""
+
+    marks_are_steps: bool
+    """Whether the host, between two batches, has seen the first of them done; else only windows can be timed."""
+
+    repeats_steps: bool
+    """Whether it takes `steps_per_execution` above one."""
+
+    def versions(self) -> dict[str, str]:
+        """Give the engine's version first, then those of what it stands on."""
+
+    def devices(self) -> tuple[Device, ...]:
+        """Give every device that the engine sees."""
+
+    def take_threads(self, threads: int) -> None:
+        """Keep to so many threads; called before anything is computed."""
+
+    def name_device(self, device: str) -> str:
+        """Give Keras's name of a device, as its `device` takes it with this engine."""
+
+    def await_model(self, model: Any) -> None:
+        """Wait until all that was started on this model is done."""
+
+    def allow_float64(self) -> None:
+        """Compute in float64 where Keras asks for it."""
+
+    def peak_bytes(self, device: str) -> int | Missing:
+        """Give the most that the engine's allocator held on the device."""
+
+
+def open_engine(framework: str) -> Engine:
+    """Choose Keras's engine, before Keras is imported, and give what knows it."""
+    backend, room = MODULES[framework]
+    os.environ["KERAS_BACKEND"] = backend
+    engine: Engine = importlib.import_module(room).open_engine()
+    return engine

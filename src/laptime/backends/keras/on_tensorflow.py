@@ -1,0 +1,68 @@
+"""TensorFlow as Keras's engine."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import tensorflow as tf
+
+from laptime.model.machine import Device
+from laptime.model.missing import Missing
+
+FEATURES = ("bf16", "fp16", "compile")
+
+
+class TensorFlow:
+    marks_are_steps = True
+    repeats_steps = True
+
+    def versions(self) -> dict[str, str]:
+        build = tf.sysconfig.get_build_info()
+        cuda = {"cuda": build.get("cuda_version"), "cudnn": build.get("cudnn_version")}
+        return {"tensorflow": tf.__version__, **{name: str(version) for name, version in cuda.items() if version}}
+
+    def devices(self) -> tuple[Device, ...]:
+        processor = Device("cpu", "cpu", "the processor", usable=True, features=(*FEATURES, "malloc"))
+        cards = tf.config.list_physical_devices("GPU")
+        if cards:
+            for card in cards:  # else the first of them is filled to the brim, whatever is needed
+                tf.config.experimental.set_memory_growth(card, True)
+            return (processor, *(self._card(number, card) for number, card in enumerate(cards)))
+        if tf.test.is_built_with_cuda():
+            why = "this TensorFlow is built for CUDA and sees no card: it would compute on the processor"
+        else:
+            why = "this TensorFlow is built for processors only"
+        return (processor, Device("cuda", "cuda", "-", usable=False, reason=why))
+
+    def _card(self, number: int, card: Any) -> Device:
+        told = tf.config.experimental.get_device_details(card)
+        capability = ".".join(map(str, told.get("compute_capability", ())))
+        details = {"compute capability": capability} if capability else {}
+        label = told.get("device_name", "a card")
+        return Device(f"cuda:{number}", "cuda", label, usable=True, features=FEATURES, details=details)
+
+    def take_threads(self, threads: int) -> None:
+        tf.config.threading.set_intra_op_parallelism_threads(threads)
+
+    def name_device(self, device: str) -> str:
+        kind, _, number = device.partition(":")
+        return f"{'gpu' if kind == 'cuda' else kind}:{number or 0}"
+
+    def await_model(self, _model: Any) -> None:
+        tf.test.experimental.sync_devices()
+
+    def allow_float64(self) -> None:
+        """TensorFlow does so by itself."""
+
+    def peak_bytes(self, device: str) -> int | Missing:
+        if device == "cpu":
+            return Missing("the processor's memory is the process's own")
+        told = tf.config.experimental.get_memory_info(device.replace("cuda", "GPU"))
+        return int(told["peak"])
+
+
+def open_engine() -> TensorFlow:
+    return TensorFlow()

@@ -1,0 +1,53 @@
+"""PyTorch as Keras's engine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from laptime.backends.torch.devices import list_devices, list_versions, peak_bytes
+from laptime.model.machine import Device
+from laptime.model.missing import Missing
+
+NOT_HERE = ("channels_last", "fused", "graph", "tf32")  # settings of our own loop, which Keras's has no word for
+
+
+class Torch:
+    marks_are_steps = True
+    repeats_steps = False
+
+    def versions(self) -> dict[str, str]:
+        return list_versions()
+
+    def devices(self) -> tuple[Device, ...]:
+        return tuple(
+            replace(each, features=tuple(word for word in each.features if word not in NOT_HERE))
+            for each in list_devices()
+        )
+
+    def take_threads(self, threads: int) -> None:
+        torch.set_num_threads(threads)
+
+    def name_device(self, device: str) -> str:
+        """Give PyTorch's own: on a "cpu:0" Keras would take a "cpu" for elsewhere, copy from it and lose gradients."""
+        return device
+
+    def await_model(self, model: Any) -> None:
+        device = next((each.value.device for each in model.variables), torch.device("cpu"))
+        module: Any = {"cuda": torch.cuda, "xpu": getattr(torch, "xpu", None)}.get(device.type)
+        if device.type == "mps":
+            torch.mps.synchronize()
+        elif module is not None:
+            module.synchronize(device)
+
+    def allow_float64(self) -> None:
+        """PyTorch does so by itself."""
+
+    def peak_bytes(self, device: str) -> int | Missing:
+        return peak_bytes(torch.device(device))
+
+
+def open_engine() -> Torch:
+    return Torch()

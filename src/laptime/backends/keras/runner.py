@@ -1,0 +1,46 @@
+"""A Keras training that stands ready to be timed: `fit`, driven from fence to fence."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+from laptime.backends.base import Examiner
+from laptime.backends.keras.driving import Drive
+from laptime.backends.keras.engines import Engine
+
+
+class KerasRunner:
+    ready_batches = 0
+    holds = False
+    stride = 1
+
+    def __init__(self, model: Any, drive: Drive, engine: Engine, examiner: Examiner) -> None:
+        self._model, self._drive, self._engine, self.examiner = model, drive, engine, examiner
+
+    def run(self, steps: int) -> None:
+        self._drive.advance(steps)
+
+    def run_marked(self, steps: int) -> Sequence[object]:
+        return self._drive.advance_marked(steps)
+
+    def fence(self) -> None:
+        self._engine.await_model(self._model)
+
+    def step_ns(self, marks: Sequence[object]) -> tuple[int, ...]:
+        """Where the engine computes behind the host's back, the moments between two batches say nothing of it."""
+        if not self._engine.marks_are_steps:
+            return ()
+        return tuple(after - before for before, after in itertools.pairwise(marks))  # type: ignore[operator]
+
+    def loss(self) -> float:
+        """Give Keras's running mean: once it is no number, it stays none."""
+        return float(self._drive.logs["loss"])
+
+    def repeat(self) -> None:
+        """A batch from memory costs the same each time."""
+
+    def close(self) -> tuple[str, ...]:
+        self._drive.finish()
+        return ()

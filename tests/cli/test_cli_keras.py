@@ -1,0 +1,43 @@
+"""The same training in several frameworks, each in a process of its own, by the command that users type."""
+
+from __future__ import annotations
+
+import pytest
+
+ENGINES = {"keras-tf": "tensorflow", "keras-jax": "jax", "keras-torch": "torch"}
+
+
+def test_a_race_across_frameworks_proves_the_same_work(torch_house):
+    """PyTorch's own loop and Keras on three engines, against one float64 reference; versions are in the record."""
+    record = torch_house.raced("cifar-mlp", "torch/cpu", *ENGINES, "--heats", "1", "--budget", "20s")
+    assert [(lane["parity"]["status"], lane["status"]) for lane in record["lanes"]] == [("same", "ok")] * 4
+    assert all(lane["parity"]["worst"] < lane["parity"]["tolerance"] / 2 for lane in record["lanes"])
+    for lane, (name, engine) in zip(record["lanes"][1:], ENGINES.items(), strict=True):
+        assert lane["name"] == f"{name}/cpu/as-written"
+        assert list(lane["framework"])[:2] == ["keras", engine]
+        (heat,) = lane["heats"]
+        assert lane["step_ms"]["median"] > 1
+        assert heat["first_step_ms"] > 0
+        assert bool(heat["windows"][0]["step_ns"]) == (name != "keras-jax")
+    assert {each["lane"].split("/")[0] for each in record["comparisons"]} == set(ENGINES)
+
+
+@pytest.mark.parametrize("engine", ["keras-tf", "keras-jax"])
+def test_a_whole_training_in_keras_learns_and_is_tested(torch_house, engine):
+    """Two laps in which the loss falls, and a test on images that no training saw."""
+    words = (f"{engine}/cpu/best", "--full", "--laps", "2", "--steps-per-lap", "20")
+    record = torch_house.raced("cifar-mlp", *words)
+    (run,) = record["full"]["runs"]
+    first, second = run["laps"]
+    assert second["score"]["loss"] < first["score"]["loss"]
+    assert (first["steps"], first["score"]["items"]) == (20, 640)
+    assert run["test"]["score"]["items"] == 10_000
+    assert run["test"]["score"]["accuracy"] > 0.12
+    assert record["lanes"][0]["parity"]["status"] == "same"
+
+
+def test_what_keras_cannot_do_is_refused_before_anything_runs(torch_house):
+    """A usage error with its way out, whatever other lanes there are."""
+    done = torch_house.done("race", "plates-cnn", "torch/cpu", "keras-torch/cpu", "--items", "256", code=2)
+    assert "Keras lanes read no image files in this version" in done.err
+    assert "input=cached" in done.err

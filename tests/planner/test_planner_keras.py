@@ -1,0 +1,71 @@
+"""What Keras's `fit` cannot be asked for is refused before anything runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from planner_machines import CPU, machine_with, plan_for
+
+from laptime.errors import UsageError
+from laptime.model.machine import Device, Framework
+from laptime.planner.inference import check_infer_lanes
+
+KERAS_CPU = Device("cpu", "cpu", "the processor", usable=True, features=("bf16", "fp16", "compile", "malloc"))
+KERAS = tuple(
+    Framework(name, "3.15.1", {"keras": "3.15.1"}, (KERAS_CPU,)) for name in ("keras-tf", "keras-jax", "keras-torch")
+)
+
+
+def machine(usable=6):
+    seen = machine_with(CPU, usable=usable)
+    return replace(seen, frameworks=(*seen.frameworks, *KERAS))
+
+
+def test_a_lane_names_its_engine():
+    """Each is a lane of its own, beside PyTorch's own loop."""
+    plan = plan_for(machine(), "torch", "keras-tf", "keras-jax", "keras-torch/cpu/bf16", what="cifar-cnn")
+    assert [lane.name for lane in plan.lanes] == [
+        "torch/cpu/as-written",
+        "keras-tf/cpu/as-written",
+        "keras-jax/cpu/as-written",
+        "keras-torch/cpu/bf16",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lane", "what", "says"),
+    [
+        ("keras-tf/cpu/input=resident", "cifar-cnn", "input=resident: Keras's fit takes its batches from host memory"),
+        ("keras-tf/cpu/input=only", "cifar-cnn", "input=only: Keras's fit takes its batches from host memory"),
+        ("keras-tf/cpu", "scenes-cnn", "input=published: Keras lanes read no image files in this version"),
+        ("keras-jax/cpu/best", "plates-cnn", "input=fast: Keras lanes read no image files in this version"),
+        ("keras-jax/cpu/threads=2", "cifar-mlp", "threads=2: XLA takes as many threads as it may use cores, here 6"),
+        ("keras-tf/cpu/channels_last", "cifar-cnn", "channels_last cannot be had on keras-tf/cpu"),
+        ("keras-torch/cpu/fused", "cifar-cnn", "fused cannot be had on keras-torch/cpu"),
+    ],
+)
+def test_what_keras_has_no_word_for_is_refused(lane, what, says):
+    """With a way out."""
+    with pytest.raises(UsageError) as caught:
+        plan_for(machine(), lane, what=what)
+    assert caught.value.says.startswith(says)
+    assert caught.value.hint
+
+
+def test_cached_images_are_there_for_every_workload():
+    """Decoded arrays need no loader."""
+    for what in ("scenes-cnn", "plates-cnn", "pets-densenet"):
+        (lane,) = plan_for(machine(), "keras-tf/cpu/input=cached", what=what).lanes
+        assert lane.settings.input == "cached"
+
+
+def test_xla_may_be_given_the_threads_that_it_takes():
+    assert plan_for(machine(), "keras-jax/cpu/best", what="cifar-cnn").lanes[0].settings.threads == 6
+
+
+def test_answers_are_asked_of_torch_lanes_only():
+    """In this version; and that is said."""
+    lanes = plan_for(machine(), "keras-tf/cpu", what="cifar-cnn").lanes
+    with pytest.raises(UsageError, match="--infer: keras-tf/cpu/as-written cannot be asked"):
+        check_infer_lanes(lanes)
