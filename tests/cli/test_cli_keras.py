@@ -36,6 +36,14 @@ def test_a_whole_training_in_keras_learns_and_is_tested(torch_house, engine):
     assert record["lanes"][0]["parity"]["status"] == "same"
 
 
+def test_every_framework_is_planned_by_one_flag(torch_house):
+    """Those that are installed, each as written; what cannot run a workload is left out, and it is said."""
+    said = torch_house.done("plan", "cifar-cnn", "--every").out
+    assert all(f"{name}/cpu" in said for name in ("torch", *ENGINES))
+    said = " ".join(torch_house.done("plan", "plates-cnn", "--every", "--items", "256").out.split())
+    assert "keras-tf is left out: input=published: Keras lanes read no image files in this version" in said
+
+
 def test_what_keras_cannot_do_is_refused_before_anything_runs(torch_house):
     """A usage error with its way out, whatever other lanes there are."""
     done = torch_house.done("race", "plates-cnn", "torch/cpu", "keras-torch/cpu", "--items", "256", code=2)

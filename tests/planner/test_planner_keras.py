@@ -64,6 +64,30 @@ def test_xla_may_be_given_the_threads_that_it_takes():
     assert plan_for(machine(), "keras-jax/cpu/best", what="cifar-cnn").lanes[0].settings.threads == 6
 
 
+def test_every_framework_races_as_written():
+    """On every device that it can use; one that its scout found broken is left out, with its reason."""
+    broken = Framework("keras-jax", "3.15.1", problem="jaxlib: cannot open shared object file")
+    seen = machine()
+    seen = replace(seen, frameworks=tuple(broken if each.name == "keras-jax" else each for each in seen.frameworks))
+    plan = plan_for(seen, what="cifar-cnn", every=True)
+    assert [lane.framework for lane in plan.lanes] == ["torch", "keras-tf", "keras-torch"]
+    assert {(lane.device.name, lane.settings.preset) for lane in plan.lanes} == {("cpu", "as-written")}
+    (note,) = plan.lanes[0].notes
+    assert note.startswith("keras-jax is left out: keras-jax 3.15.1 cannot be used here: jaxlib: cannot open")
+
+
+def test_who_cannot_run_a_workload_is_left_out_of_every():
+    """Keras reads no image files in this version; PyTorch races alone, and it is said."""
+    plan = plan_for(machine(), what="scenes-cnn", every=True)
+    assert [lane.framework for lane in plan.lanes] == ["torch"]
+    assert len(plan.lanes[0].notes) == 3
+
+
+def test_every_and_lanes_exclude_each_other():
+    with pytest.raises(UsageError, match="--every races all that is installed, and lanes are named"):
+        plan_for(machine(), "torch/cpu", what="cifar-cnn", every=True)
+
+
 def test_answers_are_asked_of_torch_lanes_only():
     """In this version; and that is said."""
     lanes = plan_for(machine(), "keras-tf/cpu", what="cifar-cnn").lanes

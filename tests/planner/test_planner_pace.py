@@ -68,7 +68,7 @@ def test_a_number_of_heats_turns_the_adaptive_stop_off():
 )
 def test_only_the_frameworks_that_are_named_are_scouted(lanes, frameworks):
     """In the order in which they were named; PyTorch where none was."""
-    assert frameworks == frameworks_asked(Ask(lanes=lanes))
+    assert frameworks == frameworks_asked(Ask(lanes=lanes), machine_with(CPU))
 
 
 PACE = Pace(heats_min=3, heats_max=5, adaptive=True, measure_s=4.0, window_s=0.4)

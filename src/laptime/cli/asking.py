@@ -94,6 +94,7 @@ class Count(click.ParamType[int]):
 OPTIONS = (
     click.argument("what", default=DEFAULT_WORKLOAD),
     click.argument("lanes", nargs=-1, metavar="[LANE]..."),
+    click.option("--every", is_flag=True, help="Race every installed framework on every device, as written."),
     click.option("--heats", type=int, help=SAYS["heats"]),
     click.option("--budget", type=Duration(), default="60s", show_default=True, help=SAYS["budget"]),
     click.option("--margin", type=Share(), default="5%", show_default=True, help=SAYS["margin"]),
@@ -152,6 +153,7 @@ def _make_ask(given: dict[str, Any]) -> Ask:
         watchdog_s=given["watchdog"],
         full=FullAsk(**{name: given[name] for name in OF_FULL if given[name] is not None}) if given["full"] else None,
         infer=given["infer"],
+        every=given["every"],
     )
 
 

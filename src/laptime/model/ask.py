@@ -27,7 +27,8 @@ class Ask:
     """One request for a race; every field can be given on the command line.
 
     `data` is a folder (or archive) of the real thing; `items` how many are made where there is none, 0 for all that
-    were published. `full` asks for whole trainings in place of heats.
+    were published. `full` asks for whole trainings in place of heats, `every` for all installed
+    frameworks in place of named lanes.
     """
 
     what: str = DEFAULT_WORKLOAD
@@ -43,3 +44,4 @@ class Ask:
     items: int | None = None
     full: FullAsk | None = None
     infer: bool = False
+    every: bool = False

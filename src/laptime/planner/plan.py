@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from laptime.errors import UsageError
 from laptime.model.ask import Ask
@@ -32,6 +33,8 @@ def check_ask(ask: Ask) -> None:
         raise UsageError(f"--seed {ask.seed}: expected a whole number from 0 to {(1 << 32) - 1:,}", "such as 1")
     if ask.items is not None and not 0 <= ask.items <= MOST_ITEMS:
         raise UsageError(f"--items {ask.items}: expected a whole number to {MOST_ITEMS:,}, or all", "such as 5000")
+    if ask.every and ask.lanes:
+        raise UsageError("--every races all that is installed, and lanes are named", "leave one of the two out")
     if ask.items is not None and ask.data is not None:
         raise UsageError("--items says how many are made, and --data brings its own", "leave one of them out")
     for flag, seconds in (("--patience", ask.patience_s), ("--watchdog", ask.watchdog_s)):
@@ -39,8 +42,10 @@ def check_ask(ask: Ask) -> None:
             raise UsageError(f"{flag} {seconds:g}s: expected 0.1s to 7d", "such as 10m")
 
 
-def frameworks_asked(ask: Ask) -> tuple[str, ...]:
-    """Give the frameworks that the lanes name, in order, so that only these are scouted."""
+def frameworks_asked(ask: Ask, machine: Machine) -> tuple[str, ...]:
+    """Give the frameworks that the lanes name, in order, so that only these are scouted; or all that are there."""
+    if ask.every:
+        return tuple(each.name for each in machine.frameworks)
     lanes = [parse_lane(text) for text in ask.lanes]
     return tuple(dict.fromkeys(lane.framework for lane in lanes)) or ("torch",)
 
@@ -51,8 +56,11 @@ def make_plan(
     """Decide all that will run; `workload` is None for a user's own training."""
     check_ask(ask)
     given = Given(workload, reads_images)
-    lanes = [parse_lane(text) for text in ask.lanes] or default_lanes(machine)
-    planned = tuple(_plan_lane(lane, machine, given) for lane in spread_lanes(lanes, ask.full))
+    if ask.every:
+        planned = plan_every(ask, machine, given)
+    else:
+        lanes = [parse_lane(text) for text in ask.lanes] or default_lanes(machine)
+        planned = tuple(_plan_lane(lane, machine, given) for lane in spread_lanes(lanes, ask.full))
     names = [lane.name for lane in planned]
     for name in names:
         if names.count(name) > 1:
@@ -67,6 +75,23 @@ def default_lanes(machine: Machine, framework: str = "torch") -> list[Lane]:
     if not devices:
         raise UsageError(f"{framework} sees no usable device here", "laptime devices says why")
     return [Lane(framework, each.name, preset) for each in devices for preset in ("as-written", "best")]
+
+
+def plan_every(ask: Ask, machine: Machine, given: Given) -> tuple[PlannedLane, ...]:
+    """Give every framework on every usable device, as written. Who cannot run this is left out, and it is said why."""
+    planned: list[PlannedLane] = []
+    left_out: list[str] = []
+    for framework in machine.frameworks:
+        devices: list[str | None] = [device.name for device in framework.devices if device.usable]
+        for lane in spread_lanes([Lane(framework.name, device) for device in devices or [None]], ask.full):
+            try:
+                planned.append(_plan_lane(lane, machine, given))
+            except UsageError as error:
+                left_out.append(f"{framework.name} is left out: {error.says}")
+    if not planned:
+        raise UsageError("--every: no framework that is installed here can run this", "; ".join(left_out))
+    first, *others = planned
+    return (replace(first, notes=(*first.notes, *left_out)), *others)
 
 
 def _plan_lane(lane: Lane, machine: Machine, given: Given) -> PlannedLane:

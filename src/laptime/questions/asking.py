@@ -36,7 +36,7 @@ def prepare(ask: Ask, machine: Machine) -> Prepared:
     subject, workload = find_subject(ask.what)
     if ask.pretrained:
         _check_pretrained(subject.name)
-    seen = scout_machine(machine, frameworks_asked(ask), ask.patience_s)
+    seen = scout_machine(machine, frameworks_asked(ask, machine), ask.patience_s)
     data = find_given(ask, workload)
     plan = make_plan(ask, seen, subject, workload, reads_images=util.find_spec("PIL") is not None)
     plan = replace(plan, data=data)
