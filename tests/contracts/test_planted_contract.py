@@ -1,0 +1,121 @@
+"""The proof across frameworks: honest on each of Keras's engines, and what was changed in one thing is caught.
+
+Started by `test_keras_contract.py`, one engine a process.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from rooms_here import HERE
+
+from laptime.analysis.parity import judge_parity
+from laptime.backends import open_backend
+from laptime.model.lane import Settings
+from laptime.model.network import Conv, Dense, Flatten, MaxPool
+from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
+from laptime.workloads import find_workload
+
+WORKLOAD = "cifar-cnn"
+# Its first, smaller sister: what is planted shows in any network, and a small one is compiled quickly.
+SMALL = (Conv(8, 3, padding="same"), MaxPool(), Conv(8, 3), Flatten(), Dense(16, "relu"), Dense(10))
+PLAIN = Settings(input="cached")
+
+
+@pytest.fixture(scope="module", params=[name for name in HERE if name.startswith("keras")])
+def backend(request):
+    return open_backend(request.param)
+
+
+@pytest.fixture(scope="module")
+def order(backend):
+    workload = find_workload(WORKLOAD)
+    cpu = next(device for device in backend.devices() if device.name == "cpu")
+    lane = PlannedLane(f"{backend.name}/cpu", backend.name, cpu, PLAIN)
+    subject = Subject(WORKLOAD, "", workload.parameters, workload.batch, workload.steps_per_lap, 10, "images")
+    return HeatOrder(subject, lane, 0, workload.proof, Pace(1, 1, adaptive=False, measure_s=1.0, window_s=0.1), 0)
+
+
+@pytest.fixture(scope="module")
+def reference(order):
+    """Compute it in PyTorch, as for a race in which PyTorch comes first."""
+    pytest.importorskip("torch")
+    from laptime.backends.torch.proof import refer
+    from laptime.backends.torch.recipe import BuiltIn
+
+    recipe = BuiltIn(order)
+    recipe.workload = replace(recipe.workload, layers=SMALL)
+    return refer(recipe)
+
+
+def build(backend, order):
+    """Give the small training, and what it is made of."""
+    training = backend.build(order)
+    recipe = training._recipe
+    recipe.workload = replace(recipe.workload, layers=SMALL)
+    return training, recipe
+
+
+def judge(training, reference):
+    return judge_parity(PLAIN, [(training.prove("fp32"),)], reference)
+
+
+def with_first(kind, **changes):
+    """Change the first layer of a kind."""
+
+    def change(workload):
+        layers = list(workload.layers)
+        place = next(place for place, layer in enumerate(layers) if isinstance(layer, kind))
+        layers[place] = replace(layers[place], **changes)
+        return replace(workload, layers=tuple(layers))
+
+    return change
+
+
+def with_optimizer(**changes):
+    return lambda workload: replace(workload, optimizer=replace(workload.optimizer, **changes))
+
+
+PLANTED = {
+    "learning rate +1 %": with_optimizer(learning_rate=1.01e-3),
+    "beta1 0.89": with_optimizer(beta1=0.89),
+    "beta2 0.99": with_optimizer(beta2=0.99),
+    "epsilon 1e-8 for 1e-7": with_optimizer(epsilon=1e-8),
+    "epsilon's other place": with_optimizer(epsilon_placement="after"),
+    "another activation": with_first(Conv, activation="relu"),
+    "another activation at the end": with_first(Dense, activation="none"),
+}
+
+
+def test_an_honest_lane_is_the_same_work_as_pytorchs_reference(backend, order, reference):
+    """A tenth of what is allowed, as PyTorch's own lanes are."""
+    found = judge(build(backend, order)[0], reference)
+    assert (found.status, found.reason) == ("same", None)
+    assert found.worst < found.tolerance / 5
+    assert found.moved < 0.5
+
+
+@pytest.mark.parametrize("what", PLANTED)
+def test_what_was_planted_is_caught(backend, order, reference, what):
+    """In the optimizer, where no loss may show it, and in the network."""
+    training, recipe = build(backend, order)
+    recipe.workload = PLANTED[what](recipe.workload)
+    assert judge(training, reference).status == "differs"
+
+
+def test_batches_in_another_order_are_caught(backend, order, reference, monkeypatch):
+    training, recipe = build(backend, order)
+    first, second, *others = recipe.proof_batches()
+    monkeypatch.setattr(recipe, "proof_batches", lambda: [second, first, *others])
+    assert judge(training, reference).status == "differs"
+
+
+def test_a_pixel_that_is_not_scaled_is_caught(backend, order, reference, monkeypatch):
+    """The middle one is left in 0..255."""
+    training, recipe = build(backend, order)
+    batches = recipe.proof_batches()
+    for images, _ in batches:
+        images[:, 16, 16, :] *= 255
+    monkeypatch.setattr(recipe, "proof_batches", lambda: batches)
+    assert judge(training, reference).status == "differs"
