@@ -9,6 +9,8 @@ from typing import Any, Protocol
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 
+FEATURES = ("bf16", "compile")
+LACKS = {"no fp16": "Keras scales the loss by itself there and leaves out steps, which no proof here allows for yet"}
 MODULES = {
     "keras-tf": ("tensorflow", "laptime.backends.keras.on_tensorflow"),
     "keras-jax": ("jax", "laptime.backends.keras.on_jax"),
@@ -45,6 +47,11 @@ class Engine(Protocol):
 
     def peak_bytes(self, device: str) -> int | Missing:
         """Give the most that the engine's allocator held on the device."""
+
+
+def processor() -> Device:
+    """Give the processor as TensorFlow and JAX have it."""
+    return Device("cpu", "cpu", "the processor", usable=True, features=(*FEATURES, "malloc"), details=LACKS)
 
 
 def open_engine(framework: str) -> Engine:

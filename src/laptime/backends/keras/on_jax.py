@@ -10,10 +10,10 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # else it takes
 import jax
 import jaxlib
 
+from laptime.backends.keras.engines import FEATURES, LACKS, processor
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 
-FEATURES = ("bf16", "fp16", "compile")
 KINDS = {"gpu": "cuda", "cuda": "cuda", "rocm": "cuda", "tpu": "tpu"}
 
 
@@ -25,17 +25,16 @@ class Jax:
         return {"jax": jax.__version__, "jaxlib": jaxlib.__version__}
 
     def devices(self) -> tuple[Device, ...]:
-        processor = Device("cpu", "cpu", "the processor", usable=True, features=(*FEATURES, "malloc"))
         others = [each for each in jax.devices() if each.platform in KINDS]
         if not others:
             why = "this JAX sees no accelerator: its CUDA plugin is not installed, or finds no driver"
-            return (processor, Device("cuda", "cuda", "-", usable=False, reason=why))
-        return (processor, *map(self._device, others))
+            return (processor(), Device("cuda", "cuda", "-", usable=False, reason=why))
+        return (processor(), *map(self._device, others))
 
     def _device(self, device: Any) -> Device:
         kind: Any = KINDS[device.platform]
         name = kind if kind == "tpu" else f"{kind}:{device.local_hardware_id or 0}"
-        return Device(name, kind, device.device_kind, usable=True, features=FEATURES)
+        return Device(name, kind, device.device_kind, usable=True, features=FEATURES, details=LACKS)
 
     def take_threads(self, _threads: int) -> None:
         """XLA's pool is as large as the cores that the process may use; the planner refuses other numbers."""

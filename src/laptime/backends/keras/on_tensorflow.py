@@ -9,10 +9,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import tensorflow as tf
 
+from laptime.backends.keras.engines import FEATURES, LACKS, processor
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
-
-FEATURES = ("bf16", "fp16", "compile")
 
 
 class TensorFlow:
@@ -25,22 +24,21 @@ class TensorFlow:
         return {"tensorflow": tf.__version__, **{name: str(version) for name, version in cuda.items() if version}}
 
     def devices(self) -> tuple[Device, ...]:
-        processor = Device("cpu", "cpu", "the processor", usable=True, features=(*FEATURES, "malloc"))
         cards = tf.config.list_physical_devices("GPU")
         if cards:
             for card in cards:  # else the first of them is filled to the brim, whatever is needed
                 tf.config.experimental.set_memory_growth(card, True)
-            return (processor, *(self._card(number, card) for number, card in enumerate(cards)))
+            return (processor(), *(self._card(number, card) for number, card in enumerate(cards)))
         if tf.test.is_built_with_cuda():
             why = "this TensorFlow is built for CUDA and sees no card: it would compute on the processor"
         else:
             why = "this TensorFlow is built for processors only"
-        return (processor, Device("cuda", "cuda", "-", usable=False, reason=why))
+        return (processor(), Device("cuda", "cuda", "-", usable=False, reason=why))
 
     def _card(self, number: int, card: Any) -> Device:
         told = tf.config.experimental.get_device_details(card)
         capability = ".".join(map(str, told.get("compute_capability", ())))
-        details = {"compute capability": capability} if capability else {}
+        details = {**LACKS, **({"compute capability": capability} if capability else {})}
         label = told.get("device_name", "a card")
         return Device(f"cuda:{number}", "cuda", label, usable=True, features=FEATURES, details=details)
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import torch
 
+from laptime.backends.keras.engines import LACKS
 from laptime.backends.torch.devices import list_devices, list_versions, peak_bytes
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 
-NOT_HERE = ("channels_last", "fused", "graph", "tf32")  # settings of our own loop, which Keras's has no word for
+NOT_HERE = ("channels_last", "fused", "graph", "tf32", "fp16")  # what our own loop has a word for, and Keras's not
 
 
 class Torch:
@@ -23,7 +24,11 @@ class Torch:
 
     def devices(self) -> tuple[Device, ...]:
         return tuple(
-            replace(each, features=tuple(word for word in each.features if word not in NOT_HERE))
+            replace(
+                each,
+                features=tuple(word for word in each.features if word not in NOT_HERE),
+                details={**each.details, **LACKS},
+            )
             for each in list_devices()
         )
 
