@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import json
 import os
 import signal
@@ -19,8 +20,15 @@ NOT_INHERITED = ("LAPTIME_FAKE", "LAPTIME_HOME", "LAPTIME_CACHE", "COLUMNS", "NO
 LONGEST_S = 60
 LONGEST_REAL_S = 400
 
-# Hundreds of commands are run: each would compile all of laptime again.
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+SOURCES = Path(__file__).parents[1] / "src" / "laptime"
+# What is compiled is compiled before all tests: a command whose disk is full would leave half a file for the others.
+os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Compile all of laptime once; else each of the hundreds of commands that are run would do so for itself."""
+    if not hasattr(config, "workerinput"):
+        compileall.compile_dir(SOURCES, quiet=2)
 
 
 def _keep_to_own_cores() -> None:
