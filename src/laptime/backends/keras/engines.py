@@ -24,9 +24,6 @@ class Engine(Protocol):
     marks_are_steps: bool
     """Whether the host, between two batches, has seen the first of them done; else only windows can be timed."""
 
-    repeats_steps: bool
-    """Whether it takes `steps_per_execution` above one."""
-
     def versions(self) -> dict[str, str]:
         """Give the engine's version first, then those of what it stands on."""
 

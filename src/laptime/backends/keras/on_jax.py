@@ -19,7 +19,6 @@ KINDS = {"gpu": "cuda", "cuda": "cuda", "rocm": "cuda", "tpu": "tpu"}
 
 class Jax:
     marks_are_steps = False  # it computes behind the host's back, on a processor too
-    repeats_steps = True
 
     def versions(self) -> dict[str, str]:
         return {"jax": jax.__version__, "jaxlib": jaxlib.__version__}

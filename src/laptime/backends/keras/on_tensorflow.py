@@ -16,7 +16,6 @@ from laptime.model.missing import Missing
 
 class TensorFlow:
     marks_are_steps = True
-    repeats_steps = True
 
     def versions(self) -> dict[str, str]:
         build = tf.sysconfig.get_build_info()

@@ -17,7 +17,6 @@ NOT_HERE = ("channels_last", "fused", "graph", "tf32", "fp16")  # what our own l
 
 class Torch:
     marks_are_steps = True
-    repeats_steps = False
 
     def versions(self) -> dict[str, str]:
         return list_versions()
