@@ -138,7 +138,11 @@ def devices(frameworks: Iterable[str] | None = None, *, patience_s: float = 120.
 
 
 def version() -> str:
-    return metadata.version("laptime")
+    """Give the installed version; a source folder that is only on the path has none."""
+    try:
+        return metadata.version("laptime")
+    except metadata.PackageNotFoundError:
+        return "not installed"
 
 
 def make_data(what: str, items: int | None, tell: Callable[[str], None]) -> MadeSet:

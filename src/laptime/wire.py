@@ -26,7 +26,7 @@ from laptime.model.plan import HeatOrder
 from laptime.model.protocol import Evaluation, FullOrder, LapResult, Predictions
 from laptime.model.sample import Examination, FreshSteps, ProofRun, Reference, Window
 
-VERSION = 5
+VERSION = 6
 
 
 class Hello(msgspec.Struct, frozen=True, tag=True):
@@ -34,6 +34,10 @@ class Hello(msgspec.Struct, frozen=True, tag=True):
 
     version: int
     pid: int
+
+
+class Warmed(msgspec.Struct, frozen=True, tag=True):
+    """All is imported that the order will need, and nothing else was done; the child waits for its order."""
 
 
 class Phase(msgspec.Struct, frozen=True, tag=True):
@@ -179,6 +183,12 @@ class AnswersReferenced(msgspec.Struct, frozen=True, tag=True):
     reference: AnswerReference
 
 
+class Warm(msgspec.Struct, frozen=True, tag=True):
+    """Before its order a child may be told to import a framework, and to wait."""
+
+    framework: str
+
+
 class Run(msgspec.Struct, frozen=True, tag=True):
     """The parent's one order to a child: run this heat ..."""
 
@@ -236,8 +246,8 @@ class GoOn(msgspec.Struct, frozen=True, tag=True):
 FromHeat = Phase | Built | Proved | FirstStep | Closed | Ready | Fresh | Examined | Noted | Finished | Failed
 FromTraining = Resumed | Stepped | LapDone | Tested
 FromInference = FirstCall | Answered | Calls | BatchDone
-FromChild = Hello | FromHeat | FromTraining | FromInference | Seen | Referenced | Proven | AnswersReferenced
-FromParent = Run | Train | Infer | Refer | Prove | ReferAnswers | Look | Again | Enough | GoOn
+FromChild = Hello | Warmed | FromHeat | FromTraining | FromInference | Seen | Referenced | Proven | AnswersReferenced
+FromParent = Warm | Run | Train | Infer | Refer | Prove | ReferAnswers | Look | Again | Enough | GoOn
 
 _encoder = msgspec.json.Encoder()
 _from_child: msgspec.json.Decoder[FromChild] = msgspec.json.Decoder(FromChild)

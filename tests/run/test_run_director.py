@@ -11,7 +11,9 @@ from heat_orders import order_for
 
 from laptime.model.missing import Missing
 from laptime.model.sample import Noise
+from laptime.run.child import Child
 from laptime.run.director import Director, Limits
+from laptime.run.following import Started
 
 PHASES = ("build", "proof", "first step", "timing")
 
@@ -19,7 +21,7 @@ PHASES = ("build", "proof", "first step", "timing")
 def run(order, *, patience_s=60.0, told=None):
     """Run one heat of round 3 and give it."""
     heard = [] if told is None else told
-    return Director(Limits(patience_s, 1.0), 2, heard.append).run_heat(order, 3)
+    return Director(Limits(patience_s, 1.0), 2, heard.append).run_heat(order, 3, Started(Child(order.lane.environment)))
 
 
 def test_a_heat_that_finishes_brings_everything_back(tmp_path, house):
@@ -144,5 +146,5 @@ def test_an_interrupt_ends_the_child_and_goes_on(tmp_path, house):
     threading.Thread(target=interrupt).start()
     director = Director(Limits(20.0, 1.0), 2, lambda phase: building.set() if phase == "build" else None)
     with pytest.raises(KeyboardInterrupt):
-        director.run_heat(order, 0)
+        director.run_heat(order, 0, Started(Child(order.lane.environment)))
     assert house.is_empty_within(1)

@@ -38,6 +38,7 @@ WHOLE = FullOrder(ORDER, Protocol(3, None, 1_000, 10_000, 20, 2, 0.7), "/ä b/la
 ANSWERS = AnswerRun("fp32", (0.5, -0.25), 0.559, 2)
 
 FROM_CHILD = (
+    wire.Warmed(),
     wire.Hello(wire.VERSION, os.getpid()),
     wire.Phase("first step", 12_345_678_901_234),
     wire.Built(1_337_002, 100, None, {"torch": "2.13.0"}, ("a note",)),
@@ -65,6 +66,7 @@ FROM_CHILD = (
     wire.AnswersReferenced(AnswerReference(ANSWERS, ANSWERS, 4, "no float64")),
 )
 FROM_PARENT = (
+    wire.Warm("torch"),
     wire.Run(ORDER),
     wire.Train(WHOLE),
     wire.Infer(InferOrder(ORDER, InferPace(3, 1.2, 0.12, 3.6))),

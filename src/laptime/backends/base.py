@@ -171,6 +171,9 @@ class Backend(Protocol):
     def devices(self) -> tuple[Device, ...]:
         """Give every device that the framework sees, usable or not."""
 
+    def warm_up(self) -> None:
+        """Import what a training will need besides; compute nothing, and touch no device."""
+
     def build(self, order: HeatOrder) -> Training:
         """Make the order's training on the order's device with the order's settings."""
 

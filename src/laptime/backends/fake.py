@@ -136,6 +136,9 @@ class FakeBackend:
     def __init__(self) -> None:
         self.clock = FakeClock()
 
+    def warm_up(self) -> None:
+        """There is nothing to import."""
+
     def versions(self) -> dict[str, str]:
         return {"fake": "1"}
 

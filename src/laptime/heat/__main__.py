@@ -41,6 +41,8 @@ def main() -> int:
     line.say(wire.Hello(wire.VERSION, os.getpid()))
     order = line.listen()
     try:
+        if isinstance(order, wire.Warm):
+            order = warm_up(order.framework, line)
         obey(order, line)
     except MemoryError as error:
         return _fail(line, f"out of memory: {error or 'the system gave no more'}", "memory")
@@ -52,6 +54,15 @@ def main() -> int:
         kind = "memory" if "out of memory" in str(error).lower() else "error"
         return _fail(line, f"{type(error).__name__}: {error}", kind)
     return 0
+
+
+def warm_up(framework: str, line: Narrator) -> wire.FromParent:
+    """Import what a training will need, then wait: others are being timed."""
+    line.say(wire.Phase("import", time.perf_counter_ns()))
+    open_backend(framework).warm_up()
+    line.say(wire.Phase("held", time.perf_counter_ns()))
+    line.say(wire.Warmed())
+    return line.listen()
 
 
 def obey(order: wire.FromParent, line: Narrator) -> None:

@@ -19,6 +19,7 @@ from laptime.planner.pace import shorten_pace
 from laptime.questions.protocol import find_protocol
 from laptime.questions.proving import Shelf, find_reference, hear_appeal, order_heat
 from laptime.questions.supply import supply
+from laptime.run.ahead import Ahead
 from laptime.run.director import Director, Limits
 from laptime.stats import FIRST_LOOK, alpha_for_look
 
@@ -45,6 +46,7 @@ class Course:
     """A race under way: its heats so far, who is still in it, and the pace of the heats to come."""
 
     plan: Plan
+    machine: Machine
     heats: dict[str, list[Heat]]
     running: list[PlannedLane]
     pace: Pace
@@ -75,10 +77,10 @@ class Course:
 
 def run_race(plan: Plan, machine: Machine, published: Published | None, outside: Outside) -> Record:
     """Run the plan's heats in interleaved rounds; journal after each; stop by margin or budget."""
-    course = Course(plan, {lane.name: [] for lane in plan.lanes}, list(plan.lanes), plan.pace)
+    course = Course(plan, machine, {lane.name: [] for lane in plan.lanes}, list(plan.lanes), plan.pace)
 
     def report(status: str, *, final: bool) -> Record:
-        return _make_record(course, machine, published, outside, status, final=final)
+        return _make_record(course, published, outside, status, final=final)
 
     def tell(lane: PlannedLane, phase: str) -> None:
         if phase == SHOWN_AT:
@@ -90,13 +92,14 @@ def run_race(plan: Plan, machine: Machine, published: Published | None, outside:
         course.protocol = find_protocol(course.plan)
         shelf = Shelf(outside.recall, outside.keep, announce)
         course.reference = find_reference(course.plan, shelf)
-        while True:
-            _run_round(course, machine, outside, tell, report)
-            _hear_appeals(course, shelf)
-            # Whether this look is the last is decided before any ratio is looked at.
-            last = course.is_done(time.monotonic() - outside.began_s)
-            if last or _is_settled(report("running", final=False), course):
-                break
+        with Ahead(course.machine.processor.cores_usable, plan.ask.patience_s) as ahead:
+            while True:
+                _run_round(course, outside, ahead, tell, report)
+                _hear_appeals(course, shelf)
+                # Whether this look is the last is decided before any ratio is looked at.
+                last = course.is_done(time.monotonic() - outside.began_s)
+                if last or _is_settled(report("running", final=False), course):
+                    break
         record = report("finished", final=last)
     except KeyboardInterrupt:
         record = report("interrupted", final=True)
@@ -110,8 +113,8 @@ def _tell(outside: Outside, report: Callable[..., Record], note: str) -> None:
 
 def _run_round(
     course: Course,
-    machine: Machine,
     outside: Outside,
+    ahead: Ahead,
     tell: Callable[[PlannedLane, str], None],
     report: Callable[..., Record],
 ) -> None:
@@ -120,11 +123,12 @@ def _run_round(
     ask = course.plan.ask
     limits = Limits(ask.patience_s, ask.watchdog_s)
     lanes = course.running if course.rounds % 2 == 0 else course.running[::-1]
+    ahead.line_up(lanes)
     for lane in lanes:
-        director = Director(limits, machine.processor.cores_usable, partial(tell, lane))
+        director = Director(limits, course.machine.processor.cores_usable, partial(tell, lane))
         number = sum(map(len, course.heats.values()))
         order = replace(order_heat(course.plan, lane, course.pace, number), test_items=_looked_at(course, lane))
-        course.heats[lane.name].append(director.run_heat(order, course.rounds))
+        course.heats[lane.name].append(director.run_heat(order, course.rounds, ahead.take(lane)))
         begun_s = time.monotonic()
         outside.journal(report("running", final=False))
         course.journal_s += time.monotonic() - begun_s
@@ -161,7 +165,6 @@ def _is_settled(record: Record, course: Course) -> bool:
 
 def _make_record(
     course: Course,
-    machine: Machine,
     published: Published | None,
     outside: Outside,
     status: str,
@@ -189,7 +192,7 @@ def _make_record(
         question="race",
         status=status,  # type: ignore[arg-type]
         ask=plan.ask,
-        machine=machine,
+        machine=course.machine,
         workload=replace(plan.subject, parameters=parameters or plan.subject.parameters),
         published=published,
         lanes=lanes,

@@ -10,7 +10,7 @@ from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
 from laptime.model.sample import Dnf, Examination, FreshSteps, Heat, Window
 from laptime.run.child import Child
-from laptime.run.following import FIRST_STEPS_OF_SILENCE, MEDIANS_OF_SILENCE, Limits, Notes, Tell, follow
+from laptime.run.following import FIRST_STEPS_OF_SILENCE, MEDIANS_OF_SILENCE, Limits, Notes, Started, Tell, follow
 from laptime.run.instruments import Instruments
 
 __all__ = ["Director", "Limits"]
@@ -34,14 +34,14 @@ class Director:
         self._limits, self._tell = limits, tell
         self._instruments = Instruments(cores)
 
-    def run_heat(self, order: HeatOrder, round_number: int) -> Heat:
-        """Run one heat to its end, whichever that is."""
+    def run_heat(self, order: HeatOrder, round_number: int, started: Started) -> Heat:
+        """Have a child that was started run one heat to its end, whichever that is."""
         notes = HeatNotes()
 
         def answer(child: Child, message: wire.FromChild) -> None:
             self._answer(child, message, notes, order)
 
-        dnf = follow(wire.Run(order), order.lane.environment, notes, answer, lambda: self._wait_s(notes))
+        dnf = follow(started, wire.Run(order), notes, answer, lambda: self._wait_s(notes))
         return _make_heat(order, round_number, notes, dnf)
 
     def _answer(self, child: Child, message: wire.FromChild, notes: HeatNotes, order: HeatOrder) -> None:

@@ -17,6 +17,15 @@ Answer = Callable[[Child, wire.FromChild], None]
 
 
 @dataclass(frozen=True, slots=True)
+class Started:
+    """A child that has no order yet: what it has said so far, and what broke the line to it, if that happened."""
+
+    child: Child
+    heard: tuple[wire.FromChild, ...] = ()
+    broken: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
     """How long to wait for a word: `patience_s` until timing has begun, `watchdog_s` (or 20 medians) after."""
 
@@ -47,7 +56,7 @@ class Notes:
             return {}
         spans = {"start": (self.phases[0][1] - self.started_ns) / 1e9}
         for (name, begin), (_, end) in zip(self.phases, self.phases[1:], strict=False):
-            spans[name] = (end - begin) / 1e9
+            spans[name] = spans.get(name, 0.0) + (end - begin) / 1e9
         return spans
 
     def take(self, message: wire.FromChild) -> None:
@@ -71,24 +80,24 @@ class Notes:
 
 
 def follow(
+    started: Started,
     order: wire.FromParent,
-    environment: dict[str, str],
     notes: Notes,
     answer: Answer,
     wait_s: Callable[[], float],
 ) -> Dnf | None:
-    """Start a child, give it its order, and note all it says; tell why it did not finish, if it did not.
+    """Give a child its order, and note all it says; tell why it did not finish, if it did not.
 
     `answer` is told each message after it was noted; `wait_s` says how long the next silence may be.
     """
-    child = Child(environment)
+    child, broken = started.child, started.broken
     notes.started_ns = child.started_ns
-    broken: str | None = None
     try:
-        child.say(order)
-        while notes.finished is None and notes.failed is None and (message := child.hear(wait_s())) is not None:
+        for message in started.heard:
             notes.take(message)
-            answer(child, message)
+        if broken is None:
+            child.say(order)
+            _hear_out(child, notes, answer, wait_s)
     except Silence:
         broken = f"hung: no word for {wait_s():.3g} s"
     except WireError as error:
@@ -97,6 +106,12 @@ def follow(
         child.abandon()
         raise
     return _judge(notes, child.end(grace_s=0 if broken else 5), broken)
+
+
+def _hear_out(child: Child, notes: Notes, answer: Answer, wait_s: Callable[[], float]) -> None:
+    while notes.finished is None and notes.failed is None and (message := child.hear(wait_s())) is not None:
+        notes.take(message)
+        answer(child, message)
 
 
 def _judge(notes: Notes, ended: Ended, broken: str | None) -> Dnf | None:

@@ -10,7 +10,7 @@ from laptime.model.inference import AnswerRun, BatchRun, InferHeat, InferOrder
 from laptime.model.missing import Missing
 from laptime.model.sample import Dnf, Noise, Window
 from laptime.run.child import Child
-from laptime.run.following import FIRST_STEPS_OF_SILENCE, MEDIANS_OF_SILENCE, Limits, Notes, Tell, follow
+from laptime.run.following import FIRST_STEPS_OF_SILENCE, MEDIANS_OF_SILENCE, Limits, Notes, Started, Tell, follow
 from laptime.run.instruments import Instruments
 
 BATCH_PHASE = "batch "
@@ -73,7 +73,9 @@ class InferDirector:
                 case _:
                     pass
 
-        dnf = follow(wire.Infer(order), order.heat.lane.environment, notes, answer, lambda: self._wait_s(notes, order))
+        # Not ahead of its turn: who starts a program for one answer waits for all of this.
+        started = Started(Child(order.heat.lane.environment))
+        dnf = follow(started, wire.Infer(order), notes, answer, lambda: self._wait_s(notes, order))
         return _make_heat(order, round_number, notes, dnf)
 
     def _wait_s(self, notes: InferNotes, order: InferOrder) -> float:

@@ -12,7 +12,7 @@ from laptime.model.missing import Missing
 from laptime.model.protocol import Evaluation, FullOrder, FullRun, LapResult, Moment, Predictions
 from laptime.model.sample import Dnf
 from laptime.run.child import Child
-from laptime.run.following import FIRST_STEPS_OF_SILENCE, MEDIANS_OF_SILENCE, Limits, Notes, follow
+from laptime.run.following import FIRST_STEPS_OF_SILENCE, MEDIANS_OF_SILENCE, Limits, Notes, Started, follow
 from laptime.run.moments import read_moment
 
 STARTING = ("start", "import", "build", "proof", "set up")
@@ -75,7 +75,8 @@ class Marathon:
             if isinstance(message, wire.LapDone):
                 child.say(wire.GoOn())
 
-        return follow(wire.Train(order), order.heat.lane.environment, notes, answer, lambda: self._wait_s(notes))
+        started = Started(Child(order.heat.lane.environment))
+        return follow(started, wire.Train(order), notes, answer, lambda: self._wait_s(notes))
 
     def _wait_s(self, notes: TrainingNotes) -> float:
         """Within a lap a word comes about twice a second, or after each step; elsewhere patience is asked for."""

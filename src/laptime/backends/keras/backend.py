@@ -38,6 +38,7 @@ class KerasTraining:
         self.steps_per_lap: int | None = self._recipe.workload.steps_per_lap
 
     def prove(self, precision: str) -> ProofRun:
+        self._engine.set_precision(precision)
         with self._device():
             return prove(self._recipe, self._settings, precision)
 
@@ -59,6 +60,7 @@ class KerasTraining:
         return self._engine.peak_bytes(self._order.lane.device.name)
 
     def _make(self) -> tuple[Any, Feed]:
+        self._engine.set_precision(self._settings.precision)
         feed = Feed(self._recipe, self._settings, self._device)
         with self._device():
             model = self._recipe.model(self._settings, self._settings.precision, rate=self._recipe.rate(self._settings))
@@ -72,6 +74,9 @@ class KerasTraining:
 class KerasBackend:
     def __init__(self, name: str, engine: Engine) -> None:
         self.name, self._engine = name, engine
+
+    def warm_up(self) -> None:
+        """Keras has imported all of itself by now."""
 
     def versions(self) -> dict[str, str]:
         return {"keras": keras.__version__, **self._engine.versions()}

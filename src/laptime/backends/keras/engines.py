@@ -10,6 +10,7 @@ from laptime.model.machine import Device
 from laptime.model.missing import Missing
 
 FEATURES = ("bf16", "compile")
+AMPERE = (8, 0)
 LACKS = {"no fp16": "Keras scales the loss by itself there and leaves out steps, which no proof here allows for yet"}
 MODULES = {
     "keras-tf": ("tensorflow", "laptime.backends.keras.on_tensorflow"),
@@ -36,6 +37,9 @@ class Engine(Protocol):
     def name_device(self, device: str) -> str:
         """Give Keras's name of a device, as its `device` takes it with this engine."""
 
+    def set_precision(self, precision: str) -> None:
+        """Say what float32 means from here on: engines take TF32 unasked on NVIDIA GPUs, in part or throughout."""
+
     def await_model(self, model: Any) -> None:
         """Wait until all that was started on this model is done."""
 
@@ -44,6 +48,12 @@ class Engine(Protocol):
 
     def peak_bytes(self, device: str) -> int | Missing:
         """Give the most that the engine's allocator held on the device."""
+
+
+def card_features(capability: str) -> tuple[str, ...]:
+    """Give what a card of this compute capability, such as "9.0", can do; a word that is no number has no TF32."""
+    numbers = tuple(int(each) for each in capability.split(".") if each.isdecimal())
+    return (*FEATURES, "tf32") if numbers >= AMPERE else FEATURES
 
 
 def processor() -> Device:

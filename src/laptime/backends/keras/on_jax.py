@@ -10,10 +10,13 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # else it takes
 import jax
 import jaxlib
 
-from laptime.backends.keras.engines import FEATURES, LACKS, processor
+from laptime.backends.keras.engines import LACKS, card_features, processor
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 
+NOT_TOLD = Missing("JAX tells only what it may take of it")
+# Left alone, JAX takes TF32 on NVIDIA cards. Where Keras casts to bf16, there is nothing to say.
+PRODUCTS = {"fp32": "float32", "fp64": "float32", "tf32": "tensorfloat32"}
 KINDS = {"gpu": "cuda", "cuda": "cuda", "rocm": "cuda", "tpu": "tpu"}
 
 
@@ -33,7 +36,16 @@ class Jax:
     def _device(self, device: Any) -> Device:
         kind: Any = KINDS[device.platform]
         name = kind if kind == "tpu" else f"{kind}:{device.local_hardware_id or 0}"
-        return Device(name, kind, device.device_kind, usable=True, features=FEATURES, details=LACKS)
+        capability = str(getattr(device, "compute_capability", ""))
+        return Device(
+            name,
+            kind,
+            device.device_kind,
+            usable=True,
+            memory_bytes=NOT_TOLD,
+            features=card_features(capability),
+            details={**LACKS, **({"capability": capability} if capability else {})},
+        )
 
     def take_threads(self, _threads: int) -> None:
         """XLA's pool is as large as the cores that the process may use; the planner refuses other numbers."""
@@ -41,6 +53,9 @@ class Jax:
     def name_device(self, device: str) -> str:
         kind, _, number = device.partition(":")
         return f"{'gpu' if kind == 'cuda' else kind}:{number or 0}"
+
+    def set_precision(self, precision: str) -> None:
+        jax.config.update("jax_default_matmul_precision", PRODUCTS.get(precision))
 
     def await_model(self, model: Any) -> None:
         """Within `fit` the state lies beside the model, elsewhere in its variables.

@@ -9,7 +9,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import tensorflow as tf
 
-from laptime.backends.keras.engines import FEATURES, LACKS, processor
+from laptime.backends.keras.engines import LACKS, card_features, processor
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 
@@ -37,9 +37,10 @@ class TensorFlow:
     def _card(self, number: int, card: Any) -> Device:
         told = tf.config.experimental.get_device_details(card)
         capability = ".".join(map(str, told.get("compute_capability", ())))
-        details = {**LACKS, **({"compute capability": capability} if capability else {})}
+        details = {**LACKS, **({"capability": capability} if capability else {})}
         label = told.get("device_name", "a card")
-        return Device(f"cuda:{number}", "cuda", label, usable=True, features=FEATURES, details=details)
+        features = card_features(capability)
+        return Device(f"cuda:{number}", "cuda", label, usable=True, features=features, details=details)
 
     def take_threads(self, threads: int) -> None:
         tf.config.threading.set_intra_op_parallelism_threads(threads)
@@ -47,6 +48,9 @@ class TensorFlow:
     def name_device(self, device: str) -> str:
         kind, _, number = device.partition(":")
         return f"{'gpu' if kind == 'cuda' else kind}:{number or 0}"
+
+    def set_precision(self, precision: str) -> None:
+        tf.config.experimental.enable_tensor_float_32_execution(precision == "tf32")
 
     def await_model(self, _model: Any) -> None:
         tf.test.experimental.sync_devices()

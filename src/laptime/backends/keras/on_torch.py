@@ -9,10 +9,11 @@ import torch
 
 from laptime.backends.keras.engines import LACKS
 from laptime.backends.torch.devices import list_devices, list_versions, peak_bytes
+from laptime.backends.torch.stepping import set_precision
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 
-NOT_HERE = ("channels_last", "fused", "graph", "tf32", "fp16")  # what our own loop has a word for, and Keras's not
+NOT_HERE = ("channels_last", "fused", "graph", "fp16")  # what our own loop has a word for, and Keras's not
 
 
 class Torch:
@@ -37,6 +38,9 @@ class Torch:
     def name_device(self, device: str) -> str:
         """Give PyTorch's own: on a "cpu:0" Keras would take a "cpu" for elsewhere, copy from it and lose gradients."""
         return device
+
+    def set_precision(self, precision: str) -> None:
+        set_precision("tf32" if precision == "tf32" else "fp32")  # bf16 is Keras's own affair
 
     def await_model(self, model: Any) -> None:
         device = next((each.value.device for each in model.variables), torch.device("cpu"))

@@ -17,7 +17,7 @@ from laptime.model.plan import HeatOrder
 from laptime.workloads.data import Items
 from laptime.workloads.weights import make_weights
 
-POLICIES = {"fp32": "float32", "fp64": "float64", "bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
+POLICIES = {"fp32": "float32", "tf32": "float32", "fp64": "float64", "bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
 Arrays = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import time
 
 import torch
@@ -82,6 +83,10 @@ class TorchTraining:
 
 class TorchBackend:
     name = "torch"
+
+    def warm_up(self) -> None:
+        """The first optimizer that is made imports PyTorch's compiler, whether it is used or not."""
+        importlib.import_module("torch._dynamo")
 
     def versions(self) -> dict[str, str]:
         return list_versions()
