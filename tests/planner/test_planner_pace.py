@@ -21,15 +21,15 @@ def pace(lanes, **asked):
     ("lanes", "asked", "expected"),
     [
         (2, {}, Pace(3, 5, adaptive=True, measure_s=2.0, window_s=0.2)),
-        (4, {}, Pace(3, 5, adaptive=True, measure_s=1.0, window_s=0.1)),
+        (4, {}, Pace(3, 5, adaptive=True, measure_s=1.2, window_s=0.12)),
         (1, {}, Pace(3, 3, adaptive=False, measure_s=8.0, window_s=0.8)),
-        (2, {"budget_s": 1.0}, Pace(3, 5, adaptive=True, measure_s=1.0, window_s=0.1)),
+        (2, {"budget_s": 1.0}, Pace(3, 5, adaptive=True, measure_s=1.2, window_s=0.12)),
         (2, {"budget_s": 120.0}, Pace(3, 5, adaptive=True, measure_s=8.0, window_s=0.8)),
         (2, {"budget_s": 280.0}, Pace(3, 10, adaptive=True, measure_s=10.0, window_s=1.0)),
         (2, {"budget_s": 3600.0}, Pace(3, 15, adaptive=True, measure_s=10.0, window_s=1.0)),
         (2, {"heats": 1}, Pace(1, 1, adaptive=False, measure_s=10.0, window_s=1.0)),
-        (2, {"heats": 7}, Pace(3, 7, adaptive=False, measure_s=1.0, window_s=0.1)),
-        (2, {"heats": 1000, "budget_s": 3600.0}, Pace(3, 1000, adaptive=False, measure_s=1.0, window_s=0.1)),
+        (2, {"heats": 7}, Pace(3, 7, adaptive=False, measure_s=1.2, window_s=0.12)),
+        (2, {"heats": 1000, "budget_s": 3600.0}, Pace(3, 1000, adaptive=False, measure_s=1.2, window_s=0.12)),
     ],
 )
 def test_a_budget_is_shared_out_among_heats(lanes, asked, expected):
@@ -48,7 +48,7 @@ def test_every_pace_is_one_that_can_be_run(lanes, budget_s, heats):
     found = pace(lanes, budget_s=budget_s, heats=heats)
     assert 1 <= found.heats_min <= found.heats_max
     assert heats in {None, found.heats_max}
-    assert 1.0 <= found.measure_s <= 10.0
+    assert 1.2 <= found.measure_s <= 10.0
     assert found.window_s == found.measure_s / 10
 
 
@@ -79,7 +79,7 @@ PACE = Pace(heats_min=3, heats_max=5, adaptive=True, measure_s=4.0, window_s=0.4
     [
         pytest.param([4.0, 4.0], 14.0, 58.0, 4, 4.0, id="all fit"),
         pytest.param([4.0, 4.0], 14.0, 46.0, 4, 2.5775, id="three seconds of overhead a heat leave less"),
-        pytest.param([4.0, 4.0], 14.0, 10.0, 4, 1.0, id="no less than the least"),
+        pytest.param([4.0, 4.0], 14.0, 10.0, 4, 1.2, id="no less than the least"),
         pytest.param([4.0, 9.0], 19.0, 20.0, 4, 4.0, id="one step is longer than all of the measure"),
         pytest.param([4.0, 4.0], 14.0, 5.0, 0, 4.0, id="no round is left"),
         pytest.param([], 1.0, 50.0, 4, 4.0, id="nobody is running"),

@@ -2,32 +2,54 @@
 
 from __future__ import annotations
 
+import signal
+import threading
+import time
 from dataclasses import replace
 
+import pytest
 from heat_orders import order_for
 
+from laptime.model.machine import Framework
 from laptime.model.sample import Reference
-from laptime.run.scout import ask_reference, ask_scout
+from laptime.run.scout import ask_reference, ask_scouts
+
+
+def framework_of(name):
+    """Give a framework as it stands before it was scouted."""
+    return Framework(name, "1")
 
 
 def test_a_scout_comes_back_with_what_a_framework_sees():
     """Version and devices, with no framework imported here."""
-    seen = ask_scout("fake", 60.0)
+    [seen] = ask_scouts([framework_of("fake")], 60.0)
     assert (seen.version, seen.versions, seen.problem) == ("1", {"fake": "1"}, None)
     assert [each.name for each in seen.devices] == ["cpu", "cuda:0", "cuda:1"]
 
 
 def test_a_scout_that_fails_brings_its_problem():
     """A framework that cannot be opened is a sentence, not an error."""
-    seen = ask_scout("nonsense", 60.0)
-    assert (seen.version, seen.devices) == ("unknown", ())
-    assert seen.problem == "no back end for 'nonsense'; there are: fake, torch, keras-tf, keras-jax, keras-torch"
+    bad, good = ask_scouts([framework_of("nonsense"), framework_of("fake")], 60.0)
+    assert (bad.versions, bad.devices, good.problem) == ({}, (), None)
+    assert bad.problem == "no back end for 'nonsense'; there are: fake, torch, keras-tf, keras-jax, keras-torch"
 
 
 def test_a_scout_that_does_not_answer_is_given_up(house):
     """No process can start within a thousandth of a second."""
-    assert ask_scout("fake", 0.001).problem == "no answer within 0.001 s"
+    [seen] = ask_scouts([framework_of("fake")], 0.001)
+    assert seen.problem == "no answer within 0.001 s"
     assert house.is_empty_within(0)
+
+
+def test_scouts_work_side_by_side_and_end_with_a_ctrl_c(house):
+    """Three frameworks take as long as the slowest of them; whoever gives up leaves none behind."""
+    main = threading.main_thread().ident
+    threading.Timer(0.3, signal.pthread_kill, (main, signal.SIGINT)).start()
+    began_s = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        ask_scouts([framework_of("torch")] * 3, 60.0)
+    assert time.monotonic() - began_s < 5
+    assert house.is_empty_within(2)
 
 
 def test_a_reference_is_computed(tmp_path):

@@ -6,6 +6,7 @@ An order is a heat, a whole training, a heat of inference, a reference, a proof 
 from __future__ import annotations
 
 import os
+import re
 import resource
 import sys
 import time
@@ -20,6 +21,8 @@ from laptime.heat.lifeline import Lifeline
 from laptime.heat.loop import run_heat, take_proof
 from laptime.heat.protocol import run_protocol
 from laptime.model.missing import Missing
+
+SENTENCES_OF_MEMORY = 3
 
 
 class Narrator:
@@ -51,8 +54,9 @@ def main() -> int:
         return _fail(line, said, type(error).__name__)
     except Exception as error:  # noqa: BLE001  whatever a framework raises becomes the heat's result
         traceback.print_exc()
-        kind = "memory" if "out of memory" in str(error).lower() else "error"
-        return _fail(line, f"{type(error).__name__}: {error}", kind)
+        if "out of memory" in str(error).lower():
+            return _fail(line, f"{type(error).__name__}: {shorten(str(error))} A smaller batch needs less.", "memory")
+        return _fail(line, f"{type(error).__name__}: {error}", "error")
     return 0
 
 
@@ -99,6 +103,11 @@ def obey(order: wire.FromParent, line: Narrator) -> None:
             line.say(wire.Finished(peak_memory_bytes(), device_memory_bytes))
         case _:
             raise WireError(f"expected an order, heard {type(order).__name__}")
+
+
+def shorten(told: str) -> str:
+    """Keep what was wanted and what there was; frameworks go on with advice for other cases, all of it in the tail."""
+    return " ".join(re.split(r"(?<=\.)\s+(?=[A-Z])", told.strip())[:SENTENCES_OF_MEMORY])
 
 
 def peak_memory_bytes() -> int | Missing:

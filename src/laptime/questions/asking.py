@@ -8,7 +8,7 @@ from importlib import util
 
 from laptime.errors import UsageError
 from laptime.model.ask import Ask
-from laptime.model.machine import Framework, Machine
+from laptime.model.machine import Machine
 from laptime.model.plan import Plan
 from laptime.model.workload import Published
 from laptime.planner import make_plan
@@ -16,7 +16,7 @@ from laptime.planner.lanes import names_a_lane
 from laptime.planner.plan import check_ask, frameworks_asked
 from laptime.questions.subject import find_subject
 from laptime.questions.supply import describe_supply, find_given
-from laptime.run.scout import ask_scout
+from laptime.run.scout import ask_scouts
 
 __all__ = ["Prepared", "names_a_lane", "prepare", "scout_machine"]
 
@@ -55,13 +55,14 @@ def _check_pretrained(name: str) -> None:
         )
 
 
+def say_end(left_s: float) -> str:
+    """Say when a race ends that has so much of its budget left; a round that has begun is run to its end."""
+    return f"ends within about {left_s:.0f} s" if left_s >= 1 else "the budget is used up, this round ends the race"
+
+
 def scout_machine(machine: Machine, names: Iterable[str], patience_s: float) -> Machine:
     """Fill in what the named frameworks see; the others stay as they are."""
     wanted = set(names)
-    frameworks = tuple(_scout(each, patience_s) if each.name in wanted else each for each in machine.frameworks)
-    return replace(machine, frameworks=frameworks)
-
-
-def _scout(framework: Framework, patience_s: float) -> Framework:
-    seen = ask_scout(framework.name, patience_s)
-    return replace(framework, versions=seen.versions, devices=seen.devices, problem=seen.problem)
+    asked = [each for each in machine.frameworks if each.name in wanted]
+    scouted = {each.name: each for each in ask_scouts(asked, patience_s)}
+    return replace(machine, frameworks=tuple(scouted.get(each.name, each) for each in machine.frameworks))

@@ -16,7 +16,7 @@ from laptime.model.record import SCHEMA, Inference, InferFactor, LaneResult, Rec
 from laptime.model.workload import Published
 from laptime.planner.inference import check_infer_lanes, choose_infer_pace
 from laptime.planner.presets import KEEP_MEMORY
-from laptime.questions.asking import Prepared, prepare
+from laptime.questions.asking import Prepared, prepare, say_end
 from laptime.questions.proving import order_heat
 from laptime.questions.race import SHOWN_AT, Outside
 from laptime.questions.supply import supply
@@ -109,8 +109,8 @@ def _tell(course: Course, lane: PlannedLane, phase: str) -> None:
     if phase == SHOWN_AT:
         done = sum(map(len, course.heats.values()))
         most = course.pace.heats * len(course.plan.lanes)
-        left_s = max(0.0, course.plan.ask.budget_s - (time.monotonic() - course.outside.began_s))
-        note = f"heat {done + 1} of at most {most}: {lane.name} answers; ends within about {left_s:.0f} s"
+        left_s = course.plan.ask.budget_s - (time.monotonic() - course.outside.began_s)
+        note = f"heat {done + 1} of at most {most}: {lane.name} answers; {say_end(left_s)}"
         course.outside.show(_make_record(course, "running"), note)
 
 

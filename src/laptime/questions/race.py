@@ -16,6 +16,7 @@ from laptime.model.record import SCHEMA, Comparison, LaneResult, Record
 from laptime.model.sample import Appeal, Heat, Reference
 from laptime.model.workload import Published
 from laptime.planner.pace import shorten_pace
+from laptime.questions.asking import say_end
 from laptime.questions.protocol import find_protocol
 from laptime.questions.proving import Shelf, find_reference, hear_appeal, order_heat
 from laptime.questions.supply import supply
@@ -223,6 +224,6 @@ def _compare(lanes: tuple[LaneResult, ...], course: Course, *, final: bool) -> t
 
 def _note(course: Course, lane: PlannedLane, outside: Outside) -> str:
     done = sum(map(len, course.heats.values()))
-    left_s = max(0.0, course.plan.ask.budget_s - (time.monotonic() - outside.began_s))
     most = course.plan.pace.heats_max * len(course.plan.lanes)
-    return f"heat {done + 1} of at most {most}: {lane.name}; ends within about {left_s:.0f} s"
+    left_s = course.plan.ask.budget_s - (time.monotonic() - outside.began_s)
+    return f"heat {done + 1} of at most {most}: {lane.name}; {say_end(left_s)}"

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from laptime import wire
 from laptime.errors import WireError
 from laptime.model.inference import AnswerReference
+from laptime.model.machine import Framework
 from laptime.model.plan import HeatOrder
 from laptime.model.sample import ProofRun, Reference
 from laptime.run.child import Child, Silence
@@ -12,13 +16,28 @@ from laptime.run.child import Child, Silence
 LAST_WORDS = wire.Seen | wire.Referenced | wire.Proven | wire.AnswersReferenced
 
 
-def ask_scout(framework: str, patience_s: float) -> wire.Seen:
-    """Let a child import one framework and say what it sees; whatever goes wrong becomes its `problem`."""
-    answer = _ask_child(wire.Look(framework), {}, patience_s)
-    if isinstance(answer, wire.Seen):
-        return answer
-    problem = answer if isinstance(answer, str) else "the scout gave no answer"
-    return wire.Seen("unknown", {}, (), problem)
+def ask_scouts(frameworks: Sequence[Framework], patience_s: float) -> list[Framework]:
+    """Let a child for each framework import it and say what it sees, side by side: nothing is timed here.
+
+    Whatever goes wrong becomes the `problem` of the one framework.
+    """
+    children = [_ask(wire.Look(each.name), {}) for each in frameworks]
+    scouted: list[Framework] = []
+    try:
+        for framework, child in zip(frameworks, children, strict=True):
+            scouted.append(_fill_in(framework, _hear_out(child, patience_s)))
+    except BaseException:
+        for child in children[len(scouted) + 1 :]:  # the one that was heard has been ended
+            child.abandon()
+        raise
+    return scouted
+
+
+def _fill_in(framework: Framework, answer: wire.FromChild | str) -> Framework:
+    if not isinstance(answer, wire.Seen):
+        problem = answer if isinstance(answer, str) else "the scout gave no answer"
+        return replace(framework, versions={}, devices=(), problem=problem)
+    return replace(framework, versions=answer.versions, devices=answer.devices, problem=answer.problem)
 
 
 def ask_reference(order: HeatOrder, patience_s: float) -> Reference | str:
@@ -44,12 +63,20 @@ def ask_answers(order: HeatOrder, patience_s: float) -> AnswerReference | str:
 
 
 def _ask_child(question: wire.FromParent, environment: dict[str, str], patience_s: float) -> wire.FromChild | str:
-    """Give the child's last word, or why it has none."""
+    return _hear_out(_ask(question, environment), patience_s)
+
+
+def _ask(question: wire.FromParent, environment: dict[str, str]) -> Child:
     child = Child(environment)
+    child.say(question)
+    return child
+
+
+def _hear_out(child: Child, patience_s: float) -> wire.FromChild | str:
+    """Give the child's last word, or why it has none, and end it."""
     last: wire.FromChild | None = None
     problem = ""
     try:
-        child.say(question)
         while (message := child.hear(patience_s)) is not None:
             last = message
             if isinstance(message, wire.Failed | LAST_WORDS):
