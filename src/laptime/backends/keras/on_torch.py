@@ -9,7 +9,7 @@ import torch
 
 from laptime.backends.keras.engines import LACKS
 from laptime.backends.torch.devices import list_devices, list_versions, peak_bytes
-from laptime.backends.torch.stepping import set_precision
+from laptime.backends.torch.precision import set_precision
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 

@@ -13,11 +13,12 @@ from laptime.backends.torch.dropout import quicken_dropout
 from laptime.backends.torch.evaluation import Examiner
 from laptime.backends.torch.inputs import open_source
 from laptime.backends.torch.learner import TorchLearner
+from laptime.backends.torch.precision import Written
 from laptime.backends.torch.predictor import TorchPredictor
 from laptime.backends.torch.proof import prove, refer
 from laptime.backends.torch.recipe import Own, endless, open_recipe
 from laptime.backends.torch.runners import Clockwork, EagerRunner, GraphRunner, LoaderRunner
-from laptime.backends.torch.stepping import Stepper, draws_words, set_precision
+from laptime.backends.torch.stepping import Stepper, draws_words
 from laptime.model.lane import Settings
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
@@ -33,11 +34,12 @@ class TorchTraining:
         self._seed = order.seed
         self._device = torch.device(order.lane.device.name)
         self._recipe = open_recipe(order)
+        self._written = Written(self._settings, is_own=isinstance(self._recipe, Own))
         network = self._recipe.network()
         self.parameters = sum(each.numel() for each in network.parameters() if each.requires_grad)
         self.items_per_step = self._count_items()
         self.steps_per_lap = self._recipe.steps_per_lap
-        self.notes = self._recipe.notes
+        self.notes = (*self._recipe.notes, *self._written.notes(order.lane.device))
         if draws_words(self._settings, self._device) and quicken_dropout(network):
             self.notes = (*self.notes, "dropout draws its masks from 16-bit random numbers")
 
@@ -67,9 +69,9 @@ class TorchTraining:
 
     def _set_up(self) -> None:
         """The proof before may have left other settings, and has drawn random numbers."""
-        set_precision(self._settings.precision)
+        self._written.turn()
         torch.manual_seed(self._seed)
-        torch.backends.cudnn.benchmark = self._settings.preset != "as-written"
+        torch.backends.cudnn.benchmark |= self._settings.preset != "as-written"
 
     def _count_items(self) -> int:
         if not isinstance(self._recipe, Own):

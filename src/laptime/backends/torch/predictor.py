@@ -13,13 +13,13 @@ from laptime.backends.base import REFUSALS
 from laptime.backends.torch.answering import CHANCE, doubled, part, read_answers
 from laptime.backends.torch.carrying import Carrier, host_items, lay_out, mapped
 from laptime.backends.torch.devices import peak_bytes
-from laptime.backends.torch.recipe import open_recipe
+from laptime.backends.torch.precision import Written, set_precision
+from laptime.backends.torch.recipe import Own, open_recipe
 from laptime.backends.torch.runners import GRAPH_WARMUP_STEPS, Clockwork
 from laptime.backends.torch.stepping import (
     AUTOCAST,
     as_float,
     place_network,
-    set_precision,
     spare_wide_layers_the_casts,
 )
 from laptime.errors import LaneError
@@ -36,15 +36,16 @@ class TorchPredictor:
 
     def __init__(self, order: HeatOrder) -> None:
         self._settings, self._device = order.lane.settings, torch.device(order.lane.device.name)
-        set_precision(self._settings.precision)
         torch.manual_seed(order.seed)
-        torch.backends.cudnn.benchmark = self._settings.preset != "as-written"
+        torch.backends.cudnn.benchmark |= self._settings.preset != "as-written"
         self._recipe = open_recipe(order)
+        self._written = Written(self._settings, is_own=isinstance(self._recipe, Own))
+        self._written.turn()
         self._forward, self.parameters = self._make(self._settings, self._device)
         self._items = host_items(self._recipe)
         self._carrier = Carrier(self._device, pinned=self._settings.preset != "as-written")
         self.fence = Clockwork(self._device).fence
-        self.notes: tuple[str, ...] = self._recipe.notes
+        self.notes: tuple[str, ...] = (*self._recipe.notes, *self._written.notes(order.lane.device))
         self._held: Any = None
         self._through: Forward | None = None
 
@@ -89,7 +90,7 @@ class TorchPredictor:
             self.fence()
             return read_answers(precision, answers)
         finally:
-            set_precision(self._settings.precision)
+            self._written.turn()
             self.let_go()
 
     def reference(self) -> AnswerReference:

@@ -9,9 +9,10 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from laptime.backends.torch.precision import set_precision
 from laptime.backends.torch.recipe import Batch, BuiltIn, Own
 from laptime.backends.torch.runners import CapturedStep
-from laptime.backends.torch.stepping import Stepper, set_precision
+from laptime.backends.torch.stepping import Stepper
 from laptime.errors import LaneError
 from laptime.model.lane import Settings
 from laptime.model.sample import ProofRun, Reference

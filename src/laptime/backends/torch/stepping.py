@@ -162,12 +162,3 @@ def _gains_without_casts(layer: nn.Linear) -> bool:
 def _multiply_uncast(layer: nn.Linear, inputs: Tensor) -> Tensor:
     with torch.autocast("cpu", enabled=False):
         return nn.functional.linear(inputs.float(), layer.weight, layer.bias)
-
-
-def set_precision(precision: str) -> None:
-    """Say what float32 means: on NVIDIA GPUs PyTorch's convolutions would otherwise take TF32 unasked."""
-    tf32 = precision == "tf32"
-    torch.backends.cuda.matmul.allow_tf32 = tf32
-    torch.backends.cudnn.allow_tf32 = tf32
-    if hasattr(torch.backends.mkldnn, "matmul"):
-        torch.backends.mkldnn.matmul.fp32_precision = "bf16" if precision == "bf16" else "ieee"

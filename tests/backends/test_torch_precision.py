@@ -1,0 +1,95 @@
+"""PyTorch's switches for float32: exact for the proof, and for a user's training as the user's code left them."""
+
+from pathlib import Path
+
+import planted_orders
+import pytest
+import torch
+
+from laptime.backends.torch.backend import TorchTraining
+from laptime.backends.torch.precision import Written, read_switches, set_precision, turn_switches
+from laptime.model.lane import Settings
+from laptime.model.machine import Device
+
+FILE = str(Path(__file__).with_name("own_trainings.py"))
+CARD = Device("cuda:0", "cuda", "a card", usable=True, features=("tf32", "bf16"))
+OLD_CARD = Device("cuda:0", "cuda", "a card", usable=True, features=("fp16",))
+
+
+@pytest.fixture(autouse=True)
+def switches():
+    """Leave them as they were."""
+    before = read_switches()
+    yield before
+    turn_switches(before)
+
+
+def leave_alone():
+    """Change nothing."""
+
+
+def say_old():
+    torch.backends.cuda.matmul.allow_tf32 = True
+
+
+def say_high():
+    torch.set_float32_matmul_precision("high")
+
+
+def say_new():
+    torch.backends.fp32_precision = "tf32"
+
+
+WAYS = [leave_alone, say_old, say_high, say_new]
+
+
+@pytest.mark.parametrize("say", WAYS)
+def test_what_a_user_said_is_put_back_in_the_users_words(say):
+    """PyTorch has two sets of words for them, and refuses to read in one what was said in the other."""
+    say()
+    left = read_switches()
+    for precision in ("fp32", "tf32", "bf16"):
+        set_precision(precision)
+    assert read_switches() != left
+    turn_switches(left)
+    assert read_switches() == left
+
+
+@pytest.mark.parametrize("say", WAYS)
+def test_float32_is_exact_whatever_was_said(say):
+    """Unasked, PyTorch's convolutions take TF32 on a card that can."""
+    say()
+    assert read_switches().take_tf32()
+    set_precision("fp32")
+    assert not read_switches().take_tf32()
+    assert (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32) == (False, False)
+    set_precision("tf32")
+    assert read_switches().take_tf32()
+
+
+def test_a_users_training_is_timed_as_its_code_has_it_and_proven_exactly():
+    """The answer is how long this training takes, not how long it would with other switches."""
+    training = TorchTraining(planted_orders.own_order(FILE, "with_tf32", Settings()))
+    seen = training._recipe.training.loss.__globals__["SEEN"]
+    training.prove("fp32")
+    assert set(seen) == {False}
+    seen.clear()
+    runner = training.start()
+    runner.run(1)
+    assert seen == [True]
+
+
+@pytest.mark.parametrize("name", ["cifar-mlp", "cifar-cnn"])
+def test_a_built_in_training_is_float32_proper(name):
+    """Its authors' cards had no TF32; a lane that is to have it says so."""
+    TorchTraining(planted_orders.built_in_order(name, Settings())).start()
+    assert not read_switches().take_tf32()
+
+
+def test_tf32_is_told_where_it_is_taken():
+    """Not on a card that has none, not on a processor, and not where a precision was named."""
+    told = Written(Settings(), is_own=True).notes(CARD)
+    assert told == ("float32 in TF32 where PyTorch and this code have it so; its proof is taken in float32 proper",)
+    assert Written(Settings(), is_own=True).notes(OLD_CARD) == ()
+    assert Written(Settings(precision="bf16"), is_own=True).notes(CARD) == ()
+    assert Written(Settings(), is_own=False).notes(CARD) == ()
