@@ -6,11 +6,12 @@ BENCH_VENV ?= .venv-bench
 WHAT ?=
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: race test lint types tests bench clean help
+.PHONY: race test lint types tests test-matrix bench clean help
 
 help:
 	@echo "make race    make .venv, install, run: laptime race   (WHAT='cifar-mlp torch/cpu/best' for others)"
 	@echo "make test    make .venv, install, run lint, types and tests"
+	@echo "make test-matrix  environments with PyTorch, TensorFlow or JAX alone, and what has to work in each"
 	@echo "make bench   what laptime itself costs, side by side with others (minutes; writes bench/results/)"
 
 $(BIN)/python:
@@ -38,6 +39,23 @@ types: $(VENV)/.installed-dev
 
 tests: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n logical --maxprocesses 8 --dist worksteal
+
+# Each framework alone, in an environment of its own, with the tests of what has to work there.
+ALONE_torch := .[torch,images]
+ALONE_tensorflow := .[keras,images] tensorflow-cpu
+ALONE_jax := .[keras,jax,images]
+
+.venv-alone-%/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-alone-$*
+	echo '*' > .venv-alone-$*/.gitignore
+	.venv-alone-$*/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '$(firstword $(ALONE_$*))' \
+		$(wordlist 2,9,$(ALONE_$*)) pytest pytest-randomly
+	touch $@
+
+test-matrix-%: .venv-alone-%/.installed
+	.venv-alone-$*/bin/python -m pytest tests/alone tests/planner
+
+test-matrix: test-matrix-torch test-matrix-tensorflow test-matrix-jax
 
 # The rival has an environment of its own, so that nothing of it is installed beside laptime.
 $(BENCH_VENV)/.installed: bench/constraints.txt

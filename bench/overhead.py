@@ -114,13 +114,13 @@ def order_for(size: str) -> HeatOrder:
     return HeatOrder(subject, lane, 0, ProofPlan(), PACE)
 
 
-def run_worker(size: str, pairs: int) -> Any:
+def run_worker(size: str, pairs: int, script: str = __file__) -> Any:
     """Start a child as a race does, and be the parent that it speaks to."""
     to_child, write_fd = os.pipe()
     read_fd, from_child = os.pipe()
     asked = ["--pairs", str(pairs), "--worker", size, str(to_child), str(from_child)]
     with subprocess.Popen(
-        [sys.executable, __file__, *asked],
+        [sys.executable, script, *asked],
         env={**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
         pass_fds=(to_child, from_child),

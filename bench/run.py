@@ -30,6 +30,7 @@ BENCHES: dict[str, tuple[str, ...]] = {
     "startup": ("startup.py",),
     "record": ("record.py",),
     "overhead": ("overhead.py",),
+    "overhead_keras": ("overhead_keras.py",),
     "default_race": ("default_race.py",),
     "lap": ("lap.py",),
     "forecast": ("forecast.py",),

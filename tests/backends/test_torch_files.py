@@ -2,41 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import planted_orders
 import pytest
 import torch
-from PIL import Image
 
-from laptime.backends.torch.files import FileSource, is_published, workers_of
+from image_sets import write_set
+from laptime.backends.torch.files import FileSource, is_published
 from laptime.backends.torch.inputs import open_source
 from laptime.backends.torch.recipe import BuiltIn
 from laptime.data import read_source
 from laptime.model.lane import Settings
+from laptime.pipelines.room import workers_for
 from laptime.workloads import find_workload
 
 CPU = torch.device("cpu")
-CHARACTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-
-
-def write_set(folder: Path, what: str, each: int = 3) -> Path:
-    """Write a few images a class (or plates), train and test, one color a class."""
-    workload = find_workload(what)
-    rng = np.random.default_rng(0)
-    for part in ("train", "test"):
-        for number in range(each * (len(workload.classes) if workload.data_layout == "folders" else 8)):
-            if workload.data_layout == "folders":
-                name = workload.classes[number % len(workload.classes)]
-                place = folder / part / name / f"{number}.jpg"
-                color = 10 + 25 * (number % len(workload.classes))
-            else:
-                text = "".join(rng.choice(list(CHARACTERS), 8))
-                place, color = folder / part / f"{text}.jpg", 100
-            place.parent.mkdir(parents=True, exist_ok=True)
-            Image.fromarray(np.full((90, 160, 3), color, np.uint8)).save(place, quality=95)
-    return folder
 
 
 @pytest.fixture(scope="module", params=["scenes-cnn", "plates-cnn", "pets-densenet"])
@@ -121,11 +101,11 @@ def test_the_loader_alone_is_that_of_the_preset():
 
 @pytest.mark.parametrize(("workers", "device", "expected"), [(3, "cpu", 3), (0, "cuda", 0), (None, "cpu", 0)])
 def test_workers_are_as_many_as_named(workers, device, expected):
-    assert workers_of(Settings(workers=workers), torch.device(device)) == expected
+    assert workers_for(Settings(workers=workers), device) == expected
 
 
 def test_an_accelerator_leaves_one_core_to_the_training():
-    assert 1 <= workers_of(Settings(), torch.device("cuda")) <= 16
+    assert 1 <= workers_for(Settings(), "cuda") <= 16
 
 
 class Floats:

@@ -6,8 +6,9 @@ import planted_orders
 import pytest
 import torch
 
+from laptime.backends.torch import precision
 from laptime.backends.torch.backend import TorchTraining
-from laptime.backends.torch.precision import Written, read_switches, set_precision, turn_switches
+from laptime.backends.torch.precision import Switches, Written, read_switches, set_precision, turn_switches
 from laptime.model.lane import Settings
 from laptime.model.machine import Device
 
@@ -16,11 +17,17 @@ CARD = Device("cuda:0", "cuda", "a card", usable=True, features=("tf32", "bf16")
 OLD_CARD = Device("cuda:0", "cuda", "a card", usable=True, features=("fp16",))
 
 
+AS_PYTORCH_BEGINS = Switches(
+    (False, True), ("none",) * 3 + ("tf32", "tf32") + ("none",) * 4 if precision.HAS_NEW_WORDS else ()
+)
+
+
 @pytest.fixture(autouse=True)
-def switches():
-    """Leave them as they were."""
+def _switches():
+    """Begin as PyTorch does, and leave them as they were."""
     before = read_switches()
-    yield before
+    turn_switches(AS_PYTORCH_BEGINS)
+    yield
     turn_switches(before)
 
 
@@ -48,8 +55,8 @@ def test_what_a_user_said_is_put_back_in_the_users_words(say):
     """PyTorch has two sets of words for them, and refuses to read in one what was said in the other."""
     say()
     left = read_switches()
-    for precision in ("fp32", "tf32", "bf16"):
-        set_precision(precision)
+    for wanted in ("fp32", "tf32", "bf16"):
+        set_precision(wanted)
     assert read_switches() != left
     turn_switches(left)
     assert read_switches() == left

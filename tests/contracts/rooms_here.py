@@ -1,21 +1,42 @@
 """Which back ends a contract suite is run on: those that can live in one process, or the one that is named.
 
-Keras has one engine a process, so `test_keras_contract.py` starts the suites anew for each.
+JAX's room has no training of ours. Keras has one engine a process, so `test_keras_contract.py` starts the suites anew
+for each.
 """
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from importlib import util
+from pathlib import Path
 
 NEEDS = {
     "fake": ("laptime",),
     "torch": ("torch",),
+    "jax": ("jax",),
     "keras-tf": ("keras", "tensorflow"),
     "keras-jax": ("keras", "jax"),
     "keras-torch": ("keras", "torch"),
 }
 ALONE = "LAPTIME_CONTRACT"
 INSTALLED = [name for name, modules in NEEDS.items() if all(map(util.find_spec, modules))]
-TOGETHER = [name for name in INSTALLED if not name.startswith("keras")]
+TOGETHER = [name for name in INSTALLED if not name.startswith("keras") and name != "jax"]
 HERE = [os.environ[ALONE]] if ALONE in os.environ else TOGETHER
+
+
+def run_alone(suite: Path, framework: str, folder: Path) -> None:
+    """Run a suite's tests on one framework, in a process that has no other; compiled code is kept in the folder."""
+    quick = {"JAX_COMPILATION_CACHE_DIR": str(folder), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+    command = [sys.executable, "-m", "pytest", str(suite), "-q", "-p", "no:xdist", "-W", "default"]
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
+    ended = subprocess.run(
+        command,
+        env={**environment, **quick, ALONE: framework},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert ended.returncode == 0, ended.stdout[-4000:] + ended.stderr[-1000:]

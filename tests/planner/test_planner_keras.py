@@ -36,10 +36,8 @@ def test_a_lane_names_its_engine():
 @pytest.mark.parametrize(
     ("lane", "what", "says"),
     [
-        ("keras-tf/cpu/input=resident", "cifar-cnn", "input=resident: Keras's fit takes its batches from host memory"),
-        ("keras-tf/cpu/input=only", "cifar-cnn", "input=only: Keras's fit takes its batches from host memory"),
-        ("keras-tf/cpu", "scenes-cnn", "input=published: Keras lanes read no image files in this version"),
-        ("keras-jax/cpu/best", "plates-cnn", "input=fast: Keras lanes read no image files in this version"),
+        ("keras-tf/cpu/input=only", "cifar-cnn", "input=only: Keras's fit cannot be had without its training"),
+        ("keras-tf/cpu/input=fast", "cifar-cnn", "input=fast: cifar-cnn's arrays lie in memory, and Keras's fit cuts"),
         ("keras-jax/cpu/threads=2", "cifar-mlp", "threads=2: XLA takes as many threads as it may use cores, here 6"),
         ("keras-tf/cpu/channels_last", "cifar-cnn", "channels_last cannot be had on keras-tf/cpu"),
         ("keras-torch/cpu/fused", "cifar-cnn", "fused cannot be had on keras-torch/cpu"),
@@ -53,11 +51,21 @@ def test_what_keras_has_no_word_for_is_refused(lane, what, says):
     assert caught.value.hint
 
 
-def test_cached_images_are_there_for_every_workload():
-    """Decoded arrays need no loader."""
-    for what in ("scenes-cnn", "plates-cnn", "pets-densenet"):
-        (lane,) = plan_for(machine(), "keras-tf/cpu/input=cached", what=what).lanes
-        assert lane.settings.input == "cached"
+@pytest.mark.parametrize("what", ["scenes-cnn", "plates-cnn", "pets-densenet"])
+@pytest.mark.parametrize(("setting", "kind"), [("", "published"), ("/best", "fast"), ("/input=cached", "cached")])
+def test_image_files_are_read_as_in_other_lanes(what, setting, kind):
+    """As the authors did it, by our loader, or decoded before."""
+    (lane,) = plan_for(machine(), f"keras-tf/cpu{setting}", what=what).lanes
+    assert lane.settings.input == kind
+
+
+def test_a_cards_batches_lie_there_at_its_best():
+    """Where images need no files; an engine takes them in its own kind of array."""
+    card = Device("cuda:0", "cuda", "a card", usable=True, features=("bf16", "compile", "tf32"))
+    seen = machine_with(CPU)
+    seen = replace(seen, frameworks=(Framework("keras-jax", "3.15.1", {"keras": "3.15.1"}, (KERAS_CPU, card)),))
+    (lane,) = plan_for(seen, "keras-jax/cuda/best", what="cifar-cnn").lanes
+    assert (lane.settings.input, lane.settings.execution, lane.settings.layout) == ("resident", "compile", "framework")
 
 
 def test_xla_may_be_given_the_threads_that_it_takes():
@@ -76,11 +84,11 @@ def test_every_framework_races_as_written():
     assert note.startswith("keras-jax is left out: keras-jax 3.15.1 cannot be used here: jaxlib: cannot open")
 
 
-def test_who_cannot_run_a_workload_is_left_out_of_every():
-    """Keras reads no image files in this version; PyTorch races alone, and it is said."""
+def test_every_framework_reads_image_files():
+    """With the authors' loader in each."""
     plan = plan_for(machine(), what="scenes-cnn", every=True)
-    assert [lane.framework for lane in plan.lanes] == ["torch"]
-    assert len(plan.lanes[0].notes) == 3
+    assert [lane.framework for lane in plan.lanes] == ["torch", "keras-tf", "keras-jax", "keras-torch"]
+    assert {lane.settings.input for lane in plan.lanes} == {"published"}
 
 
 def test_every_and_lanes_exclude_each_other():

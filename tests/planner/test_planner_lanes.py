@@ -104,7 +104,7 @@ def test_a_lane_is_named(text, name):
     ("text", "says", "hint"),
     [
         ("gpu", "'gpu' is neither a framework nor a device", "devices: cpu, cuda, cuda:1, mps, xpu, tpu"),
-        ("", "'' is neither a framework nor a device", "frameworks: torch, keras-tf, keras-jax, keras-torch"),
+        ("", "'' is neither a framework nor a device", "frameworks: torch, jax, keras-tf, keras-jax, keras-torch"),
         ("pytorch/cpu", "'pytorch' is neither a framework nor a device", "such as torch/cuda:0/bf16+compile"),
         ("torch/cuda:x", "'cuda:x' is neither a framework nor a device", "a lane is [framework/]device"),
         ("cpu/best/bf16", "too many parts, 'bf16' is left over", "a lane is [framework/]device"),

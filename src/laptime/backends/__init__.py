@@ -10,6 +10,7 @@ from laptime.errors import LaneError
 ROOMS = {
     "fake": "laptime.backends.fake",
     "torch": "laptime.backends.torch.backend",
+    "jax": "laptime.backends.jax.backend",
     "keras-tf": "laptime.backends.keras.room",
     "keras-jax": "laptime.backends.keras.room",
     "keras-torch": "laptime.backends.keras.room",

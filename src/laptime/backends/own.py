@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +48,9 @@ def _checked(training: Any, name: str) -> Training:
             f"{name} returned {type(training).__name__}, not a laptime.Training",
             "return laptime.Training(model=..., loss=..., optimizer=..., data=...)",
         )
-    if not callable(training.loss):
+    if training.step is not None:
+        _check_step(training, name)
+    elif not callable(training.loss):
         raise TrainingError(f"{name}: loss is {type(training.loss).__name__}, not a function of (outputs, targets)")
     if not hasattr(training.data, "__iter__"):
         raise TrainingError(f"{name}: data is {type(training.data).__name__}, which cannot be iterated")
@@ -58,3 +62,26 @@ def _checked(training: Any, name: str) -> Training:
     if training.steps_per_lap is not None and training.steps_per_lap < 1:
         raise TrainingError(f"{name}: steps_per_lap is {training.steps_per_lap}, expected 1 or more")
     return training
+
+
+def _check_step(training: Training, name: str) -> None:
+    if training.model is not None or training.optimizer is not None:
+        raise TrainingError(f"{name}: gives a step and a model", "give one of the two; a step has its own in its state")
+    if not callable(training.step):
+        raise TrainingError(f"{name}: step is {type(training.step).__name__}, not a function of (state, batch)")
+    if training.fence is not None and not callable(training.fence):
+        raise TrainingError(f"{name}: fence is {type(training.fence).__name__}, not a function of the state")
+
+
+def endless(data: Iterable[Any], name: str) -> Iterator[Any]:
+    """Iterate a user's data again and again; data that has no batch is an error in words."""
+    for lap in itertools.count():
+        seen = 0
+        for batch in data:
+            seen += 1
+            yield batch
+        if not seen:
+            lap_words = f"in lap {lap + 1}, after {lap} that had some" if lap else "at all: it is empty"
+            raise TrainingError(
+                f"{name}: data gave no batch {lap_words}", "it must give batches each time it is iterated"
+            )

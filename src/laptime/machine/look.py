@@ -15,10 +15,12 @@ from laptime.sensors import cgroup
 
 MODULES = {
     "torch": ("torch",),
+    "jax": ("jax",),
     "keras-tf": ("keras", "tensorflow"),
     "keras-jax": ("keras", "jax"),
     "keras-torch": ("keras", "torch"),
 }
+LEAST = {"torch": "2.6", "keras": "3.6", "jax": "0.4.35"}  # as the extras in pyproject.toml have it
 FAKE = "LAPTIME_FAKE"
 
 
@@ -37,13 +39,25 @@ def look_at_machine() -> Machine:
 
 def _installed() -> tuple[Framework, ...]:
     found = [
-        Framework(name, _version(modules[0]))
+        _framework(name, modules[0])
         for name, modules in MODULES.items()
         if all(util.find_spec(module) is not None for module in modules)
     ]
     if FAKE in os.environ:
         found.append(Framework("fake", "1"))
     return tuple(found)
+
+
+def _framework(name: str, module: str) -> Framework:
+    version, least = _version(module), LEAST[module]
+    if _numbers(version) and _numbers(version) < _numbers(least):
+        return Framework(name, version, problem=f"{module} {version} is too old: laptime needs {least} or newer")
+    return Framework(name, version)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Give the first two numbers of a version; nothing where it is not told."""
+    return tuple(int(each) for each in version.split(".")[:2] if each.isdecimal())
 
 
 def _version(module: str) -> str:

@@ -137,14 +137,20 @@ class Workload:
 class Training:
     """A user's own training, returned by a function that `laptime race my.py:function` names.
 
-    `optimizer` is an optimizer built on the model's parameters, or a function that takes the parameters and
-    returns one. `loss` takes (outputs, targets). `data` is a list of (inputs, targets) batches, a DataLoader, or
+    For PyTorch: `optimizer` is an optimizer built on the model's parameters, or a function that takes the parameters
+    and returns one. `loss` takes (outputs, targets). `data` is a list of (inputs, targets) batches, a DataLoader, or
     anything else that can be iterated again and again.
+
+    For JAX: `step` takes (state, batch) and returns (new state, loss), `state` is what it begins with, `data` gives the
+    batches, and `fence`, if there is more to wait for than the state and the loss, waits for it.
     """
 
-    model: Any
-    loss: Callable[..., Any]
-    optimizer: Any
-    data: Any
+    model: Any = None
+    loss: Callable[..., Any] | None = None
+    optimizer: Any = None
+    data: Any = None
     steps_per_lap: int | None = None
     items: str = "items"
+    step: Callable[[Any, Any], tuple[Any, Any]] | None = None
+    state: Any = None
+    fence: Callable[[Any], object] | None = None

@@ -9,7 +9,7 @@ from laptime.model.workload import Workload
 from laptime.pipelines.fast import open_fast
 from laptime.pipelines.held import bytes_to_hold
 from laptime.pipelines.job import Job, make_job
-from laptime.pipelines.published import OneByOne, QueuedThreads, read_plain
+from laptime.pipelines.published import OneByOne, QueuedThreads, read_plain, read_smoothed
 
 __all__ = ["Job", "Pipeline", "make_job", "open_fast_pipeline", "open_published_pipeline", "read_plain"]
 
@@ -36,8 +36,10 @@ class Pipeline(Protocol):
 
 
 def open_published_pipeline(workload: Workload, job: Job, first: int) -> Pipeline:
-    """Give the authors' loader, where it was not a framework's own."""
-    return QueuedThreads(job, first) if workload.loader == "threads" else OneByOne(job, first)
+    """Give the authors' loader, where it was not a framework's own; for one that was, what it does to each image."""
+    if workload.loader == "threads":
+        return QueuedThreads(job, first)
+    return OneByOne(job, first, read_plain if workload.loader == "dataloader" else read_smoothed)
 
 
 def open_fast_pipeline(job: Job, workers: int, first: int) -> Pipeline:

@@ -4,12 +4,14 @@ scenes-cnn: Keras's ImageDataGenerator - Pillow decodes the whole picture, neare
 applied one image at a time, scaling, all in one interpreter; twelve threads each make a whole batch, ten are queued.
 plates-cnn: a Sequence that reads one image after another in the training's own process when its batch is due, decoded
 whole and resized as the example in Keras's documentation of Sequence does it, by scikit-image.
-pets-densenet used PyTorch's DataLoader, which is in the torch room; what it does to one image is here.
+pets-densenet used PyTorch's DataLoader, which is in the torch room; what it does to one image is here, and for lanes
+without PyTorch one image after another.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
@@ -29,6 +31,7 @@ KERAS_QUEUE = 10
 TRIES = 50
 Floats = npt.NDArray[np.float32]
 Made = tuple[Floats, Labels]
+ReadStill = Callable[[str, int, int], Floats]
 
 
 def read_turned(path: str, turn: Turn, height: int, width: int) -> Floats:
@@ -60,10 +63,11 @@ def read_plain(path: str, height: int, width: int) -> Floats:
 class Reading:
     """Makes batch number N in the authors' way, one image after another."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, read_still: ReadStill) -> None:
         self._job, self._spoilt = job, Spoilt(len(job.paths))
         self._numbering = Numbering(len(job.paths), job.batch, job.seed)
         self._labels = np.array(job.labels, np.int64)
+        self._read_still = read_still
 
     def __call__(self, number: int) -> Made:
         chosen = self._numbering(number)
@@ -81,7 +85,7 @@ class Reading:
             try:
                 if job.turned:
                     return read_turned(job.paths[index], turn, job.height, job.width), index
-                return read_smoothed(job.paths[index], job.height, job.width), index
+                return self._read_still(job.paths[index], job.height, job.width), index
             except SpoiltImageError as error:
                 self._spoilt.add(job.paths[index], str(error))
         raise TrainingError(f"{TRIES} images one after another cannot be used, from {job.paths[item]} on")
@@ -93,8 +97,8 @@ class OneByOne:
     ready_batches = 0
     holds = False
 
-    def __init__(self, job: Job, first: int) -> None:
-        self._read, self._number = Reading(job), first
+    def __init__(self, job: Job, first: int, read_still: ReadStill = read_smoothed) -> None:
+        self._read, self._number = Reading(job, read_still), first
 
     def __call__(self) -> Made:
         made = self._read(self._number)
@@ -117,7 +121,7 @@ class QueuedThreads:
     holds = False
 
     def __init__(self, job: Job, first: int, threads: int = KERAS_THREADS, queue: int = KERAS_QUEUE) -> None:
-        self._read, self._next = Reading(job), first
+        self._read, self._next = Reading(job, read_smoothed), first
         self.ready_batches = queue
         self._pool = ThreadPoolExecutor(threads, "generator")
         self._queue: deque[Future[Made]] = deque()

@@ -6,8 +6,18 @@ import os
 
 import psutil
 
+from laptime.model.lane import Settings
 from laptime.model.missing import Missing
 from laptime.sensors.cgroup import memory_limit_bytes, memory_used_bytes
+
+MOST_WORKERS = 16
+
+
+def workers_for(settings: Settings, device_kind: str) -> int:
+    """Give the processes that read: on a processor none, since a step uses all of its cores."""
+    if settings.workers is not None:
+        return settings.workers
+    return 0 if device_kind == "cpu" else max(1, min(usable_cores() - 1, MOST_WORKERS))
 
 
 def usable_cores() -> int:

@@ -82,6 +82,8 @@ def plan_every(ask: Ask, machine: Machine, given: Given) -> tuple[PlannedLane, .
     planned: list[PlannedLane] = []
     left_out: list[str] = []
     for framework in machine.frameworks:
+        if framework.name == "jax" and given.workload is not None:
+            continue  # it runs no training but users' own, and Keras's lanes run ours in it
         devices: list[str | None] = [device.name for device in framework.devices if device.usable]
         for lane in spread_lanes([Lane(framework.name, device) for device in devices or [None]], ask.full):
             try:

@@ -10,7 +10,7 @@ from laptime.model.lane import Lane, Layout, Malloc, Settings
 from laptime.model.machine import Device, Machine
 from laptime.model.network import Conv
 from laptime.model.workload import Workload
-from laptime.planner.keras import check_keras
+from laptime.planner.keras import check_jax, check_keras
 
 # glibc gives freed memory back to the system and faults it in again in the next step; these thresholds keep it.
 KEEP_MEMORY = {
@@ -125,6 +125,7 @@ def _refuse(framework: str, settings: Settings, device: Device, machine: Machine
                          "add fused, or leave graph out")  # fmt: skip
     _refuse_input(settings, given)
     check_keras(framework, settings, device, machine, given.workload)
+    check_jax(framework, settings, device, machine, given.workload)
 
 
 def _why_not(value: str, device: Device) -> str:

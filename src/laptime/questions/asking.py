@@ -63,6 +63,6 @@ def say_end(left_s: float) -> str:
 def scout_machine(machine: Machine, names: Iterable[str], patience_s: float) -> Machine:
     """Fill in what the named frameworks see; the others stay as they are."""
     wanted = set(names)
-    asked = [each for each in machine.frameworks if each.name in wanted]
+    asked = [each for each in machine.frameworks if each.name in wanted and each.problem is None]
     scouted = {each.name: each for each in ask_scouts(asked, patience_s)}
     return replace(machine, frameworks=tuple(scouted.get(each.name, each) for each in machine.frameworks))

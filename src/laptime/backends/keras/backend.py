@@ -10,7 +10,7 @@ import keras
 from laptime.backends.base import Learner, Predictor, Runner
 from laptime.backends.keras.engines import Engine
 from laptime.backends.keras.examination import KerasExaminer
-from laptime.backends.keras.feeding import Feed
+from laptime.backends.keras.feeding import Feed, open_feed
 from laptime.backends.keras.learner import KerasLearner
 from laptime.backends.keras.proof import prove, refer
 from laptime.backends.keras.recipe import Recipe
@@ -50,7 +50,7 @@ class KerasTraining:
         model, feed = self._make()
         drive = feed.drive(model)
         examiner = KerasExaminer(self._recipe, model, feed, drive.finish)
-        return KerasRunner(model, drive, self._engine, examiner)
+        return KerasRunner(model, drive, feed, self._engine, examiner)
 
     def learn(self) -> Learner:
         model, feed = self._make()
@@ -61,7 +61,7 @@ class KerasTraining:
 
     def _make(self) -> tuple[Any, Feed]:
         self._engine.set_precision(self._settings.precision)
-        feed = Feed(self._recipe, self._settings, self._device)
+        feed = open_feed(self._recipe, self._settings, self._device, self._order.lane.device.kind)
         with self._device():
             model = self._recipe.model(self._settings, self._settings.precision, rate=self._recipe.rate(self._settings))
         return model, feed

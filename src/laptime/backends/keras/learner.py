@@ -39,7 +39,7 @@ class KerasLearner:
         """Draw each lap's order from its own seed, so that a training which goes on meets the same."""
         if self._drive is None:
             keras.utils.set_random_seed(self._recipe.seed + self._done)
-            self._drive = self._last = self._feed.drive(self._model)
+            self._drive = self._last = self._feed.drive(self._model, self._done)
         self._drive.advance(steps)
         self._done += steps
 
@@ -65,7 +65,7 @@ class KerasLearner:
 
     def close(self) -> tuple[str, ...]:
         self._rest()
-        return ()
+        return self._feed.close()
 
     def _rest(self) -> None:
         if self._drive is not None:

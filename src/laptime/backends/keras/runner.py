@@ -9,15 +9,15 @@ from typing import Any
 from laptime.backends.base import Examiner
 from laptime.backends.keras.driving import Drive
 from laptime.backends.keras.engines import Engine
+from laptime.backends.keras.feeding import Feed
 
 
 class KerasRunner:
-    ready_batches = 0
-    holds = False
     stride = 1
 
-    def __init__(self, model: Any, drive: Drive, engine: Engine, examiner: Examiner) -> None:
-        self._model, self._drive, self._engine, self.examiner = model, drive, engine, examiner
+    def __init__(self, model: Any, drive: Drive, feed: Feed, engine: Engine, examiner: Examiner) -> None:
+        self._model, self._drive, self._feed, self._engine, self.examiner = model, drive, feed, engine, examiner
+        self.ready_batches, self.holds = feed.ready_batches, feed.holds
 
     def run(self, steps: int) -> None:
         self._drive.advance(steps)
@@ -39,8 +39,8 @@ class KerasRunner:
         return float(self._drive.logs["loss"])
 
     def repeat(self) -> None:
-        """A batch from memory costs the same each time."""
+        self._feed.repeat()
 
     def close(self) -> tuple[str, ...]:
         self._drive.finish()
-        return ()
+        return self._feed.close()

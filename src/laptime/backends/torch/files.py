@@ -19,11 +19,10 @@ from laptime.model.workload import Workload
 from laptime.pipelines import Job, Pipeline, make_job, open_fast_pipeline, open_published_pipeline, read_plain
 from laptime.pipelines.decode import SpoiltImageError
 from laptime.pipelines.numbering import Numbering
-from laptime.pipelines.room import usable_cores
+from laptime.pipelines.room import workers_for
 from laptime.pipelines.spoilt import Spoilt
 
 STAGES = 3
-MOST_WORKERS = 16
 
 
 class FileSource:
@@ -164,7 +163,7 @@ def open_files(
         return FileSource(pipeline, device, channels_last=channels_last)
     turning = Turning(seed, first) if job.turned and device.type == "cuda" else None
     job = replace(job, turned=job.turned and turning is None)
-    pipeline = open_fast_pipeline(job, workers_of(settings, device), first)
+    pipeline = open_fast_pipeline(job, workers_for(settings, device.type), first)
     return FileSource(pipeline, device, channels_last=channels_last, turning=turning)
 
 
@@ -173,10 +172,3 @@ def is_published(settings: Settings) -> bool:
     if settings.input == "only":
         return settings.preset == "as-written"
     return settings.input == "published"
-
-
-def workers_of(settings: Settings, device: torch.device) -> int:
-    """Give the processes that read: on a processor none, since a step uses all of its cores."""
-    if settings.workers is not None:
-        return settings.workers
-    return 0 if device.type == "cpu" else max(1, min(usable_cores() - 1, MOST_WORKERS))

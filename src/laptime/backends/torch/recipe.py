@@ -12,8 +12,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from laptime.backends import own
 from laptime.backends.items import BuiltInItems
-from laptime.backends.own import call_own
 from laptime.backends.torch.networks import build_network, load_pretrained, load_weights, make_loss
 from laptime.errors import TrainingError
 from laptime.model.lane import Settings
@@ -108,10 +108,11 @@ class Own:
         subject: Subject = order.subject
         assert subject.file is not None and subject.function is not None  # noqa: PT018  a subject of a file has both
         torch.manual_seed(order.seed)
-        self.training: Training = call_own(subject.file, subject.function)
+        self.training: Training = own.call_own(subject.file, subject.function)
         self.name = subject.name
         self._check()
         self._start = copy.deepcopy(self.training.model)
+        assert self.training.loss is not None  # call_own has looked
         self.loss = self.training.loss
         self.notes: tuple[str, ...] = ()
         scale = ADAM_LOSS_SCALE if self._is_adam() else 1.0
@@ -140,6 +141,8 @@ class Own:
         return list(itertools.islice(endless(self.training.data, self.name), self.proof.steps))
 
     def _check(self) -> None:
+        if self.training.step is not None:
+            raise TrainingError(f"{self.name}: gives a step function, which JAX lanes run", "race it on jax/cpu")
         if not isinstance(self.training.model, nn.Module):
             kind = type(self.training.model).__name__
             raise TrainingError(f"{self.name}: model is {kind}, and the torch back end trains a torch.nn.Module")
@@ -198,19 +201,11 @@ def batches_of(items: Items, batch: int) -> Iterator[Batch]:
 
 
 def endless(data: Iterable[Any], name: str) -> Iterator[Batch]:
-    """Iterate a user's data again and again, and say what is wrong with it in words."""
-    for lap in itertools.count():
-        seen = 0
-        for batch in data:
-            seen += 1
-            if not (isinstance(batch, tuple | list) and len(batch) == 2):
-                raise TrainingError(f"{name}: a batch is {_shape_of(batch)}, expected a pair (inputs, targets)")
-            yield batch[0], batch[1]
-        if not seen:
-            lap_words = f"in lap {lap + 1}, after {lap} that had some" if lap else "at all: it is empty"
-            raise TrainingError(
-                f"{name}: data gave no batch {lap_words}", "it must give batches each time it is iterated"
-            )
+    """Iterate a user's pairs again and again, and say what is wrong with one in words."""
+    for batch in own.endless(data, name):
+        if not (isinstance(batch, tuple | list) and len(batch) == 2):
+            raise TrainingError(f"{name}: a batch is {_shape_of(batch)}, expected a pair (inputs, targets)")
+        yield batch[0], batch[1]
 
 
 def _shape_of(batch: Any) -> str:

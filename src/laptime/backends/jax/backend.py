@@ -1,0 +1,73 @@
+"""JAX: runs a user's own step function on the order's device. JAX has no loop of its own, and no model."""
+
+from __future__ import annotations
+
+import time
+
+from laptime.backends.base import Learner, Predictor
+from laptime.backends.jax.devices import find_device, list_cards, list_versions, peak_bytes
+from laptime.backends.jax.proof import prove, refer
+from laptime.backends.jax.stepping import StepRunner, Supply, UserSteps
+from laptime.errors import LaneError
+from laptime.model.machine import Device
+from laptime.model.missing import Missing
+from laptime.model.plan import HeatOrder
+from laptime.model.sample import ProofRun, Reference
+
+import jax  # isort: skip  devices.py says how much of a card it may take
+
+
+class JaxTraining:
+    """One lane's training, to be proven and run."""
+
+    notes: tuple[str, ...] = ()
+    parameters = 0  # a state holds weights and what an optimizer keeps of them, and does not say which is which
+
+    def __init__(self, order: HeatOrder) -> None:
+        self._order = order
+        self._steps = UserSteps(order)
+        self.items_per_step = self._steps.items_per_step()
+        self.steps_per_lap = self._steps.steps_per_lap
+
+    def prove(self, precision: str) -> ProofRun:
+        return prove(self._steps, precision)
+
+    def reference(self) -> Reference:
+        return refer(self._steps)
+
+    def start(self) -> StepRunner:
+        self._steps.restore_precision()
+        return StepRunner(self._steps, Supply(self._steps, self._order.lane.settings.input))
+
+    def learn(self) -> Learner:
+        raise LaneError("--full: a step function is timed, and not trained whole, in this version", "leave --full out")
+
+    def device_memory_bytes(self) -> int | Missing:
+        return peak_bytes(self._order.lane.device.name)
+
+
+class JaxBackend:
+    name = "jax"
+
+    def versions(self) -> dict[str, str]:
+        return list_versions()
+
+    def devices(self) -> tuple[Device, ...]:
+        return (Device("cpu", "cpu", "the processor", usable=True, features=("malloc",)), *list_cards())
+
+    def warm_up(self) -> None:
+        """JAX has imported all of itself by now."""
+
+    def build(self, order: HeatOrder) -> JaxTraining:
+        jax.config.update("jax_default_device", find_device(order.lane.device.name))
+        return JaxTraining(order)
+
+    def predict(self, order: HeatOrder) -> Predictor:
+        raise LaneError(f"{order.lane.framework}: answers are timed on torch lanes in this version", "leave it out")
+
+    def clock(self) -> int:
+        return time.perf_counter_ns()
+
+
+def open_room(_framework: str = "jax") -> JaxBackend:
+    return JaxBackend()

@@ -1,0 +1,51 @@
+"""Whatever is installed is enough: with one framework alone, as with all, races run and what is absent is said.
+
+`make test-matrix` runs this in environments that hold PyTorch, TensorFlow or JAX alone; `make test` in the full one.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+
+MODULES = {
+    "torch": ("torch",),
+    "jax": ("jax",),
+    "keras-tf": ("keras", "tensorflow"),
+    "keras-jax": ("keras", "jax"),
+    "keras-torch": ("keras", "torch"),
+}
+OURS = ("torch", "keras-tf", "keras-jax", "keras-torch")
+HERE = [name for name, modules in MODULES.items() if all(map(importlib.util.find_spec, modules))]
+ABSENT = [name for name in MODULES if name not in HERE]
+ENGINES = {"keras-tf": "tensorflow", "keras-jax": "jax", "keras-torch": "torch", "torch": "torch"}
+
+
+def test_what_is_installed_is_listed_with_its_processor(torch_house):
+    """And nothing else is."""
+    rows = torch_house.done("devices", "--json").json
+    assert {row["framework"] for row in rows} - {"fake"} == set(HERE)
+    assert {row["framework"] for row in rows if row["kind"] == "cpu" and row["usable"]} - {"fake"} == set(HERE)
+
+
+def test_every_framework_here_is_planned(torch_house):
+    said = torch_house.done("plan", "cifar-mlp", "--every").out
+    lanes = {word.partition("/")[0] for word in said.split() if "/cpu" in word}
+    assert lanes - {"fake"} == set(HERE) & set(OURS)
+
+
+@pytest.mark.parametrize("name", [name for name in HERE if name in OURS][:2])
+def test_a_framework_races_and_is_proven_with_no_other_beside_it(torch_house, name):
+    """As written against its best, with a float64 reference that it has computed itself."""
+    words = (f"{name}/cpu", f"{name}/cpu/best", "--heats", "1", "--budget", "3s")
+    record = torch_house.raced("cifar-mlp", *words)
+    assert [(lane["status"], lane["parity"]["status"]) for lane in record["lanes"]] == [("ok", "same")] * 2
+    assert ENGINES[name] in record["lanes"][0]["framework"]
+
+
+@pytest.mark.parametrize("name", ABSENT)
+def test_an_absent_framework_is_refused_with_the_way_to_get_it(torch_house, name):
+    done = torch_house.done("race", "cifar-mlp", f"{name}/cpu", code=2)
+    assert f"{name} is not installed here" in done.err
+    assert "pip install 'laptime[" in done.err

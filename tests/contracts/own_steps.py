@@ -1,0 +1,99 @@
+"""Step functions of users, sound and unsound, for the tests of JAX lanes."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import laptime
+
+RNG = np.random.default_rng(0)
+ROWS = [(RNG.standard_normal((32, 8), np.float32), np.zeros(32, np.int64)) for _ in range(6)]
+FENCED = []
+
+
+def _weights():
+    return {
+        "kernel": jnp.asarray(np.random.default_rng(1).standard_normal((8, 3), np.float32)),
+        "steps": jnp.asarray(0),
+    }
+
+
+def _loss(kernel, rows, labels):
+    return -jax.nn.log_softmax(rows @ kernel)[jnp.arange(len(labels)), labels].mean()
+
+
+def _step(state, batch):
+    loss, slope = jax.value_and_grad(_loss)(state["kernel"], *batch)
+    return {"kernel": state["kernel"] - 0.1 * slope, "steps": state["steps"] + 1}, loss
+
+
+def _fence(state):
+    FENCED.append(int(state["steps"]))  # which waits for it
+
+
+def sound():
+    return laptime.Training(step=jax.jit(_step, donate_argnums=0), state=_weights(), data=ROWS, fence=_fence)
+
+
+def other_rate():
+    def step(state, batch):
+        loss, slope = jax.value_and_grad(_loss)(state["kernel"], *batch)
+        return {**state, "kernel": state["kernel"] - 0.11 * slope}, loss
+
+    return laptime.Training(step=jax.jit(step), state=_weights(), data=ROWS)
+
+
+def with_key():
+    """Draw from a key in the state: float64 draws other numbers than float32."""
+
+    def step(state, batch):
+        key, used = jax.random.split(state["key"])
+        kept = jax.random.bernoulli(used, 0.5, batch[0].shape)
+        new, loss = _step(state["weights"], (batch[0] * kept, batch[1]))
+        return {"key": key, "weights": new}, loss
+
+    return laptime.Training(step=jax.jit(step), state={"key": jax.random.key(3), "weights": _weights()}, data=ROWS)
+
+
+def draws():
+    def step(state, batch):
+        rows = batch[0] * np.random.default_rng().random(batch[0].shape, np.float32)
+        return _step(state, (rows, batch[1]))
+
+    return laptime.Training(step=step, state=_weights(), data=ROWS)
+
+
+def casts():
+    def step(state, batch):
+        new, loss = _step(state, batch)
+        return {**new, "kernel": new["kernel"].astype(jnp.float32)}, loss
+
+    return laptime.Training(step=jax.jit(step), state=_weights(), data=ROWS)
+
+
+def no_floats():
+    return laptime.Training(step=lambda state, batch: (state + 1, batch[0].sum()), state=jnp.asarray(0), data=ROWS)
+
+
+def gives_one():
+    return laptime.Training(step=lambda state, _batch: state, state=_weights(), data=ROWS)
+
+
+def many_losses():
+    return laptime.Training(step=lambda state, batch: (state, batch[0]), state=_weights(), data=ROWS)
+
+
+def step_and_model():
+    return laptime.Training(step=_step, model=object(), state=_weights(), data=ROWS)
+
+
+def no_function():
+    return laptime.Training(step=7, state=_weights(), data=ROWS)
+
+
+def fence_is_none():
+    return laptime.Training(step=_step, fence=7, state=_weights(), data=ROWS)
+
+
+def empty():
+    return laptime.Training(step=_step, state=_weights(), data=[])
