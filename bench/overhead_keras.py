@@ -3,7 +3,7 @@
     python bench/overhead_keras.py                                    3 engines, 3 processes of 12 pairs each
     python bench/overhead_keras.py --engines keras-jax --processes 1 --pairs 3     a short try
 
-In one process, on one core, one model of cifar-cnn with batches of 4 (about 10 ms a step) is trained in turns by the
+In one process one model of cifar-cnn with batches of 4 (about 10 ms a step) is trained in turns by the
 loop that times every heat, which drives `fit` from window to window and tells its parent of each, and by `model.fit`
 as a script calls it. A call of `fit` has a beginning and an end of its own, which no window holds: the plain step is
 what a call of three times as many steps takes longer than a short one. Both shuffle and show Keras's progress bar.
@@ -16,6 +16,7 @@ import json
 import os
 import sys
 import time
+from functools import partial
 from typing import Any
 
 from common import Figure, figure_of, finish, parser_for, side_by_side
@@ -28,8 +29,8 @@ from overhead import ALPHA, Recorder, run_worker
 
 ENGINES = ("keras-tf", "keras-jax", "keras-torch")
 LIMIT = 1.02
-BATCH, STEPS = 4, 25
-PACE = Pace(1, 1, adaptive=False, measure_s=0.5, window_s=0.1)
+BATCH, STEPS = 4, 40
+PACE = Pace(1, 1, adaptive=False, measure_s=1.2, window_s=0.4, windows_min=3)
 
 
 class Blocks:
@@ -41,7 +42,8 @@ class Blocks:
         backend = open_backend(framework)
         training: Any = backend.build(order_for(framework, backend))
         self.engine, self.line = training._engine, line  # noqa: SLF001  the parts that a runner is made of
-        self.model, self.feed = training._make()
+        self.one_thread = training._one_thread  # noqa: SLF001
+        self.model, self.feed = self.one_thread(training._make)
 
     def heat(self) -> float:
         """Time a block by the heat's loop, in a call of `fit` that ends with it."""
@@ -49,7 +51,7 @@ class Blocks:
         from laptime.heat.loop import measure
 
         self.line.windows = []
-        drive = self.feed.drive(self.model)
+        drive = self.feed.drive(self.model, self.one_thread)
         runner: Any = KerasRunner(self.model, drive, self.feed, self.engine, None)  # type: ignore[arg-type]
         runner.run(2)
         measure(time.perf_counter_ns, runner, PACE, self.line)
@@ -58,7 +60,7 @@ class Blocks:
         return sum(each.end_ns - each.start_ns for each in windows) / sum(each.steps for each in windows)
 
     def plain(self) -> float:
-        short_ns, long_ns = self._fit(STEPS), self._fit(3 * STEPS)
+        short_ns, long_ns = (self.one_thread(partial(self._fit, steps)) for steps in (STEPS, 3 * STEPS))
         return (long_ns - short_ns) / (2 * STEPS)
 
     def _fit(self, steps: int) -> int:
@@ -80,8 +82,6 @@ def order_for(framework: str, backend: Any) -> HeatOrder:
 
 def work(given: argparse.Namespace) -> int:
     """Be the child: take turns, then print the steps of the heat's loop and those of the plain calls."""
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     from laptime.heat.lifeline import Lifeline
 
     said = os.dup(1)  # Keras's progress bar goes where a heat's goes: to nobody

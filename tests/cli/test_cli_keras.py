@@ -46,11 +46,11 @@ def test_every_framework_is_planned_by_one_flag(torch_house):
 
 def test_image_files_are_raced_across_frameworks(torch_house):
     """The authors' loader in PyTorch's loop, ours in Keras's fit: the same network does the same work."""
-    lanes = ("torch/cpu", "keras-jax/cpu/input=fast")
-    record = torch_house.raced("plates-cnn", *lanes, "--items", "256", "--heats", "1", "--budget", "5s")
+    lanes = ("torch/cpu/batch=8", "keras-tf/cpu/input=fast+batch=8")
+    record = torch_house.raced("plates-cnn", *lanes, "--items", "64", "--heats", "1", "--budget", "5s")
     assert [(lane["parity"]["status"], lane["status"]) for lane in record["lanes"]] == [("same", "ok")] * 2
     assert [lane["notes"] for lane in record["lanes"]] == [[], []]
-    assert record["lanes"][0]["step_ms"]["median"] > record["lanes"][1]["step_ms"]["median"] > 1
+    assert [heat["fresh"] is None for lane in record["lanes"] for heat in lane["heats"]] == [True, False]
 
 
 def test_what_keras_cannot_do_is_refused_before_anything_runs(torch_house):

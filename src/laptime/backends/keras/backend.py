@@ -12,6 +12,7 @@ from laptime.backends.keras.engines import Engine
 from laptime.backends.keras.examination import KerasExaminer
 from laptime.backends.keras.feeding import Feed, open_feed
 from laptime.backends.keras.learner import KerasLearner
+from laptime.backends.keras.one_thread import OneThread
 from laptime.backends.keras.proof import prove, refer
 from laptime.backends.keras.recipe import Recipe
 from laptime.backends.keras.runner import KerasRunner
@@ -27,8 +28,8 @@ class KerasTraining:
 
     notes: tuple[str, ...] = ()
 
-    def __init__(self, order: HeatOrder, engine: Engine) -> None:
-        self._order, self._engine = order, engine
+    def __init__(self, order: HeatOrder, engine: Engine, one_thread: OneThread) -> None:
+        self._order, self._engine, self._one_thread = order, engine, one_thread
         self._settings = order.lane.settings
         self._recipe = Recipe(order)
         with self._device():
@@ -38,23 +39,29 @@ class KerasTraining:
         self.steps_per_lap: int | None = self._recipe.workload.steps_per_lap
 
     def prove(self, precision: str) -> ProofRun:
+        return self._one_thread(lambda: self._prove(precision))
+
+    def _prove(self, precision: str) -> ProofRun:
         self._engine.set_precision(precision)
         with self._device():
             return prove(self._recipe, self._settings, precision)
 
     def reference(self) -> Reference:
+        return self._one_thread(self._refer)
+
+    def _refer(self) -> Reference:
         with self._device():
             return refer(self._recipe, self._engine)
 
     def start(self) -> Runner:
-        model, feed = self._make()
-        drive = feed.drive(model)
-        examiner = KerasExaminer(self._recipe, model, feed, drive.finish)
+        model, feed = self._one_thread(self._make)
+        drive = feed.drive(model, self._one_thread)
+        examiner = KerasExaminer(self._recipe, model, feed, drive.finish, self._one_thread)
         return KerasRunner(model, drive, feed, self._engine, examiner)
 
     def learn(self) -> Learner:
-        model, feed = self._make()
-        return KerasLearner(self._recipe, model, feed, self._engine)
+        model, feed = self._one_thread(self._make)
+        return KerasLearner(self._recipe, model, feed, self._engine, self._one_thread)
 
     def device_memory_bytes(self) -> int | Missing:
         return self._engine.peak_bytes(self._order.lane.device.name)
@@ -74,6 +81,7 @@ class KerasTraining:
 class KerasBackend:
     def __init__(self, name: str, engine: Engine) -> None:
         self.name, self._engine = name, engine
+        self._one_thread = OneThread()
 
     def warm_up(self) -> None:
         """Keras has imported all of itself by now."""
@@ -85,9 +93,12 @@ class KerasBackend:
         return self._engine.devices()
 
     def build(self, order: HeatOrder) -> KerasTraining:
+        return self._one_thread(lambda: self._build(order))
+
+    def _build(self, order: HeatOrder) -> KerasTraining:
         if order.lane.settings.threads is not None:
             self._engine.take_threads(order.lane.settings.threads)
-        return KerasTraining(order, self._engine)
+        return KerasTraining(order, self._engine, self._one_thread)
 
     def predict(self, order: HeatOrder) -> Predictor:
         raise LaneError(f"{order.lane.framework}: answers are timed on torch lanes in this version", "leave it out")

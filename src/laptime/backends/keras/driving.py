@@ -1,4 +1,4 @@
-"""Keras's own `fit`, in a thread of its own, let run as far as it is told and held still in between.
+"""Keras's own `fit`, in Keras's own thread, let run as far as it is told and held still in between.
 
 It is driven through the list of callbacks that `fit` takes. A callback of our own would change how it runs: from the
 first one on that looks at batches, Keras waits for each batch's figures before it begins the next.
@@ -9,10 +9,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 import keras
 
+from laptime.backends.keras.one_thread import OneThread
 from laptime.errors import LaneError
 
 ENDLESS = 1_000_000
@@ -21,11 +23,19 @@ ENDLESS = 1_000_000
 class Drive:
     """One call of `fit`. Nothing runs in it unless somebody waits in `advance`."""
 
-    def __init__(self, model: Any, fit: Callable[[Any], object], *, steps_an_epoch: int, verbose: str | int) -> None:
-        self._model, self._fit = model, fit
+    def __init__(
+        self,
+        model: Any,
+        fit: Callable[[Any], object],
+        one_thread: OneThread,
+        *,
+        steps_an_epoch: int,
+        verbose: str | int,
+    ) -> None:
+        self._model, self._fit, self._one_thread = model, fit, one_thread
         self._list = _Held(self, model, steps_an_epoch, verbose)
         self._go, self._held = threading.Semaphore(0), threading.Semaphore(0)
-        self._thread = threading.Thread(target=self._run, name="fit", daemon=True)
+        self._running: Future[None] | None = None
         self._goal = self._taken = self._taken_before = 0
         self._is_ending = self._is_over = False
         self._error: BaseException | None = None
@@ -36,8 +46,8 @@ class Drive:
     def advance(self, steps: int) -> None:
         """Let `fit` take so many steps more, and wait until they are started."""
         self._goal += steps
-        if self._thread.ident is None:
-            self._thread.start()
+        if self._running is None:
+            self._running = self._one_thread.begin(self._run, self.finish)
         else:
             self._go.release()
         self._held.acquire()
@@ -55,11 +65,11 @@ class Drive:
 
     def finish(self) -> None:
         """Let `fit` come to its own end, after the step that it has taken."""
-        if self._thread.ident is None or self._is_over:
+        if self._running is None or self._is_over:
             return
         self._is_ending = self._model.stop_training = True
         self._go.release()
-        self._thread.join()
+        self._running.result()
         if self._error is not None:
             raise self._error
 

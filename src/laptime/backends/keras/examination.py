@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from laptime.backends.keras.feeding import Feed
+from laptime.backends.keras.one_thread import OneThread
 from laptime.backends.keras.recipe import Arrays, Recipe
 from laptime.model.missing import Missing
 from laptime.model.protocol import Predictions, Score
@@ -20,7 +21,8 @@ NOT_COUNTED = Missing("Keras counts characters, not whole plates")
 class KerasExaminer:
     """Examines one model; `rest` ends the call of `fit` that holds it, so that its weights are its own again."""
 
-    def __init__(self, recipe: Recipe, model: Any, feed: Feed, rest: Callable[[], None]) -> None:
+    def __init__(self, recipe: Recipe, model: Any, feed: Feed, rest: Callable[[], None], one_thread: OneThread) -> None:
+        self._one_thread = one_thread
         self._recipe, self._model, self._rest = recipe, model, rest
         self._batch, self._device = feed.batch, feed.device
         self._arrays: Arrays | None = None
@@ -33,16 +35,22 @@ class KerasExaminer:
 
     def score(self, items: int) -> Score:
         images, labels = self._held(items)
-        with self._device():
-            told = self._model.evaluate(images, labels, batch_size=self._batch, verbose=0, return_dict=True)
+        told = self._one_thread(lambda: self._evaluate(images, labels))
         return make_score(self._recipe, len(labels), float(told["loss"]), float(told["accuracy"]))
 
     def predict(self, items: int) -> Predictions:
         images, labels = self._held(items)
-        with self._device():
-            answers = self._model.predict(images, batch_size=self._batch, verbose=0)
+        answers = self._one_thread(lambda: self._answer(images))
         truth = labels.argmax(-1) if labels.ndim == answers.ndim else labels
         return Predictions(_as_rows(answers.argmax(-1)), _as_rows(truth))
+
+    def _evaluate(self, images: Any, labels: Any) -> Any:
+        with self._device():
+            return self._model.evaluate(images, labels, batch_size=self._batch, verbose=0, return_dict=True)
+
+    def _answer(self, images: Any) -> Any:
+        with self._device():
+            return self._model.predict(images, batch_size=self._batch, verbose=0)
 
     def _held(self, items: int) -> Arrays:
         self._rest()

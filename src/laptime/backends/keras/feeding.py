@@ -11,6 +11,7 @@ import numpy as np
 
 from laptime.backends.keras.driving import ENDLESS, Drive
 from laptime.backends.keras.image_files import Generated, Numbered, Stock, shape_labels
+from laptime.backends.keras.one_thread import OneThread
 from laptime.backends.keras.recipe import Recipe
 from laptime.model.lane import Settings
 from laptime.pipelines import Job, Pipeline, make_job, open_fast_pipeline, open_published_pipeline
@@ -41,11 +42,12 @@ class Feed(ABC):
     def data(self, first: int) -> dict[str, Any]:
         """Give what `fit` is told of its data, from batch number `first` of an endless training on."""
 
-    def drive(self, model: Any, first: int = 0) -> Drive:
+    def drive(self, model: Any, one_thread: OneThread, first: int = 0) -> Drive:
         data = self.data(first)
         return Drive(
             model,
             lambda held: self._fit(model, held, data),
+            one_thread,
             steps_an_epoch=self.epoch_steps(),
             verbose=self._verbose,
         )

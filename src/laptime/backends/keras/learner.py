@@ -11,6 +11,7 @@ from laptime.backends.keras.driving import Drive
 from laptime.backends.keras.engines import Engine
 from laptime.backends.keras.examination import KerasExaminer, make_score
 from laptime.backends.keras.feeding import Feed
+from laptime.backends.keras.one_thread import OneThread
 from laptime.backends.keras.recipe import Recipe
 from laptime.model.protocol import Score
 
@@ -20,15 +21,19 @@ class KerasLearner:
 
     stride = 1
 
-    def __init__(self, recipe: Recipe, model: Any, feed: Feed, engine: Engine) -> None:
+    def __init__(self, recipe: Recipe, model: Any, feed: Feed, engine: Engine, one_thread: OneThread) -> None:
         self._recipe, self._model, self._feed, self._engine = recipe, model, feed, engine
-        self.examiner = KerasExaminer(recipe, model, feed, self._rest)
+        self._one_thread = one_thread
+        self.examiner = KerasExaminer(recipe, model, feed, self._rest, one_thread)
         self._drive: Drive | None = None
         self._last: Drive | None = None
         self._done = 0
 
     def begin(self, steps_done: int, state: Any | None) -> None:
         self._done = steps_done
+        self._one_thread(lambda: self._take_up(state))
+
+    def _take_up(self, state: Any | None) -> None:
         self._model.optimizer.build(self._model.trainable_variables)
         if state is not None:
             self._feed.build(self._model)
@@ -38,8 +43,8 @@ class KerasLearner:
     def run(self, steps: int) -> None:
         """Draw each lap's order from its own seed, so that a training which goes on meets the same."""
         if self._drive is None:
-            keras.utils.set_random_seed(self._recipe.seed + self._done)
-            self._drive = self._last = self._feed.drive(self._model, self._done)
+            self._one_thread(lambda: keras.utils.set_random_seed(self._recipe.seed + self._done))
+            self._drive = self._last = self._feed.drive(self._model, self._one_thread, self._done)
         self._drive.advance(steps)
         self._done += steps
 
@@ -61,7 +66,9 @@ class KerasLearner:
 
     def state(self) -> Any:
         self._rest()
-        return {"variables": [np.array(keras.ops.convert_to_numpy(each)) for each in self._variables()]}
+        return self._one_thread(
+            lambda: {"variables": [np.array(keras.ops.convert_to_numpy(each)) for each in self._variables()]}
+        )
 
     def close(self) -> tuple[str, ...]:
         self._rest()
