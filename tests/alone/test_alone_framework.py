@@ -35,7 +35,8 @@ def test_every_framework_here_is_planned(torch_house):
     assert lanes - {"fake"} == set(HERE) & set(OURS)
 
 
-@pytest.mark.parametrize("name", [name for name in HERE if name in OURS][:2])
+@pytest.mark.skipif(len(HERE) > 3, reason="with all of them at hand, tests/cli races them side by side")
+@pytest.mark.parametrize("name", [name for name in HERE if name in OURS])
 def test_a_framework_races_and_is_proven_with_no_other_beside_it(torch_house, name):
     """As written against its best, with a float64 reference that it has computed itself."""
     words = (f"{name}/cpu", f"{name}/cpu/best", "--heats", "1", "--budget", "3s")

@@ -9,13 +9,15 @@ import pytest
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-@pytest.mark.parametrize("example", ["jax_training.py", "equinox_training.py"])
-def test_an_example_is_raced_and_proven(torch_house, example):
+@pytest.mark.parametrize(
+    ("example", "lanes"),
+    [("jax_training.py", ("jax/cpu", "jax/cpu/input=resident")), ("equinox_training.py", ("jax/cpu",))],
+)
+def test_an_example_is_raced_and_proven(torch_house, example, lanes):
     """With its data as it comes, and on the device."""
-    lanes = ("jax/cpu", "jax/cpu/input=resident")
     record = torch_house.raced(f"{EXAMPLES / example}:training", *lanes, "--heats", "1", "--budget", "5s")
-    assert [(lane["status"], lane["parity"]["status"]) for lane in record["lanes"]] == [("ok", "same")] * 2
-    assert [lane["items_per_step"] for lane in record["lanes"]] == [128, 128]
+    assert {(lane["status"], lane["parity"]["status"]) for lane in record["lanes"]} == {("ok", "same")}
+    assert {lane["items_per_step"] for lane in record["lanes"]} == {128}
     assert list(record["lanes"][0]["framework"]) == ["jax", "jaxlib"]
     assert all(lane["step_ms"]["median"] > 0 for lane in record["lanes"])
 
