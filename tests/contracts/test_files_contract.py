@@ -9,6 +9,7 @@ from rooms_here import HERE
 from image_sets import write_set
 from laptime.backends import open_backend
 from laptime.data import read_source
+from laptime.errors import LaneError
 from laptime.model.lane import Settings
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.workload import ProofPlan
@@ -114,6 +115,31 @@ def test_fit_trains_on_them(backend, sources, what, chosen):
     runner.repeat()
     runner.run(1)
     assert runner.close() == ()
+
+
+def test_several_steps_are_taken_at_once(backend, sources):
+    """Counted as what they are; an epoch, a lap, is a whole number of them. Keras on PyTorch takes one at a time."""
+    if backend.name == "keras-torch":
+        pytest.skip("the planner refuses it")
+    order = order_for(backend, sources, "plates-cnn", input="fast", steps_per_execution=3)
+    runner = backend.build(order).start()
+    assert runner.stride == 3
+    runner.run(6)
+    marks = runner.run_marked(9)
+    runner.fence()
+    assert len(marks) == 4
+    assert runner.step_ns(marks) == ()
+    assert runner._drive.steps_of_epoch() == 15
+    assert runner.close() == ()
+    learner = backend.build(order).learn()
+    learner.begin(0, None)
+    learner.open_account()
+    with pytest.raises(LaneError, match="4 steps are no whole number of 3"):
+        learner.run(4)
+    learner.run(6)
+    learner.fence()
+    assert learner.score().items == 6 * BATCH
+    learner.close()
 
 
 def test_a_whole_training_goes_on_where_it_was(backend, sources):

@@ -39,6 +39,16 @@ def test_a_lane_names_its_engine():
         ("keras-tf/cpu/input=only", "cifar-cnn", "input=only: Keras's fit cannot be had without its training"),
         ("keras-tf/cpu/input=fast", "cifar-cnn", "input=fast: cifar-cnn's arrays lie in memory, and Keras's fit cuts"),
         ("keras-jax/cpu/threads=2", "cifar-mlp", "threads=2: XLA takes as many threads as it may use cores, here 6"),
+        (
+            "cpu/steps_per_execution=4",
+            "cifar-cnn",
+            "steps_per_execution=4: that is a word of Keras's, and not of torch's",
+        ),
+        (
+            "keras-torch/cpu/steps_per_execution=4",
+            "cifar-cnn",
+            "steps_per_execution=4: on PyTorch Keras takes one step",
+        ),
         ("keras-tf/cpu/channels_last", "cifar-cnn", "channels_last cannot be had on keras-tf/cpu"),
         ("keras-torch/cpu/fused", "cifar-cnn", "fused cannot be had on keras-torch/cpu"),
     ],

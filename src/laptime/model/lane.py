@@ -44,3 +44,4 @@ class Settings:
     workers: int | None = None
     batch: int | None = None
     learning_rate: float | None = None
+    steps_per_execution: int | None = None

@@ -28,6 +28,9 @@ def check_keras(
         raise UsageError(
             f"input=fast: {workload.name}'s arrays lie in memory, and Keras's fit cuts them itself", CACHED
         )
+    if framework == "keras-torch" and settings.steps_per_execution not in {None, 1}:
+        at_once = settings.steps_per_execution
+        raise UsageError(f"steps_per_execution={at_once}: on PyTorch Keras takes one step at a time", "leave it out")
     if framework == "keras-jax":
         _check_xla_threads(settings, device, machine)
 

@@ -88,7 +88,7 @@ def _read_setting(text: str, word: str) -> tuple[str, str]:
         raise UsageError(
             f"lane '{text}': '{word}' is not a setting",
             f"settings: {', '.join(PRESETS)}, {', '.join(WORDS)}, threads=N, malloc=keep, "
-            f"input={'|'.join(INPUTS)}, workers=N, batch=N, batch=4x, lr=X",
+            f"input={'|'.join(INPUTS)}, workers=N, batch=N, batch=4x, lr=X, steps_per_execution=N",
         )
     allowed = KEYED[key]
     if not re.fullmatch(allowed, value) or (_is_no_rate(value) if key == "lr" else _is_absurd(value)):
@@ -115,6 +115,7 @@ KEYED = {
     "input": "|".join(INPUTS),
     "workers": "0|" + COUNT,
     "batch": COUNT + "x?",
+    "steps_per_execution": COUNT,
     "lr": r"[0-9]{0,3}\.?[0-9]{0,9}(e-?[0-9]{1,2})?",
 }
 TAKES = {
@@ -123,5 +124,6 @@ TAKES = {
     "input": ", ".join(INPUTS),
     "workers": "a whole number, 0 for none beside the training's own process",
     "batch": f"a whole number from 1 to {LARGEST_COUNT:,}, or a multiple such as 4x",
+    "steps_per_execution": "a whole number from 1 on: how many steps Keras gives its engine at once",
     "lr": "a learning rate above 0 and up to 100, such as 0.001 or 1e-3",
 }

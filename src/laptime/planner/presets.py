@@ -87,7 +87,7 @@ def _lowest_precision(device: Device, machine: Machine) -> Any:
 def _named(lane: Lane, settings: Settings, given: Given) -> Settings:
     for key, value in lane.overrides:
         named: Any = value
-        if key in {"threads", "workers"}:
+        if key in {"threads", "workers", "steps_per_execution"}:
             named = int(value)
         if key == "batch":
             named = _read_batch(value, given)
@@ -123,6 +123,9 @@ def _refuse(framework: str, settings: Settings, device: Device, machine: Machine
     if settings.precision == "fp16" and settings.execution == "graph" and settings.optimizer != "fused":
         raise UsageError("fp16+graph: without a fused optimizer the loss scaler waits for the device in each step",
                          "add fused, or leave graph out")  # fmt: skip
+    if settings.steps_per_execution is not None and not framework.startswith("keras-"):
+        raise UsageError(f"steps_per_execution={settings.steps_per_execution}: that is a word of Keras's, and not of "
+                         f"{framework}'s", "race it in a Keras lane, or name graph or compile here")  # fmt: skip
     _refuse_input(settings, given)
     check_keras(framework, settings, device, machine, given.workload)
     check_jax(framework, settings, device, machine, given.workload)

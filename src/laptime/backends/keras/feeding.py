@@ -12,7 +12,7 @@ import numpy as np
 from laptime.backends.keras.driving import ENDLESS, Drive
 from laptime.backends.keras.image_files import Generated, Numbered, Stock, shape_labels
 from laptime.backends.keras.one_thread import OneThread
-from laptime.backends.keras.recipe import Recipe
+from laptime.backends.keras.recipe import Recipe, steps_at_once
 from laptime.model.lane import Settings
 from laptime.pipelines import Job, Pipeline, make_job, open_fast_pipeline, open_published_pipeline
 from laptime.pipelines.published import KERAS_QUEUE, KERAS_THREADS
@@ -31,6 +31,7 @@ class Feed(ABC):
     def __init__(self, recipe: Recipe, settings: Settings, device: Callable[[], Any]) -> None:
         self.device = device
         self.batch = settings.batch or recipe.workload.batch
+        self.at_once = steps_at_once(settings)
         self._workload = recipe.workload
         self._verbose: str | int = "auto" if settings.preset == "as-written" else 0
 
@@ -60,6 +61,10 @@ class Feed(ABC):
         with self.device():
             model.evaluate(images, shape_labels(workload, labels), self.batch, verbose=0)
 
+    def _whole(self, steps: int) -> int:
+        """Cut an epoch to as many steps as are taken at once, or a multiple."""
+        return max(1, steps // self.at_once) * self.at_once
+
     def repeat(self) -> None:  # noqa: B027  most have nothing to do
         """A batch costs the same again, unless a feed says otherwise."""
 
@@ -78,7 +83,7 @@ class FromMemory(Feed):
     def __init__(self, recipe: Recipe, settings: Settings, device: Callable[[], Any]) -> None:
         super().__init__(recipe, settings, device)
         self._shuffles = settings.input == "published"
-        self._images, self._labels = recipe.training_arrays(self.batch)
+        self._images, self._labels = recipe.training_arrays(self.batch, self.at_once)
         if settings.input == "resident":
             with device():
                 self._images, self._labels = map(keras.ops.convert_to_tensor, (self._images, self._labels))
@@ -100,10 +105,10 @@ class FromGenerator(Feed):
         self._job = job
 
     def epoch_steps(self) -> int:
-        return max(1, len(self._job.paths) // self.batch)
+        return self._whole(len(self._job.paths) // self.batch)
 
     def data(self, first: int) -> dict[str, Any]:  # noqa: ARG002  its threads draw in no order that could be met again
-        return {"x": Generated(self._job, self._workload), "shuffle": False}
+        return {"x": Generated(self._job, self._workload, self.at_once), "shuffle": False}
 
 
 class FromPipeline(Feed):
@@ -124,10 +129,10 @@ class FromPipeline(Feed):
         return self._stock.pipeline().holds
 
     def epoch_steps(self) -> int:
-        return self._workload.steps_per_lap
+        return self._whole(self._workload.steps_per_lap)
 
     def data(self, first: int) -> dict[str, Any]:
-        return {"x": Numbered(self._stock, first), "steps_per_epoch": self.epoch_steps()}
+        return {"x": Numbered(self._stock, first), "steps_per_epoch": self.epoch_steps(), "shuffle": False}
 
     def repeat(self) -> None:
         self._stock.repeat()

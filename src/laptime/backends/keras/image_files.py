@@ -32,7 +32,8 @@ class Generated(BatchFromFilesMixin, Iterator):
     Decoding, nearest resize, transforms, scaling, threads and queue are Keras's own.
     """
 
-    def __init__(self, job: Job, workload: Workload) -> None:
+    def __init__(self, job: Job, workload: Workload, at_once: int = 1) -> None:
+        self._at_once = at_once
         turned = {
             "rotation_range": ROTATION_DEGREES,
             "shear_range": SHEAR_DEGREES,
@@ -52,8 +53,8 @@ class Generated(BatchFromFilesMixin, Iterator):
         )
 
     def __len__(self) -> int:
-        """Leave a lap's last, shorter batch out: it would be another step."""
-        return max(1, int(self.n // self.batch_size))
+        """Leave a lap's last, shorter batch out, and what is fewer than are taken at once: it would be another step."""
+        return max(1, int(self.n // self.batch_size) // self._at_once) * self._at_once
 
     @property
     def filepaths(self) -> tuple[str, ...]:

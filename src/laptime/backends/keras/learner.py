@@ -13,17 +13,17 @@ from laptime.backends.keras.examination import KerasExaminer, make_score
 from laptime.backends.keras.feeding import Feed
 from laptime.backends.keras.one_thread import OneThread
 from laptime.backends.keras.recipe import Recipe
+from laptime.errors import LaneError
 from laptime.model.protocol import Score
 
 
 class KerasLearner:
     """One lane's training, from its first step to its last."""
 
-    stride = 1
-
     def __init__(self, recipe: Recipe, model: Any, feed: Feed, engine: Engine, one_thread: OneThread) -> None:
         self._recipe, self._model, self._feed, self._engine = recipe, model, feed, engine
         self._one_thread = one_thread
+        self.stride = feed.at_once
         self.examiner = KerasExaminer(recipe, model, feed, self._rest, one_thread)
         self._drive: Drive | None = None
         self._last: Drive | None = None
@@ -42,6 +42,8 @@ class KerasLearner:
 
     def run(self, steps: int) -> None:
         """Draw each lap's order from its own seed, so that a training which goes on meets the same."""
+        if steps % self.stride:
+            raise LaneError(f"{steps} steps are no whole number of {self.stride}, which Keras takes at once")
         if self._drive is None:
             self._one_thread(lambda: keras.utils.set_random_seed(self._recipe.seed + self._done))
             self._drive = self._last = self._feed.drive(self._model, self._one_thread, self._done)

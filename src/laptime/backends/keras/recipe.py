@@ -21,6 +21,10 @@ POLICIES = {"fp32": "float32", "tf32": "float32", "fp64": "float64", "bf16": "mi
 Arrays = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 
 
+def steps_at_once(settings: Settings) -> int:
+    return settings.steps_per_execution or 1
+
+
 class Recipe(BuiltInItems):
     """A workload of the catalogue."""
 
@@ -42,6 +46,7 @@ class Recipe(BuiltInItems):
             loss=make_loss(self.workload),
             metrics=None if proof else ["accuracy"],
             jit_compile=True if settings.execution == "compile" else "auto",
+            steps_per_execution=1 if proof else steps_at_once(settings),
         )
         return model
 
@@ -55,8 +60,9 @@ class Recipe(BuiltInItems):
         cuts = range(0, len(labels), self.proof.batch)
         return [(images[start : start + self.proof.batch], labels[start : start + self.proof.batch]) for start in cuts]
 
-    def training_arrays(self, batch: int) -> Arrays:
-        """Give whole batches: a shorter one at an epoch's end would be another step, and compiled by itself."""
+    def training_arrays(self, batch: int, at_once: int = 1) -> Arrays:
+        """Give whole batches, and as many as are taken at once: fewer at an epoch's end would be another step."""
+        batch *= at_once
         images, labels = self._arrays(self.items(batch))
         whole = max(1, len(labels) // batch) * batch
         if len(labels) < batch:  # a small set of somebody's own: its items come more than once

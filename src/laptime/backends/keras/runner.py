@@ -13,10 +13,9 @@ from laptime.backends.keras.feeding import Feed
 
 
 class KerasRunner:
-    stride = 1
-
     def __init__(self, model: Any, drive: Drive, feed: Feed, engine: Engine, examiner: Examiner) -> None:
         self._model, self._drive, self._feed, self._engine, self.examiner = model, drive, feed, engine, examiner
+        self.stride = feed.at_once
         self.ready_batches, self.holds = feed.ready_batches, feed.holds
 
     def run(self, steps: int) -> None:
@@ -29,8 +28,8 @@ class KerasRunner:
         self._engine.await_model(self._model)
 
     def step_ns(self, marks: Sequence[object]) -> tuple[int, ...]:
-        """Where the engine computes behind the host's back, the moments between two batches say nothing of it."""
-        if not self._engine.marks_are_steps:
+        """Where the engine computes behind the host's back, or several at once, two moments are not around a step."""
+        if self.stride > 1 or not self._engine.marks_are_steps:
             return ()
         return tuple(after - before for before, after in itertools.pairwise(marks))  # type: ignore[operator]
 
