@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import pytest
 
 BROKEN = {
@@ -21,6 +23,7 @@ def plant(folder, name, source, version="9.9"):
     return {"PYTHONPATH": str(folder)}
 
 
+@pytest.mark.skipif(find_spec("keras") is None, reason="without Keras, nobody looks for its engines")
 @pytest.mark.parametrize("way", BROKEN)
 def test_an_import_that_breaks_is_told_in_its_own_words(house, way):
     """Listed as unusable; refused where it is named; the fake lanes beside it can be planned."""
