@@ -65,6 +65,7 @@ def test_a_plan_says_all_that_would_run(raced):
         "workers": None,
         "batch": None,
         "learning_rate": None,
+        "steps_per_execution": None,
     }
     assert plan["pace"] == {
         "heats_min": 3,
