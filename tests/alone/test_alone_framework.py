@@ -9,13 +9,8 @@ import importlib.util
 
 import pytest
 
-MODULES = {
-    "torch": ("torch",),
-    "jax": ("jax",),
-    "keras-tf": ("keras", "tensorflow"),
-    "keras-jax": ("keras", "jax"),
-    "keras-torch": ("keras", "torch"),
-}
+from laptime.machine.look import MODULES
+
 OURS = ("torch", "keras-tf", "keras-jax", "keras-torch")
 HERE = [name for name, modules in MODULES.items() if all(map(importlib.util.find_spec, modules))]
 ABSENT = [name for name in MODULES if name not in HERE]

@@ -19,4 +19,5 @@ SUITES = {
 @pytest.mark.parametrize("engine", [name for name in INSTALLED if name.startswith("keras")])
 def test_an_engine_keeps_the_contract(engine, suite, tmp_path):
     """What holds for PyTorch's own loop holds for Keras's `fit`."""
-    run_alone(Path(__file__).with_name(SUITES[suite]), engine, tmp_path)
+    code, said = run_alone(Path(__file__).with_name(SUITES[suite]), engine, tmp_path)
+    assert (code, " passed" in said) == (0, True), said

@@ -73,6 +73,14 @@ def _check_step(training: Training, name: str) -> None:
         raise TrainingError(f"{name}: fence is {type(training.fence).__name__}, not a function of the state")
 
 
+def length_of(data: Any) -> int | None:
+    """Give how many batches there are, where the data tells."""
+    try:
+        return len(data)
+    except TypeError:
+        return None
+
+
 def endless(data: Iterable[Any], name: str) -> Iterator[Any]:
     """Iterate a user's data again and again; data that has no batch is an error in words."""
     for lap in itertools.count():

@@ -1,4 +1,4 @@
-"""What Keras's `fit` and JAX lanes cannot be asked for, refused in words before anything runs."""
+"""What Keras's `fit` cannot be asked for, refused in words before anything runs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from laptime.errors import UsageError
 from laptime.model.lane import Settings
 from laptime.model.machine import Device, Machine
 from laptime.model.workload import Workload
+from laptime.planner.jax import check_xla_threads
 
 CACHED = "leave it out, or name input=cached: without shuffling"
 
@@ -32,30 +33,7 @@ def check_keras(
         at_once = settings.steps_per_execution
         raise UsageError(f"steps_per_execution={at_once}: on PyTorch Keras takes one step at a time", "leave it out")
     if framework == "keras-jax":
-        _check_xla_threads(settings, device, machine)
-
-
-def _check_xla_threads(settings: Settings, device: Device, machine: Machine) -> None:
-    usable = machine.processor.cores_usable
-    if device.kind == "cpu" and settings.threads not in {None, usable}:
-        raise UsageError(
-            f"threads={settings.threads}: XLA takes as many threads as it may use cores, here {usable}",
-            "leave threads out, or start laptime on fewer cores: taskset -c 0 laptime ...",
-        )
-
-
-def check_jax(framework: str, settings: Settings, device: Device, machine: Machine, workload: Workload | None) -> None:
-    """Refuse what a step function of somebody's own leaves no room for."""
-    if framework != "jax":
-        return
-    if workload is not None:
-        raise UsageError(
-            f"jax: {workload.name} has no form in JAX alone; its lanes run steps of your own",
-            f"laptime race {workload.name} keras-jax, or a function that returns laptime.Training(step=...)",
-        )
-    if settings.input == "only":
-        raise UsageError("input=only: a step of your own is timed with its data", "race input=resident beside it")
-    _check_xla_threads(settings, device, machine)
+        check_xla_threads(settings, device, machine)
 
 
 def check_answers(framework: str, name: str) -> None:

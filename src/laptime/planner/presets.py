@@ -10,7 +10,8 @@ from laptime.model.lane import Lane, Layout, Malloc, Settings
 from laptime.model.machine import Device, Machine
 from laptime.model.network import Conv
 from laptime.model.workload import Workload
-from laptime.planner.keras import check_jax, check_keras
+from laptime.planner.jax import check_jax
+from laptime.planner.keras import check_keras
 
 # glibc gives freed memory back to the system and faults it in again in the next step; these thresholds keep it.
 KEEP_MEMORY = {

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from laptime.backends.own import call_own, endless
+from laptime.backends.own import call_own, endless, length_of
 from laptime.errors import TrainingError
 from laptime.model.plan import HeatOrder
 
@@ -42,7 +42,7 @@ class UserSteps:
         self._step, self._fence, self.data = training.step, training.fence, training.data
         self._start = jax.tree.map(_lay_down, training.state)
         self._written = jax.config.jax_default_matmul_precision
-        self.steps_per_lap = training.steps_per_lap or _length(training.data)
+        self.steps_per_lap = training.steps_per_lap or length_of(training.data)
 
     def batches(self) -> Iterator[Any]:
         return endless(self.data, self.name)
@@ -141,10 +141,3 @@ def _lift(leaf: Any) -> Any:
     if isinstance(leaf, HostKey):
         return leaf.lift()
     return jax.device_put(leaf) if isinstance(leaf, np.ndarray) else leaf
-
-
-def _length(data: Any) -> int | None:
-    try:
-        return len(data)
-    except TypeError:
-        return None

@@ -118,7 +118,7 @@ class Own:
         scale = ADAM_LOSS_SCALE if self._is_adam() else 1.0
         plan = order.proof
         self.proof = ProofPlan(plan.steps, plan.batch, plan.learning_rate_scale, scale)
-        self.steps_per_lap = self.training.steps_per_lap or _length(self.training.data)
+        self.steps_per_lap = self.training.steps_per_lap or own.length_of(self.training.data)
         self.optimizer(self.network(), rate=1.0, options={})  # refuse a stranger's optimizer now, not in the proof
 
     def network(self) -> nn.Module:
@@ -210,10 +210,3 @@ def endless(data: Iterable[Any], name: str) -> Iterator[Batch]:
 
 def _shape_of(batch: Any) -> str:
     return f"{type(batch).__name__} of {len(batch)}" if isinstance(batch, tuple | list) else type(batch).__name__
-
-
-def _length(data: Any) -> int | None:
-    try:
-        return len(data)
-    except TypeError:
-        return None
