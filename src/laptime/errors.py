@@ -6,6 +6,7 @@ LaptimeError
 ├── StoreError      3  a result could not be saved
 ├── TrainingError   3  a user's own function raised or returned the wrong thing
 ├── LaneError       3  a back end could not do what a lane asks
+├── SensorError     5  an instrument that was asked for is not there, or was lost
 └── WireError       3  parent and child did not understand each other
 """
 
@@ -52,3 +53,9 @@ class LaneError(LaptimeError):
 
 class WireError(LaptimeError):
     """A message between parent and child could not be read, or speaks another version."""
+
+
+class SensorError(LaptimeError):
+    """An instrument that was asked for is not there, or was lost while it was read."""
+
+    exit_code = 5
