@@ -16,6 +16,7 @@ EXIT_CODES = {
     "TrainingError": 3,
     "LaneError": 3,
     "WireError": 3,
+    "SensorError": 5,
 }
 
 
