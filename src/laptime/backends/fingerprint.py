@@ -24,3 +24,9 @@ def make_run(
         along += float(np.vdot(move, old))
         start = math.hypot(start, float(np.linalg.norm(old.astype(np.float64))))
     return ProofRun(precision, tuple(losses), start, along / start**2 if start else 0.0, tuple(moves), seconds)
+
+
+def part(one: ProofRun, other: ProofRun) -> float:
+    """Give how far two runs' losses part at most."""
+    pairs = zip(one.losses, other.losses, strict=True)
+    return max((abs(mine - its) / max(abs(its), 1e-30) for mine, its in pairs), default=0.0)

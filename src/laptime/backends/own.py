@@ -25,7 +25,7 @@ def call_own(file: str, function: str) -> Training:
         training = named()
     except Exception as error:
         raise TrainingError(f"{path.name}:{function} raised {type(error).__name__}: {error}") from error
-    return _checked(training, f"{path.name}:{function}")
+    return _checked(_as_training(training), f"{path.name}:{function}")
 
 
 def _load(path: Path) -> Any:
@@ -42,26 +42,47 @@ def _load(path: Path) -> Any:
     return module
 
 
+def is_keras(model: Any) -> bool:
+    """Tell a model of Keras's without importing Keras."""
+    return any(each.__module__.split(".")[0] == "keras" for each in type(model).__mro__)
+
+
+def _as_training(told: Any) -> Any:
+    """Take a compiled Keras model and its data as such: nothing else is needed to train it."""
+    is_pair = isinstance(told, tuple) and len(told) == 2
+    return Training(model=told[0], data=told[1]) if is_pair and is_keras(told[0]) else told
+
+
 def _checked(training: Any, name: str) -> Training:
     if not isinstance(training, Training):
         raise TrainingError(
             f"{name} returned {type(training).__name__}, not a laptime.Training",
-            "return laptime.Training(model=..., loss=..., optimizer=..., data=...)",
+            "return laptime.Training(model=..., loss=..., optimizer=..., data=...), or a Keras model and its data",
         )
     if training.step is not None:
         _check_step(training, name)
+    elif is_keras(training.model):
+        _check_compiled(training, name)
     elif not callable(training.loss):
         raise TrainingError(f"{name}: loss is {type(training.loss).__name__}, not a function of (outputs, targets)")
     if not hasattr(training.data, "__iter__"):
         raise TrainingError(f"{name}: data is {type(training.data).__name__}, which cannot be iterated")
-    if hasattr(training.data, "__next__"):
+    if hasattr(training.data, "__next__") and not is_keras(training.model):
         raise TrainingError(
             f"{name}: data is {type(training.data).__name__}: it can be iterated only once",
             "give a list of batches or a DataLoader",
         )
+    if training.batch is not None and training.batch < 1:
+        raise TrainingError(f"{name}: batch is {training.batch}, expected 1 or more")
     if training.steps_per_lap is not None and training.steps_per_lap < 1:
         raise TrainingError(f"{name}: steps_per_lap is {training.steps_per_lap}, expected 1 or more")
     return training
+
+
+def _check_compiled(training: Training, name: str) -> None:
+    if training.loss is not None or training.optimizer is not None:
+        raise TrainingError(f"{name}: gives a Keras model, and a loss or an optimizer beside it",
+                            "compile the model with them, and leave them out here")  # fmt: skip
 
 
 def _check_step(training: Training, name: str) -> None:

@@ -141,6 +141,10 @@ class Training:
     and returns one. `loss` takes (outputs, targets). `data` is a list of (inputs, targets) batches, a DataLoader, or
     anything else that can be iterated again and again.
 
+    For Keras: `model` is compiled, so that `loss` and `optimizer` are in it; `data` are what `fit` takes: arrays as a
+    tuple (inputs, targets), of which `batch` items make a step (32, as in `fit`), or a PyDataset, a tf.data.Dataset,
+    a DataLoader, a generator, a list of batches. `return model, data` says the same.
+
     For JAX: `step` takes (state, batch) and returns (new state, loss), `state` is what it begins with, `data` gives the
     batches, and `fence`, if there is more to wait for than the state and the loss, waits for it.
     """
@@ -154,3 +158,4 @@ class Training:
     step: Callable[[Any, Any], tuple[Any, Any]] | None = None
     state: Any = None
     fence: Callable[[Any], object] | None = None
+    batch: int | None = None

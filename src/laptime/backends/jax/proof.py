@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from laptime.backends.fingerprint import Array, make_run
+from laptime.backends.fingerprint import Array, make_run, part
 from laptime.backends.jax.devices import set_precision
 from laptime.backends.jax.stepping import UserSteps
 from laptime.errors import LaneError
@@ -32,7 +32,7 @@ def refer(steps: UserSteps) -> Reference:
     depth, weights = len(twin.moves), sum(each.size for each in _numbers(steps.fresh_state()))
     if not all(map(math.isfinite, twin.losses)):
         raise LaneError("the loss is not finite in the proof's first steps")
-    problem = "it draws random numbers that are not in its state" if _part(again, twin) > CHANCE else None
+    problem = "it draws random numbers that are not in its state" if part(again, twin) > CHANCE else None
     if problem is None and not depth:
         problem = "its state holds no arrays of floats to compare"
     if problem:
@@ -43,7 +43,7 @@ def refer(steps: UserSteps) -> Reference:
     except Exception as error:  # noqa: BLE001  whatever a user's step raises that was not written for float64
         said = (str(error).splitlines() or [""])[0]
         return Reference("", twin, twin, depth, weights, f"it cannot run in float64: {type(error).__name__}: {said}")
-    if _part(exact, twin) > OTHER_WAY:
+    if part(exact, twin) > OTHER_WAY:
         problem = "in float64 it goes another way than in float32, as random draws do"
     return Reference("", exact, twin, depth, weights, problem)
 
@@ -73,8 +73,3 @@ def _numbers(state: Any) -> list[Array]:
 def _widen(leaf: Any) -> Any:
     is_floats = isinstance(leaf, jax.Array | np.ndarray) and jax.numpy.issubdtype(leaf.dtype, jax.numpy.floating)
     return jax.numpy.asarray(leaf, np.float64) if is_floats else leaf
-
-
-def _part(one: ProofRun, other: ProofRun) -> float:
-    pairs = zip(one.losses, other.losses, strict=True)
-    return max((abs(mine - its) / max(abs(its), 1e-30) for mine, its in pairs), default=0.0)

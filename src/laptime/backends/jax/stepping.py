@@ -37,7 +37,7 @@ class UserSteps:
         if training.step is None:
             raise TrainingError(
                 f"{self.name}: gives a model, and JAX lanes take a step",
-                "race it on torch lanes, or return laptime.Training(step=..., state=..., data=...)",
+                "race it on torch or Keras lanes, or return laptime.Training(step=..., state=..., data=...)",
             )
         self._step, self._fence, self.data = training.step, training.fence, training.data
         self._start = jax.tree.map(_lay_down, training.state)

@@ -9,13 +9,11 @@ import keras
 
 from laptime.backends.base import Learner, Predictor, Runner
 from laptime.backends.keras.engines import Engine
-from laptime.backends.keras.examination import KerasExaminer
-from laptime.backends.keras.feeding import Feed, open_feed
 from laptime.backends.keras.learner import KerasLearner
 from laptime.backends.keras.one_thread import OneThread
-from laptime.backends.keras.proof import prove, refer
-from laptime.backends.keras.recipe import Recipe
+from laptime.backends.keras.own_work import OwnWork
 from laptime.backends.keras.runner import KerasRunner
+from laptime.backends.keras.work import BuiltInWork, Work
 from laptime.errors import LaneError
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
@@ -26,56 +24,35 @@ from laptime.model.sample import ProofRun, Reference
 class KerasTraining:
     """One lane's training, to be proven and run."""
 
-    notes: tuple[str, ...] = ()
-
     def __init__(self, order: HeatOrder, engine: Engine, one_thread: OneThread) -> None:
-        self._order, self._engine, self._one_thread = order, engine, one_thread
-        self._settings = order.lane.settings
-        self._recipe = Recipe(order)
-        with self._device():
-            model = self._recipe.model(self._settings, "fp32", rate=1.0)
-        self.parameters = sum(each.size for each in model.get_weights()[: len(model.trainable_variables)])
-        self.items_per_step = self._settings.batch or self._recipe.workload.batch
-        self.steps_per_lap: int | None = self._recipe.workload.steps_per_lap
+        self._device_name, self._engine, self._one_thread = order.lane.device.name, engine, one_thread
+        work_of = BuiltInWork if order.subject.file is None else OwnWork
+        self._work: Work = work_of(order, engine, self._device)
+        self.parameters, self.notes = self._work.parameters, self._work.notes
+        self.items_per_step, self.steps_per_lap = self._work.items_per_step, self._work.steps_per_lap
 
     def prove(self, precision: str) -> ProofRun:
-        return self._one_thread(lambda: self._prove(precision))
-
-    def _prove(self, precision: str) -> ProofRun:
-        self._engine.set_precision(precision)
-        with self._device():
-            return prove(self._recipe, self._settings, precision)
+        return self._one_thread(lambda: self._work.prove(precision))
 
     def reference(self) -> Reference:
-        return self._one_thread(self._refer)
-
-    def _refer(self) -> Reference:
-        with self._device():
-            return refer(self._recipe, self._engine)
+        return self._one_thread(self._work.refer)
 
     def start(self) -> Runner:
-        model, feed = self._one_thread(self._make)
+        model, feed = self._one_thread(self._work.make)
         drive = feed.drive(model, self._one_thread)
-        examiner = KerasExaminer(self._recipe, model, feed, drive.finish, self._one_thread)
+        examiner = self._work.examiner(model, feed, drive.finish, self._one_thread)
         return KerasRunner(model, drive, feed, self._engine, examiner)
 
     def learn(self) -> Learner:
-        model, feed = self._one_thread(self._make)
-        return KerasLearner(self._recipe, model, feed, self._engine, self._one_thread)
+        model, feed = self._one_thread(self._work.make)
+        return KerasLearner(self._work, model, feed, self._engine, self._one_thread)
 
     def device_memory_bytes(self) -> int | Missing:
-        return self._engine.peak_bytes(self._order.lane.device.name)
-
-    def _make(self) -> tuple[Any, Feed]:
-        self._engine.set_precision(self._settings.precision)
-        feed = open_feed(self._recipe, self._settings, self._device, self._order.lane.device.kind)
-        with self._device():
-            model = self._recipe.model(self._settings, self._settings.precision, rate=self._recipe.rate(self._settings))
-        return model, feed
+        return self._engine.peak_bytes(self._device_name)
 
     def _device(self) -> Any:
         """Give the context in which Keras computes on the lane's device; each thread has to enter it for itself."""
-        return keras.device(self._engine.name_device(self._order.lane.device.name))
+        return keras.device(self._engine.name_device(self._device_name))
 
 
 class KerasBackend:

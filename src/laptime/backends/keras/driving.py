@@ -31,8 +31,9 @@ class Drive:
         *,
         steps_an_epoch: int,
         verbose: str | int,
+        trouble: Callable[[], Exception | None] = lambda: None,
     ) -> None:
-        self._model, self._fit, self._one_thread = model, fit, one_thread
+        self._model, self._fit, self._one_thread, self._trouble = model, fit, one_thread, trouble
         self._list = _Held(self, model, steps_an_epoch, verbose)
         self._go, self._held = threading.Semaphore(0), threading.Semaphore(0)
         self._running: Future[None] | None = None
@@ -52,9 +53,9 @@ class Drive:
             self._go.release()
         self._held.acquire()
         if self._error is not None:
-            raise self._error
+            raise self._trouble() or self._error
         if self._is_over:
-            raise LaneError(f"Keras's fit ended by itself after {self._taken} steps")
+            raise self._trouble() or LaneError(f"Keras's fit ended by itself after {self._taken} steps")
 
     def advance_marked(self, steps: int) -> list[int]:
         """Do the same, and give the moments before and after each call of the framework."""
@@ -71,7 +72,7 @@ class Drive:
         self._go.release()
         self._running.result()
         if self._error is not None:
-            raise self._error
+            raise self._trouble() or self._error
 
     def steps_of_epoch(self) -> int:
         return self._taken - self._taken_before

@@ -40,6 +40,12 @@ class Engine(Protocol):
     def set_precision(self, precision: str) -> None:
         """Say what float32 means from here on: engines take TF32 unasked on NVIDIA GPUs, in part or throughout."""
 
+    def read_precision(self) -> Any:
+        """Tell what float32 means now, as the engine has it unasked or as a user's code has set it."""
+
+    def restore_precision(self, left: Any) -> None:
+        """Have it mean what it did."""
+
     def await_model(self, model: Any) -> None:
         """Wait until all that was started on this model is done."""
 

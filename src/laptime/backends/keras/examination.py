@@ -11,11 +11,25 @@ import numpy as np
 from laptime.backends.keras.feeding import Feed
 from laptime.backends.keras.one_thread import OneThread
 from laptime.backends.keras.recipe import Arrays, Recipe
+from laptime.errors import LaneError
 from laptime.model.missing import Missing
 from laptime.model.protocol import Predictions, Score
 
 ONE_LABEL = Missing("an item has one label")
 NOT_COUNTED = Missing("Keras counts characters, not whole plates")
+
+
+class NoExaminer:
+    """A training of somebody's own has no test items here."""
+
+    def read(self, items: int) -> None:
+        raise LaneError(f"a training of your own has no test items, and {items} were asked for")
+
+    def score(self, items: int) -> Score:
+        raise LaneError(f"a training of your own has no test items, and {items} were asked for")
+
+    def predict(self, items: int) -> Predictions:
+        raise LaneError(f"a training of your own has no test items, and {items} were asked for")
 
 
 class KerasExaminer:
@@ -36,7 +50,7 @@ class KerasExaminer:
     def score(self, items: int) -> Score:
         images, labels = self._held(items)
         told = self._one_thread(lambda: self._evaluate(images, labels))
-        return make_score(self._recipe, len(labels), float(told["loss"]), float(told["accuracy"]))
+        return make_score(self._recipe, len(labels), told)
 
     def predict(self, items: int) -> Predictions:
         images, labels = self._held(items)
@@ -59,10 +73,14 @@ class KerasExaminer:
         return self._arrays[0][:items], self._arrays[1][:items]
 
 
-def make_score(recipe: Recipe, items: int, loss: float, accuracy: float) -> Score:
+def make_score(recipe: Recipe, items: int, told: dict[str, Any]) -> Score:
     several = len(recipe.workload.outputs) > 1
-    told: float | Missing = loss if math.isfinite(loss) else Missing(f"the loss became {loss}")
-    return Score(items, told, accuracy, NOT_COUNTED if several else ONE_LABEL)
+    return Score(items, finite_loss(told), float(told["accuracy"]), NOT_COUNTED if several else ONE_LABEL)
+
+
+def finite_loss(told: dict[str, Any]) -> float | Missing:
+    loss = float(told["loss"])
+    return loss if math.isfinite(loss) else Missing(f"the loss became {loss}")
 
 
 def _as_rows(numbers: Any) -> tuple[tuple[int, ...], ...]:

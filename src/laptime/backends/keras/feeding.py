@@ -28,11 +28,8 @@ class Feed(ABC):
     ready_batches = 0
     holds = False
 
-    def __init__(self, recipe: Recipe, settings: Settings, device: Callable[[], Any]) -> None:
-        self.device = device
-        self.batch = settings.batch or recipe.workload.batch
-        self.at_once = steps_at_once(settings)
-        self._workload = recipe.workload
+    def __init__(self, batch: int, at_once: int, settings: Settings, device: Callable[[], Any]) -> None:
+        self.batch, self.at_once, self.device = batch, at_once, device
         self._verbose: str | int = "auto" if settings.preset == "as-written" else 0
 
     @abstractmethod
@@ -51,15 +48,22 @@ class Feed(ABC):
             one_thread,
             steps_an_epoch=self.epoch_steps(),
             verbose=self._verbose,
+            trouble=self.trouble,
         )
+
+    @abstractmethod
+    def sample(self) -> tuple[Any, Any]:
+        """Give inputs and targets of a batch's shapes, whatever they hold."""
 
     def build(self, model: Any) -> None:
         """Have Keras build its metrics now: doing so draws from the random numbers that dropout goes on with."""
-        workload = self._workload
-        images = np.zeros((self.batch, *workload.image_shape), np.float32)
-        labels = np.zeros((self.batch, *workload.outputs[:-1]), np.int64).reshape(self.batch, -1)
+        inputs, targets = self.sample()
         with self.device():
-            model.evaluate(images, shape_labels(workload, labels), self.batch, verbose=0)
+            model.evaluate(inputs, targets, self.batch, verbose=0)
+
+    def trouble(self) -> Exception | None:
+        """Tell what went wrong in the data, where that is known better than by the engine's own words."""
+        return None
 
     def _whole(self, steps: int) -> int:
         """Cut an epoch to as many steps as are taken at once, or a multiple."""
@@ -77,7 +81,21 @@ class Feed(ABC):
             model.fit(**data, epochs=ENDLESS, verbose=self._verbose, callbacks=held)
 
 
-class FromMemory(Feed):
+class BuiltInFeed(Feed):
+    """One for a workload of the catalogue."""
+
+    def __init__(self, recipe: Recipe, settings: Settings, device: Callable[[], Any]) -> None:
+        super().__init__(settings.batch or recipe.workload.batch, steps_at_once(settings), settings, device)
+        self._workload = recipe.workload
+
+    def sample(self) -> tuple[Any, Any]:
+        workload = self._workload
+        images = np.zeros((self.batch, *workload.image_shape), np.float32)
+        labels = np.zeros((self.batch, *workload.outputs[:-1]), np.int64).reshape(self.batch, -1)
+        return images, shape_labels(workload, labels)
+
+
+class FromMemory(BuiltInFeed):
     """Arrays on the host, or, where they are to be resident, in the engine's own kind on the lane's device."""
 
     def __init__(self, recipe: Recipe, settings: Settings, device: Callable[[], Any]) -> None:
@@ -95,7 +113,7 @@ class FromMemory(Feed):
         return {"x": self._images, "y": self._labels, "batch_size": self.batch, "shuffle": self._shuffles}
 
 
-class FromGenerator(Feed):
+class FromGenerator(BuiltInFeed):
     """The authors' ImageDataGenerator with its threads. An epoch is what it counts as one: each file once."""
 
     ready_batches = KERAS_QUEUE + KERAS_THREADS
@@ -111,7 +129,7 @@ class FromGenerator(Feed):
         return {"x": Generated(self._job, self._workload, self.at_once), "shuffle": False}
 
 
-class FromPipeline(Feed):
+class FromPipeline(BuiltInFeed):
     """One of laptime's pipelines, as a Sequence."""
 
     def __init__(

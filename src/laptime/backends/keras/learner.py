@@ -9,22 +9,25 @@ import numpy as np
 
 from laptime.backends.keras.driving import Drive
 from laptime.backends.keras.engines import Engine
-from laptime.backends.keras.examination import KerasExaminer, make_score
+from laptime.backends.keras.examination import NoExaminer
 from laptime.backends.keras.feeding import Feed
 from laptime.backends.keras.one_thread import OneThread
-from laptime.backends.keras.recipe import Recipe
+from laptime.backends.keras.work import Work
 from laptime.errors import LaneError
+from laptime.model.missing import Missing
 from laptime.model.protocol import Score
+
+NO_STEP = Missing("no step was taken")
 
 
 class KerasLearner:
     """One lane's training, from its first step to its last."""
 
-    def __init__(self, recipe: Recipe, model: Any, feed: Feed, engine: Engine, one_thread: OneThread) -> None:
-        self._recipe, self._model, self._feed, self._engine = recipe, model, feed, engine
+    def __init__(self, work: Work, model: Any, feed: Feed, engine: Engine, one_thread: OneThread) -> None:
+        self._work, self._model, self._feed, self._engine = work, model, feed, engine
         self._one_thread = one_thread
         self.stride = feed.at_once
-        self.examiner = KerasExaminer(recipe, model, feed, self._rest, one_thread)
+        self.examiner = work.examiner(model, feed, self._rest, one_thread) or NoExaminer()
         self._drive: Drive | None = None
         self._last: Drive | None = None
         self._done = 0
@@ -45,7 +48,7 @@ class KerasLearner:
         if steps % self.stride:
             raise LaneError(f"{steps} steps are no whole number of {self.stride}, which Keras takes at once")
         if self._drive is None:
-            self._one_thread(lambda: keras.utils.set_random_seed(self._recipe.seed + self._done))
+            self._one_thread(lambda: keras.utils.set_random_seed(self._work.seed + self._done))
             self._drive = self._last = self._feed.drive(self._model, self._one_thread, self._done)
         self._drive.advance(steps)
         self._done += steps
@@ -58,9 +61,11 @@ class KerasLearner:
         drive = self._last
         parts = [] if drive is None else [*drive.epochs, (drive.steps_of_epoch(), drive.logs)]
         parts = [(steps, logs) for steps, logs in parts if steps]
+        if not parts:
+            return Score(0, NO_STEP, NO_STEP)
         steps = sum(each for each, _ in parts)
-        means = [sum(taken * float(logs[key]) for taken, logs in parts) / max(steps, 1) for key in ("loss", "accuracy")]
-        return make_score(self._recipe, steps * self._feed.batch, *means)
+        means = {key: sum(taken * float(logs[key]) for taken, logs in parts) / steps for key in parts[-1][1]}
+        return self._work.score(steps * self._feed.batch, means)
 
     def open_account(self) -> None:
         self._rest()

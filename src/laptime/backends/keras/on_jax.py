@@ -32,6 +32,12 @@ class Jax:
     def set_precision(self, precision: str) -> None:
         set_precision(precision)
 
+    def read_precision(self) -> Any:
+        return jax.config.jax_default_matmul_precision
+
+    def restore_precision(self, left: Any) -> None:
+        jax.config.update("jax_default_matmul_precision", left)
+
     def await_model(self, model: Any) -> None:
         """Within `fit` the state lies beside the model, elsewhere in its variables.
 

@@ -52,6 +52,12 @@ class TensorFlow:
     def set_precision(self, precision: str) -> None:
         tf.config.experimental.enable_tensor_float_32_execution(precision == "tf32")
 
+    def read_precision(self) -> bool:
+        return bool(tf.config.experimental.tensor_float_32_execution_enabled())
+
+    def restore_precision(self, left: Any) -> None:
+        tf.config.experimental.enable_tensor_float_32_execution(left)
+
     def await_model(self, _model: Any) -> None:
         tf.test.experimental.sync_devices()
 

@@ -9,7 +9,7 @@ import torch
 
 from laptime.backends.keras.engines import LACKS
 from laptime.backends.torch.devices import list_devices, list_versions, peak_bytes
-from laptime.backends.torch.precision import set_precision
+from laptime.backends.torch.precision import Switches, read_switches, set_precision, turn_switches
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 
@@ -41,6 +41,12 @@ class Torch:
 
     def set_precision(self, precision: str) -> None:
         set_precision("tf32" if precision == "tf32" else "fp32")  # bf16 is Keras's own affair
+
+    def read_precision(self) -> Switches:
+        return read_switches()
+
+    def restore_precision(self, left: Switches) -> None:
+        turn_switches(left)
 
     def await_model(self, model: Any) -> None:
         device = next((each.value.device for each in model.variables), torch.device("cpu"))

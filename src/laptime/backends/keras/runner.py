@@ -13,7 +13,7 @@ from laptime.backends.keras.feeding import Feed
 
 
 class KerasRunner:
-    def __init__(self, model: Any, drive: Drive, feed: Feed, engine: Engine, examiner: Examiner) -> None:
+    def __init__(self, model: Any, drive: Drive, feed: Feed, engine: Engine, examiner: Examiner | None) -> None:
         self._model, self._drive, self._feed, self._engine, self.examiner = model, drive, feed, engine, examiner
         self.stride = feed.at_once
         self.ready_batches, self.holds = feed.ready_batches, feed.holds

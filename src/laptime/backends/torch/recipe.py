@@ -143,6 +143,8 @@ class Own:
     def _check(self) -> None:
         if self.training.step is not None:
             raise TrainingError(f"{self.name}: gives a step function, which JAX lanes run", "race it on jax/cpu")
+        if own.is_keras(self.training.model):
+            raise TrainingError(f"{self.name}: gives a Keras model", "race it on keras-tf, keras-jax or keras-torch")
         if not isinstance(self.training.model, nn.Module):
             kind = type(self.training.model).__name__
             raise TrainingError(f"{self.name}: model is {kind}, and the torch back end trains a torch.nn.Module")

@@ -1,0 +1,121 @@
+"""A user's data as `fit` takes them: arrays, Keras's and TensorFlow's data sets, loaders, and anything with batches."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import numpy as np
+from keras.src.trainers.data_adapters import get_data_adapter
+
+from laptime.backends.keras.driving import ENDLESS
+from laptime.backends.own import endless, length_of
+from laptime.errors import LaptimeError, TrainingError
+
+KERAS_BATCH = 32  # what `fit` takes of arrays unasked
+PARTS = (1, 2, 3)  # inputs, targets, and how much each item weighs
+Batch = tuple[Any, ...]
+
+
+class UserData:
+    """The user's data; `trouble` is what went wrong in them, if it did."""
+
+    def __init__(self, data: Any, batch: int | None, steps_per_lap: int | None, name: str) -> None:
+        self._data, self._name = data, name
+        self._batch = batch or KERAS_BATCH
+        self.is_arrays = _are_arrays(data)
+        self._is_spent_once = hasattr(data, "__next__")
+        self.trouble: LaptimeError | None = None
+        self._adapter = None if self._is_spent_once else self._adapt()
+        self.lap = steps_per_lap or self._length()
+        self._taken: list[Batch] = []
+
+    def first(self, count: int) -> list[Batch]:
+        """Give the first batches, on the host; data that can be walked through only once go on after them."""
+        if len(self._taken) < count:
+            source = self._walk() if self._adapter is None else iter(self._adapter.get_numpy_iterator())
+            held = self._taken if self._is_spent_once else []
+            self._taken = [*held, *map(self._checked, itertools.islice(source, count - len(held)))]
+        if not self._taken:
+            raise TrainingError(f"{self._name}: data gave no batch at all: it is empty", "give at least one batch")
+        return self._taken[:count]
+
+    def words(self, at_once: int) -> dict[str, Any]:
+        """Give what `fit` is told of them."""
+        if self.is_arrays:
+            x, y, *weights = (*self._data, None)[:3]
+            words = {"x": x, "y": y, "batch_size": self._batch, "shuffle": True}
+            return words | ({"sample_weight": weights[0]} if weights[0] is not None else {})
+        if self._adapter is None:
+            return {"x": self._walk(), "steps_per_epoch": self._epoch(at_once), "shuffle": False}
+        is_numbered = isinstance(self._data, keras.utils.PyDataset) and self._adapter.num_batches is not None
+        words = {"x": self._data, "shuffle": is_numbered}
+        return words if self._adapter.num_batches else words | {"steps_per_epoch": self._epoch(at_once)}
+
+    def epoch_steps(self, at_once: int) -> int:
+        """Give how many steps Keras counts as an epoch here."""
+        count = self._adapter.num_batches if self._adapter is not None else None
+        if count and count % at_once:
+            raise TrainingError(
+                f"{self._name}: its data are {count} batches, no whole number of the {at_once} that are taken at once",
+                "give steps_per_execution a divisor of their number",
+            )
+        return count or self._epoch(at_once)
+
+    def _epoch(self, at_once: int) -> int:
+        return max(1, (self.lap or ENDLESS) // at_once) * at_once
+
+    def _adapt(self) -> Any:
+        """Ask Keras whether it knows their kind; lists of batches and other iterables it does not."""
+        if not self.is_arrays and isinstance(self._data, list | tuple):
+            return None
+        words = {"batch_size": self._batch} if self.is_arrays else {}
+        parts = self._data if self.is_arrays else (self._data,)
+        try:
+            return get_data_adapter(*parts, **words)
+        except ValueError as error:
+            if "Unrecognized data type" in str(error):
+                return None
+            raise TrainingError(f"{self._name}: {error}") from error
+
+    def _length(self) -> int | None:
+        told = length_of(self._data) if self._adapter is None else self._adapter.num_batches
+        return None if told is None else int(told)
+
+    def _walk(self) -> Iterator[Batch]:
+        """Give one batch after another without end, and keep what breaks: the engine says it in words of its own."""
+        number = 0
+        try:
+            for batch in self._data if self._is_spent_once else endless(self._data, self._name):
+                number += 1
+                yield self._checked(batch)
+        except Exception as error:
+            self.trouble = _said(error, self._name, number + 1)
+            raise self.trouble from error
+        told = f"{self._name}: data ended after {number} batches more: a generator can be walked through only once"
+        self.trouble = TrainingError(told, "give a generator without end, a list, a PyDataset or a tf.data.Dataset")
+        raise self.trouble
+
+    def _checked(self, batch: Any) -> Batch:
+        if isinstance(batch, list | tuple) and len(batch) in PARTS:
+            return tuple(batch)
+        kind = f"{type(batch).__name__} of {len(batch)}" if isinstance(batch, list | tuple) else type(batch).__name__
+        raise TrainingError(f"{self._name}: a batch is {kind}, expected (inputs, targets)")
+
+
+def items_of(batch: Batch) -> int:
+    sizes = (np.shape(each) for part in batch for each in keras.tree.flatten(part))
+    return next((int(shape[0]) for shape in sizes if shape), 1)
+
+
+def _are_arrays(data: Any) -> bool:
+    """A tuple whose first part is no tuple is arrays (inputs, targets); a list is batches."""
+    return isinstance(data, tuple) and len(data) in PARTS and not isinstance(data[0], tuple | list)
+
+
+def _said(error: Exception, name: str, number: int) -> LaptimeError:
+    if isinstance(error, LaptimeError):
+        return error
+    return TrainingError(f"{name}: data raised {type(error).__name__} at batch {number}: {error}")

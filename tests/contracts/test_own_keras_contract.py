@@ -1,0 +1,196 @@
+"""A user's compiled Keras model is trained as its `fit` would, proven on every engine, or refused in words.
+
+It needs a process of its own for each engine, which `test_keras_contract.py` gives it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import own_steps_plain
+import own_trainings
+import pytest
+from planted_orders import PACE
+from rooms_here import HERE, INSTALLED
+
+from laptime.analysis.parity import judge_parity
+from laptime.errors import TrainingError
+from laptime.model.lane import Settings
+from laptime.model.machine import Device
+from laptime.model.plan import HeatOrder, PlannedLane, Subject
+from laptime.model.workload import ProofPlan
+
+if not HERE[0].startswith("keras"):
+    pytest.skip("test_keras_contract.py runs it", allow_module_level=True)
+
+from laptime.backends import open_backend
+
+FILE = str(Path(__file__).with_name("own_keras.py"))
+CPU = Device("cpu", "cpu", "the processor", usable=True)
+KINDS = ["arrays", "weighed", "batches", "py_dataset", "generator", "two_inputs", "unbuilt"]
+KINDS += ["tf_dataset", "tf_dataset_repeated"] * ("keras-tf" in INSTALLED)
+KINDS += ["torch_loader"] * ("torch" in INSTALLED)
+BACKEND = open_backend(HERE[0])
+
+
+def build(function, file=FILE, **settings):
+    subject = Subject(function, "", None, None, None, None, "items", file=file, function=function)
+    lane = PlannedLane(f"{HERE[0]}/cpu/test", HERE[0], CPU, Settings(**settings))
+    return BACKEND.build(HeatOrder(subject, lane, 0, ProofPlan(steps=5), PACE))
+
+
+def judge(training, reference):
+    return judge_parity(Settings(), [(training.prove("fp32"),)], reference)
+
+
+@pytest.mark.parametrize("function", KINDS)
+def test_a_model_is_proven_and_trained_on_data_of_any_kind(function):
+    """The proof leaves nothing behind: the loss falls as it would without."""
+    training = build(function)
+    items = 48 if function == "arrays" else 32
+    lap = None if function == "generator" else 192 // items
+    assert (training.items_per_step, training.steps_per_lap) == (items, lap)
+    assert training.parameters > 100
+    parity = judge(training, training.reference())
+    assert (parity.status, parity.steps) == ("same", 4 if function == "arrays" else 5), parity.reason
+    runner = build(function).start()
+    runner.run(1)
+    first = runner.loss()
+    for _ in range(3):
+        runner.run(7)
+        runner.fence()
+    assert 0 < runner.loss() < 1.5 * first
+    assert runner.examiner is None
+    assert runner.close() == ()
+
+
+@pytest.mark.parametrize("kind", ["cached", "resident"])
+def test_the_first_batches_are_kept(kind):
+    """On the host or on the device; `fit` cuts them as they were cut."""
+    runner = build("two_inputs", input=kind).start()
+    runner.run(14)
+    runner.fence()
+    assert 0 < runner.loss() < 10
+    runner.close()
+
+
+def test_a_proof_is_undone():
+    """Weights, what the optimizer keeps, its rate, dropout and the way of running are as the user's code has them."""
+    training = build("two_inputs")
+    own = training._work._own
+    wanted = own._read()
+    training.prove("fp32")
+    model, _feed = training._work.make()
+    assert all((one == other).all() for one, other in zip(wanted, own._read(), strict=True))
+    assert type(model.optimizer._learning_rate).__name__ == "ExponentialDecay"
+    assert sorted(rate for _, _, rate in own._rates) == [0.0, 0.3]
+    assert all(getattr(layer, word) == rate for layer, word, rate in own._rates)
+
+
+def test_steps_are_taken_as_many_at_once_as_it_was_compiled_for():
+    assert build("four_at_once").start().stride == 4
+    assert build("batches", steps_per_execution=1).start().stride == 1
+
+
+@pytest.mark.parametrize("precision", ["bf16"])
+def test_reduced_precision_is_proven_twice(precision):
+    training = build("batches", precision=precision)
+    reference = build("batches").reference()
+    parity = judge_parity(
+        Settings(precision=precision), [(training.prove("fp32"), training.prove(precision))], reference
+    )
+    assert parity.status == "same", parity.reason
+    assert parity.strays > parity.worst
+    runner = training.start()
+    runner.run(6)
+    runner.fence()
+    assert 0 < runner.loss() < 10
+    runner.close()
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        ("noisy", "it draws random numbers outside its dropout layers"),
+        ("own_precision", "its code sets a precision of its own: bfloat16"),
+        ("own_dtype", "its layers set a precision of their own, and cannot run in float64"),
+    ],
+)
+def test_what_cannot_be_proven_says_why(function, says):
+    """It is timed all the same."""
+    assert build(function).reference().problem == says
+    runner = build(function).start()
+    runner.run(3)
+    runner.fence()
+    assert 0 < runner.loss() < 10
+    runner.close()
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        ("not_compiled", "the model is not compiled"),
+        ("loss_beside", "gives a Keras model, and a loss or an optimizer beside it"),
+        ("not_pairs", "a batch is ndarray, expected (inputs, targets)"),
+        ("empty", "data gave no batch at all: it is empty"),
+        ("six_of_four", "its data are 6 batches, no whole number of the 4 that are taken at once"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused_in_words(function, says):
+    with pytest.raises(TrainingError) as caught:
+        build(function).start()
+    assert says in caught.value.says
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        ("ends_early", "data ended after 7 batches more: a generator can be walked through only once"),
+        ("raises_at_nine", "data raised ValueError at batch 4: no such picture"),
+    ],
+)
+def test_data_that_break_are_told_in_words(function, says):
+    """And not in those of the engine that met them; the proof has had their first five."""
+    training = build(function)
+    training.prove("fp32")
+    runner = training.start()
+    with pytest.raises(TrainingError) as caught:
+        runner.run(40)
+    assert says in caught.value.says
+
+
+@pytest.mark.parametrize(
+    ("file", "function", "says"),
+    [
+        (own_trainings.__file__, "sound", "model is Sequential, and Keras lanes train a keras.Model"),
+        (own_steps_plain.__file__, "sound", "gives a step function, and Keras lanes take a compiled model"),
+    ],
+)
+def test_what_is_not_keras_says_where_it_runs(file, function, says):
+    if file == own_trainings.__file__ and "torch" not in INSTALLED:
+        pytest.skip("there is no PyTorch here")
+    with pytest.raises(TrainingError) as caught:
+        build(function, file)
+    assert says in caught.value.says
+
+
+def test_a_whole_training_goes_on_where_it_was():
+    """A lap, its account, and the state from which another process takes the next."""
+    learner = build("batches").learn()
+    learner.begin(0, None)
+    learner.run(6)
+    learner.fence()
+    score = learner.score()
+    assert score.items == 192
+    assert 0 < score.loss < 10
+    assert 0 <= score.accuracy <= 1
+    state = learner.state()
+    learner.open_account()
+    learner.run(6)
+    whole = learner.score()
+    learner.close()
+    other = build("batches").learn()
+    other.begin(6, state)
+    other.run(6)
+    assert other.score().loss == pytest.approx(whole.loss, abs=0)
+    other.close()
