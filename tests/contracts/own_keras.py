@@ -172,5 +172,6 @@ def _stuck():
     time.sleep(3600)
 
 
-def never_ends():
-    return _model(), _stuck()
+def never_ends_on_jax():
+    """Its loader hangs in one lane; the others finish."""
+    return _model(), _stuck() if keras.backend.backend() == "jax" else _endless()

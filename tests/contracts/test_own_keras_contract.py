@@ -145,8 +145,8 @@ def test_what_cannot_be_trained_is_refused_in_words(function, says):
 @pytest.mark.parametrize(
     ("function", "says"),
     [
-        ("ends_early", "data ended after 7 batches more: a generator can be walked through only once"),
-        ("raises_at_nine", "data raised ValueError at batch 4: no such picture"),
+        ("ends_early", "data ended after 12 batches: a generator can be walked through only once"),
+        ("raises_at_nine", "data raised ValueError at batch 9: no such picture"),
     ],
 )
 def test_data_that_break_are_told_in_words(function, says):
@@ -172,6 +172,15 @@ def test_what_is_not_keras_says_where_it_runs(file, function, says):
     with pytest.raises(TrainingError) as caught:
         build(function, file)
     assert says in caught.value.says
+
+
+@pytest.mark.skipif(HERE != ["keras-torch"], reason="it takes PyTorch, and Keras beside it")
+def test_a_torch_lane_says_where_keras_models_run():
+    subject = Subject("batches", "", None, None, None, None, "items", file=FILE, function="batches")
+    order = HeatOrder(subject, PlannedLane("torch/cpu/test", "torch", CPU, Settings()), 0, ProofPlan(steps=5), PACE)
+    with pytest.raises(TrainingError, match="gives a Keras model") as caught:
+        open_backend("torch").build(order)
+    assert caught.value.hint == "race it on keras-tf, keras-jax or keras-torch"
 
 
 def test_a_whole_training_goes_on_where_it_was():

@@ -10,7 +10,6 @@ from planner_machines import CPU, machine_with, plan_for
 from laptime.model.ask import Ask
 from laptime.model.plan import Pace
 from laptime.planner.pace import choose_pace, shorten_pace
-from laptime.planner.plan import frameworks_asked
 
 
 def pace(lanes, **asked):
@@ -56,19 +55,6 @@ def test_a_number_of_heats_turns_the_adaptive_stop_off():
     """Exactly so many were asked for."""
     assert not plan_for(machine_with(CPU), "cpu", "cpu/best", heats=6).pace.adaptive
     assert plan_for(machine_with(CPU), "cpu", "cpu/best").pace.adaptive
-
-
-@pytest.mark.parametrize(
-    ("lanes", "frameworks"),
-    [
-        ((), ("torch",)),
-        (("cpu", "cpu/best"), ("torch",)),
-        (("fake/cpu", "cpu", "fake/cuda"), ("fake", "torch")),
-    ],
-)
-def test_only_the_frameworks_that_are_named_are_scouted(lanes, frameworks):
-    """In the order in which they were named; PyTorch where none was."""
-    assert frameworks == frameworks_asked(Ask(lanes=lanes), machine_with(CPU))
 
 
 PACE = Pace(heats_min=3, heats_max=5, adaptive=True, measure_s=4.0, window_s=0.4)

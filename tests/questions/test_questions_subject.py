@@ -43,6 +43,23 @@ def test_a_training_of_ones_own_is_found_without_running_its_file(mine, function
 
 
 @pytest.mark.parametrize(
+    ("text", "framework"),
+    [
+        ("import torch.nn as nn", "torch"),
+        ("from keras import layers\nimport torch", "keras"),
+        ("import tensorflow as tf", "keras"),
+        ("def training():\n    import jax.numpy as jnp", "jax"),
+        ("import numpy", None),
+    ],
+)
+def test_a_files_imports_tell_what_it_is_written_for(tmp_path, text, framework):
+    """Keras first: the others are its engines."""
+    place = tmp_path / "mine.py"
+    place.write_text(f"{text}\ntraining = make()\n")
+    assert find_subject(f"{place}:training")[0].written_for == framework
+
+
+@pytest.mark.parametrize(
     ("what", "nearest"),
     [
         ("cifar-cnm", "cifar-cnn, cifar-mlp"),

@@ -13,7 +13,10 @@ from laptime.model.workload import ProofPlan
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is trained: a built-in workload by name, or a user's `file.py:function`."""
+    """What is trained: a built-in workload by name, or a user's `file.py:function`.
+
+    A user's file is `written_for` keras, jax or torch, as far as its imports tell.
+    """
 
     name: str
     title: str
@@ -26,6 +29,7 @@ class Subject:
     function: str | None = None
     optimizer: str | None = None
     loss: str | None = None
+    written_for: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from laptime.model.lane import Lane
 from laptime.model.machine import Device, Framework, Machine
 from laptime.model.plan import Plan, PlannedLane, Subject
 from laptime.model.workload import ProofPlan, Workload
+from laptime.planner.frameworks import able_frameworks, default_framework
 from laptime.planner.grid import spread_lanes
 from laptime.planner.lanes import name_lane, parse_lane
 from laptime.planner.pace import choose_pace
@@ -42,14 +43,6 @@ def check_ask(ask: Ask) -> None:
             raise UsageError(f"{flag} {seconds:g}s: expected 0.1s to 7d", "such as 10m")
 
 
-def frameworks_asked(ask: Ask, machine: Machine) -> tuple[str, ...]:
-    """Give the frameworks that the lanes name, in order, so that only these are scouted; or all that are there."""
-    if ask.every:
-        return tuple(each.name for each in machine.frameworks)
-    lanes = [parse_lane(text) for text in ask.lanes]
-    return tuple(dict.fromkeys(lane.framework for lane in lanes)) or ("torch",)
-
-
 def make_plan(
     ask: Ask, machine: Machine, subject: Subject, workload: Workload | None, *, reads_images: bool = True
 ) -> Plan:
@@ -57,9 +50,9 @@ def make_plan(
     check_ask(ask)
     given = Given(workload, reads_images)
     if ask.every:
-        planned = plan_every(ask, machine, given)
+        planned = plan_every(ask, machine, subject, given)
     else:
-        lanes = [parse_lane(text) for text in ask.lanes] or default_lanes(machine)
+        lanes = [parse_lane(text) for text in ask.lanes] or default_lanes(machine, default_framework(machine, subject))
         planned = tuple(_plan_lane(lane, machine, given) for lane in spread_lanes(lanes, ask.full))
     names = [lane.name for lane in planned]
     for name in names:
@@ -68,7 +61,7 @@ def make_plan(
     return Plan(ask, subject, planned, workload.proof if workload else OWN_PROOF, choose_pace(ask, len(planned)))
 
 
-def default_lanes(machine: Machine, framework: str = "torch") -> list[Lane]:
+def default_lanes(machine: Machine, framework: str) -> list[Lane]:
     """Give every usable device as written and at its best."""
     view = _view(machine, framework)
     devices = [device for device in view.devices if device.usable]
@@ -77,13 +70,14 @@ def default_lanes(machine: Machine, framework: str = "torch") -> list[Lane]:
     return [Lane(framework, each.name, preset) for each in devices for preset in ("as-written", "best")]
 
 
-def plan_every(ask: Ask, machine: Machine, given: Given) -> tuple[PlannedLane, ...]:
+def plan_every(ask: Ask, machine: Machine, subject: Subject, given: Given) -> tuple[PlannedLane, ...]:
     """Give every framework on every usable device, as written. Who cannot run this is left out, and it is said why."""
     planned: list[PlannedLane] = []
     left_out: list[str] = []
+    able = able_frameworks(machine, subject)
     for framework in machine.frameworks:
-        if framework.name == "jax" and given.workload is not None:
-            continue  # it runs no training but users' own, and Keras's lanes run ours in it
+        if framework.name not in able:
+            continue
         devices: list[str | None] = [device.name for device in framework.devices if device.usable]
         for lane in spread_lanes([Lane(framework.name, device) for device in devices or [None]], ask.full):
             try:

@@ -12,8 +12,9 @@ from laptime.model.machine import Machine
 from laptime.model.plan import Plan
 from laptime.model.workload import Published
 from laptime.planner import make_plan
+from laptime.planner.frameworks import frameworks_asked
 from laptime.planner.lanes import names_a_lane
-from laptime.planner.plan import check_ask, frameworks_asked
+from laptime.planner.plan import check_ask
 from laptime.questions.subject import find_subject
 from laptime.questions.supply import describe_supply, find_given
 from laptime.run.scout import ask_scouts
@@ -36,7 +37,7 @@ def prepare(ask: Ask, machine: Machine) -> Prepared:
     subject, workload = find_subject(ask.what)
     if ask.pretrained:
         _check_pretrained(subject.name)
-    seen = scout_machine(machine, frameworks_asked(ask, machine), ask.patience_s)
+    seen = scout_machine(machine, frameworks_asked(ask, machine, subject), ask.patience_s)
     data = find_given(ask, workload)
     plan = make_plan(ask, seen, subject, workload, reads_images=util.find_spec("PIL") is not None)
     plan = replace(plan, data=data)

@@ -10,6 +10,8 @@ from laptime.model.plan import Subject
 from laptime.model.workload import Adam, Workload
 from laptime.workloads import find_workload
 
+SIGNS = {"keras": {"keras", "tensorflow"}, "jax": {"jax", "flax", "equinox", "optax"}, "torch": {"torch"}}
+
 
 def find_subject(what: str) -> tuple[Subject, Workload | None]:
     """Understand WHAT; nothing of the user's is run here."""
@@ -44,7 +46,8 @@ def _own_subject(what: str) -> Subject:
     file = Path(place).expanduser()
     if not file.is_file():
         raise UsageError(f"there is no file {file}", "give the path of a Python file, as file.py:function")
-    _check_function(file, function)
+    tree = _read_tree(file)
+    _check_function(tree, file, function)
     return Subject(
         name=f"{file.name}:{function}",
         title=f"{function} of {file.name}",
@@ -55,15 +58,27 @@ def _own_subject(what: str) -> Subject:
         items="items",
         file=str(file.resolve()),
         function=function,
+        written_for=_written_for(tree),
     )
 
 
-def _check_function(file: Path, function: str) -> None:
-    """Look for the function in the text: the file is run in the child only, never here."""
+def _read_tree(file: Path) -> ast.Module:
+    """Read the text: the file is run in the child only, never here."""
     try:
-        tree = ast.parse(file.read_text(encoding="utf-8"))
+        return ast.parse(file.read_text(encoding="utf-8"))
     except (SyntaxError, UnicodeDecodeError, OSError) as error:
         raise UsageError(f"{file} cannot be read as Python: {error}", "mend the file") from None
+
+
+def _written_for(tree: ast.Module) -> str | None:
+    """Tell the framework by what is imported; Keras first, for which the others are engines."""
+    named = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    named |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    roots = {name.split(".")[0] for name in named}
+    return next((framework for framework, modules in SIGNS.items() if roots & modules), None)
+
+
+def _check_function(tree: ast.Module, file: Path, function: str) -> None:
     names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
     bound = {name.id for node in ast.walk(tree) if isinstance(node, ast.Assign) for name in ast.walk(node)
              if isinstance(name, ast.Name)}  # fmt: skip

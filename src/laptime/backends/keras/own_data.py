@@ -86,7 +86,7 @@ class UserData:
 
     def _walk(self) -> Iterator[Batch]:
         """Give one batch after another without end, and keep what breaks: the engine says it in words of its own."""
-        number = 0
+        number = len(self._taken) if self._is_spent_once else 0
         try:
             for batch in self._data if self._is_spent_once else endless(self._data, self._name):
                 number += 1
@@ -94,7 +94,7 @@ class UserData:
         except Exception as error:
             self.trouble = _said(error, self._name, number + 1)
             raise self.trouble from error
-        told = f"{self._name}: data ended after {number} batches more: a generator can be walked through only once"
+        told = f"{self._name}: data ended after {number} batches: a generator can be walked through only once"
         self.trouble = TrainingError(told, "give a generator without end, a list, a PyDataset or a tf.data.Dataset")
         raise self.trouble
 

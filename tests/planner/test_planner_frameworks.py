@@ -1,0 +1,80 @@
+"""Only those frameworks are scouted that a race is about."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from planner_machines import CPU, OWN, machine_with, plan_for, subject_of
+
+from laptime.model.ask import Ask
+from laptime.model.machine import Framework, Machine
+from laptime.planner.frameworks import frameworks_asked
+from laptime.workloads import find_workload
+
+CIFAR = subject_of(find_workload("cifar-cnn"))
+ALL = ("torch", "jax", "keras-tf", "keras-jax", "keras-torch")
+
+
+def machine(*names: str) -> Machine:
+    return replace(machine_with(CPU), frameworks=tuple(Framework(name, "3.15", {}, (CPU,)) for name in names or ALL))
+
+
+def own(written_for: str | None):
+    return replace(OWN, written_for=written_for)
+
+
+@pytest.mark.parametrize(
+    ("lanes", "frameworks"),
+    [
+        ((), ("torch",)),
+        (("cpu", "cpu/best"), ("torch",)),
+        (("fake/cpu", "cpu", "fake/cuda"), ("fake", "torch")),
+    ],
+)
+def test_only_the_frameworks_that_are_named_are_scouted(lanes, frameworks):
+    """In the order in which they were named; PyTorch where none was."""
+    assert frameworks == frameworks_asked(Ask(lanes=lanes), machine(), CIFAR)
+
+
+@pytest.mark.parametrize(
+    ("written_for", "installed", "framework"),
+    [
+        (None, ALL, "torch"),
+        ("torch", ALL, "torch"),
+        ("jax", ALL, "jax"),
+        ("keras", ALL, "keras-tf"),
+        ("keras", ("torch", "keras-jax", "keras-torch"), "keras-jax"),
+        ("keras", (), "keras-tf"),
+    ],
+)
+def test_a_file_is_raced_in_what_it_is_written_for(written_for, installed, framework, monkeypatch):
+    """Keras with the engine that it would take itself, of those that are there."""
+    monkeypatch.delenv("KERAS_BACKEND", raising=False)
+    assert frameworks_asked(Ask(), machine(*installed), own(written_for)) == (framework,)
+
+
+def test_keras_own_variable_names_the_engine(monkeypatch):
+    """As it does in a script."""
+    monkeypatch.setenv("KERAS_BACKEND", "torch")
+    assert frameworks_asked(Ask(), machine(), own("keras")) == ("keras-torch",)
+
+
+@pytest.mark.parametrize(
+    ("subject", "frameworks"),
+    [
+        (CIFAR, ("torch", "keras-tf", "keras-jax", "keras-torch")),
+        (own(None), ALL),
+        (own("keras"), ("keras-tf", "keras-jax", "keras-torch")),
+        (own("jax"), ("jax",)),
+    ],
+)
+def test_every_framework_that_can_run_it(subject, frameworks):
+    """JAX alone has no form of ours; a user's file has the form that it has."""
+    assert frameworks_asked(Ask(every=True), machine(), subject) == frameworks
+
+
+def test_a_users_keras_file_is_planned_as_keras_takes_it():
+    """What laptime cannot replace is refused, as in other frameworks."""
+    (lane,) = plan_for(machine(), "keras-tf/cpu/input=cached", what="mine").lanes
+    assert (lane.framework, lane.settings.input) == ("keras-tf", "cached")
