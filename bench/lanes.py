@@ -1,11 +1,11 @@
 """Every lane of this processor on the five workloads, with the proof: the table in docs/published.md, by one command.
 
-    python bench/lanes.py                                   all five, three heats a lane (most of an hour on two cores)
+    python bench/lanes.py                                   all five, three heats a lane (some forty minutes)
     python bench/lanes.py --workloads cifar-cnn             this one again; the others stay as they were
     python bench/lanes.py --page                            measure nothing, write the page's table again
 
 PyTorch's own loop and Keras on each engine that is installed, as written and at its best, PyTorch also at its fastest:
-one race a workload, so that its heats are interleaved, with no more than so many heats a lane whatever the intervals say.
+one race a workload, so that its heats are interleaved, with as many heats a lane as fit, three at most.
 Writes bench/results/DATE-lanes.json after each workload. Exits 1 where a lane failed or its proof is not "same".
 """
 
