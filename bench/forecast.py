@@ -4,17 +4,19 @@
     python bench/forecast.py --workloads cifar-mlp --rounds 2  one of them
     python bench/forecast.py --workloads cifar-mlp --laps 2 --steps 100 --budget 10 --heats 1    a short try
 
-A round is a race of `torch/cpu/best` with three heats, which foretells the training from windows of a few seconds, and
+A race of `torch/cpu/best` with three heats foretells the training from windows of a few seconds; a round is two, and
 the training really run: `race --full` at a reduced number of laps (and steps, if asked). Both tell start-up, first
 step, all other steps, validation and test; the figure is the foretold sum over the real one. What only laptime does,
-proof and checkpoints, is in neither. Rounds run in the order A B, B A. The result also keeps what was learned.
+proof and checkpoints, is in neither. Trainings stand between races, and each is held against the mean of the race before
+it and the race after it: a machine that changes its speed within these minutes would else be taken for a wrong forecast.
+The result also keeps what was learned.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -29,7 +31,6 @@ from common import (
     most_of,
     others_work,
     parser_for,
-    side_by_side,
 )
 from laptime import api
 from laptime.analysis.forecast import forecast_whole
@@ -90,6 +91,13 @@ def foretell(record: Record, protocol: Protocol) -> dict[str, float]:
     }
 
 
+def foretell_between(before: Record, after: Record, protocol: Protocol) -> dict[str, float]:
+    """Give the mean of what two races foretell, part by part, and how far they are apart."""
+    one, other = foretell(before, protocol), foretell(after, protocol)
+    both = {part: (one[part] + other[part]) / 2 for part in one}
+    return both | {"after_over_before": other["whole_s"] / one["whole_s"]}
+
+
 def add_up(run: FullRun) -> dict[str, float]:
     """Give the same parts as they really were."""
     first_s = (run.first_step_ms or 0.0) / 1e3
@@ -106,8 +114,12 @@ def compare(name: str, given: argparse.Namespace) -> tuple[list[Figure], dict[st
     """Foretell and run one workload in turns."""
     ask = Ask(name, (LANE,), heats=given.heats, budget_s=given.budget or BUDGET_S[name])
     whole = Ask(name, (LANE,), full=FullAsk(laps=given.laps, steps_per_lap=given.steps))
-    races, trained = side_by_side(given.rounds or ROUNDS[name], partial(race, ask), partial(train, whole))
-    told = [foretell(record, protocol) for record, (_, protocol) in zip(races, trained, strict=True)]
+    races, trained = [race(ask)], []
+    for _ in range(given.rounds or ROUNDS[name]):
+        trained.append(train(whole))
+        races.append(race(ask))
+    pairs = zip(itertools.pairwise(races), trained, strict=True)
+    told = [foretell_between(before, after, protocol) for (before, after), (_, protocol) in pairs]
     real = [add_up(run) for run, _ in trained]
     ratio = paired_ratio([each["whole_s"] for each in real], [each["whole_s"] for each in told], ALPHA)
     figures = [
