@@ -7,8 +7,8 @@
 A race of `torch/cpu/best` with three heats foretells the training from windows of a few seconds; a round is two, and
 the training really run: `race --full` at a reduced number of laps (and steps, if asked). Both tell start-up, first
 step, all other steps, validation and test; the figure is the foretold sum over the real one. What only laptime does,
-proof and checkpoints, is in neither. Trainings stand between races, and each is held against the mean of the race before
-it and the race after it: a machine that changes its speed within these minutes would else be taken for a wrong forecast.
+proof and checkpoints, is in neither. Trainings stand between races, and each is held against the mean of the race
+before it and the race after it: a machine that changes its speed meanwhile would else be taken for a wrong forecast.
 The result also keeps what was learned.
 """
 
