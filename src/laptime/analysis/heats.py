@@ -35,6 +35,7 @@ def summarise_heat(heat: Heat) -> HeatResult:
         },
         notes=heat.notes,
         dnf=heat.dnf,
+        timeline=heat.timeline,
     )
 
 

@@ -8,11 +8,13 @@ from laptime.analysis.across import estimate, largest, middle, rate, scaled, sta
 from laptime.analysis.forecast import forecast_whole
 from laptime.analysis.heats import mean_step_ms, steady_windows, summarise_heat
 from laptime.analysis.parity import judge_parity, tell_chance
+from laptime.analysis.usage import summarise_usage
 from laptime.model.missing import Missing
 from laptime.model.plan import Plan, PlannedLane
 from laptime.model.protocol import Protocol
 from laptime.model.record import Estimate, HeatResult, LaneResult, Parity
 from laptime.model.sample import Appeal, Heat, Reference
+from laptime.model.usage import Usage
 from laptime.stats import quantile
 
 NO_HEAT = "no heat was run"
@@ -26,6 +28,7 @@ def summarise_lane(
     protocol: Protocol | None = None,
     *,
     appeal: Appeal | None = None,
+    cores: int = 1,
 ) -> LaneResult:
     """Give what is known of a lane so far; with a protocol, also how long the whole of it would take."""
     kept = tuple(summarise_heat(heat) for heat in heats)
@@ -37,6 +40,8 @@ def summarise_lane(
     trains_nothing = lane.settings.input == "only"
     step = estimate([heat.step_ms for heat in finished if heat.step_ms is not None], p95=_p95(finished))
     mean = estimate([mean_step_ms(heat) for heat in finished])
+    lap, pace = _lap(mean, steps), rate(step, items)
+    usage = summarise_usage(finished, lane.device, cores, _middle_of(lap), _middle_of(pace))
     proofs = [heat.proofs for heat in kept]
     parity = judge_parity(lane.settings, proofs, reference, appeal) if heats else _no_heats()
     return LaneResult(
@@ -47,19 +52,20 @@ def summarise_lane(
         status="dnf" if dnf else "ok",
         reason=dnf.reason if dnf else None,
         step_ms=step,
-        lap_s=_lap(mean, steps),
-        items_per_s=rate(step, items),
+        lap_s=lap,
+        items_per_s=pace,
         first_step_ms=middle(heat.first_step_ms for heat in finished),
         startup_s=middle(startup_s(heat.phases_s) for heat in finished),
         peak_memory_bytes=largest((heat.peak_memory_bytes for heat in heats), NO_HEAT),
         device_memory_bytes=largest((heat.device_memory_bytes for heat in heats), NO_HEAT),
-        energy_j_per_lap=Missing("no energy sensor is read in this version"),
+        energy_j_per_lap=_energy(usage),
         parity=parity,
         items_per_step=items,
         heats=kept,
         notes=tuple(dict.fromkeys(chain(lane.notes, *(heat.notes for heat in heats), tell_chance(parity)))),
         whole=forecast_whole(kept, mean, None if trains_nothing else protocol, steps, _fresh_steps(plan, items)),
         appeal=appeal,
+        usage=usage,
     )
 
 
@@ -85,6 +91,16 @@ def _p95(heats: list[HeatResult]) -> float | Missing:
 def _lap(mean: Estimate | None, steps: float | None) -> Estimate | None:
     """Give a lap from the mean step, since a lap lasts through the slow moments that a median leaves out."""
     return None if mean is None or steps is None else scaled(mean, steps / 1e3)
+
+
+def _middle_of(figure: Estimate | None) -> float | None:
+    return None if figure is None else figure.median
+
+
+def _energy(usage: Usage | None) -> float | Missing:
+    if usage is None:
+        return Missing("no instrument was read")
+    return usage.energy if isinstance(usage.energy, Missing) else usage.energy.j_per_lap
 
 
 def _no_heats() -> Parity:

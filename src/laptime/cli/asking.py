@@ -53,6 +53,10 @@ SAYS = {
     "items": "How many files are made where there is no real thing; or all.",
     "pretrained": "Start pets-densenet from torchvision's weights.",
     "patience": "For start-up, compiling and the first step.",
+    "sensors": "Instruments to read: none, or some of host,rapl,nvml,amd,apple.  [default: all there are]",
+    "rate": "Readings a second.",
+    "price": "Of a kWh: shows what a lap costs.",
+    "hour": "Of the machine, an hour: shows what a lap costs.",
     "watchdog": "End a heat that is silent for so long (at least 20 medians).",
 }
 
@@ -76,6 +80,15 @@ class Several(click.ParamType[tuple[Any, ...]]):
         if len(set(numbers)) < len(numbers):
             self.fail(f"'{value}' names a number twice", param, ctx)
         return numbers
+
+
+class Words(click.ParamType[tuple[str, ...]]):
+    """Some words with commas between them."""
+
+    name = "words"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:  # noqa: ARG002
+        return value if isinstance(value, tuple) else tuple(str(value).split(","))
 
 
 class Count(click.ParamType[int]):
@@ -104,6 +117,10 @@ OPTIONS = (
     click.option("--pretrained", is_flag=True, help=SAYS["pretrained"]),
     click.option("--patience", type=Duration(), default="10m", show_default=True, help=SAYS["patience"]),
     click.option("--watchdog", type=Duration(), default="60s", show_default=True, help=SAYS["watchdog"]),
+    click.option("--sensors", type=Words(), help=SAYS["sensors"]),
+    click.option("--sensor-rate", type=float, default=10.0, show_default=True, help=SAYS["rate"]),
+    click.option("--price", type=float, help=SAYS["price"]),
+    click.option("--rate", type=float, help=SAYS["hour"]),
     click.option("--full", is_flag=True, help="Train each lane whole: all laps, validation, test."),
     click.option("--infer", is_flag=True, help="Time answers, not training: latency of one item, throughput by batch."),
     click.option("--laps", type=int, help="With --full: so many laps, in place of those published."),
@@ -154,6 +171,10 @@ def _make_ask(given: dict[str, Any]) -> Ask:
         full=FullAsk(**{name: given[name] for name in OF_FULL if given[name] is not None}) if given["full"] else None,
         infer=given["infer"],
         every=given["every"],
+        sensors=given["sensors"],
+        sensors_hz=given["sensor_rate"],
+        price_per_kwh=given["price"],
+        rate_per_hour=given["rate"],
     )
 
 

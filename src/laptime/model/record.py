@@ -14,6 +14,8 @@ from laptime.model.missing import Missing
 from laptime.model.plan import Subject
 from laptime.model.protocol import FullRace
 from laptime.model.sample import Appeal, Dnf, Examination, FreshSteps, ProofRun, Reference, Window
+from laptime.model.timeline import Timeline
+from laptime.model.usage import Usage
 from laptime.model.workload import Published
 
 SCHEMA = 1
@@ -74,6 +76,7 @@ class HeatResult:
     dnf: Dnf | None = None
     examination: Examination | None = None
     fresh: FreshSteps | None = None
+    timeline: Timeline | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +120,7 @@ class LaneResult:
     notes: tuple[str, ...] = ()
     whole: Forecast | None = None
     appeal: Appeal | None = None
+    usage: Usage | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from laptime.model.missing import Missing
+from laptime.model.timeline import Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,3 +136,4 @@ class Heat:
     versions: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     dnf: Dnf | None = None
+    timeline: Timeline | None = None

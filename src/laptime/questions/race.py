@@ -181,6 +181,7 @@ def _make_record(
             course.reference,
             course.protocol,
             appeal=course.appeals.get(lane.name),
+            cores=course.machine.processor.cores_usable,
         )
         for lane in plan.lanes
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from laptime.model.record import LaneResult, Record
 from laptime.report import afterwords
+from laptime.report.instruments import instruments
 from laptime.report.layout import Cell, Column, Row, cells_wide, flow, lay_out, paint, wrap
 from laptime.report.phrases import (
     accelerator_words,
@@ -30,6 +31,7 @@ def render(record: Record, width: int = 100, *, color: bool = False, kept: bool 
     """Give the whole report of a race, at most `width` places wide; one that is `kept` ends with its id."""
     width = max(width, NARROWEST)
     lines = [*header(record, width, color=color), *_table(record, width, color=color)]
+    lines += instruments(record, width, color=color)
     lines += afterwords.failures(record, width)
     lines += [line for sentence in afterwords.remarks(record) for line in wrap(sentence, width, "  ")]
     lines += quiet(afterwords.starts(record, width), color=color)

@@ -9,9 +9,11 @@ from laptime import wire
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
 from laptime.model.sample import Dnf, Examination, FreshSteps, Heat, Window
+from laptime.model.timeline import Timeline
 from laptime.run.child import Child
 from laptime.run.following import FIRST_STEPS_OF_SILENCE, MEDIANS_OF_SILENCE, Limits, Notes, Started, Tell, follow
 from laptime.run.instruments import Instruments
+from laptime.run.sampler import Sampler
 
 __all__ = ["Director", "Limits"]
 
@@ -30,8 +32,8 @@ class HeatNotes(Notes):
 class Director:
     """Runs heats one after another; `tell` is told the phase, for whoever shows progress."""
 
-    def __init__(self, limits: Limits, cores: int, tell: Tell) -> None:
-        self._limits, self._tell = limits, tell
+    def __init__(self, limits: Limits, cores: int, tell: Tell, sampler: Sampler | None = None) -> None:
+        self._limits, self._tell, self._sampler = limits, tell, sampler
         self._instruments = Instruments(cores)
 
     def run_heat(self, order: HeatOrder, round_number: int, started: Started) -> Heat:
@@ -41,8 +43,15 @@ class Director:
         def answer(child: Child, message: wire.FromChild) -> None:
             self._answer(child, message, notes, order)
 
-        dnf = follow(started, wire.Run(order), notes, answer, lambda: self._wait_s(notes))
-        return _make_heat(order, round_number, notes, dnf)
+        if self._sampler is not None:
+            self._sampler.begin(started.child.pid)
+        timeline = None
+        try:
+            dnf = follow(started, wire.Run(order), notes, answer, lambda: self._wait_s(notes))
+        finally:
+            if self._sampler is not None:
+                timeline = self._sampler.end()
+        return replace(_make_heat(order, round_number, notes, dnf), timeline=_on_one_clock(timeline, notes))
 
     def _answer(self, child: Child, message: wire.FromChild, notes: HeatNotes, order: HeatOrder) -> None:
         match message:
@@ -88,6 +97,15 @@ def _wanted_again(notes: HeatNotes, order: HeatOrder) -> wire.Again | wire.Enoug
         return wire.Enough()
     notes.reruns += wanted
     return wire.Again(wanted)
+
+
+def _on_one_clock(timeline: Timeline | None, notes: Notes) -> Timeline | None:
+    """Say so where the child's clock is not ours: what it told then lies outside the time from its start to our ear."""
+    if timeline is None or notes.shares_our_clock:
+        return timeline
+    return replace(
+        timeline, clock=Missing("the heat has a clock of its own: no reading can be laid beside its windows")
+    )
 
 
 def _make_heat(order: HeatOrder, round_number: int, notes: HeatNotes, dnf: Dnf | None) -> Heat:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -45,6 +46,7 @@ class Notes:
     noted: tuple[str, ...] = ()
     finished: wire.Finished | None = None
     failed: wire.Failed | None = None
+    shares_our_clock: bool = True
 
     @property
     def phase(self) -> str:
@@ -63,6 +65,7 @@ class Notes:
         match message:
             case wire.Phase(name=name, at_ns=at_ns):
                 self.phases.append((name, at_ns))
+                self.shares_our_clock &= self.started_ns <= at_ns <= time.monotonic_ns()
             case wire.Built():
                 self.built = message
             case wire.Proved(run=run):
