@@ -15,7 +15,7 @@ OWN = ROOT / "tests" / "backends" / "own_trainings.py"
 def test_a_real_race_proves_the_same_work_and_gives_a_factor(torch_house):
     """As written, and at its best in bf16: two lanes of one proven training."""
     lanes = ("torch/cpu", "torch/cpu/best+bf16")
-    record = torch_house.raced("cifar-cnn", *lanes, "--heats", "2", "--budget", "45s")
+    record = torch_house.raced("cifar-cnn", *lanes, "--heats", "2", "--budget", "20s")
     assert [lane["parity"]["status"] for lane in record["lanes"]] == ["same"] * 2
     assert record["workload"]["parameters"] == 1_337_002
     assert record["lanes"][0]["parity"]["worst"] < 1e-6
@@ -51,21 +51,21 @@ def test_best_sets_what_it_says(torch_house):
 def test_settings_are_reachable_by_name(torch_house):
     """Each is carried to the child, and the lane finishes."""
     lanes = [f"torch/cpu/{setting}" for setting in ("fp16", "threads=1", "input=fast", "input=only", "batch=2x")]
-    record = torch_house.raced("cifar-mlp", *lanes, "--heats", "1", "--budget", "10s")
+    record = torch_house.raced("cifar-mlp", *lanes, "--heats", "1", "--budget", "5s")
     assert [(lane["name"], lane["status"]) for lane in record["lanes"]] == [(lane, "ok") for lane in lanes]
 
 
 def test_compile_runs_where_there_is_a_compiler_and_is_refused_elsewhere(torch_house):
     """torch.compile needs g++ for the processor."""
     has_compiler = bool(shutil.which("g++") or shutil.which("clang++"))
-    words = ("race", f"{OWN}:by_factory", "torch/cpu/compile", "--heats", "1", "--budget", "10s", "--quiet")
+    words = ("race", f"{OWN}:by_factory", "torch/cpu/compile", "--heats", "1", "--budget", "5s", "--quiet")
     done = torch_house.done(*words, code=0 if has_compiler else 2)
     assert ("yes (proof" in done.out) if has_compiler else ("needs a compiler" in done.err)
 
 
 def test_the_example_of_a_training_of_ones_own(torch_house):
     """What the README tells people to run."""
-    done = torch_house.done("race", f"{ROOT / 'examples' / 'own_training.py'}:training", "--budget", "15s", "--quiet")
+    done = torch_house.done("race", f"{ROOT / 'examples' / 'own_training.py'}:training", "--budget", "8s", "--quiet")
     assert "54,277 parameters" in done.out
     assert "torch/cpu/best" in done.out
 

@@ -26,13 +26,13 @@ TOGETHER = [name for name in INSTALLED if not name.startswith("keras") and name 
 HERE = [os.environ[ALONE]] if ALONE in os.environ else TOGETHER
 
 
-def run_alone(suite: Path, framework: str, folder: Path) -> tuple[int, str]:
-    """Run a suite's tests on one framework, in a process that has no other; give its exit code and last words.
+def run_alone(suites: list[Path], framework: str, folder: Path) -> tuple[int, str]:
+    """Run suites on one framework, in a process that has no other; give its exit code and last words.
 
     Compiled code is kept in the folder.
     """
     quick = {"JAX_COMPILATION_CACHE_DIR": str(folder), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
-    command = [sys.executable, "-m", "pytest", str(suite), "-p", "no:xdist", "-W", "default"]
+    command = [sys.executable, "-m", "pytest", *map(str, suites), "-p", "no:xdist", "-W", "default"]
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
     ended = subprocess.run(
         command,

@@ -11,5 +11,5 @@ from rooms_here import INSTALLED, run_alone
 @pytest.mark.skipif("jax" not in INSTALLED, reason="there is no JAX here")
 def test_jax_lanes_keep_their_contract(tmp_path):
     """Users' steps are run, fenced and proven."""
-    code, said = run_alone(Path(__file__).with_name("test_steps_contract.py"), "jax", tmp_path)
+    code, said = run_alone([Path(__file__).with_name("test_steps_contract.py")], "jax", tmp_path)
     assert (code, " passed" in said) == (0, True), said

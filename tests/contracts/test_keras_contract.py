@@ -7,18 +7,20 @@ from pathlib import Path
 import pytest
 from rooms_here import INSTALLED, run_alone
 
+# Two processes an engine: each has to import it, and that takes as long as many a suite.
 SUITES = {
-    "heats": "test_backend_contract.py",
-    "whole trainings": "test_learner_contract.py",
-    "planted differences": "test_planted_contract.py",
-    "image files": "test_files_contract.py",
-    "models of users": "test_own_keras_contract.py",
+    "heats and differences": ("test_backend_contract.py", "test_planted_contract.py"),
+    "trainings, files, models of users": (
+        "test_learner_contract.py",
+        "test_files_contract.py",
+        "test_own_keras_contract.py",
+    ),
 }
 
 
-@pytest.mark.parametrize("suite", SUITES)
+@pytest.mark.parametrize("suites", SUITES)
 @pytest.mark.parametrize("engine", [name for name in INSTALLED if name.startswith("keras")])
-def test_an_engine_keeps_the_contract(engine, suite, tmp_path):
+def test_an_engine_keeps_the_contract(engine, suites, tmp_path):
     """What holds for PyTorch's own loop holds for Keras's `fit`."""
-    code, said = run_alone(Path(__file__).with_name(SUITES[suite]), engine, tmp_path)
+    code, said = run_alone([Path(__file__).with_name(name) for name in SUITES[suites]], engine, tmp_path)
     assert (code, " passed" in said) == (0, True), said
