@@ -9,6 +9,7 @@ from functools import partial
 
 from laptime.analysis.compare import compare_lanes
 from laptime.analysis.lanes import summarise_lane
+from laptime.diagnosis.rules import find_findings
 from laptime.model.machine import Machine
 from laptime.model.plan import Pace, Plan, PlannedLane
 from laptime.model.protocol import Protocol
@@ -199,6 +200,7 @@ def _make_record(
         published=published,
         lanes=lanes,
         comparisons=_compare(lanes, course, final=final),
+        findings=find_findings(lanes, course.machine) if status != "running" else (),
         reference=course.reference if isinstance(course.reference, Reference) else None,
         elapsed_s=time.monotonic() - outside.began_s,
         overhead={"parent_processor_s": time.process_time(), "journal_s": course.journal_s},
