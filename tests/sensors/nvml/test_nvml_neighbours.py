@@ -82,7 +82,7 @@ def test_an_empty_list_is_believed_on_an_empty_card(watch):
 
 
 def test_an_empty_list_is_not_believed_once_memory_is_in_use(watch):
-    """In a container the list is empty, whoever computes there."""
+    """In some containers the list is empty, whoever computes there."""
     script = one() | {(0, "Computing", 0): NOBODY, (0, "NewMemory", 0): EMPTY}
     program = "sensor = SlowNvmlSensor()\nopened = sensor.open(1)\nlater()\ntell(shown(opened, sensor.read()))"
     told = watch(script, program, then={(0, "NewMemory", 0): IN_USE})[FIRST]
@@ -92,7 +92,7 @@ def test_an_empty_list_is_not_believed_once_memory_is_in_use(watch):
 def test_a_list_that_is_hidden_from_the_start_is_absent(watch):
     script = one() | {(0, "Computing", 0): NOBODY, (0, "NewMemory", 0): IN_USE}
     told = watch(script, "tell(absent(SlowNvmlSensor().open(1)))")
-    why = "the card's memory is in use, yet its list of processes is empty, as it is in most containers"
+    why = "the card's memory is in use, yet its list of processes is empty, as it can be in a container"
     assert why == told[f"{FIRST} foreign_processes"]
 
 

@@ -14,11 +14,11 @@ from laptime.sensors.nvml.session import NOT_SUPPORTED
 
 # A context alone takes more than this; what a card without any holds is less (3 MiB on an H200).
 A_CONTEXT_BYTES = 64 << 20
-HIDDEN = Missing("the card's memory is in use, yet its list of processes is empty, as it is in most containers")
+HIDDEN = Missing("the card's memory is in use, yet its list of processes is empty, as it can be in a container")
 
 
 def begin_foreign(at: Place) -> Ask:
-    """An empty list is taken for the truth only while the card's memory is empty too: containers see no processes.
+    """An empty list is taken for the truth only while the card's memory is empty too: some containers see none.
 
     A process that cannot be found here has just ended, or is of another container: it may be anybody's.
     """
