@@ -84,13 +84,13 @@ def check_frameworks(root: Path) -> list[str]:
 
 
 def check_siblings(root: Path) -> list[str]:
-    """Give a sentence for every sensor that imports another; what all share is in base."""
+    """Give a sentence for every sensor that imports another; what all share is in base, a folder is one sensor."""
     return [
         f"{each.place}:{each.line}: sensors are siblings, and may not import {each.what}"
         for each in list_imports(root)
         if room_of(each.place) == "sensors"
         and each.what.startswith(f"{root.name}.sensors.")
-        and each.what != f"{root.name}.sensors.base"
+        and each.what.split(".")[2] not in {"base", each.place.split("/")[1].removesuffix(".py")}
     ]
 
 
@@ -266,6 +266,11 @@ def test_a_good_house_is_not_accused(planted):
             "sensors/a.py",
             "from laptime.sensors import base, cgroup\nimport laptime.sensors.cgroup\n",
             "sensors/a.py:2: sensors are siblings, and may not import laptime.sensors.cgroup",
+        ),
+        (
+            "sensors/cards/b.py",
+            "from laptime.sensors.cards import a\nimport laptime.sensors.cgroup\n",
+            "sensors/cards/b.py:2: sensors are siblings, and may not import laptime.sensors.cgroup",
         ),
         ("store/a.py", "print(1)\n", "store/a.py:1: only cli may call print"),
         ("store/a.py", "import sys\nsys.exit(1)\n", "store/a.py:2: only cli may call sys.exit"),

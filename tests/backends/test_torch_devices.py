@@ -104,6 +104,17 @@ def test_a_card_tells_its_capability_memory_and_driver(card, monkeypatch):
     assert not {"bf16", "tf32"} & set(found.features)
 
 
+def test_a_card_tells_which_one_it_is(card, monkeypatch):
+    """The management library counts cards in another order: UUID and bus are what both know."""
+    told = {"uuid": "1F0A-2B", "pci_domain_id": 0, "pci_bus_id": 0x3B, "pci_device_id": 0}
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _index: SimpleNamespace(**CARD, **told))
+    assert {"uuid": "1f0a-2b", "bus": "0000:3b:00"}.items() <= cuda_device().details.items()
+
+
+def test_a_card_of_an_older_pytorch_tells_less(card):
+    assert not {"uuid", "bus"} & cuda_device().details.keys()
+
+
 def test_a_card_whose_driver_does_not_answer_is_a_card_still(card, monkeypatch):
     """Containers and ROCm have no such library."""
     import pynvml

@@ -10,6 +10,7 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # else it takes
 import jax
 import jaxlib
 
+from laptime.backends.cuda import identify_card
 from laptime.model.machine import Device, DeviceKind
 from laptime.model.missing import Missing
 
@@ -34,9 +35,11 @@ def list_cards() -> tuple[Device, ...]:
 
 def _describe(device: Any) -> Device:
     kind = KINDS[device.platform]
-    name = kind if kind == "tpu" else f"{kind}:{device.local_hardware_id or 0}"
+    number = device.local_hardware_id or 0
+    name = kind if kind == "tpu" else f"{kind}:{number}"
     capability = str(getattr(device, "compute_capability", ""))
     details = {"capability": capability} if capability else {}
+    details |= {} if kind == "tpu" else identify_card(number)
     return Device(name, kind, device.device_kind, usable=True, memory_bytes=NOT_TOLD, details=details)
 
 

@@ -9,6 +9,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import tensorflow as tf
 
+from laptime.backends.cuda import identify_card
 from laptime.backends.keras.engines import LACKS, card_features, processor
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
@@ -37,7 +38,7 @@ class TensorFlow:
     def _card(self, number: int, card: Any) -> Device:
         told = tf.config.experimental.get_device_details(card)
         capability = ".".join(map(str, told.get("compute_capability", ())))
-        details = {**LACKS, **({"capability": capability} if capability else {})}
+        details = {**LACKS, **({"capability": capability} if capability else {}), **identify_card(number)}
         label = told.get("device_name", "a card")
         features = card_features(capability)
         return Device(f"cuda:{number}", "cuda", label, usable=True, features=features, details=details)

@@ -6,6 +6,7 @@ import platform
 import re
 import shutil
 from importlib import util
+from typing import Any
 
 import torch
 from torch.cuda import nccl
@@ -106,10 +107,18 @@ def _cuda_device(index: int, driver: str) -> Device:
         details={
             "capability": f"{found.major}.{found.minor}",
             "multiprocessors": str(found.multi_processor_count),
-            "uuid": str(getattr(found, "uuid", "")),
+            **_identity(found),
             **({"driver": driver} if driver else {}),
         },
     )
+
+
+def _identity(found: Any) -> dict[str, str]:
+    """Say which card it is; older versions of PyTorch tell the UUID alone, and ROCm's neither."""
+    place: list[Any] = [getattr(found, name, None) for name in ("pci_domain_id", "pci_bus_id", "pci_device_id")]
+    bus = "" if None in place else "{:04x}:{:02x}:{:02x}".format(*place)
+    uuid = str(getattr(found, "uuid", "")).lower()
+    return {name: told for name, told in (("uuid", uuid), ("bus", bus)) if told}
 
 
 def _try_product(name: str) -> tuple[bool, str | None]:

@@ -1,0 +1,134 @@
+"""Turns a minute of an H200's own readings into recordings for the replay sensor, as laptime's two sensors show them.
+
+    python bench/recording.py bench/results/2026-11-20-h200-nvml.json.gz tests/recordings
+
+The card's UUID was taken out before the minute was kept; the recordings call it by zeros. The slow sensor's activity is
+that of the tenth of a second before each reading, not of the whole second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from laptime.model.missing import Missing
+from laptime.sensors.nvml.activity import MIB
+from laptime.sensors.nvml.question import Question
+from laptime.sensors.nvml.quick import QUICK
+from laptime.sensors.nvml.slow import SLOW
+from laptime.sensors.replay import FORM, Recording
+
+CARD = "GPU-00000000-0000-0000-0000-000000000000"
+WHOSE = Missing("the minute was kept without the numbers of the heats' processes")
+ABSENT = {
+    "foreign_processes": WHOSE,
+    "foreign_memory_bytes": WHOSE,
+    "fan_percent": Missing("this card does not tell (NVML: Not Supported)"),
+}
+Row = dict[str, Any]
+
+
+def value(name: str, *within: str) -> Callable[[Row, Row], float | None]:
+    def pick(row: Row, _once: Row) -> float | None:
+        told = row[name]["v"]
+        for each in within:
+            told = told[each]
+        return told
+
+    return pick
+
+
+def field(name: str) -> Callable[[Row, Row], float | None]:
+    return value("fields", f"NVML_FI_DEV_{name}", "ull")
+
+
+def metric(number: int, scale: float = 1.0) -> Callable[[Row, Row], float | None]:
+    """Give a counter of activity, which the first row of all does not tell: it has nothing to be compared with."""
+
+    def pick(row: Row, _once: Row) -> float | None:
+        told = row["gpm"].get("v")
+        return told[str(number)][1] * scale if told and told[str(number)][0] == 0 else None
+
+    return pick
+
+
+def once(name: str) -> Callable[[Row, Row], float | None]:
+    return lambda _row, told: told[name]["v"]
+
+
+def no_event(row: Row, _once: Row) -> float | None:
+    assert row["xid"]["e"] == "Timeout"
+    return 0
+
+
+PICKS: dict[str, Callable[[Row, Row], float | None]] = {
+    "busy_percent": value("UtilizationRates", "gpu"),
+    "memory_busy_percent": value("UtilizationRates", "memory"),
+    "memory_used_bytes": value("memory_v2", "used"),
+    "temperature_c": value("Temperature"),
+    "power_instant_mw": field("POWER_INSTANT"),
+    "power_average_mw": value("PowerUsage"),
+    "sm_clock_mhz": value("clock1"),
+    "memory_clock_mhz": value("clock2"),
+    "clock_reasons": value("CurrentClocksEventReasons"),
+    "energy_mj": value("TotalEnergyConsumption"),
+    "sm_active_percent": metric(2),
+    "sm_occupancy_percent": metric(3),
+    "tensor_active_percent": metric(5),
+    "dram_busy_percent": metric(10),
+    "pcie_from_card_bytes_per_s": metric(20, MIB),
+    "pcie_to_card_bytes_per_s": metric(21, MIB),
+    "memory_total_bytes": value("memory_v2", "total"),
+    "memory_temperature_c": field("MEMORY_TEMP"),
+    "power_capped_ns": field("PERF_POLICY_POWER"),
+    "heat_capped_ns": field("PERF_POLICY_THERMAL"),
+    "pcie_replays": field("PCIE_REPLAY_COUNTER"),
+    "xid_errors": no_event,
+    "xid_last": lambda _row, _once: None,
+    "power_limit_mw": once("nvmlDeviceGetEnforcedPowerLimit"),
+    "sm_clock_most_mhz": once("maxclock1"),
+    "memory_clock_most_mhz": once("maxclock2"),
+    "pcie_generation": value("CurrPcieLinkGeneration"),
+    "pcie_width": value("CurrPcieLinkWidth"),
+}
+
+
+def convert(told: Row, name: str, questions: tuple[Question, ...], every: int) -> Recording:
+    """Keep each so-manieth row, and of it what the questions show."""
+    rows = told["rows"][::every]
+    figures = [figure for question in questions for figure in question.shows]
+    kept = [figure for figure in figures if figure.name not in ABSENT]
+    about = "NVIDIA H200 (141 GB), driver 580.159.04, 2026-11-20: a minute of races and of rest"
+    return Recording(
+        form=FORM,
+        about=about,
+        name=name,
+        period_s=every / 10,
+        channels=tuple(figure.of(CARD) for figure in kept),
+        absent=tuple((figure.of(CARD), ABSENT[figure.name]) for figure in figures if figure.name in ABSENT),
+        at_ns=tuple(round(row["at"] * 1e9) for row in rows),
+        figures=tuple(tuple(PICKS[figure.name](row, told["once"]) for row in rows) for figure in kept),
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("source", type=Path)
+    parser.add_argument("folder", type=Path)
+    asked = parser.parse_args()
+    told = json.loads(gzip.decompress(asked.source.read_bytes()))
+    for name, questions, every in (("nvml", QUICK, 1), ("nvml-slow", SLOW, 10)):
+        place = asked.folder / f"h200-{name}.json.gz"
+        made = convert(told, name, questions, every)
+        place.write_bytes(gzip.compress(msgspec.json.encode(made), mtime=0))
+        print(f"{place}: {len(made.channels)} channels, {len(made.at_ns)} readings, {place.stat().st_size} bytes")
+
+
+if __name__ == "__main__":
+    main()

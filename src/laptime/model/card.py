@@ -1,0 +1,82 @@
+"""A card as its maker's driver tells of it, and which card a framework's device is."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from laptime.model.machine import Device
+from laptime.model.missing import Missing
+
+BUS = re.compile(r"(?:(?P<domain>[0-9a-f]+):)?(?P<bus>[0-9a-f]{1,2}):(?P<device>[0-9a-f]{1,2})(?:\.[0-7])?")
+KIND = re.compile(r"^(?:gpu|mig)-")
+
+
+@dataclass(frozen=True, slots=True)
+class CardProcess:
+    """A process that has a context on a card."""
+
+    pid: int
+    memory_bytes: int | Missing
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One card, or one MIG instance of it; `parent` is then the UUID of the card that it is a part of.
+
+    `memory_used_bytes` is what programs hold, without what the driver keeps for itself where it tells the two apart.
+    A link that is idle may be slower than the one which the card and its slot agreed on.
+    """
+
+    uuid: str
+    bus: str
+    name: str | Missing
+    driver: str | Missing
+    cuda: str | Missing
+    capability: str | Missing
+    memory_bytes: int | Missing
+    memory_used_bytes: int | Missing
+    power_limit_mw: int | Missing
+    pcie_generation: int | Missing
+    pcie_generation_most: int | Missing
+    pcie_width: int | Missing
+    pcie_width_most: int | Missing
+    sm_clock_most_mhz: int | Missing
+    mig: bool | Missing
+    ecc: bool | Missing
+    persistence: bool | Missing
+    display: bool | Missing
+    processes: tuple[CardProcess, ...] | Missing
+    parent: str | None = None
+
+
+def match_card(device: Device, cards: tuple[Card, ...]) -> Card | Missing:
+    """Find the card that a framework's device is, by UUID, else by its place on the bus; numbers say nothing.
+
+    CUDA counts the fastest card first and obeys CUDA_VISIBLE_DEVICES; the driver counts places on the bus. By the bus
+    alone, an instance of a card cannot be told from its siblings: the answer is then the card.
+    """
+    uuid, bus = device.details.get("uuid", ""), device.details.get("bus", "")
+    by_uuid = [each for each in cards if uuid and plain_uuid(each.uuid) == plain_uuid(uuid)]
+    by_bus = [each for each in cards if bus and each.parent is None and normal_bus(each.bus) == normal_bus(bus)]
+    for found in (by_uuid, by_bus):
+        if len(found) == 1:
+            return found[0]
+    told = " and ".join(word for word in (uuid and f"UUID {uuid}", bus and f"place {bus}") if word)
+    if not told:
+        return Missing(f"the framework tells neither UUID nor bus of {device.name}, so no card can be named for it")
+    return Missing(f"no card that the driver shows has {device.name}'s {told}")
+
+
+def plain_uuid(uuid: str) -> str:
+    """Leave out what kind of device it is: the driver's GPU-1f... is CUDA's 1f..."""
+    return KIND.sub("", uuid.strip().lower())
+
+
+def normal_bus(bus: str) -> str:
+    """Write a place on the bus as domain:bus:device, as in 0000:3b:00: who asks writes it in several lengths."""
+    found = BUS.fullmatch(bus.strip().lower())
+    if found is None:
+        return bus.strip().lower()
+    domain, number, device = (int(found[part] or "0", 16) for part in ("domain", "bus", "device"))
+    return f"{domain:04x}:{number:02x}:{device:02x}"
