@@ -22,6 +22,9 @@ COUNTER_READINGS = 3
 JOULES = {"uJ": 1e-6, "mJ": 1e-3, "J": 1.0}
 WATTS = {"uW": 1e-6, "mW": 1e-3, "W": 1.0}
 METER = "energy_mj"
+METERS = "rapl"
+NO_METER = Missing("no instrument shows the processor's power or energy")
+NO_POWER = Missing("no power is told")
 SAMPLED = ("power_instant", "power_average")
 
 
@@ -36,7 +39,7 @@ class Power:
 def mean_power(timeline: Timeline, devices: Sequence[str], span: Span) -> Power | Missing:
     """Add up the meters of all devices that a lane computes on; where one has none, its sampled power stands in."""
     if not devices:
-        return Missing("no instrument shows its power or its energy")
+        return next((Missing(f"{name}: {why.missing}") for name, why in timeline.absent if name == METERS), NO_METER)
     parts = [_one(timeline, device, span) for device in devices]
     missing = next((part for part in parts if isinstance(part, Missing)), None)
     if missing is not None:
@@ -66,7 +69,7 @@ def _one(timeline: Timeline, device: str, span: Span) -> Power | Missing:
     if isinstance(counted, Power):
         return counted
     sampled = _sampled(timeline, device, span)
-    return sampled if isinstance(sampled, Power) else counted
+    return counted if sampled == NO_POWER else sampled
 
 
 def _counted(timeline: Timeline, device: str, span: Span) -> Power | Missing:
@@ -87,7 +90,7 @@ def _sampled(timeline: Timeline, device: str, span: Span) -> Power | Missing:
     shown = {each.channel.name: each for each in _series_of(timeline, device) if _is(each, WATTS)}
     name = next((name for name in sorted(shown, reverse=True) if name.startswith(SAMPLED)), None)
     if name is None:
-        return Missing("no power is told")
+        return NO_POWER
     points = within(timeline, device, name, span)
     refused = points if isinstance(points, Missing) else why_no_energy(points, ENERGY_LEAST_READINGS)
     if refused is not None:

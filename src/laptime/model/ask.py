@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 DEFAULT_WORKLOAD = "cifar-cnn"
+SENSORS = ("host", "rapl", "nvml", "amd", "apple")
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from laptime.questions.proving import Shelf, find_reference, hear_appeal, order_
 from laptime.questions.supply import supply
 from laptime.run.ahead import Ahead
 from laptime.run.director import Director, Limits
+from laptime.run.watching import Watch
 from laptime.stats import FIRST_LOOK, alpha_for_look
 
 # Progress is drawn while a child builds: from its first step on, nothing of ours runs beside it.
@@ -58,6 +59,7 @@ class Course:
     rounds: int = 0
     next_round_s: float = 0.0
     journal_s: float = 0.0
+    watch: Watch = field(default_factory=lambda: Watch(("none",), 1.0))
 
     def is_done(self, elapsed_s: float) -> bool:
         """Tell whether no further round is wanted, or none would fit; decided without looking at any ratio."""
@@ -94,6 +96,7 @@ def run_race(plan: Plan, machine: Machine, published: Published | None, outside:
         course.protocol = find_protocol(course.plan)
         shelf = Shelf(outside.recall, outside.keep, announce)
         course.reference = find_reference(course.plan, shelf)
+        course.watch = Watch(plan.ask.sensors, plan.ask.sensors_hz)
         with Ahead(course.machine.processor.cores_usable, plan.ask.patience_s) as ahead:
             while True:
                 _run_round(course, outside, ahead, tell, report)
@@ -127,7 +130,8 @@ def _run_round(
     lanes = course.running if course.rounds % 2 == 0 else course.running[::-1]
     ahead.line_up(lanes)
     for lane in lanes:
-        director = Director(limits, course.machine.processor.cores_usable, partial(tell, lane))
+        sampler = course.watch.sampler_for(lane.device)
+        director = Director(limits, course.machine.processor.cores_usable, partial(tell, lane), sampler)
         number = sum(map(len, course.heats.values()))
         order = replace(order_heat(course.plan, lane, course.pace, number), test_items=_looked_at(course, lane))
         course.heats[lane.name].append(director.run_heat(order, course.rounds, ahead.take(lane)))

@@ -1,0 +1,85 @@
+"""Which instruments watch a lane: the machine's always, its own card's besides; what is not there says why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from laptime.errors import SensorError
+from laptime.model.card import match_card
+from laptime.model.machine import Device
+from laptime.model.missing import Missing
+from laptime.run.sampler import Sampler
+from laptime.sensors.amd import AmdSensor
+from laptime.sensors.apple import AppleSensor
+from laptime.sensors.base import Sensor
+from laptime.sensors.host import HostSensor
+from laptime.sensors.nvml import NvmlSensor, SlowNvmlSensor, list_cards
+from laptime.sensors.rapl import RaplSensor
+
+Absent = tuple[str, Missing]
+OF_THE_MACHINE: dict[str, Callable[[], Sensor]] = {"host": HostSensor, "rapl": RaplSensor}
+OF_CARDS: dict[str, tuple[str, ...]] = {"cuda": ("nvml", "amd"), "mps": ("apple",)}
+
+
+class Watch:
+    """The instruments of a race; each lane gets those that can see its device."""
+
+    def __init__(self, words: tuple[str, ...] | None, hz: float) -> None:
+        self._words, self._hz = words, hz
+        self._samplers: dict[str, Sampler] = {}
+        for word in words or ():
+            self._require(word)
+
+    def sampler_for(self, device: Device) -> Sampler | None:
+        """Give the sampler of a device: the same for all its heats, so that a sensor which failed stays away."""
+        if self._words == ("none",):
+            return None
+        if device.name not in self._samplers:
+            sensors, absent = self._choose(device)
+            self._samplers[device.name] = Sampler(sensors, self._hz, tuple(absent))
+        return self._samplers[device.name]
+
+    def _choose(self, device: Device) -> tuple[list[Sensor], list[Absent]]:
+        sensors: list[Sensor] = []
+        absent: list[Absent] = []
+        for word in (*OF_THE_MACHINE, *OF_CARDS.get(device.kind, ())):
+            if self._words is not None and word not in self._words:
+                absent.append((word, Missing("it was not asked for")))
+                continue
+            found = _open(word, device)
+            if isinstance(found, Missing):
+                absent.append((word, found))
+            else:
+                sensors += found
+        return sensors, absent
+
+    def _require(self, word: str) -> None:
+        """An instrument that was named has to be there."""
+        if word == "none":
+            return
+        reason = _probe(word)
+        if reason is not None:
+            raise SensorError(f"--sensors {word}: {reason.missing}", "leave it out to read what there is")
+
+
+def _open(word: str, device: Device) -> list[Sensor] | Missing:
+    reason = _probe(word)
+    if reason is not None:
+        return reason
+    if word == "nvml":
+        cards = list_cards()
+        card = cards if isinstance(cards, Missing) else match_card(device, cards)
+        return card if isinstance(card, Missing) else [NvmlSensor((card.uuid,)), SlowNvmlSensor((card.uuid,))]
+    if word == "amd":
+        return [AmdSensor(device.details.get("bus"))]
+    return [OF_THE_MACHINE[word]() if word in OF_THE_MACHINE else AppleSensor()]
+
+
+def _probe(word: str) -> Missing | None:
+    kinds: dict[str, Callable[[], Sensor]] = {
+        **OF_THE_MACHINE,
+        "nvml": NvmlSensor,
+        "amd": AmdSensor,
+        "apple": AppleSensor,
+    }
+    return kinds[word]().probe()

@@ -1,0 +1,137 @@
+"""What a lane took, from readings whose truth is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from measured import CPU, heat_of, windows_of
+from timelines import CARD, channel, timeline
+
+from laptime.analysis.heats import summarise_heat
+from laptime.analysis.readings import Span, growth_per_s, slope_per_min, trapezoid_mean, within
+from laptime.analysis.usage import summarise_usage
+from laptime.model.machine import Device
+from laptime.model.missing import Missing
+from laptime.model.timeline import Timeline
+from laptime.model.usage import Energy
+
+CUDA = Device("cuda:0", "cuda", "a card", usable=True)
+BUSY = channel("heat", "busy_s", "s", "counter")
+ALL_BUSY = channel("host", "busy_s", "s", "counter")
+RESIDENT = channel("heat", "resident_bytes", "bytes")
+HOT = channel("host", "temperature_c", "C")
+PACKAGE = channel("package-0", "energy_j", "J", "counter")
+CARD_BUSY = channel(CARD, "busy_percent", "%")
+CARD_POWER = channel(CARD, "power_instant_mw", "mW")
+CARD_METER = channel(CARD, "energy_mj", "mJ", "counter")
+CARD_HOT = channel(CARD, "temperature_c", "C")
+NO_METER = Missing("this card has no meter of energy")
+
+
+def usage(line: Timeline, device: Device = CPU, step_ms: float = 100.0):
+    """Give what a heat of five seconds took, with a lap of 50 s and 1,000 items a second."""
+    heat = heat_of(step_ms, windows=windows_of(*[step_ms] * 5))
+    heat = replace(heat, windows=heat.windows, timeline=line)
+    return summarise_usage([summarise_heat(heat)], device, 2, 50.0, 1000.0)
+
+
+def test_cores_and_others_are_shares_of_the_machine():
+    """The heat takes a core and a half of two, others a quarter."""
+    told = usage(timeline({BUSY: lambda t: 1.5 * t, ALL_BUSY: lambda t: 100 + 2.0 * t}))
+    assert told.processor_percent == pytest.approx(75, abs=1)
+    assert told.others_percent == pytest.approx(25, abs=2)
+
+
+def test_only_what_was_timed_counts():
+    """Before and after its five seconds the heat imports and ends."""
+    line = timeline({RESIDENT: lambda t: 8e9 if t > 5.1 else 1e9 * t, HOT: lambda t: 40 + t if t < 5.05 else 90})
+    told = usage(line)
+    assert told.memory_most_bytes == pytest.approx(5e9, rel=1e-3)
+    assert told.temperature_most_c == pytest.approx(45, abs=0.5)
+    assert told.temperature_slope_c_per_min == pytest.approx(60, rel=0.05)
+
+
+def test_a_processors_meter_is_counted():
+    """30 W over 50 s a lap; 1,000 items take a second."""
+    told = usage(timeline({PACKAGE: lambda t: 7 + 30 * t, BUSY: lambda t: t}))
+    assert isinstance(told.energy, Energy)
+    assert (told.energy.how, told.energy.of) == ("counted", "the processor")
+    assert told.energy.j_per_lap == pytest.approx(1500, rel=1e-3)
+    assert told.energy.j_per_1000_items == pytest.approx(30, rel=1e-3)
+    assert told.energy.items_per_j == pytest.approx(1000 / 30, rel=1e-3)
+    assert told.energy.wh_per_lap == pytest.approx(1500 / 3600, rel=1e-3)
+
+
+def test_a_cards_power_is_estimated_where_it_has_no_meter():
+    """By the trapezoid of what was sampled."""
+    line = timeline(
+        {CARD_BUSY: lambda _: 90.0, CARD_POWER: lambda t: 300e3 + 40e3 * t, CARD_HOT: lambda _: 60.0},
+        absent=((CARD_METER, NO_METER),),
+    )
+    told = usage(line, CUDA)
+    assert isinstance(told.energy, Energy)
+    assert told.energy.how == "estimated"
+    assert told.power_mean_w == pytest.approx(400, rel=0.01)
+    assert told.power_most_w == pytest.approx(500, rel=0.01)
+    assert told.device_percent == pytest.approx(90)
+    assert (told.temperature_of, told.temperature_most_c) == (CARD, 60)
+
+
+def test_a_cards_meter_goes_before_its_power():
+    line = timeline({CARD_METER: lambda t: 200e3 * t, CARD_POWER: lambda _: 900e3})
+    told = usage(line, CUDA)
+    assert told.energy.how == "counted"
+    assert told.power_mean_w == pytest.approx(200, rel=1e-3)
+
+
+def test_short_times_tell_no_energy():
+    """A meter is brought up to date ten times a second: two seconds are the least."""
+    told = usage(timeline({PACKAGE: lambda t: 30 * t}), step_ms=20.0)
+    assert isinstance(told.energy, Missing)
+    assert told.energy.missing == "0.9 s between its first and last reading, and energy needs 2 s"
+
+
+def test_few_readings_tell_no_energy():
+    told = usage(timeline({CARD_POWER: lambda _: 1e5}, hz=1.0), CUDA)
+    assert "5 readings, and energy needs 10" in told.energy.missing
+
+
+def test_what_nobody_shows_is_missing_with_its_reason():
+    """And never nought."""
+    line = timeline({BUSY: lambda t: t}, absent=((HOT, Missing("a virtual machine")),))
+    told = usage(replace(line, absent=(("rapl", Missing("no powercap")),)))
+    assert told.temperature_most_c == Missing("a virtual machine")
+    assert told.energy == Missing("rapl: no powercap")
+    assert told.device_percent == Missing("this lane computes on the processor")
+
+
+def test_a_clock_of_its_own_tells_nothing():
+    """A fake's heats have one."""
+    line = replace(timeline({BUSY: lambda t: t}), clock=Missing("a virtual clock"))
+    assert usage(line).processor_percent == Missing("a virtual clock")
+
+
+def test_lanes_that_were_not_watched_have_no_usage():
+    assert summarise_usage([summarise_heat(heat_of(10.0))], CPU, 2, 1.0, 1.0) is None
+
+
+def test_a_counter_that_was_set_back_tells_nothing():
+    assert growth_per_s(((0.0, 5.0), (1.0, 7.0), (2.0, 1.0))) == Missing("the counter was set back meanwhile")
+    assert growth_per_s(((0.0, 5.0), (2.0, 7.0))) == 1.0
+    assert isinstance(growth_per_s(((0.0, 5.0),)), Missing)
+
+
+def test_readings_are_not_evenly_apart():
+    """The mean is one over time, and not over readings."""
+    assert trapezoid_mean([(0.0, 100.0), (1.0, 100.0), (1.1, 100.0), (1.2, 300.0), (3.2, 300.0)]) == pytest.approx(
+        (1.1 * 100 + 0.1 * 200 + 2 * 300) / 3.2
+    )
+
+
+def test_a_span_without_readings_says_so():
+    line = timeline({HOT: lambda _: 1.0}, seconds=1.0)
+    assert within(line, "host", "temperature_c", Span(5.0, 7.0)) == Missing(
+        "no reading fell into the 2.0 s that were timed"
+    )
+    assert isinstance(slope_per_min(((0.0, 1.0),)), Missing)

@@ -1,0 +1,145 @@
+"""Each rule finds what it is for, says why and what to do, and keeps silent over quiet lanes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from measured import CPU, heat_of, plan_of, planned, windows_of
+from timelines import CARD, channel, timeline
+
+from laptime.analysis.lanes import summarise_lane
+from laptime.diagnosis.rules import find_findings
+from laptime.model.machine import Device, Machine, Processor
+from laptime.model.missing import Missing
+
+CUDA = Device("cuda:0", "cuda", "a card", usable=True)
+MACHINE = Machine(
+    Processor("a processor", "x86_64", 4, 4, 4.0), 16_000_000_000, 8_000_000_000, "Linux 6.1", "3.11.7", None
+)
+
+
+def judge(shown, device=CPU, **settings):
+    """Judge a lane of one heat of five seconds, with steps of 100 ms."""
+    heat = heat_of(100.0, windows=windows_of(*[100.0] * 5), timeline=timeline(shown))
+    lane = replace(planned(**settings), device=device)
+    return find_findings([summarise_lane(plan_of(lane), lane, (heat,), None, cores=4)], MACHINE)
+
+
+def counter(device, name, unit=""):
+    return channel(device, name, unit, "counter")
+
+
+CASES = {
+    "card not used": (
+        CUDA,
+        {channel(CARD, "busy_percent", "%"): lambda _: 0.0},
+        "its card was idle in all 50 readings",
+    ),
+    "card shared": (
+        CUDA,
+        {
+            channel(CARD, "foreign_processes", ""): lambda _: 2.0,
+            channel(CARD, "foreign_memory_bytes", "bytes"): lambda _: 3e9,
+        },
+        "2 other processes were on its card, holding 3.0 GB",
+    ),
+    "card held back": (
+        CUDA,
+        {channel(CARD, "clock_reasons", "bits"): lambda t: 0x20 if t > 2.5 else 0},
+        "the driver lowered its clocks in 50 % of readings: too hot",
+    ),
+    "card memory full": (
+        CUDA,
+        {
+            channel(CARD, "memory_used_bytes", "bytes"): lambda _: 78e9,
+            channel(CARD, "memory_total_bytes", "bytes"): lambda _: 80e9,
+        },
+        "78.0 of the card's 80.0 GB were in use",
+    ),
+    "clocks drifting": (
+        CUDA,
+        {channel(CARD, "sm_clock_mhz", "MHz"): lambda t: 1980 - 60 * t},
+        "the card's clock changed by -11 % within a heat",
+    ),
+    "processor limited": (
+        CPU,
+        {counter("host", "cgroup_throttled_s", "s"): lambda t: 0.2 * t},
+        "the container's quota of 4 cores held it back for 20 % of the time",
+    ),
+    "memory full": (
+        CPU,
+        {channel("host", "cgroup_memory_bytes", "bytes"): lambda _: 7.9e9},
+        "7.9 of the 8.0 GB that the container may use were in use",
+    ),
+    "swap in use": (
+        CPU,
+        {
+            channel("host", "swap_used_bytes", "bytes"): lambda _: 2e9,
+            counter("heat", "major_faults"): lambda t: 50 * t,
+        },
+        "2.0 GB lie in swap, and 50 pages a second came from a disk",
+    ),
+    "page faults": (
+        CPU,
+        {counter("heat", "minor_faults"): lambda t: 500_000 * t},
+        "50,000 page faults a step, 205 MB fetched anew",
+    ),
+}
+
+
+@pytest.mark.parametrize("rule", CASES)
+def test_a_rule_finds_what_it_is_for(rule):
+    """With evidence, and advice that can be followed."""
+    device, shown, says = CASES[rule]
+    (found,) = judge(shown, device)
+    assert found.rule == rule
+    assert says in found.says
+    assert found.evidence
+    assert found.advice.endswith(".")
+    assert found.sure in {"proven", "likely"}
+
+
+def test_more_threads_than_cores():
+    """The setting tells it, no reading is needed."""
+    (found,) = judge({counter("heat", "busy_s", "s"): lambda t: t}, threads=8)
+    assert (found.rule, found.advice) == ("threads above cores", "Race threads=4 beside it.")
+
+
+def test_advice_knows_what_is_set_already():
+    device, shown, _ = CASES["page faults"]
+    (plain,), (kept,) = judge(shown, device), judge(shown, device, malloc="keep")
+    assert "Race malloc=keep beside it" in plain.advice
+    assert "malloc=keep is set already" in kept.advice
+
+
+def test_a_limit_of_power_is_no_heat():
+    (found,) = judge({channel(CARD, "clock_reasons", "bits"): lambda _: 0x04}, CUDA)
+    assert "at its limit of power" in found.says
+
+
+def test_quiet_lanes_are_not_accused():
+    """Everything there is, and nothing out of the ordinary."""
+    quiet = {
+        channel(CARD, "busy_percent", "%"): lambda _: 97.0,
+        channel(CARD, "foreign_processes", ""): lambda _: 0.0,
+        channel(CARD, "clock_reasons", "bits"): lambda _: 0x01,
+        channel(CARD, "memory_used_bytes", "bytes"): lambda _: 20e9,
+        channel(CARD, "memory_total_bytes", "bytes"): lambda _: 80e9,
+        channel(CARD, "sm_clock_mhz", "MHz"): lambda t: 1980 - t,
+        counter("host", "cgroup_throttled_s", "s"): lambda t: 0.001 * t,
+        channel("host", "memory_available_bytes", "bytes"): lambda _: 9e9,
+        channel("host", "swap_used_bytes", "bytes"): lambda _: 1e9,
+        counter("heat", "minor_faults"): lambda t: 100 * t,
+        counter("heat", "major_faults"): lambda _: 3.0,
+    }
+    assert judge(quiet, CUDA) == ()
+
+
+def test_nothing_is_judged_where_clocks_differ():
+    """A reading that cannot be laid beside a window is no evidence."""
+    _, shown, _ = CASES["page faults"]
+    line = replace(timeline(shown), clock=Missing("a virtual clock"))
+    heat = heat_of(100.0, windows=windows_of(*[100.0] * 5), timeline=line)
+    lane = planned()
+    assert find_findings([summarise_lane(plan_of(lane), lane, (heat,), None, cores=4)], MACHINE) == ()
