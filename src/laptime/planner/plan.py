@@ -6,20 +6,20 @@ import math
 from dataclasses import replace
 
 from laptime.errors import UsageError
-from laptime.model.ask import SENSORS, Ask
+from laptime.model.ask import Ask
 from laptime.model.lane import Lane
 from laptime.model.machine import Device, Framework, Machine
 from laptime.model.plan import Plan, PlannedLane, Subject
 from laptime.model.workload import ProofPlan, Workload
 from laptime.planner.frameworks import able_frameworks, default_framework
 from laptime.planner.grid import spread_lanes
+from laptime.planner.instruments import check_sensors
 from laptime.planner.lanes import name_lane, parse_lane
 from laptime.planner.pace import choose_pace
 from laptime.planner.presets import Given, environment_for, fill_settings
 
 LARGEST_BUDGET_S = 7 * 24 * 3600
 MOST_ITEMS = 1_000_000
-MOST_READINGS_HZ = 100.0
 OWN_PROOF = ProofPlan(steps=5)
 
 
@@ -43,19 +43,6 @@ def check_ask(ask: Ask) -> None:
     for flag, seconds in (("--patience", ask.patience_s), ("--watchdog", ask.watchdog_s)):
         if not (math.isfinite(seconds) and 0.1 <= seconds <= LARGEST_BUDGET_S):
             raise UsageError(f"{flag} {seconds:g}s: expected 0.1s to 7d", "such as 10m")
-
-
-def check_sensors(ask: Ask) -> None:
-    """Refuse instruments that nobody has made, and rates, prices and rents that cannot be."""
-    unknown = [word for word in ask.sensors or () if word not in {*SENSORS, "none"}]
-    if unknown or ("none" in (ask.sensors or ()) and len(ask.sensors or ()) > 1):
-        raise UsageError(f"--sensors {','.join(ask.sensors or ())}: expected none, or some of {', '.join(SENSORS)}",
-                         "leave it out to read all there are")  # fmt: skip
-    if not (math.isfinite(ask.sensors_hz) and 0.01 <= ask.sensors_hz <= MOST_READINGS_HZ):
-        raise UsageError(f"--sensor-rate {ask.sensors_hz:g}: expected 0.01 to {MOST_READINGS_HZ:g} a second", "such as 10")
-    for flag, amount in (("--price", ask.price_per_kwh), ("--rate", ask.rate_per_hour)):
-        if amount is not None and not (math.isfinite(amount) and amount >= 0):
-            raise UsageError(f"{flag} {amount:g}: expected 0 or more", "such as 0.25")
 
 
 def make_plan(
