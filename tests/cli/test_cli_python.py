@@ -104,3 +104,10 @@ def test_what_a_plain_step_cannot_be_asked_for_is_refused(torch_house, words, sa
     if "jax/cpu" in words:
         pytest.importorskip("jax", reason="there is no JAX here")
     assert says in words_of(torch_house.done("race", *words, code=2))
+
+
+def test_a_file_that_gives_a_step_is_planned_for_it(torch_house):
+    """Where no lane is named, though it imports PyTorch too."""
+    for example in ("numpy_training.py", "torch_loop.py"):
+        rows = torch_house.done("plan", f"{EXAMPLES / example}:training", "--json").json["lanes"]
+        assert [row["name"] for row in rows] == ["python/cpu/as-written", "python/cpu/best"]

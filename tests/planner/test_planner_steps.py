@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 from planner_machines import CPU, machine_with, plan_for
+from planner_machines import OWN as OWN_SUBJECT
 
 from laptime.errors import UsageError
 from laptime.model.ask import Ask
 from laptime.model.machine import Device, Framework
+from laptime.planner import make_plan
 from laptime.planner.inference import check_infer_lanes
-from laptime.planner.plan import frameworks_asked
 
 OWN_CPU = Device("cpu", "cpu", "the processor", usable=True, features=("malloc",))
 CARD = Device("cuda:0", "cuda", "a card", usable=True)
@@ -43,28 +44,28 @@ def test_other_lanes_are_not_told():
 
 
 @pytest.mark.parametrize("what", ["cifar-cnn", OWN])
-def test_nothing_races_it_that_does_not_name_it(what):
-    """It stands wherever laptime does: that a step is given, only its lanes say."""
+def test_nothing_races_it_but_a_step(what):
+    """It stands wherever laptime does; who may give a model is not refused for it."""
     seen = machine(TORCH)
     assert {lane.framework for lane in plan_for(seen, what=what).lanes} == {"torch"}
     plan = plan_for(seen, what=what, every=True)
     assert ({lane.framework for lane in plan.lanes}, plan.lanes[0].notes) == ({"torch"}, ())
-    assert frameworks_asked(Ask(what, every=True), seen) == ("torch",)
 
 
-@pytest.mark.parametrize(
-    ("asked", "says", "hint"),
-    [
-        ({"what": OWN}, "no lane is named, and torch, which would race a training of your own,", "name jax/cpu or"),
-        ({"what": "cifar-cnn"}, "torch is not installed here", "pip install"),
-        ({"what": OWN, "every": True}, "--every: no framework that is installed here can run this", "laptime devices"),
-    ],
-)
-def test_without_a_framework_the_way_out_is_named(asked, says, hint):
+def test_a_step_races_on_the_processor_as_written_and_at_its_best():
+    """A card that nobody has tried is named by whoever wants it."""
+    subject = replace(OWN_SUBJECT, written_for="python")
+    names = [lane.name for lane in make_plan(Ask(OWN), machine(), subject, None).lanes]
+    assert names == ["python/cpu/as-written", "python/cpu/best"]
+    (lane,) = make_plan(Ask(OWN, every=True), machine(TORCH, JAX), subject, None).lanes
+    assert lane.name == "python/cpu/as-written"
+
+
+def test_where_nothing_can_run_it_the_way_out_is_named():
     with pytest.raises(UsageError) as caught:
-        plan_for(machine(), **asked)
-    assert caught.value.says.startswith(says)
-    assert hint in caught.value.hint
+        plan_for(machine(), what="cifar-cnn", every=True)
+    assert caught.value.says == "--every: no framework that is installed here can run this"
+    assert caught.value.hint == "laptime devices says what there is"
 
 
 @pytest.mark.parametrize(
