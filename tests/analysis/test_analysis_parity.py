@@ -92,6 +92,13 @@ def test_every_way_to_differ_has_its_reason(run, reason):
     assert (found.status, found.reason) == ("differs", reason)
 
 
+def test_an_array_that_rounding_alone_moves_accuses_nobody():
+    """Adam makes steps of a bias before a normalisation, whose slope is nothing but rounding; the others are judged."""
+    held = reference(exact=proof("fp64", moves=(0.5, 0.25, 0.001)), twin=proof(moves=(0.5, 0.25, 0.02)))
+    assert judge(proof(moves=(0.5, 0.25, 0.02)), held=held).status == "same"
+    assert judge(proof(moves=(0.5, 0.0, 0.02)), held=held).status == "differs"
+
+
 def test_an_array_that_was_frozen_is_noticed_though_it_is_small():
     """It hardly changes the length of all movement, and is an array of its own."""
     held = reference(exact=proof("fp64", moves=(0.5, 0.25, 0.002)), twin=proof(moves=(0.5, 0.25, 0.002)))

@@ -1,7 +1,7 @@
 """Which back ends a contract suite is run on: those that can live in one process, or the one that is named.
 
-JAX's room has no training of ours. Keras has one engine a process, so `test_keras_contract.py` starts the suites anew
-for each.
+The rooms of users' own steps have no training of ours. Keras has one engine a process, so `test_keras_contract.py`
+starts the suites anew for each.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ NEEDS = {
     "keras-tf": ("keras", "tensorflow"),
     "keras-jax": ("keras", "jax"),
     "keras-torch": ("keras", "torch"),
+    "python": ("laptime",),
 }
+OF_STEPS = ("jax", "python")
 ALONE = "LAPTIME_CONTRACT"
 INSTALLED = [name for name, modules in NEEDS.items() if all(map(util.find_spec, modules))]
-TOGETHER = [name for name in INSTALLED if not name.startswith("keras") and name != "jax"]
+TOGETHER = [name for name in INSTALLED if not name.startswith("keras") and name not in OF_STEPS]
 HERE = [os.environ[ALONE]] if ALONE in os.environ else TOGETHER
 
 

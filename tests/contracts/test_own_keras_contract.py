@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import own_steps_plain
+import own_plain_steps
 import own_trainings
 import pytest
 from planted_orders import PACE
@@ -163,7 +163,7 @@ def test_data_that_break_are_told_in_words(function, says):
     ("file", "function", "says"),
     [
         (own_trainings.__file__, "sound", "model is Sequential, and Keras lanes train a keras.Model"),
-        (own_steps_plain.__file__, "sound", "gives a step function, and Keras lanes take a compiled model"),
+        (own_plain_steps.__file__, "sound", "gives a step function, and Keras lanes take a compiled model"),
     ],
 )
 def test_what_is_not_keras_says_where_it_runs(file, function, says):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import subprocess
 import sys
 from importlib import metadata, util
@@ -23,6 +24,7 @@ def test_an_installed_framework_is_named_with_its_version_and_not_asked():
     """What it sees is a scout's business."""
     found = {each.name: (each.version, each.devices) for each in look_at_machine().frameworks}
     assert found["torch"] == (metadata.version("torch"), ())
+    assert found["python"] == (platform.python_version(), ())
 
 
 def test_looking_imports_no_framework():

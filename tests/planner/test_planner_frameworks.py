@@ -13,7 +13,7 @@ from laptime.planner.frameworks import frameworks_asked
 from laptime.workloads import find_workload
 
 CIFAR = subject_of(find_workload("cifar-cnn"))
-ALL = ("torch", "jax", "keras-tf", "keras-jax", "keras-torch")
+ALL = ("torch", "jax", "keras-tf", "keras-jax", "keras-torch", "python")
 
 
 def machine(*names: str) -> Machine:
@@ -43,6 +43,7 @@ def test_only_the_frameworks_that_are_named_are_scouted(lanes, frameworks):
         (None, ALL, "torch"),
         ("torch", ALL, "torch"),
         ("jax", ALL, "jax"),
+        ("python", ALL, "python"),
         ("keras", ALL, "keras-tf"),
         ("keras", ("torch", "keras-jax", "keras-torch"), "keras-jax"),
         ("keras", (), "keras-tf"),
@@ -64,13 +65,14 @@ def test_keras_own_variable_names_the_engine(monkeypatch):
     ("subject", "frameworks"),
     [
         (CIFAR, ("torch", "keras-tf", "keras-jax", "keras-torch")),
-        (own(None), ALL),
+        (own(None), ALL[:-1]),
+        (own("python"), ("python",)),
         (own("keras"), ("keras-tf", "keras-jax", "keras-torch")),
         (own("jax"), ("jax",)),
     ],
 )
 def test_every_framework_that_can_run_it(subject, frameworks):
-    """JAX alone has no form of ours; a user's file has the form that it has."""
+    """A step is no form of ours; a user's file has the form that it has."""
     assert frameworks_asked(Ask(every=True), machine(), subject) == frameworks
 
 

@@ -75,6 +75,7 @@ def answer_to(text: str) -> str:
         ("torch", Lane("torch", None)),
         ("cuda:1/best", Lane("torch", "cuda:1", "best")),
         ("keras-jax/tpu", Lane("keras-jax", "tpu")),
+        ("python/cuda:1", Lane("python", "cuda:1")),
         ("torch/cpu/bf16+threads=1", Lane("torch", "cpu", "as-written", (("precision", "bf16"), ("threads", "1")))),
         ("cpu/batch=4x+best", Lane("torch", "cpu", "best", (("batch", "4x"),))),
     ],

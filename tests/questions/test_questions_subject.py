@@ -42,6 +42,31 @@ def test_a_training_of_ones_own_is_found_without_running_its_file(mine, function
     assert find_subject(f"{mine}:{function}") == (expected, None)
 
 
+STEP = "def training():\n    return laptime.Training(step=step, data=[])\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "framework"),
+    [
+        (f"import numpy as np\n{STEP}", "python"),
+        (f"import torch\n{STEP}", "python"),
+        (f"import tensorflow as tf\n{STEP}", "python"),
+        (f"import jax, torch\n{STEP}", "jax"),
+        (f"import torch\n{STEP}def training():\n    return laptime.Training(model)\n", "python"),
+        (
+            f"import torch\n{STEP.replace('training()', 'other()')}def training():\n    return Training(model)\n",
+            "torch",
+        ),
+        (f"import torch\n{STEP.replace('training()', 'other()')}def training():\n    return other()\n", "python"),
+    ],
+)
+def test_a_step_is_for_jax_or_for_whatever_it_computes_with(tmp_path, text, framework):
+    """Told by what the named function gives; by the whole file, where it has that from elsewhere."""
+    place = tmp_path / "mine.py"
+    place.write_text(text)
+    assert find_subject(f"{place}:training")[0].written_for == framework
+
+
 @pytest.mark.parametrize(
     ("text", "framework"),
     [

@@ -181,8 +181,12 @@ def test_devices_are_listed_with_the_reason_why_not():
 
 
 def test_a_machine_without_a_framework_says_what_to_install():
-    """The one thing that a newcomer can do next."""
-    assert "pip install 'laptime[torch]'" in render_devices(MACHINE, 80)
+    """The one thing that a newcomer can do next; python lanes are there without one."""
+    alone = replace(MACHINE, frameworks=(Framework("python", "3.11.7", devices=(CPU,)),))
+    for each in (MACHINE, alone):
+        assert "pip install 'laptime[torch]'" in render_devices(each, 80)
+    assert "python 3.11.7" in render_devices(alone, 80)
+    assert "pip install" not in render_devices(machine(), 80)
 
 
 def plan():

@@ -120,7 +120,7 @@ def test_a_failure_may_be_planted_in_one_heat_alone(tmp_path):
 def test_a_back_end_that_is_not_there_is_a_failure_like_any_other(tmp_path):
     """The reason names what there is."""
     dnf = run(order_for(tmp_path, framework="nonsense")).dnf
-    said = "no back end for 'nonsense'; there are: fake, torch, jax, keras-tf, keras-jax, keras-torch"
+    said = "no back end for 'nonsense'; there are: fake, torch, jax, keras-tf, keras-jax, keras-torch, python"
     assert (dnf.phase, dnf.reason) == ("import", said)
 
 

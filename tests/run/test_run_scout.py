@@ -31,7 +31,10 @@ def test_a_scout_that_fails_brings_its_problem():
     """A framework that cannot be opened is a sentence, not an error."""
     bad, good = ask_scouts([framework_of("nonsense"), framework_of("fake")], 60.0)
     assert (bad.versions, bad.devices, good.problem) == ({}, (), None)
-    assert bad.problem == "no back end for 'nonsense'; there are: fake, torch, jax, keras-tf, keras-jax, keras-torch"
+    assert (
+        bad.problem
+        == "no back end for 'nonsense'; there are: fake, torch, jax, keras-tf, keras-jax, keras-torch, python"
+    )
 
 
 def test_a_scout_that_does_not_answer_is_given_up(house):

@@ -141,7 +141,7 @@ def move_distance(run: ProofRun, reference: Reference, precision: str) -> float:
     parts = [_length_distance(run, exact) / length]
     if precision == "fp32":
         parts.append(abs(run.shrink - exact.shrink) / _shrink_tolerance(reference))
-        parts.append(_array_distance(run, exact) / ARRAY_TOLERANCE)
+        parts.append(_array_distance(run, reference))
     return max(parts) if all(map(math.isfinite, parts)) else math.inf
 
 
@@ -149,11 +149,21 @@ def _length_distance(run: ProofRun, exact: ProofRun) -> float:
     return relative(math.hypot(*run.moves), math.hypot(*exact.moves))
 
 
-def _array_distance(run: ProofRun, exact: ProofRun) -> float:
-    """Give the worst single array: an array that was frozen is at 1. What hardly moves at all is not judged."""
+def _array_distance(run: ProofRun, reference: Reference) -> float:
+    """Give the worst single array, in units of what is allowed: one that was frozen is past it.
+
+    What rounding alone moves, as Adam does a bias before a normalisation, moves otherwise in the twin too.
+    """
+    pairs = zip(_array_distances(run, reference), _array_distances(reference.twin, reference), strict=True)
+    return max((distance / max(ARRAY_TOLERANCE, TWIN_MARGIN * chance) for distance, chance in pairs), default=0.0)
+
+
+def _array_distances(run: ProofRun, reference: Reference) -> list[float]:
+    """Give how far each array's movement is from the reference's. What hardly moves at all is not judged."""
+    exact = reference.exact
     least = 1e-3 * max(exact.moves, default=0.0)
     pairs = zip(run.moves, exact.moves, strict=True)
-    return max((abs(move - wanted) / (wanted + least) for move, wanted in pairs if least), default=0.0)
+    return [abs(move - wanted) / (wanted + least) for move, wanted in pairs if least]
 
 
 def _shrink_tolerance(reference: Reference) -> float:

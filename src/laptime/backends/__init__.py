@@ -14,6 +14,7 @@ ROOMS = {
     "keras-tf": "laptime.backends.keras.room",
     "keras-jax": "laptime.backends.keras.room",
     "keras-torch": "laptime.backends.keras.room",
+    "python": "laptime.backends.python.backend",
 }
 
 

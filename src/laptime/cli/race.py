@@ -27,7 +27,7 @@ HELP = """Race WHAT on each LANE: which is faster, by how much, and did they lea
 WHAT is a built-in workload (`laptime workloads`; cifar-cnn if left out) or a training of your own, as
 file.py:function where the function returns a laptime.Training. A LANE is [framework/]device[/setting+setting...]:
 torch/cpu, cuda:1/best, torch/cpu/bf16+threads=1, keras-jax/cpu. Frameworks: torch, keras-tf, keras-jax, keras-torch,
-and jax for a step function of your own.
+and for a step function of your own jax, or python, which calls it as it is, whatever it computes with.
 With no lane, every usable device races as written and at its best; with --every, every framework as written.
 
 Settings: as-written, best, fastest; fp32, tf32, bf16, fp16; eager, compile, graph; channels_last; fused; threads=N,

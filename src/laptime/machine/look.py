@@ -43,6 +43,7 @@ def _installed() -> tuple[Framework, ...]:
         for name, modules in MODULES.items()
         if all(util.find_spec(module) is not None for module in modules)
     ]
+    found.append(Framework("python", platform.python_version()))  # it calls steps of users' own, and is always there
     if FAKE in os.environ:
         found.append(Framework("fake", "1"))
     return tuple(found)

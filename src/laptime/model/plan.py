@@ -15,7 +15,7 @@ from laptime.model.workload import ProofPlan
 class Subject:
     """What is trained: a built-in workload by name, or a user's `file.py:function`.
 
-    A user's file is `written_for` keras, jax or torch, as far as its imports tell.
+    A user's file is `written_for` keras, jax, torch or python, as far as its text tells.
     """
 
     name: str

@@ -145,8 +145,10 @@ class Training:
     tuple (inputs, targets), of which `batch` items make a step (32, as in `fit`), or a PyDataset, a tf.data.Dataset,
     a DataLoader, a generator, a list of batches. `return model, data` says the same.
 
-    For JAX: `step` takes (state, batch) and returns (new state, loss), `state` is what it begins with, `data` gives the
-    batches, and `fence`, if there is more to wait for than the state and the loss, waits for it.
+    For JAX, and by python lanes for any other framework: `step` takes (state, batch) and returns (new state, loss),
+    `state` is what it begins with, `data` gives the batches, and `fence` takes the state and waits until all is done:
+    for JAX, if there is more to wait for than the state and the loss; on a python lane, wherever a step may return
+    before it is done. A python lane's code reads in LAPTIME_DEVICE where it is to compute: cpu, cuda:0.
     """
 
     model: Any = None

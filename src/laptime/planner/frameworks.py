@@ -6,9 +6,10 @@ import os
 from collections.abc import Sequence
 
 from laptime.model.ask import Ask
-from laptime.model.machine import Machine
+from laptime.model.machine import Device, Framework, Machine
 from laptime.model.plan import Subject
 from laptime.planner.lanes import parse_lane
+from laptime.planner.own_steps import STEP_FRAMEWORKS
 
 ENGINES = {"tensorflow": "keras-tf", "jax": "keras-jax", "torch": "keras-torch"}
 
@@ -22,11 +23,13 @@ def frameworks_asked(ask: Ask, machine: Machine, subject: Subject) -> tuple[str,
 
 
 def able_frameworks(machine: Machine, subject: Subject) -> tuple[str, ...]:
-    """Give all that are installed and can run this: a built-in has no form in JAX alone, and a user's file has one."""
+    """Give all that are installed and can run this: a built-in has no form as a step, and a user's file has one."""
     installed = [each.name for each in machine.frameworks]
     if subject.file is None:
-        return tuple(name for name in installed if name != "jax")
-    return tuple(name for name in installed if subject.written_for in {None, name, name.split("-")[0]})
+        return tuple(name for name in installed if name not in STEP_FRAMEWORKS)
+    if subject.written_for is None:
+        return tuple(name for name in installed if name != "python")  # it is always there, and takes a step alone
+    return tuple(name for name in installed if subject.written_for in {name, name.split("-")[0]})
 
 
 def default_framework(machine: Machine, subject: Subject) -> str:
@@ -34,6 +37,11 @@ def default_framework(machine: Machine, subject: Subject) -> str:
     if subject.written_for == "keras":
         return _engine([each.name for each in machine.frameworks])
     return subject.written_for or "torch"
+
+
+def devices_to_race(framework: Framework) -> list[Device]:
+    """Give those that can be used. Where no framework has tried a card, whoever wants it names it."""
+    return [each for each in framework.devices if each.usable and (each.kind == "cpu" or framework.name != "python")]
 
 
 def _engine(installed: Sequence[str]) -> str:

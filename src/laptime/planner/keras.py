@@ -7,6 +7,7 @@ from laptime.model.lane import Settings
 from laptime.model.machine import Device, Machine
 from laptime.model.workload import Workload
 from laptime.planner.jax import check_xla_threads
+from laptime.planner.own_steps import STEP_FRAMEWORKS
 
 CACHED = "leave it out, or name input=cached: without shuffling"
 
@@ -34,6 +35,6 @@ def check_keras(
 
 def check_answers(framework: str, name: str) -> None:
     """Refuse inference: only PyTorch's lanes answer so far."""
-    if framework.startswith("keras-") or framework == "jax":
+    if framework.startswith("keras-") or framework in STEP_FRAMEWORKS:
         raise UsageError(f"--infer: {name} cannot be asked; answers are timed on torch lanes in this version",
                          "leave the other lanes out")  # fmt: skip

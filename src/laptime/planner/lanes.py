@@ -7,7 +7,7 @@ import re
 from laptime.errors import UsageError
 from laptime.model.lane import AS_WRITTEN, Lane, Preset
 
-FRAMEWORKS = ("torch", "jax", "keras-tf", "keras-jax", "keras-torch", "fake")
+FRAMEWORKS = ("torch", "jax", "keras-tf", "keras-jax", "keras-torch", "python", "fake")
 DEVICE = re.compile(r"(cpu|cuda|mps|xpu|tpu)(?::(0|[1-9][0-9]{0,2}))?", re.ASCII)
 PRESETS: tuple[Preset, ...] = ("as-written", "best", "fastest")
 WORDS = {

@@ -11,7 +11,7 @@ from laptime.model.lane import Lane
 from laptime.model.machine import Device, Framework, Machine
 from laptime.model.plan import Plan, PlannedLane, Subject
 from laptime.model.workload import ProofPlan, Workload
-from laptime.planner.frameworks import able_frameworks, default_framework
+from laptime.planner.frameworks import able_frameworks, default_framework, devices_to_race
 from laptime.planner.grid import spread_lanes
 from laptime.planner.instruments import check_sensors
 from laptime.planner.lanes import name_lane, parse_lane
@@ -66,7 +66,7 @@ def make_plan(
 def default_lanes(machine: Machine, framework: str) -> list[Lane]:
     """Give every usable device as written and at its best."""
     view = _view(machine, framework)
-    devices = [device for device in view.devices if device.usable]
+    devices = devices_to_race(view)
     if not devices:
         raise UsageError(f"{framework} sees no usable device here", "laptime devices says why")
     return [Lane(framework, each.name, preset) for each in devices for preset in ("as-written", "best")]
@@ -80,14 +80,17 @@ def plan_every(ask: Ask, machine: Machine, subject: Subject, given: Given) -> tu
     for framework in machine.frameworks:
         if framework.name not in able:
             continue
-        devices: list[str | None] = [device.name for device in framework.devices if device.usable]
+        devices: list[str | None] = [device.name for device in devices_to_race(framework)]
         for lane in spread_lanes([Lane(framework.name, device) for device in devices or [None]], ask.full):
             try:
                 planned.append(_plan_lane(lane, machine, given))
             except UsageError as error:
                 left_out.append(f"{framework.name} is left out: {error.says}")
     if not planned:
-        raise UsageError("--every: no framework that is installed here can run this", "; ".join(left_out))
+        raise UsageError(
+            "--every: no framework that is installed here can run this",
+            "; ".join(left_out) or "laptime devices says what there is",
+        )
     first, *others = planned
     return (replace(first, notes=(*first.notes, *left_out)), *others)
 
@@ -98,7 +101,7 @@ def _plan_lane(lane: Lane, machine: Machine, given: Given) -> PlannedLane:
     device = _find_device(lane, _view(machine, lane.framework))
     settings = fill_settings(lane, device, machine, given)
     name = name_lane(lane.framework, device.name, lane.preset, lane.overrides)
-    return PlannedLane(name, lane.framework, device, settings, environment_for(settings, device))
+    return PlannedLane(name, lane.framework, device, settings, environment_for(lane.framework, settings, device))
 
 
 def _view(machine: Machine, name: str) -> Framework:

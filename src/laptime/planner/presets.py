@@ -10,8 +10,8 @@ from laptime.model.lane import Lane, Layout, Malloc, Settings
 from laptime.model.machine import Device, Machine
 from laptime.model.network import Conv
 from laptime.model.workload import Workload
-from laptime.planner.jax import check_jax
 from laptime.planner.keras import check_keras
+from laptime.planner.own_steps import check_steps
 
 # glibc gives freed memory back to the system and faults it in again in the next step; these thresholds keep it.
 KEEP_MEMORY = {
@@ -47,12 +47,19 @@ def fill_settings(lane: Lane, device: Device, machine: Machine, given: Given) ->
     return settings
 
 
-def environment_for(settings: Settings, device: Device) -> dict[str, str]:
+def environment_for(framework: str, settings: Settings, device: Device) -> dict[str, str]:
     """Give the variables that must be set before the child starts."""
-    environment = dict(KEEP_MEMORY) if settings.malloc == "keep" else {}
+    environment = name_device(framework, device)
+    if settings.malloc == "keep":
+        environment |= KEEP_MEMORY
     if settings.threads is not None and device.kind == "cpu":
         environment |= {"OMP_NUM_THREADS": str(settings.threads), "MKL_NUM_THREADS": str(settings.threads)}
     return environment
+
+
+def name_device(framework: str, device: Device) -> dict[str, str]:
+    """A plain function is placed by nobody but its own code, which reads here where it is wanted."""
+    return {"LAPTIME_DEVICE": device.name} if framework == "python" else {}
 
 
 def _preset(lane: Lane, device: Device, machine: Machine, given: Given) -> Settings:
@@ -68,7 +75,8 @@ def _preset(lane: Lane, device: Device, machine: Machine, given: Given) -> Setti
         best = replace(best, malloc=malloc, threads=machine.processor.cores_usable)
     else:
         best = replace(best, execution=_fastest_execution(device, given))
-        best = best if given.reads_files else replace(best, input="resident")
+        stays = given.reads_files or lane.framework == "python"  # nobody can place the batches of a plain function
+        best = best if stays else replace(best, input="resident")
     return replace(best, precision=_lowest_precision(device, machine)) if lane.preset == "fastest" else best
 
 
@@ -111,6 +119,7 @@ def _read_batch(value: str, given: Given) -> int:
 
 def _refuse(framework: str, settings: Settings, device: Device, machine: Machine, given: Given) -> None:
     """Say in words what this device cannot do, before anything runs."""
+    check_steps(framework, settings, device, machine, given.workload)
     for key in ("precision", "execution", "layout", "optimizer"):
         value = getattr(settings, key)
         if value not in {"fp32", "eager", "framework"} and value not in device.features:
@@ -129,7 +138,6 @@ def _refuse(framework: str, settings: Settings, device: Device, machine: Machine
                          f"{framework}'s", "race it in a Keras lane, or name graph or compile here")  # fmt: skip
     _refuse_input(settings, given)
     check_keras(framework, settings, device, machine, given.workload)
-    check_jax(framework, settings, device, machine, given.workload)
 
 
 def _why_not(value: str, device: Device) -> str:

@@ -13,6 +13,7 @@ from laptime.model.protocol import Protocol
 from laptime.model.record import Record
 from laptime.model.workload import Workload
 from laptime.planner.lanes import LARGEST_RATE
+from laptime.planner.own_steps import check_step_is_timed
 from laptime.questions.asking import Prepared, prepare
 from laptime.questions.subject import find_subject
 from laptime.workloads import find_workload
@@ -99,6 +100,7 @@ def find_protocol(plan: Plan) -> Protocol | None:
 def check_lanes(plan: Plan) -> None:
     """Refuse a lane that trains nothing."""
     for lane in plan.lanes:
+        check_step_is_timed(lane.framework, lane.name)
         if lane.settings.input == "only":
             raise UsageError(f"--full: {lane.name} trains nothing, it only loads", "leave input=only out")
 

@@ -12,7 +12,7 @@ from laptime.model.lane import Settings
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, Pace, Plan, PlannedLane
 from laptime.model.sample import Appeal, ProofRun, Reference
-from laptime.planner.presets import KEEP_MEMORY
+from laptime.planner.presets import KEEP_MEMORY, name_device
 from laptime.run.scout import ask_proof, ask_reference
 
 PROOF_VERSION = 2
@@ -70,7 +70,8 @@ def find_reference(plan: Plan, shelf: Shelf) -> Reference | str | None:
         return recalled
     shelf.announce("computing the float64 reference of the proof, once")
     processor = Device("cpu", "cpu", "the processor", usable=True)
-    lane = PlannedLane("reference", framework, processor, Settings(input="cached"), KEEP_MEMORY)
+    environment = KEEP_MEMORY | name_device(framework, processor)
+    lane = PlannedLane("reference", framework, processor, Settings(input="cached"), environment)
     made = ask_reference(order_heat(plan, lane, plan.pace, -1), plan.ask.patience_s)
     if isinstance(made, str):
         return made

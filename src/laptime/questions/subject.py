@@ -58,7 +58,7 @@ def _own_subject(what: str) -> Subject:
         items="items",
         file=str(file.resolve()),
         function=function,
-        written_for=_written_for(tree),
+        written_for=_written_for(tree, function),
     )
 
 
@@ -70,12 +70,30 @@ def _read_tree(file: Path) -> ast.Module:
         raise UsageError(f"{file} cannot be read as Python: {error}", "mend the file") from None
 
 
-def _written_for(tree: ast.Module) -> str | None:
-    """Tell the framework by what is imported; Keras first, for which the others are engines."""
+def _written_for(tree: ast.Module, function: str) -> str | None:
+    """Tell the framework by what is imported; Keras first, for which the others are engines.
+
+    A step is a function of JAX's, or of anything else: no lane but python's asks what it computes with.
+    """
     named = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     named |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     roots = {name.split(".")[0] for name in named}
-    return next((framework for framework, modules in SIGNS.items() if roots & modules), None)
+    found = [framework for framework, modules in SIGNS.items() if roots & modules]
+    if _gives_step(tree, function):
+        return "jax" if "jax" in found else "python"
+    return found[0] if found else None
+
+
+def _gives_step(tree: ast.Module, function: str) -> bool:
+    """Look at what the function returns; at the whole file, where it has that from another."""
+    bodies = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == function]
+    made = [call for body in bodies for call in _trainings_in(body)] or _trainings_in(tree)
+    return any(keyword.arg == "step" for call in made for keyword in call.keywords)
+
+
+def _trainings_in(tree: ast.AST) -> list[ast.Call]:
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return [call for call in calls if ast.unparse(call.func) in {"Training", "laptime.Training"}]
 
 
 def _check_function(tree: ast.Module, file: Path, function: str) -> None:

@@ -64,8 +64,6 @@ def render_devices(machine: Machine, width: int) -> str:
     container = [f"container {machine.container}"] if machine.container else []
     about = ", ".join([machine.system, f"Python {machine.python}", *container])
     head = [*wrap(machine_words(machine), width, "  "), *wrap(about, width, "  ")]
-    if not machine.frameworks:
-        return "\n".join([*head, *wrap("No framework is installed. pip install 'laptime[torch]'", width)]) + "\n"
     columns = [
         Column("framework", least=10),
         Column("device"),
@@ -74,7 +72,10 @@ def render_devices(machine: Machine, width: int) -> str:
         Column("usable", least=20),
     ]
     rows = [row for framework in machine.frameworks for row in _framework_rows(framework)]
-    return "\n".join(head) + "\n" + _page(columns, rows, width)
+    page = "\n".join(head) + "\n" + _page(columns, rows, width)
+    if any(each.name != "python" for each in machine.frameworks):
+        return page
+    return page + "\n".join(wrap("No framework is installed. pip install 'laptime[torch]'", width)) + "\n"
 
 
 def _page(columns: Sequence[Column], rows: Sequence[Row], width: int) -> str:

@@ -7,7 +7,8 @@ import time
 from laptime.backends.base import Learner, Predictor
 from laptime.backends.jax.devices import find_device, list_cards, list_versions, peak_bytes
 from laptime.backends.jax.proof import prove, refer
-from laptime.backends.jax.stepping import StepRunner, Supply, UserSteps
+from laptime.backends.jax.stepping import UserSteps
+from laptime.backends.steps import NOT_TRAINED_WHOLE, StepRunner
 from laptime.errors import LaneError
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
@@ -27,7 +28,7 @@ class JaxTraining:
         self._order = order
         self._steps = UserSteps(order)
         self.items_per_step = self._steps.items_per_step()
-        self.steps_per_lap = self._steps.steps_per_lap
+        self.steps_per_lap = self._steps.own.steps_per_lap
 
     def prove(self, precision: str) -> ProofRun:
         return prove(self._steps, precision)
@@ -37,10 +38,10 @@ class JaxTraining:
 
     def start(self) -> StepRunner:
         self._steps.restore_precision()
-        return StepRunner(self._steps, Supply(self._steps, self._order.lane.settings.input))
+        return StepRunner(self._steps, self._steps.supply(self._order.lane.settings.input))
 
     def learn(self) -> Learner:
-        raise LaneError("--full: a step function is timed, and not trained whole, in this version", "leave --full out")
+        raise LaneError(NOT_TRAINED_WHOLE, "leave --full out")
 
     def device_memory_bytes(self) -> int | Missing:
         return peak_bytes(self._order.lane.device.name)

@@ -142,7 +142,10 @@ class Own:
 
     def _check(self) -> None:
         if self.training.step is not None:
-            raise TrainingError(f"{self.name}: gives a step function, which JAX lanes run", "race it on jax/cpu")
+            raise TrainingError(
+                f"{self.name}: gives a step function, which JAX lanes run, and python lanes in any other framework",
+                "race it on jax/cpu or python/cpu",
+            )
         if own.is_keras(self.training.model):
             raise TrainingError(f"{self.name}: gives a Keras model", "race it on keras-tf, keras-jax or keras-torch")
         if not isinstance(self.training.model, nn.Module):

@@ -71,8 +71,36 @@ def casts():
     return laptime.Training(step=jax.jit(step), state=_weights(), data=ROWS)
 
 
+def coarse():
+    """Compute in the precision in which the weights are held, which is a low one."""
+
+    def step(state, batch):
+        return _step(state, (batch[0].astype(state["kernel"].dtype), batch[1]))
+
+    weights = {**_weights(), "kernel": _weights()["kernel"].astype(jnp.bfloat16)}
+    return laptime.Training(step=jax.jit(step), state=weights, data=ROWS)
+
+
+def elsewhere():
+    """Train what is not in the state."""
+    held = [_weights()]
+
+    def step(state, batch):
+        _, loss = _step(state, batch)
+        held[0], _ = _step(held[0], batch)
+        return state, loss
+
+    return laptime.Training(step=step, state=_weights(), data=ROWS)
+
+
 def no_floats():
     return laptime.Training(step=lambda state, batch: (state + 1, batch[0].sum()), state=jnp.asarray(0), data=ROWS)
+
+
+def other_arrays():
+    return laptime.Training(
+        step=lambda state, batch: ({"kernel": state["kernel"][1:]}, batch[0].sum()), state=_weights(), data=ROWS
+    )
 
 
 def gives_one():

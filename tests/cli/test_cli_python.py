@@ -1,0 +1,113 @@
+"""Steps of one's own in any framework, by the command that users type; the examples that the README names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+NUMPY = f"{EXAMPLES / 'numpy_training.py'}:training"
+FAULTS = Path(__file__).with_name("own_faults.py")
+SHORT = ("--heats", "1", "--budget", "3s")
+
+
+def words_of(answer):
+    return " ".join((answer.out + answer.err).split())
+
+
+@pytest.mark.parametrize(
+    ("example", "lanes", "versions"),
+    [
+        ("numpy_training.py", ("python/cpu", "python/cpu/input=cached", "python/cpu/best"), ["python", "numpy"]),
+        ("torch_loop.py", ("python/cpu",), ["python", "numpy", "torch"]),
+    ],
+)
+def test_an_example_is_raced_and_proven(torch_house, example, lanes, versions):
+    """With each step's time, since a processor is done when a step returns."""
+    record = torch_house.raced(f"{EXAMPLES / example}:training", *lanes, *SHORT)
+    assert record["exit code"] == 0
+    assert {(lane["status"], lane["parity"]["status"]) for lane in record["lanes"]} == {("ok", "same")}
+    assert {lane["items_per_step"] for lane in record["lanes"]} == {128}
+    assert list(record["lanes"][0]["framework"]) == versions
+    window = record["lanes"][0]["heats"][0]["windows"][0]
+    assert len(window["step_ns"]) == window["steps"]
+
+
+def test_lanes_of_two_kinds_are_held_against_each_other(torch_house):
+    """What NumPy has done in one, JAX has in the other, from the same file."""
+    pytest.importorskip("jax", reason="there is no JAX here")
+    record = torch_house.raced(NUMPY, "python/cpu", "jax/cpu", *SHORT)
+    assert [lane["parity"]["status"] for lane in record["lanes"]] == ["same", "same"]
+
+
+def test_a_planted_difference_is_told(torch_house):
+    """The same function, whose rate is a tenth more in the second lane."""
+    record = torch_house.raced(f"{FAULTS}:other_rate", "python/cpu", "python/cpu/threads=1", *SHORT)
+    assert record["exit code"] == 4
+    assert [lane["parity"]["status"] for lane in record["lanes"]] == ["same", "differs"]
+
+
+@pytest.mark.parametrize(
+    ("function", "phase", "reason"),
+    [
+        ("raises_at_batch_3", "proof", "OSError: batch 3 cannot be read"),
+        ("ends_early", "timing", "data gave no batch in lap 2, after 1 that had some"),
+        ("hangs", "proof", "hung: no word for 3 s"),
+    ],
+)
+def test_data_that_fail_are_that_lanes_failure(torch_house, function, phase, reason):
+    """In words, with the phase; the lane beside it finishes and is proven."""
+    record = torch_house.raced(f"{FAULTS}:{function}", "python/cpu/threads=1", "python/cpu", *SHORT, "--patience", "3s")
+    faulty, sound = record["lanes"]
+    assert (record["exit code"], faulty["status"], sound["status"]) == (3, "dnf", "ok")
+    assert faulty["heats"][0]["dnf"]["phase"] == phase
+    assert reason in faulty["reason"]
+    assert sound["parity"]["status"] == "same"
+
+
+def test_data_without_an_end_have_no_lap_and_are_raced(torch_house):
+    """Kept batches are as many as fit a while."""
+    record = torch_house.raced(
+        f"{FAULTS}:never_ends", "python/cpu/threads=1", "python/cpu/threads=1+input=cached", *SHORT
+    )
+    assert [(lane["status"], lane["parity"]["status"]) for lane in record["lanes"]] == [("ok", "same")] * 2
+
+
+def test_the_code_is_told_its_device(torch_house):
+    done = torch_house.done("race", f"{FAULTS}:where_it_is", "python/cpu", *SHORT, "--quiet", code=3)
+    assert "raised ValueError: LAPTIME_DEVICE is cpu" in words_of(done)
+
+
+def test_a_card_that_is_not_there_is_refused(torch_house):
+    """Nobody's framework is asked for it."""
+    if list(Path("/dev").glob("nvidia[0-9]*")):
+        pytest.skip("there is a card here")
+    done = torch_house.done("race", NUMPY, "python/cuda", code=2)
+    assert "device cuda is not there for python: there is no NVIDIA card here" in words_of(done)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("cifar-mlp", "python/cpu"), "python: cifar-mlp is raced in a framework; its lanes run steps of your own"),
+        ((NUMPY, "python/cpu/input=resident"), "laptime cannot place the batches of a framework that it does not know"),
+        ((NUMPY, "python/cpu/input=only"), "input=only: a step of your own is timed with its data"),
+        ((NUMPY, "python/cpu/bf16"), "bf16: a step of your own has the precision that its code gives it"),
+        ((NUMPY, "python/cpu", "--full", "--laps", "1"), "--full: python/cpu/as-written is of a step function, which"),
+        ((NUMPY, "python/cpu", "--infer"), "--infer: python/cpu/as-written cannot be asked"),
+        ((NUMPY, "jax/cpu", "--full", "--laps", "1"), "--full: jax/cpu/as-written is of a step function, which is"),
+    ],
+)
+def test_what_a_plain_step_cannot_be_asked_for_is_refused(torch_house, words, says):
+    """Before anything runs."""
+    if "jax/cpu" in words:
+        pytest.importorskip("jax", reason="there is no JAX here")
+    assert says in words_of(torch_house.done("race", *words, code=2))
+
+
+def test_a_file_that_gives_a_step_is_planned_for_it(torch_house):
+    """Where no lane is named, though it imports PyTorch too."""
+    for example in ("numpy_training.py", "torch_loop.py"):
+        rows = torch_house.done("plan", f"{EXAMPLES / example}:training", "--json").json["lanes"]
+        assert [row["name"] for row in rows] == ["python/cpu/as-written", "python/cpu/best"]

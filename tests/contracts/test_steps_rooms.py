@@ -1,0 +1,15 @@
+"""The suite of lanes that run users' steps, on each such room, in a process of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rooms_here import INSTALLED, OF_STEPS, run_alone
+
+
+@pytest.mark.parametrize("framework", [name for name in OF_STEPS if name in INSTALLED])
+def test_a_room_of_steps_keeps_its_contract(framework, tmp_path):
+    """Users' steps are run, fenced and proven."""
+    code, said = run_alone([Path(__file__).with_name("test_steps_contract.py")], framework, tmp_path)
+    assert (code, " passed" in said) == (0, True), said

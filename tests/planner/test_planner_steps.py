@@ -1,0 +1,98 @@
+"""Lanes that run steps of users' own: told their device, in no race that does not name them, refused in words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from planner_machines import CPU, machine_with, plan_for
+from planner_machines import OWN as OWN_SUBJECT
+
+from laptime.errors import UsageError
+from laptime.model.ask import Ask
+from laptime.model.machine import Device, Framework
+from laptime.planner import make_plan
+from laptime.planner.inference import check_infer_lanes
+
+OWN_CPU = Device("cpu", "cpu", "the processor", usable=True, features=("malloc",))
+CARD = Device("cuda:0", "cuda", "a card", usable=True)
+OWN = "my.py:training"
+
+
+def machine(*others):
+    python = Framework("python", "3.11.7", {"python": "3.11.7"}, (OWN_CPU, CARD))
+    return replace(machine_with(CPU), frameworks=(*others, python))
+
+
+TORCH = machine_with(CPU).frameworks[0]
+JAX = Framework("jax", "0.10.2", {"jax": "0.10.2"}, (OWN_CPU,))
+
+
+def test_a_lane_is_told_its_device():
+    """And, as other lanes are, how many threads; at its best nothing is said of where batches lie."""
+    named = ("python/cpu", "python/cuda", "python/cpu/threads=2", "python/cuda/best")
+    written, card, two, best = plan_for(machine(), *named, what=OWN).lanes
+    assert written.environment == {"LAPTIME_DEVICE": "cpu"}
+    assert card.environment == {"LAPTIME_DEVICE": "cuda:0"}
+    assert two.environment == {"LAPTIME_DEVICE": "cpu", "OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2"}
+    assert (best.settings.input, best.settings.execution) == ("published", "eager")
+
+
+def test_other_lanes_are_not_told():
+    (lane,) = plan_for(machine(TORCH), "torch/cpu", what=OWN).lanes
+    assert lane.environment == {}
+
+
+@pytest.mark.parametrize("what", ["cifar-cnn", OWN])
+def test_nothing_races_it_but_a_step(what):
+    """It stands wherever laptime does; who may give a model is not refused for it."""
+    seen = machine(TORCH)
+    assert {lane.framework for lane in plan_for(seen, what=what).lanes} == {"torch"}
+    plan = plan_for(seen, what=what, every=True)
+    assert ({lane.framework for lane in plan.lanes}, plan.lanes[0].notes) == ({"torch"}, ())
+
+
+def test_a_step_races_on_the_processor_as_written_and_at_its_best():
+    """A card that nobody has tried is named by whoever wants it."""
+    subject = replace(OWN_SUBJECT, written_for="python")
+    names = [lane.name for lane in make_plan(Ask(OWN), machine(), subject, None).lanes]
+    assert names == ["python/cpu/as-written", "python/cpu/best"]
+    (lane,) = make_plan(Ask(OWN, every=True), machine(TORCH, JAX), subject, None).lanes
+    assert lane.name == "python/cpu/as-written"
+
+
+def test_where_nothing_can_run_it_the_way_out_is_named():
+    with pytest.raises(UsageError) as caught:
+        plan_for(machine(), what="cifar-cnn", every=True)
+    assert caught.value.says == "--every: no framework that is installed here can run this"
+    assert caught.value.hint == "laptime devices says what there is"
+
+
+@pytest.mark.parametrize(
+    ("lane", "what", "says"),
+    [
+        ("python/cpu", "cifar-cnn", "python: cifar-cnn is raced in a framework; its lanes run steps of your own"),
+        ("jax/cpu", "cifar-cnn", "jax: cifar-cnn has no form in JAX alone; its lanes run steps of your own"),
+        ("python/cpu/bf16", OWN, "bf16: a step of your own has the precision that its code gives it"),
+        ("python/cpu/compile", OWN, "compile: a step of your own has the execution that its code gives it"),
+        ("python/cpu/channels_last", OWN, "channels_last: a step of your own has the layout that its code gives it"),
+        ("python/cpu/fused", OWN, "fused: a step of your own has the optimizer that its code gives it"),
+        ("python/cuda/input=resident", OWN, "input=resident: laptime cannot place the batches of a framework"),
+        ("python/cpu/input=only", OWN, "input=only: a step of your own is timed with its data"),
+        ("jax/cpu/input=only", OWN, "input=only: a step of your own is timed with its data"),
+        ("jax/cpu/threads=2", OWN, "threads=2: XLA takes as many threads as it may use cores, here 6"),
+        ("python/cpu/batch=8", OWN, "batch=N: a training of your own brings its batches with it"),
+        ("python/mps", OWN, "device mps is not there for python"),
+    ],
+)
+def test_what_a_step_leaves_no_room_for_is_refused(lane, what, says):
+    """With a way out."""
+    with pytest.raises(UsageError) as caught:
+        plan_for(machine(JAX), lane, what=what)
+    assert caught.value.says.startswith(says)
+    assert caught.value.hint
+
+
+def test_steps_are_not_asked_for_answers():
+    with pytest.raises(UsageError, match="--infer: python/cpu/as-written cannot be asked"):
+        check_infer_lanes(plan_for(machine(), "python/cpu", what=OWN).lanes)
