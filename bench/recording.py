@@ -104,7 +104,7 @@ def convert(told: Row, name: str, questions: tuple[Question, ...], every: int) -
     rows = told["rows"][::every]
     figures = [figure for question in questions for figure in question.shows]
     kept = [figure for figure in figures if figure.name not in ABSENT]
-    about = "NVIDIA H200 (141 GB), driver 580.159.04, 2026-11-20: a minute of races and of rest"
+    about = "NVIDIA H200, driver 580.159.04, 2026-11-20: a minute of races and of rest"
     return Recording(
         form=FORM,
         about=about,

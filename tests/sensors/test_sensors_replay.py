@@ -191,7 +191,7 @@ def test_the_h200_at_work_and_at_rest(clock):
 
 
 def test_the_h200s_energy_is_its_power_over_time(clock):
-    """Counted over 59 s, and summed from the mean power of the last second, half a second old: within 0.5 %."""
+    """Counted over 59 s, and summed from the last second's mean power, which is half a second old: within 0.5 %."""
     slow, quick = open_on(H200_SLOW, clock), open_on(H200, clock)
     spent_mj = read_at(slow, clock, 59_100_000_000)["energy_mj"] - read_at(slow, clock, 2000)["energy_mj"]
     assert spent_mj == 13757214 - 5599920
