@@ -14,7 +14,6 @@ from laptime.analysis.usage import summarise_usage
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.timeline import Timeline
-from laptime.model.usage import Energy
 
 CUDA = Device("cuda:0", "cuda", "a card", usable=True)
 BUSY = channel("heat", "busy_s", "s", "counter")
@@ -55,7 +54,6 @@ def test_only_what_was_timed_counts():
 def test_a_processors_meter_is_counted():
     """30 W over 50 s a lap; 1,000 items take a second."""
     told = usage(timeline({PACKAGE: lambda t: 7 + 30 * t, BUSY: lambda t: t}))
-    assert isinstance(told.energy, Energy)
     assert (told.energy.how, told.energy.of) == ("counted", "the processor")
     assert told.energy.j_per_lap == pytest.approx(1500, rel=1e-3)
     assert told.energy.j_per_1000_items == pytest.approx(30, rel=1e-3)
@@ -70,9 +68,8 @@ def test_a_cards_power_is_estimated_where_it_has_no_meter():
         absent=((CARD_METER, NO_METER),),
     )
     told = usage(line, CUDA)
-    assert isinstance(told.energy, Energy)
     assert told.energy.how == "estimated"
-    assert told.power_mean_w == pytest.approx(400, rel=0.01)
+    assert told.energy.power_w == pytest.approx(400, rel=0.01)
     assert told.power_most_w == pytest.approx(500, rel=0.01)
     assert told.device_percent == pytest.approx(90)
     assert (told.temperature_of, told.temperature_most_c) == (CARD, 60)
@@ -82,19 +79,18 @@ def test_a_cards_meter_goes_before_its_power():
     line = timeline({CARD_METER: lambda t: 200e3 * t, CARD_POWER: lambda _: 900e3})
     told = usage(line, CUDA)
     assert told.energy.how == "counted"
-    assert told.power_mean_w == pytest.approx(200, rel=1e-3)
+    assert told.energy.power_w == pytest.approx(200, rel=1e-3)
 
 
 def test_short_times_tell_no_energy():
     """A meter is brought up to date ten times a second: two seconds are the least."""
     told = usage(timeline({PACKAGE: lambda t: 30 * t}), step_ms=20.0)
-    assert isinstance(told.energy, Missing)
-    assert told.energy.missing == "0.9 s between its first and last reading, and energy needs 2 s"
+    assert told.energy.j_per_lap.missing == "0.9 s between its first and last reading, and energy needs 2 s"
 
 
 def test_few_readings_tell_no_energy():
     told = usage(timeline({CARD_POWER: lambda _: 1e5}, hz=1.0), CUDA)
-    assert "5 readings, and energy needs 10" in told.energy.missing
+    assert "5 readings, and energy needs 10" in told.energy.how.missing
 
 
 def test_what_nobody_shows_is_missing_with_its_reason():
@@ -102,7 +98,7 @@ def test_what_nobody_shows_is_missing_with_its_reason():
     line = timeline({BUSY: lambda t: t}, absent=((HOT, Missing("a virtual machine")),))
     told = usage(replace(line, absent=(("rapl", Missing("no powercap")),)))
     assert told.temperature_most_c == Missing("a virtual machine")
-    assert told.energy == Missing("rapl: no powercap")
+    assert told.energy.items_per_j == Missing("rapl: no powercap")
     assert told.device_percent == Missing("this lane computes on the processor")
 
 

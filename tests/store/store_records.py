@@ -39,6 +39,8 @@ def of(kind: Any) -> st.SearchStrategy[Any]:
     origin, parts = getattr(kind, "__origin__", None), getattr(kind, "__args__", ())
     if kind in LEAVES:
         return LEAVES[kind]
+    if origin is tuple and parts[-1] is not Ellipsis:
+        return st.tuples(*map(of, parts))
     if origin is tuple:
         return st.lists(of(parts[0]), max_size=2).map(tuple)
     if origin is dict:

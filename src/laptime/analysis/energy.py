@@ -49,18 +49,18 @@ def mean_power(timeline: Timeline, devices: Sequence[str], span: Span) -> Power 
     return Power(sum(each.watts for each in powers), how)
 
 
-def make_energy(of: str, power: Power | Missing, lap_s: float | None, items_per_s: float | None) -> Energy | Missing:
+def make_energy(of: str, power: Power | Missing, lap_s: float | None, items_per_s: float | None) -> Energy:
     """Give what a lap and a thousand items take at this power and pace."""
     if isinstance(power, Missing):
-        return power
+        return Energy(of, power, power, power, power, power)
     no_lap, no_items = Missing("how long a lap is was not told"), Missing("how many items a step has was not told")
     return Energy(
         of=of,
+        how=power.how,
         power_w=power.watts,
         j_per_lap=no_lap if lap_s is None else power.watts * lap_s,
         j_per_1000_items=no_items if not items_per_s else 1000 * power.watts / items_per_s,
         items_per_j=no_items if not items_per_s or not power.watts else items_per_s / power.watts,
-        how=power.how,
     )
 
 

@@ -100,7 +100,7 @@ def _middle_of(figure: Estimate | None) -> float | None:
 def _energy(usage: Usage | None) -> float | Missing:
     if usage is None:
         return Missing("no instrument was read")
-    return usage.energy if isinstance(usage.energy, Missing) else usage.energy.j_per_lap
+    return usage.energy.j_per_lap
 
 
 def _no_heats() -> Parity:

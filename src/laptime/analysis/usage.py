@@ -43,7 +43,6 @@ def summarise_usage(
         temperature_of=hot,
         temperature_most_c=most(lambda line, span: most_of(within(line, hot, "temperature_c", span))),
         temperature_slope_c_per_min=usual(lambda line, span: slope_per_min(within(line, hot, "temperature_c", span))),
-        power_mean_w=power.watts if isinstance(power, Power) else power,
         power_most_w=most(lambda line, span: _most_power(line, card, span)),
         energy=make_energy(card or "the processor", power, lap_s, items_per_s),
     )

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from laptime.model.missing import Missing
 
 
 @dataclass(frozen=True, slots=True)
 class Energy:
-    """What one lap takes. It is `counted` by the device's own meter, or `estimated` from its power, sampled.
+    """What training takes. It is `counted` by the device's own meter, or `estimated` from its power, sampled.
 
-    `of` names the device: the rest of the computer (memory, fans, power supply) is in no figure.
+    `of` names the device: the rest of the computer (memory, fans, power supply) is in no figure. Where there is no
+    figure, `how` and all others say why.
     """
 
     of: str
-    power_w: float
+    how: str | Missing
+    power_w: float | Missing
     j_per_lap: float | Missing
     j_per_1000_items: float | Missing
     items_per_j: float | Missing
-    how: Literal["counted", "estimated"]
 
     @property
     def wh_per_lap(self) -> float | Missing:
@@ -46,6 +46,5 @@ class Usage:
     temperature_of: str
     temperature_most_c: float | Missing
     temperature_slope_c_per_min: float | Missing
-    power_mean_w: float | Missing
     power_most_w: float | Missing
-    energy: Energy | Missing
+    energy: Energy

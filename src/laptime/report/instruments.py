@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from laptime.model.missing import Missing
 from laptime.model.record import LaneResult, Record
-from laptime.model.usage import Energy, Usage
+from laptime.model.usage import Usage
 from laptime.report.figures import number, size
 from laptime.report.layout import Cell, Column, Row, flow, lay_out, wrap
 from laptime.report.phrases import short_name
@@ -109,36 +109,29 @@ def _temperature(_lane: LaneResult, usage: Usage, _record: Record) -> str | Miss
 
 
 def _power(_lane: LaneResult, usage: Usage, _record: Record) -> str | Missing:
-    mean, most = _watts(usage.power_mean_w), _watts(usage.power_most_w)
+    mean, most = _watts(usage.energy.power_w), _watts(usage.power_most_w)
     if isinstance(mean, Missing):
-        return most
+        return mean if isinstance(most, Missing) else f"at most {most}"
     return mean if isinstance(most, Missing) else f"{mean}, at most {most}"
 
 
-def _energy_of(pick: Callable[[Energy], str | Missing]) -> Figure:
-    def figure(_lane: LaneResult, usage: Usage, _record: Record) -> str | Missing:
-        return usage.energy if isinstance(usage.energy, Missing) else pick(usage.energy)
-
-    return figure
+def _lap_energy(_lane: LaneResult, usage: Usage, _record: Record) -> str | Missing:
+    lap, how = usage.energy.j_per_lap, usage.energy.how
+    return lap if isinstance(lap, Missing) else f"{joules(lap)} {how if isinstance(how, str) else ''}".rstrip()
 
 
-def _lap_energy(energy: Energy) -> str | Missing:
-    lap = energy.j_per_lap
-    return lap if isinstance(lap, Missing) else f"{joules(lap)} {energy.how}"
-
-
-def _thousand(energy: Energy) -> str | Missing:
-    told = energy.j_per_1000_items
+def _thousand(_lane: LaneResult, usage: Usage, _record: Record) -> str | Missing:
+    told = usage.energy.j_per_1000_items
     return told if isinstance(told, Missing) else joules(told)
 
 
-def _items(energy: Energy) -> str | Missing:
-    told = energy.items_per_j
+def _items(_lane: LaneResult, usage: Usage, _record: Record) -> str | Missing:
+    told = usage.energy.items_per_j
     return told if isinstance(told, Missing) else number(told)
 
 
-def _watt_hours(energy: Energy) -> str | Missing:
-    told = energy.wh_per_lap
+def _watt_hours(_lane: LaneResult, usage: Usage, _record: Record) -> str | Missing:
+    told = usage.energy.wh_per_lap
     return told if isinstance(told, Missing) else f"{number(told)} Wh"
 
 
@@ -151,8 +144,6 @@ def _money(lane: LaneResult, usage: Usage, record: Record) -> str | Missing:
         return Missing("how long a lap is was not told")
     money = 0.0
     if price is not None:
-        if isinstance(usage.energy, Missing):
-            return usage.energy
         used_wh = usage.energy.wh_per_lap
         if isinstance(used_wh, Missing):
             return used_wh
@@ -174,9 +165,9 @@ COLUMNS = (
     _Column("card memory", "", _card_memory),
     _Column("hottest", "temperature", _temperature),
     _Column("power", "power", _power),
-    _Column("a lap", "energy", _energy_of(_lap_energy)),
-    _Column("or", "", _energy_of(_watt_hours)),
-    _Column("1,000 items", "", _energy_of(_thousand)),
-    _Column("items/J", "", _energy_of(_items)),
+    _Column("a lap", "energy", _lap_energy),
+    _Column("or", "", _watt_hours),
+    _Column("1,000 items", "", _thousand),
+    _Column("items/J", "", _items),
     _Column("money a lap", "money", _money),
 )
