@@ -268,3 +268,15 @@ def test_a_sensor_can_be_opened_again(watch):
     program = SLOW + "sensor.read()\nsensor.close()\nopened = sensor.open(os.getpid())\n" + READ
     told, _ = watch(one(), program)
     assert told[FIRST]["sm_active_percent"] == 88.5
+
+
+def test_a_card_that_came_back_is_watched_again(watch):
+    """What was lost while one heat ran is looked for anew before the next."""
+    program = QUICK + (
+        "later()\nsensor.read()\nlost = sensor.lost\nsensor.close()\n"
+        "os.remove(os.environ['LAPTIME_TEST_NVML'] + '.then')\nopened = sensor.open(os.getpid())\n"
+        "tell([lost, sensor.lost, shown(opened, sensor.read())])\nsensor.close()"
+    )
+    lost, after, told = watch(two(), program, then={(0, "Everything", 0): LOST})
+    assert ([card for card, _ in lost], after) == ([FIRST], [])
+    assert told[FIRST]["temperature_c"] == 61

@@ -71,6 +71,7 @@ class CardSensor:
         return None if cards else no_card(unseen)
 
     def open(self, pid: int) -> Opened:
+        self._lost = {}
         self._nvml = open_library()
         self._closing.callback(close_library, self._nvml)
         try:
