@@ -134,6 +134,7 @@ OF_FULL = ("laps", "steps_per_lap", "seeds", "until_accuracy", "learning_rates",
 FLAGS = {"learning_rates": "--lr", "batches": "--batch"}
 OF_HEATS = ("heats", "budget", "margin")
 OF_RACES = ("margin",)
+OF_INSTRUMENTS = ("sensors", "sensor_rate", "price", "rate")
 
 
 def takes_an_ask(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -183,6 +184,9 @@ def _refuse_strangers(context: click.Context, *, full: bool, infer: bool) -> Non
     if full and not infer:
         for flag in _given(context, OF_HEATS):
             raise UsageError(f"{flag} is of heats, and --full trains whole", "leave one of the two out")
+    for flag in _given(context, OF_INSTRUMENTS) if full or infer else ():
+        raise UsageError(f"{flag} is of the instruments, and only a race's heats are watched in this version",
+                         "leave it out, or race without --full and --infer")  # fmt: skip
     for flag in () if full else _given(context, OF_FULL):
         raise UsageError(f"{flag} is of whole trainings", f"add --full, or leave {flag} out")
     for flag in _given(context, OF_RACES) if infer else ():
