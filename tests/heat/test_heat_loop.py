@@ -87,6 +87,16 @@ def test_a_look_that_fails_costs_no_timing(tmp_path, monkeypatch):
     assert "planted failure" in noted.notes[0]
 
 
+def test_the_table_of_the_fake_sensor_is_no_lanes(tmp_path, monkeypatch):
+    """A script may hold both."""
+    script = tmp_path / "fake.toml"
+    script.write_text('[sensor]\nperiod_s = 0.5\n["*"]\nfirst_ms = 50.0\n')
+    monkeypatch.setenv("LAPTIME_FAKE", str(script))
+    line = Notebook()
+    run_heat(FakeBackend(), order_for(), line)
+    assert len(line.windows) == 10
+
+
 def test_a_heat_goes_through_its_phases_in_order():
     """Build, proof, first step, timing, end: each is said as it begins, and what came of it as it ends."""
     line = Notebook()

@@ -1,99 +1,253 @@
-"""Processor time of everybody and of one process tree, seen on real processes."""
+"""The host's sensor on made-up /proc and /sys: what it reads, what it says is absent, and when dear files are read."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
-import subprocess
-import sys
-import time
+import shutil
 
 import pytest
+from trees import MACHINE, Clock, by_name, lay_out, open_files, process, reasons
 
 from laptime.sensors.host import HostSensor
 
-BUSY = "while True: pass"
-BUSY_CHILD = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {BUSY!r}])"
-BUSY_PAST = (
-    "import subprocess, sys, time\n"
-    "subprocess.run([sys.executable, '-c', 'import time\\nwhile time.process_time() < 0.3: pass'])\n"
-    "print('done', flush=True)\n"
-    "time.sleep(60)\n"
-)
-SLEEP = "import time; time.sleep(60)"
+TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+CORE = "sys/devices/system/cpu/cpu{}/cpufreq/scaling_cur_freq"
+ZONE = "sys/class/thermal/thermal_zone0/"
+WARM = {
+    CORE.format(0): "3000000\n",
+    CORE.format(1): "2000000\n",
+    "sys/class/hwmon/hwmon0/name": "nvme\n",
+    "sys/class/hwmon/hwmon0/temp1_input": "99000\n",
+    "sys/class/hwmon/hwmon1/name": "coretemp\n",
+    "sys/class/hwmon/hwmon1/temp1_input": "61000\n",
+    "sys/class/hwmon/hwmon1/temp1_label": "Package id 0\n",
+    "sys/class/hwmon/hwmon1/temp2_input": "65000\n",
+    "sys/class/hwmon/hwmon1/temp2_label": "Core 0\n",
+}
+GROUPS = {
+    "sys/fs/cgroup/memory.current": "7000\n",
+    "sys/fs/cgroup/memory.peak": "9000\n",
+    "sys/fs/cgroup/cpu.stat": "usage_usec 5\nnr_throttled 2\nthrottled_usec 2500000\n",
+}
 
 
 @pytest.fixture
-def start():
-    """Start Python programs that are ended, with all they started, when the test is over."""
-    running = []
-
-    def start_one(program: str, **options) -> subprocess.Popen:
-        running.append(subprocess.Popen([sys.executable, "-c", program], start_new_session=True, **options))
-        return running[-1]
-
-    yield start_one
-    for process in running:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+def clock():
+    return Clock()
 
 
-def spent(sensor, seconds=0.6):
-    """Give what everybody and the tree took in this time."""
-    before = sensor.read()
-    time.sleep(seconds)
-    after = sensor.read()
-    return after.busy_s - before.busy_s, after.tree_s - before.tree_s, (after.at_ns - before.at_ns) / 1e9
+@pytest.fixture
+def watch(tmp_path, clock):
+    """Open a sensor on a made-up machine, and close it after the test."""
+    sensors = []
+
+    def open_one(*trees, pid=100):
+        for files in trees:
+            lay_out(tmp_path, files)
+        sensors.append(HostSensor(tmp_path / "proc", tmp_path / "sys", clock))
+        assert sensors[-1].probe() is None
+        return sensors[-1], sensors[-1].open(pid)
+
+    yield open_one
+    for sensor in sensors:
+        sensor.close()
 
 
-def open_on(process) -> HostSensor:
-    sensor = HostSensor()
-    assert sensor.probe() is None
-    sensor.open(process.pid)
-    time.sleep(0.2)  # interpreters start with a burst of their own
-    return sensor
+def test_a_whole_machine_is_read(watch):
+    """Every file's figures, in the units that the channels name."""
+    sensor, opened = watch(MACHINE, WARM, GROUPS, process(100))
+    assert opened.absent == ()
+    assert by_name(opened, sensor.read()) == {
+        ("host", "busy_s"): pytest.approx((100 + 10 + 50 + 5 + 5 + 30) * TICK_S),
+        ("host", "io_wait_s"): pytest.approx(40 * TICK_S),
+        ("host", "stolen_s"): pytest.approx(30 * TICK_S),
+        ("host", "cores_online"): 2,
+        ("host", "context_switches"): 5000,
+        ("host", "forks"): 321,
+        ("host", "load_1m"): 1.25,
+        ("host", "memory_used_bytes"): 600 * 1024,
+        ("host", "memory_available_bytes"): 400 * 1024,
+        ("host", "swap_used_bytes"): 50 * 1024,
+        ("host", "page_faults"): 1234,
+        ("host", "major_faults"): 56,
+        ("host", "cgroup_memory_bytes"): 7000,
+        ("host", "cgroup_peak_bytes"): 9000,
+        ("host", "cgroup_throttled_s"): 2.5,
+        ("host", "frequency_mean_mhz"): 2500.0,
+        ("host", "frequency_least_mhz"): 2000.0,
+        ("host", "temperature_c"): 61.0,
+        ("heat", "busy_s"): 0.0,
+        ("heat", "minor_faults"): 0,
+        ("heat", "major_faults"): 0,
+        ("heat", "resident_bytes"): 10 * PAGE_BYTES,
+        ("heat", "processes"): 1,
+        ("heat", "threads"): 1,
+        ("heat", "peak_resident_bytes"): 50 * 1024,
+        ("heat", "voluntary_switches"): 3,
+        ("heat", "involuntary_switches"): 1,
+        ("heat", "read_bytes"): 1000,
+        ("heat", "written_bytes"): 500,
+        ("heat", "disk_read_bytes"): 4096,
+        ("heat", "disk_written_bytes"): 8192,
+    }
 
 
-def test_another_process_is_not_taken_for_the_tree(start):
-    """A busy process beside the tree counts for everybody, and not for the tree."""
-    sensor = open_on(start(SLEEP))
-    start(BUSY)
-    busy_s, tree_s, wall_s = spent(sensor)
-    assert busy_s > 0.3 * wall_s
-    assert tree_s <= 0.05
+def test_a_container_without_sys_says_what_is_absent(watch):
+    """Each figure that is not there has its reason; the others are read."""
+    sensor, opened = watch(MACHINE, process(100))
+    assert reasons(opened) == {
+        ("host", "cgroup_memory_bytes"): "no control group counts memory here",
+        ("host", "cgroup_peak_bytes"): "no control group tells a peak of memory here",
+        ("host", "cgroup_throttled_s"): "no control group counts throttling here",
+        ("host", "frequency_mean_mhz"): (
+            "no core tells its frequency under /sys/devices/system/cpu, as in most virtual machines"
+        ),
+        ("host", "frequency_least_mhz"): (
+            "no core tells its frequency under /sys/devices/system/cpu, as in most virtual machines"
+        ),
+        ("host", "temperature_c"): (
+            "no sensor of the processor's temperature is under /sys/class/hwmon or thermal, as in virtual machines"
+        ),
+    }
+    assert None not in sensor.read()
 
 
-@pytest.mark.parametrize("program", [BUSY, BUSY_CHILD], ids=["itself", "its child"])
-def test_the_work_of_a_tree_is_its_own(start, program):
-    """The process and what it started both count for the tree, and no more than everybody took."""
-    sensor = open_on(start(program))
-    busy_s, tree_s, wall_s = spent(sensor)
-    assert tree_s > 0.3 * wall_s
-    assert tree_s <= busy_s + 0.05
+def test_files_that_lack_a_word_or_hold_another_thing_are_absent(watch, tmp_path):
+    """An old kernel tells no MemAvailable; a file that is garbage, or not there, tells nothing."""
+    old = {"proc/meminfo": "MemTotal: 1000 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\n", "proc/loadavg": "much\n"}
+    lay_out(tmp_path, MACHINE)
+    (tmp_path / "proc/vmstat").unlink()
+    sensor, opened = watch(old, GROUPS, WARM, process(100))
+    told = reasons(opened)
+    assert told["host", "memory_used_bytes"] == f"{tmp_path}/proc/meminfo does not tell it"
+    assert told["host", "load_1m"] == f"{tmp_path}/proc/loadavg does not tell it"
+    assert told["host", "page_faults"] == f"{tmp_path}/proc/vmstat: No such file or directory"
+    assert by_name(opened, sensor.read())["host", "swap_used_bytes"] == 0
 
 
-def test_a_child_that_has_ended_is_not_forgotten(start):
-    """Its time is still the tree's, as everybody's count still holds it."""
-    process = start(BUSY_PAST, stdout=subprocess.PIPE, text=True)
-    sensor = open_on(process)
-    assert process.stdout.readline() == "done\n"
-    assert sensor.read().tree_s >= 0.28
+@pytest.mark.parametrize(
+    ("files", "hottest"),
+    [
+        ({ZONE + "type": "acpitz\n", ZONE + "temp": "30000\n"}, None),
+        (
+            {
+                "sys/class/thermal/thermal_zone0/type": "x86_pkg_temp\n",
+                "sys/class/thermal/thermal_zone0/temp": "44000\n",
+            },
+            44.0,
+        ),
+        (
+            {
+                "sys/class/hwmon/hwmon0/name": "k10temp\n",
+                "sys/class/hwmon/hwmon0/temp1_label": "Tctl\n",
+                "sys/class/hwmon/hwmon0/temp1_input": "80000\n",
+                "sys/class/hwmon/hwmon0/temp2_label": "Tdie\n",
+                "sys/class/hwmon/hwmon0/temp2_input": "70000\n",
+            },
+            70.0,
+        ),
+        (
+            {
+                "sys/class/hwmon/hwmon0/name": "cpu_thermal\n",
+                "sys/class/hwmon/hwmon0/temp1_input": "51000\n",
+                "sys/class/hwmon/hwmon0/temp2_input": "52500\n",
+            },
+            52.5,
+        ),
+    ],
+    ids=["the board's only", "a zone", "AMD's with an offset", "no labels"],
+)
+def test_the_hottest_place_of_the_processor_is_found(watch, files, hottest):
+    """Other sensors (the board, a disk) are not taken for it."""
+    sensor, opened = watch(MACHINE, files, process(100))
+    assert hottest == by_name(opened, sensor.read()).get(("host", "temperature_c"))
 
 
-def test_a_process_that_is_gone_takes_nothing(start):
-    """A heat that ended is no error for the sensor."""
-    process = start("pass")
-    sensor = open_on(process)
-    process.wait()
-    assert sensor.read().tree_s == 0.0
+def test_cores_come_and_go(watch, tmp_path, clock):
+    """A core that is unplugged is left out of the frequencies; counters never fall, whatever the kernel's sums do."""
+    sensor, opened = watch(MACHINE, WARM, process(100))
+    before = by_name(opened, sensor.read())
+    fewer = "cpu  100 10 50 800 30 5 5 29 20 0\ncpu0 50 5 25 400 20 2 3 15 10 0\nctxt 5001\nprocesses 321\n"
+    lay_out(tmp_path, {"proc/stat": fewer, CORE.format(1): ""})
+    clock.forward(1.5)
+    after = by_name(opened, sensor.read())
+    assert (before["host", "cores_online"], after["host", "cores_online"]) == (2, 1)
+    assert after["host", "frequency_least_mhz"] == 3000.0
+    assert after["host", "io_wait_s"] == before["host", "io_wait_s"]
+    assert after["host", "busy_s"] == before["host", "busy_s"]
+
+
+def test_of_many_cores_some_are_asked(watch):
+    """Of 256, every eighth: all of them would take longer than all else together."""
+    many = {CORE.format(core): f"{1000 + core}000\n" for core in range(256)}
+    sensor, opened = watch(MACHINE, many, process(100))
+    assert by_name(opened, sensor.read())["host", "frequency_least_mhz"] == 1000.0
+    assert sum("cpufreq" in target for target in open_files()) == 32
+
+
+def test_dear_files_are_read_once_a_second(watch, tmp_path, clock):
+    """Between, nothing is told of them; the cheap ones are told at every reading."""
+    sensor, opened = watch(MACHINE, WARM, process(100))
+    sensor.read()
+    lay_out(tmp_path, {"proc/loadavg": "9.00 0.50 0.10 1/88 4000\n"})
+    clock.forward(0.5)
+    between = by_name(opened, sensor.read())
+    assert between["host", "load_1m"] is None
+    assert between["host", "temperature_c"] is None
+    assert between["heat", "peak_resident_bytes"] is None
+    assert between["host", "busy_s"] is not None
+    assert between["heat", "resident_bytes"] is not None
+    clock.forward(0.6)
+    assert by_name(opened, sensor.read())["host", "load_1m"] == 9.0
+
+
+def test_a_clock_that_jumps_back_stops_nothing(watch, clock):
+    """Dear files are due at once; a jump forward is only late."""
+    sensor, opened = watch(MACHINE, WARM, process(100))
+    for jump_s in (0.0, -1e5, 1e6, -1.0):
+        clock.forward(jump_s)
+        assert by_name(opened, sensor.read())["host", "load_1m"] == 1.25
+
+
+def test_files_that_go_away_tell_nothing_any_more(watch, tmp_path, clock):
+    """A container whose /sys is taken away in the middle, and a heat that has ended, cost their figures only."""
+    sensor, opened = watch(MACHINE, WARM, process(100))
+    sensor.read()
+    shutil.rmtree(tmp_path / "sys")
+    for place in (tmp_path / "proc/100").rglob("*"):
+        if place.is_file():
+            place.write_text("")
+    clock.forward(2)
+    after = by_name(opened, sensor.read())
+    assert all(figure is None for (device, _), figure in after.items() if device == "heat")
+    assert after["host", "busy_s"] is not None
+    clock.forward(2)
+    assert len(sensor.read()) == len(opened.channels)
+
+
+def test_a_process_that_is_not_there_is_absent_and_the_host_is_read(watch):
+    """Every figure of the heat says so; those of the machine are told."""
+    sensor, opened = watch(MACHINE, WARM, GROUPS, pid=4242)
+    assert set(reasons(opened).values()) == {"process 4242 is not there"}
+    assert {device for device, _ in reasons(opened)} == {"heat"}
+    assert None not in sensor.read()
+
+
+def test_a_kernel_that_lists_no_children_says_so(watch, tmp_path):
+    """Without the lists a tree would have to be found by walking every process: its figures are absent."""
+    lay_out(tmp_path, process(100))
+    (tmp_path / "proc/100/task/100/children").unlink()
+    _, opened = watch(MACHINE, WARM, GROUPS)
+    assert set(reasons(opened).values()) == {"this kernel lists no children of a process (CONFIG_PROC_CHILDREN)"}
+
+
+def test_no_files_stay_open(watch):
+    """After it is closed, as many files are open as before; it may be opened again for the next heat."""
+    before = len(open_files())
+    sensor, opened = watch(MACHINE, WARM, GROUPS, process(100))
+    first = sensor.read()
     sensor.close()
-
-
-def test_readings_are_of_the_monotonic_clock():
-    """So that the span between two of them is what a window lasted."""
-    before_ns = time.monotonic_ns()
-    reading = HostSensor().read()
-    assert before_ns <= reading.at_ns <= time.monotonic_ns()
-    assert reading.load_1m >= 0
+    assert before == len(open_files())
+    assert sensor.open(100) == opened
+    assert sensor.read() == first

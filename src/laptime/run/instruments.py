@@ -8,7 +8,7 @@ from __future__ import annotations
 from laptime.model.missing import Missing
 from laptime.model.sample import Noise
 from laptime.sensors import cgroup
-from laptime.sensors.host import HostReading, HostSensor
+from laptime.sensors.noise import NoiseReader, NoiseReading
 
 # Under this, the kernel's 10 ms ticks on each core say more about rounding than about other processes.
 SHORTEST_NS = 100_000_000
@@ -23,9 +23,9 @@ class Instruments:
 
     def __init__(self, cores: int) -> None:
         self._allowed_cores = max(OTHERS_LEAST_CORES, OTHERS_SHARE * cores)
-        self._host = HostSensor()
+        self._host = NoiseReader()
         self._absent = self._host.probe()
-        self._last: HostReading | None = None
+        self._last: NoiseReading | None = None
         self._last_throttled_ms: float | Missing = 0.0
 
     def open(self, pid: int) -> None:
@@ -59,7 +59,7 @@ class Instruments:
         return now - before
 
 
-def _others(before: HostReading, now: HostReading) -> float | Missing:
+def _others(before: NoiseReading, now: NoiseReading) -> float | Missing:
     span_ns = now.at_ns - before.at_ns
     if span_ns < SHORTEST_NS:
         return Missing(f"the window of {span_ns / 1e6:.0f} ms is too short for the kernel's ticks")

@@ -7,6 +7,7 @@ from pathlib import Path
 from laptime.model.missing import Missing
 
 ROOT = Path("/sys/fs/cgroup")
+PROC = Path("/proc")
 # A version 1 group without a limit states a number near 2**63.
 NO_LIMIT_BYTES = 1 << 60
 
@@ -37,9 +38,7 @@ def memory_limit_bytes(root: Path = ROOT) -> int | Missing:
 
 def memory_used_bytes(root: Path = ROOT) -> int | Missing:
     """Give how much memory the container's group holds now."""
-    places = [folder / "memory.current" for folder in _folders(root, "")]
-    places += [folder / "memory.usage_in_bytes" for folder in _folders(root, "memory")]
-    for place in places:
+    for place in memory_used_files(root):
         words = _words(place)
         if words and words[0].isdigit():
             return int(words[0])
@@ -48,19 +47,46 @@ def memory_used_bytes(root: Path = ROOT) -> int | Missing:
 
 def throttled_ms(root: Path = ROOT) -> float | Missing:
     """Give for how long the quota has held this group back since it was made."""
-    for folder in [*_folders(root, ""), *_folders(root, "cpu")]:
-        stat = dict(line.split()[:2] for line in _lines(folder / "cpu.stat") if len(line.split()) >= 2)
-        if "throttled_usec" in stat:
-            return int(stat["throttled_usec"]) / 1e3
-        if "throttled_time" in stat:
-            return int(stat["throttled_time"]) / 1e6
+    for place in throttling_files(root):
+        throttled_ns = read_throttled_ns(" ".join(_lines(place)))
+        if throttled_ns is not None:
+            return throttled_ns / 1e6
     return Missing("no control group counts throttling here")
 
 
-def _folders(root: Path, controller: str) -> list[Path]:
+def memory_used_files(root: Path = ROOT, proc: Path = PROC) -> list[Path]:
+    """Give the files that may tell how much memory the group holds, the likeliest first."""
+    return _files(root, proc, "memory.current", "memory", "memory.usage_in_bytes")
+
+
+def memory_peak_files(root: Path = ROOT, proc: Path = PROC) -> list[Path]:
+    """Give the files that may tell the most memory that the group has held since it was made."""
+    return _files(root, proc, "memory.peak", "memory", "memory.max_usage_in_bytes")
+
+
+def throttling_files(root: Path = ROOT, proc: Path = PROC) -> list[Path]:
+    """Give the files that may count throttling, the likeliest first."""
+    return _files(root, proc, "cpu.stat", "cpu", "cpu.stat")
+
+
+def read_throttled_ns(text: str) -> int | None:
+    """Find in a cpu.stat for how long its group was held back."""
+    words = text.split()
+    for name, unit_ns in (("throttled_usec", 1_000), ("throttled_time", 1)):
+        if name in words[:-1]:
+            return int(words[words.index(name) + 1]) * unit_ns
+    return None
+
+
+def _files(root: Path, proc: Path, unified: str, controller: str, separate: str) -> list[Path]:
+    together = [folder / unified for folder in _folders(root, "", proc)]
+    return together + [folder / separate for folder in _folders(root, controller, proc)]
+
+
+def _folders(root: Path, controller: str, proc: Path = PROC) -> list[Path]:
     """Give this process's own group first, then the root as a container sees it."""
     own = "/"
-    for line in _lines(Path("/proc/self/cgroup")):
+    for line in _lines(proc / "self" / "cgroup"):
         _, controllers, path = line.split(":", 2)
         if (controllers == "" and controller == "") or (controller and controller in controllers.split(",")):
             own = path

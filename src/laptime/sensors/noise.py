@@ -1,4 +1,4 @@
-"""Processor time of everybody and of one process tree: what is left is other people's work on this machine.
+"""Processor time of everybody and of one process tree, as a window closes: the rest is other people's work here.
 
 The kernel counts in ticks of 10 ms, so an interval under a few ticks says nothing.
 """
@@ -18,7 +18,7 @@ PROC = Path("/proc")
 
 
 @dataclass(frozen=True, slots=True)
-class HostReading:
+class NoiseReading:
     """Counters at one moment. `busy_s` counts all cores, time stolen by a hypervisor included."""
 
     at_ns: int
@@ -27,7 +27,7 @@ class HostReading:
     load_1m: float
 
 
-class HostSensor:
+class NoiseReader:
     """Reads /proc where there is one, and psutil elsewhere."""
 
     def __init__(self) -> None:
@@ -44,11 +44,11 @@ class HostSensor:
     def open(self, pid: int) -> None:
         self._pid = pid
 
-    def read(self) -> HostReading:
+    def read(self) -> NoiseReading:
         linux = (PROC / "stat").exists()
         busy_s = self._busy_from_proc() if linux else _busy_from_psutil()
         tree_s = self._tree_from_proc(self._pid) if linux else _tree_from_psutil(self._pid)
-        return HostReading(time.monotonic_ns(), busy_s, tree_s, os.getloadavg()[0])
+        return NoiseReading(time.monotonic_ns(), busy_s, tree_s, os.getloadavg()[0])
 
     def close(self) -> None:
         self._pid = 0
