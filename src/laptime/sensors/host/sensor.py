@@ -19,8 +19,8 @@ class HostSensor:
     """Channels of "host", the whole machine, and of "heat", the process tree; dear ones are told once a second.
 
     Nothing is read that walks all processes or all pages; a part that turns out dear rests the longer (`pace.REST`).
-    A reading of a process with ten threads takes 0.26 ms of processor time on average, the dear ones included, beside a
-    load on every core, and 0.30 ms on an idle machine; one of 64 processes or of 1,000 threads 0.9 ms (two AMD EPYC
+    A reading of a process with ten threads takes 0.25 ms of processor time on average, the dear ones included, beside a
+    load on every core, and 0.28 ms on an idle machine; one of 64 processes or of 1,000 threads 0.9 ms (two AMD EPYC
     cores, a virtual machine, 2026-11-20; `bench/sensor_cost.py`, ten readings a second).
     """
 
