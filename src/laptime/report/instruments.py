@@ -31,6 +31,8 @@ def instruments(record: Record, width: int, *, color: bool) -> list[str]:
         return []
     columns = [each for each in COLUMNS if any(_is_told(each.figure(lane, usage, record)) for lane, usage in lanes)]
     shown = [[_cell(each.figure(lane, usage, record)) for each in columns] for lane, usage in lanes]
+    if not columns:
+        return []
     reasons = [line for sentence in _reasons(record, lanes) for line in wrap(sentence, width, "  ")]
     rows = [
         Row((Cell(short_name(lane.name)), *map(Cell, cells))) for (lane, _), cells in zip(lanes, shown, strict=True)

@@ -71,7 +71,7 @@ def _open(word: str, device: Device) -> list[Sensor] | Missing:
         card = cards if isinstance(cards, Missing) else match_card(device, cards)
         return card if isinstance(card, Missing) else [NvmlSensor((card.uuid,)), SlowNvmlSensor((card.uuid,))]
     if word == "amd":
-        return [AmdSensor()]
+        return [AmdSensor(device.details.get("bus"))]
     return [OF_THE_MACHINE[word]() if word in OF_THE_MACHINE else AppleSensor()]
 
 

@@ -1,0 +1,79 @@
+"""A real race with its instruments: what is in the record, what is said, and what cannot be asked for."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+RACE = ("race", "cifar-mlp", "torch/cpu", "--heats", "1", "--budget", "4s", "--quiet")
+
+
+@pytest.fixture(scope="module")
+def told(torch_house):
+    """Race once for all that look at it."""
+    return torch_house.done(*RACE, "--json").json
+
+
+def test_every_heat_has_a_time_line(told):
+    """Readings of the machine and of the heat's processes, on the clock of its windows."""
+    (heat,) = told["lanes"][0]["heats"]
+    (host,) = [track for track in heat["timeline"]["tracks"] if track["sensor"] == "host"]
+    assert heat["timeline"]["clock"] is None
+    ends = host["first_ns"] + 1000 * sum(host["apart_us"])
+    assert host["first_ns"] < heat["windows"][0]["start_ns"] < heat["windows"][-1]["end_ns"] < ends
+    names = {(series["channel"]["device"], series["channel"]["name"]) for series in host["series"]}
+    assert {("heat", "busy_s"), ("heat", "resident_bytes"), ("host", "busy_s"), ("heat", "minor_faults")} <= names
+    assert all(len(series["changes"]) == len(host["apart_us"]) + 1 for series in host["series"])
+    assert 0 < host["read_us"] < 20_000
+
+
+def test_a_lane_says_what_it_took(told):
+    """A training on all cores keeps them busy, and holds some hundred megabytes."""
+    usage = told["lanes"][0]["usage"]
+    assert 50 < usage["processor_percent"] <= 101
+    assert 2e8 < usage["memory_most_bytes"] < 4e9
+    assert usage["device_percent"] == {"missing": "this lane computes on the processor"}
+
+
+def test_it_is_shown_below_the_race(torch_house, told):
+    shown = torch_house.done("show", told["id"]).out
+    assert "while timed" in shown
+    assert "cores busy" in shown
+
+
+def test_instruments_can_be_turned_off(torch_house):
+    """Then nothing is read, and nothing shown."""
+    told = torch_house.done(*RACE, "--sensors", "none", "--json").json
+    assert told["lanes"][0]["heats"][0]["timeline"] is None
+    assert told["lanes"][0]["usage"] is None
+
+
+def test_a_named_instrument_has_to_be_there(torch_house):
+    """RAPL or NVML: one of them is not here, and that is no traceback."""
+    answers = [torch_house.run(*RACE, "--sensors", name) for name in ("rapl", "nvml", "amd", "apple")]
+    lacking = [answer for answer in answers if answer.code == 5]
+    assert lacking
+    assert all("--sensors" in answer.err and "leave it out" in answer.err for answer in lacking)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--sensors", "gpu"), "--sensors gpu: expected none, or some of host, rapl, nvml, amd, apple"),
+        (("--sensors", "none,host"), "--sensors none,host: expected none, or some of"),
+        (("--sensor-rate", "0"), "--sensor-rate 0: expected 0.01 to 100 a second"),
+        (("--price", "-1"), "--price -1: expected 0 or more"),
+        (("--full", "--price", "0.3"), "--price is of the instruments, and only a race's heats are watched"),
+        (("--infer", "--sensors", "none"), "--sensors is of the instruments"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_refused(house, words, says):
+    done = house.done("race", "cifar-cnn", "fake/cpu", *words, code=2)
+    assert says in done.err
+
+
+def test_a_fake_lane_is_not_watched(house):
+    """Its clock is its own."""
+    record = json.loads(house.done("race", "cifar-cnn", "fake/cpu", "--heats", "1", "--json", "--quiet").out)
+    assert record["lanes"][0]["heats"][0]["timeline"] is None
