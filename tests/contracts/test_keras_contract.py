@@ -12,6 +12,7 @@ SUITES = {
     "whole trainings": "test_learner_contract.py",
     "planted differences": "test_planted_contract.py",
     "image files": "test_files_contract.py",
+    "answers": "test_predictor_contract.py",
 }
 
 
