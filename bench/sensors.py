@@ -1,4 +1,4 @@
-"""What the instruments cost: a training with sensors read ten times a second against the same without, and their record.
+"""What the instruments cost: a training with sensors read ten times a second against the same without; their record.
 
     python bench/sensors.py                      twenty pairs of three seconds (some two minutes)
     python bench/sensors.py --pairs 4            a short try
@@ -112,7 +112,9 @@ def an_hour_of(line: Timeline, hz: float) -> Timeline:
 def repeat(track: Track, count: int, apart_us: int) -> Track:
     """Go on with the same changes again and again: counters grow on, gauges go up and down."""
     series = tuple(
-        Series(each.channel, each.step, (each.changes[0], *itertools.islice(itertools.cycle(each.changes[1:]), count - 1)))
+        Series(
+            each.channel, each.step, (each.changes[0], *itertools.islice(itertools.cycle(each.changes[1:]), count - 1))
+        )
         for each in track.series
     )
     jitter = itertools.cycle(track.apart_us or (apart_us,))

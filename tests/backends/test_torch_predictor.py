@@ -88,7 +88,7 @@ def test_planted_differences_are_caught(change):
     network = predictor._forward
     if change == "weight":
         with torch.no_grad():
-            network[-1].bias[3] += 0.01
+            network[-2].bias[3] += 0.01
     else:
         network[2] = torch.nn.Identity()
     assert judge_answers([(predictor.prove("fp32", 8),)], reference).status == "differs"

@@ -1,6 +1,8 @@
-"""Inference in PyTorch, short: the command that users type."""
+"""Inference in PyTorch and Keras, short: the command that users type."""
 
 from __future__ import annotations
+
+import pytest
 
 LANE = "torch/cpu/bf16+threads=1"
 
@@ -17,3 +19,23 @@ def test_the_mlp_answers_and_is_proven_in_both_precisions(torch_house):
     assert lane["p50_ms"]["median"] <= lane["p95_ms"]["median"] <= lane["p99_ms"]["median"]
     assert lane["wait"]["import_s"] > lane["wait"]["further_call_s"]
     assert record["workload"]["parameters"] == 12_230_010
+
+
+def test_keras_answers_as_pytorch_does(torch_house):
+    """As its users ask it, and at its best; each by call and by batch, against one float64 reference."""
+    pytest.importorskip("keras")
+    pytest.importorskip("tensorflow")
+    lanes = ("torch/cpu", "keras-tf", "keras-tf/cpu/best")
+    record = torch_house.raced("cifar-cnn", *lanes, "--infer", "--heats", "1", "--budget", "5s")
+    assert record["exit code"] == 0
+    assert [lane["name"] for lane in record["lanes"]] == [
+        "torch/cpu/as-written",
+        "keras-tf/cpu/as-written",
+        "keras-tf/cpu/best",
+    ]
+    assert {lane["parity"]["status"] for lane in record["lanes"]} == {"same"}
+    assert list(record["lanes"][1]["framework"])[:2] == ["keras", "tensorflow"]
+    _, written, best = record["infer"]["lanes"]
+    assert written["wait"]["first_call_s"] > 0
+    assert best["p50_ms"]["median"] < written["p50_ms"]["median"]
+    assert all(each["items_per_s"]["median"] > 0 for lane in (written, best) for each in lane["batches"])

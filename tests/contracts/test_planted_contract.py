@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 from rooms_here import HERE
 
+from laptime.analysis.answers import judge_answers
 from laptime.analysis.parity import judge_parity
 from laptime.backends import open_backend
 from laptime.model.lane import Settings
@@ -119,3 +120,33 @@ def test_a_pixel_that_is_not_scaled_is_caught(backend, order, reference, monkeyp
         images[:, 16, 16, :] *= 255
     monkeypatch.setattr(recipe, "proof_batches", lambda: batches)
     assert judge(training, reference).status == "differs"
+
+
+@pytest.fixture(scope="module")
+def question(order):
+    """Ask cifar-mlp, whose authors' network ends in sigmoids; PyTorch has them in its loss."""
+    return replace(order, subject=replace(order.subject, name="cifar-mlp"))
+
+
+@pytest.fixture(scope="module")
+def answers(question):
+    """Have PyTorch answer in float64, as for a race in which it comes first."""
+    pytest.importorskip("torch")
+    from laptime.backends.torch.predictor import TorchPredictor
+
+    return TorchPredictor(question).reference()
+
+
+@pytest.mark.parametrize("preset", ["as-written", "best"])
+def test_what_a_network_answers_is_what_pytorchs_does_and_a_planted_bias_is_caught(backend, question, answers, preset):
+    """By `predict`, and by the function below it; one bias among twelve million weights is moved by a hundredth."""
+    asked = replace(question, lane=replace(question.lane, settings=replace(PLAIN, preset=preset)))
+    predictor = backend.predict(asked)
+    predictor.read_items(8)
+    honest = judge_answers([(predictor.prove("fp32", 8),)], answers)
+    assert (honest.status, honest.worst < honest.tolerance / 2) == ("same", True)
+    bias = predictor._model.trainable_variables[-1]
+    moved = bias.numpy().copy()
+    moved[3] += 0.01
+    bias.assign(moved)
+    assert judge_answers([(predictor.prove("fp32", 8),)], answers).status == "differs"

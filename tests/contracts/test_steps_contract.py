@@ -146,7 +146,7 @@ def test_a_step_is_no_work_for_pytorch_and_a_model_none_for_steps():
 def test_whole_trainings_and_answers_are_not_there_yet():
     with pytest.raises(LaneError, match="a step function is timed, and not trained whole"):
         build("sound").learn()
-    with pytest.raises(LaneError, match="answers are timed on torch lanes"):
+    with pytest.raises(LaneError, match="a step of your own gives no answers"):
         open_backend(ROOM).predict(order("sound"))
 
 

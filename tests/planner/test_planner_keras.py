@@ -106,8 +106,23 @@ def test_every_and_lanes_exclude_each_other():
         plan_for(machine(), "torch/cpu", what="cifar-cnn", every=True)
 
 
-def test_answers_are_asked_of_torch_lanes_only():
-    """In this version; and that is said."""
-    lanes = plan_for(machine(), "keras-tf/cpu", what="cifar-cnn").lanes
-    with pytest.raises(UsageError, match="--infer: keras-tf/cpu/as-written cannot be asked"):
-        check_infer_lanes(lanes)
+@pytest.mark.parametrize("lane", ["keras-tf/cpu", "keras-jax/cpu/best", "keras-torch/cpu/bf16"])
+def test_every_engine_is_asked_for_answers(lane):
+    check_infer_lanes(plan_for(machine(), "torch", lane))
+
+
+def test_a_lane_that_takes_several_steps_at_once_is_not_asked():
+    """No step is taken."""
+    with pytest.raises(UsageError, match=r"--infer: .* says how many steps are taken at once, and nothing is trained"):
+        check_infer_lanes(plan_for(machine(), "keras-tf/cpu/steps_per_execution=4"))
+
+
+def test_a_keras_model_of_ones_own_is_not_asked_yet():
+    """Nor is a step of JAX's, which has no answers."""
+    plan = plan_for(machine(), "keras-tf/cpu")
+    own = replace(plan, subject=replace(plan.subject, file="/my.py", function="training"))
+    with pytest.raises(UsageError, match="of trainings of your own only torch lanes answer so far"):
+        check_infer_lanes(own)
+    step = replace(own, lanes=(replace(plan.lanes[0], framework="jax", name="jax/cpu/as-written"),))
+    with pytest.raises(UsageError, match="--infer: jax/cpu/as-written takes steps of your own"):
+        check_infer_lanes(step)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from laptime.model.plan import HeatOrder
 from laptime.model.workload import ProofPlan, Workload
 from laptime.pipelines.reading import read_items
@@ -35,3 +37,9 @@ class BuiltInItems:
         if self.data is not None:
             return read_items(self.workload, self.data, "test", wanted)
         return make_test_items(self.workload, self._data_seed, wanted)
+
+
+def repeated(items: Items, count: int) -> Items:
+    """Give so many items; where there are fewer, they come again."""
+    chosen = np.arange(count) % len(items.labels)
+    return Items(items.images[chosen], items.labels[chosen])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from laptime.errors import UsageError
 from laptime.model.ask import Ask
 from laptime.model.inference import BATCHES, InferPace
-from laptime.model.plan import PlannedLane
+from laptime.model.plan import Plan
 from laptime.planner.keras import check_answers
 from laptime.planner.pace import HEATS_LEAST, OVERHEAD_S
 
@@ -24,10 +24,10 @@ def choose_infer_pace(ask: Ask, lanes: int) -> InferPace:
     return InferPace(heats, part_s, part_s / WINDOWS_A_PART, max(PATIENCE_PARTS * share_s, PART_MOST_S))
 
 
-def check_infer_lanes(lanes: tuple[PlannedLane, ...]) -> None:
+def check_infer_lanes(plan: Plan) -> None:
     """Refuse what has no meaning where nothing is trained."""
-    for lane in lanes:
-        check_answers(lane.framework, lane.name)
+    for lane in plan.lanes:
+        check_answers(lane.framework, lane.name, is_own=plan.subject.file is not None)
         if lane.settings.input == "only":
             raise UsageError(f"--infer: {lane.name} only loads, and answers nothing", "leave input=only out")
         if lane.settings.batch is not None:
@@ -36,3 +36,6 @@ def check_infer_lanes(lanes: tuple[PlannedLane, ...]) -> None:
                              "leave batch out")  # fmt: skip
         if lane.settings.learning_rate is not None:
             raise UsageError(f"--infer: {lane.name} names a learning rate, and nothing is trained", "leave lr out")
+        if lane.settings.steps_per_execution is not None:
+            raise UsageError(f"--infer: {lane.name} says how many steps are taken at once, and nothing is trained",
+                             "leave steps_per_execution out")  # fmt: skip

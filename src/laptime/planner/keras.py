@@ -33,8 +33,10 @@ def check_keras(
         check_xla_threads(settings, device, machine)
 
 
-def check_answers(framework: str, name: str) -> None:
-    """Refuse inference: only PyTorch's lanes answer so far."""
-    if framework.startswith("keras-") or framework in STEP_FRAMEWORKS:
-        raise UsageError(f"--infer: {name} cannot be asked; answers are timed on torch lanes in this version",
-                         "leave the other lanes out")  # fmt: skip
+def check_answers(framework: str, name: str, *, is_own: bool) -> None:
+    """Refuse inference where nobody knows what an answer is: in a step, or in a Keras model of somebody's own."""
+    if framework in STEP_FRAMEWORKS:
+        raise UsageError(f"--infer: {name} takes steps of your own, and a step gives no answers", "leave its lanes out")
+    if is_own and framework.startswith("keras-"):
+        raise UsageError(f"--infer: {name} cannot be asked; of trainings of your own only torch lanes answer so far",
+                         "leave the Keras lanes out")  # fmt: skip

@@ -49,7 +49,7 @@ class Course:
 def prepare_infer(ask: Ask, machine: Machine) -> tuple[Prepared, InferPace]:
     """Check all that can be checked before a process is started, then scout and plan."""
     prepared = prepare(ask, machine)
-    check_infer_lanes(prepared.plan.lanes)
+    check_infer_lanes(prepared.plan)
     return prepared, choose_infer_pace(ask, len(prepared.plan.lanes))
 
 

@@ -15,7 +15,7 @@ from laptime.model.sample import Appeal, ProofRun, Reference
 from laptime.planner.presets import KEEP_MEMORY, name_device
 from laptime.run.scout import ask_proof, ask_reference
 
-PROOF_VERSION = 2
+PROOF_VERSION = 3
 """Changes when the networks, the made data or the proof's steps do, so that kept references are made anew."""
 SEEDS_ON = 1_000_003
 """How far from the race's own seed the second proof's is."""

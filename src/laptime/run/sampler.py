@@ -20,7 +20,19 @@ from laptime.sensors.base import Sensor
 DEFAULT_HZ = 10.0
 PATIENCE_S = 1.0  # for the last reading of a heat; who takes longer hangs
 # What a unit is kept to. Memory to 64 KiB, energy to a millijoule: an hour of readings is to fit into 5 MB.
-STEPS = {"s": 0.01, "bytes": 65536.0, "%": 0.1, "C": 0.5, "MHz": 1.0, "mW": 100.0, "mJ": 1.0, "J": 0.001, "load": 0.01, "bytes/s": 65536.0, "ns": 1e6}
+STEPS = {
+    "s": 0.01,
+    "bytes": 65536.0,
+    "%": 0.1,
+    "C": 0.5,
+    "MHz": 1.0,
+    "mW": 100.0,
+    "mJ": 1.0,
+    "J": 0.001,
+    "load": 0.01,
+    "bytes/s": 65536.0,
+    "ns": 1e6,
+}
 STEP_ELSE = 1.0
 Clock = Callable[[], int]
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import keras
 
-from laptime.backends.base import Learner, Predictor, Runner
+from laptime.backends.base import Learner, Runner
 from laptime.backends.keras.engines import Engine
 from laptime.backends.keras.learner import KerasLearner
 from laptime.backends.keras.one_thread import OneThread
 from laptime.backends.keras.own_work import OwnWork
+from laptime.backends.keras.predictor import KerasPredictor
 from laptime.backends.keras.runner import KerasRunner
 from laptime.backends.keras.work import BuiltInWork, Work
 from laptime.errors import LaneError
@@ -73,12 +74,18 @@ class KerasBackend:
         return self._one_thread(lambda: self._build(order))
 
     def _build(self, order: HeatOrder) -> KerasTraining:
-        if order.lane.settings.threads is not None:
-            self._engine.take_threads(order.lane.settings.threads)
+        self._take_threads(order)
         return KerasTraining(order, self._engine, self._one_thread)
 
-    def predict(self, order: HeatOrder) -> Predictor:
-        raise LaneError(f"{order.lane.framework}: answers are timed on torch lanes in this version", "leave it out")
+    def predict(self, order: HeatOrder) -> KerasPredictor:
+        if order.subject.file is not None:
+            raise LaneError("--infer: a Keras model of your own is not asked for answers yet", "leave --infer out")
+        self._take_threads(order)
+        return KerasPredictor(order, self._engine)
+
+    def _take_threads(self, order: HeatOrder) -> None:
+        if order.lane.settings.threads is not None:
+            self._engine.take_threads(order.lane.settings.threads)
 
     def clock(self) -> int:
         return time.perf_counter_ns()

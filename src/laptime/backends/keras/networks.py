@@ -58,7 +58,7 @@ def _dense_net(workload: Workload) -> Any:
     for layer in model.layers:
         if isinstance(layer, made.BatchNormalization):
             layer.epsilon, layer.momentum = norm.epsilon, 1 - norm.momentum
-    outputs = made.Dense(workload.outputs[-1], dtype="float32")(model.output)
+    outputs = made.Dense(workload.outputs[-1], dtype=keras.config.floatx())(model.output)
     return keras.Model(model.input, outputs)
 
 

@@ -36,11 +36,7 @@ class Recipe(BuiltInItems):
 
     def model(self, settings: Settings, precision: str, *, rate: float, proof: bool = False) -> Any:
         """Give a fresh model with the starting weights, compiled as the lane has it."""
-        keras.utils.set_random_seed(self.seed)
-        keras.config.set_floatx("float64" if precision == "fp64" else "float32")
-        keras.config.set_dtype_policy(POLICIES[precision])
-        model = build_network(self.workload, dropout=not proof)
-        load_weights(model, self.workload, make_weights(self.workload, self.seed))
+        model = self._network(precision, dropout=not proof)
         model.compile(
             optimizer=make_optimizer(self.workload, rate),
             loss=make_loss(self.workload),
@@ -48,6 +44,21 @@ class Recipe(BuiltInItems):
             jit_compile=True if settings.execution == "compile" else "auto",
             steps_per_execution=1 if proof else steps_at_once(settings),
         )
+        return model
+
+    def answering(self, settings: Settings, precision: str) -> Any:
+        """Give a fresh model that only answers: nothing that training needs is made."""
+        model = self._network(precision, dropout=True)
+        if settings.execution == "compile":
+            model.jit_compile = True
+        return model
+
+    def _network(self, precision: str, *, dropout: bool) -> Any:
+        keras.utils.set_random_seed(self.seed)
+        keras.config.set_floatx("float64" if precision == "fp64" else "float32")
+        keras.config.set_dtype_policy(POLICIES[precision])
+        model = build_network(self.workload, dropout=dropout)
+        load_weights(model, self.workload, make_weights(self.workload, self.seed))
         return model
 
     def rate(self, settings: Settings) -> float:

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from laptime.backends.items import repeated
 from laptime.backends.torch.account import count_items
-from laptime.backends.torch.inputs import repeated
 from laptime.backends.torch.recipe import BuiltIn, Own, endless
 
 

@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from laptime.backends.items import repeated
 from laptime.backends.torch.files import open_files
 from laptime.backends.torch.recipe import Batch, BuiltIn, Own, endless
 from laptime.errors import TrainingError
 from laptime.model.lane import Settings
-from laptime.workloads.data import Items
 
 CACHED_MOST_BYTES = 512 << 20
 CACHED_MOST_BATCHES = 64
@@ -128,11 +128,6 @@ class Gather:
                 generator = torch.Generator().manual_seed(self._seed + lap)
                 self._laps = {lap: torch.randperm(len(self._labels), generator=generator)}
             return self._laps[lap]
-
-
-def repeated(items: Items, count: int) -> Items:
-    chosen = np.arange(count) % len(items.labels)
-    return Items(items.images[chosen], items.labels[chosen])
 
 
 def open_source(

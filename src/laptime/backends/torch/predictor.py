@@ -96,7 +96,7 @@ class TorchPredictor:
     def reference(self) -> AnswerReference:
         """Answer in float64 and float32; two float32 runs that part are a network that draws random numbers."""
         self.read_items(PROOF_ITEMS)
-        network = self._recipe.network().eval()
+        network = self._recipe.answering().eval()
         depth = len(list(network.parameters()))
         with torch.no_grad():
             self._try_one(network)
@@ -138,7 +138,7 @@ class TorchPredictor:
         return lambda held: forward(self._carrier.to_device(held))
 
     def _make(self, settings: Settings, device: torch.device) -> tuple[Forward, int]:
-        network = place_network(self._recipe.network(), settings, device).eval()
+        network = place_network(self._recipe.answering(), settings, device).eval()
         if settings.precision == "bf16" and device.type == "cpu":
             spare_wide_layers_the_casts(network)
         parameters = sum(each.numel() for each in network.parameters() if each.requires_grad)

@@ -37,6 +37,9 @@ class Recipe(Protocol):
     def network(self) -> nn.Module:
         """Give a fresh network with the starting weights, in float32 on the processor."""
 
+    def answering(self) -> nn.Module:
+        """Give one whose outputs are what its user is told."""
+
     def optimizer(self, network: nn.Module, *, rate: float, options: dict[str, Any]) -> torch.optim.Optimizer:
         """Give an optimizer on this network at `rate` times the learning rate."""
 
@@ -67,6 +70,11 @@ class BuiltIn(BuiltInItems):
         if self._pretrained:
             self.notes = (f"weights: {load_pretrained(network, self.workload)}",)
         return network
+
+    def answering(self) -> nn.Module:
+        """End with the sigmoids that the authors' network has, and PyTorch's has in its loss."""
+        network, ends_in_sigmoids = self.network(), self.workload.loss == "sigmoid_crossentropy"
+        return nn.Sequential(*network.children(), nn.Sigmoid()) if ends_in_sigmoids else network
 
     def optimizer(self, network: nn.Module, *, rate: float, options: dict[str, Any]) -> torch.optim.Optimizer:
         wanted = self.workload.optimizer
@@ -124,6 +132,9 @@ class Own:
     def network(self) -> nn.Module:
         fresh: nn.Module = copy.deepcopy(self._start)
         return fresh
+
+    def answering(self) -> nn.Module:
+        return self.network()
 
     def optimizer(self, network: nn.Module, *, rate: float, options: dict[str, Any]) -> torch.optim.Optimizer:
         made = self._make_optimizer(network, options)
