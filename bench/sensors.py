@@ -13,13 +13,13 @@ recorded minute of an NVIDIA H200, over and over, and written as a record writes
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import os
 import statistics
 import subprocess
 import sys
 import time
+from itertools import cycle, islice, pairwise
 
 import msgspec
 
@@ -90,7 +90,7 @@ def train(pairs: int, seconds: float, hz: float, rows: int) -> tuple[list[int], 
 
 def mean_step_ms(ends: list[int], began_ns: int, ended_ns: int) -> float:
     inside = [end for end in ends if began_ns <= end <= ended_ns]
-    return statistics.fmean(after - before for before, after in itertools.pairwise(inside)) / 1e6
+    return statistics.fmean(after - before for before, after in pairwise(inside)) / 1e6
 
 
 def an_hour_of(line: Timeline, hz: float) -> Timeline:
@@ -101,7 +101,7 @@ def an_hour_of(line: Timeline, hz: float) -> Timeline:
         recording = load_recording(path)
         times = round(HOUR_S / max(recording.period_s, 1 / hz))
         series = tuple(
-            make_series(channel, list(itertools.islice(itertools.cycle(figures), times)))
+            make_series(channel, list(islice(cycle(figures), times)))
             for channel, figures in zip(recording.channels, recording.figures, strict=True)
         )
         apart = (round(1e6 * HOUR_S / times),) * (times - 1)
@@ -112,13 +112,11 @@ def an_hour_of(line: Timeline, hz: float) -> Timeline:
 def repeat(track: Track, count: int, apart_us: int) -> Track:
     """Go on with the same changes again and again: counters grow on, gauges go up and down."""
     series = tuple(
-        Series(
-            each.channel, each.step, (each.changes[0], *itertools.islice(itertools.cycle(each.changes[1:]), count - 1))
-        )
+        Series(each.channel, each.step, (each.changes[0], *islice(cycle(each.changes[1:]), count - 1)))
         for each in track.series
     )
-    jitter = itertools.cycle(track.apart_us or (apart_us,))
-    return Track(track.sensor, track.first_ns, tuple(itertools.islice(jitter, count - 1)), series, track.absent)
+    jitter = cycle(track.apart_us or (apart_us,))
+    return Track(track.sensor, track.first_ns, tuple(islice(jitter, count - 1)), series, track.absent)
 
 
 def main() -> int:

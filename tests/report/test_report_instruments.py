@@ -1,4 +1,4 @@
-"""What lanes took of the machine: only columns that have figures, and once the reasons for those that would be missed."""
+"""What lanes took of the machine: only columns that have figures, and once the reasons for what would be missed."""
 
 from __future__ import annotations
 

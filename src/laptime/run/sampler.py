@@ -22,7 +22,9 @@ PATIENCE_S = 1.0  # for the last reading of a heat; who takes longer hangs
 # What a unit is kept to. Memory to 64 KiB, energy to a millijoule: an hour of readings is to fit into 5 MB.
 STEPS = {
     "s": 0.01,
+    "ns": 1e6,
     "bytes": 65536.0,
+    "bytes/s": 65536.0,
     "%": 0.1,
     "C": 0.5,
     "MHz": 1.0,
@@ -30,8 +32,6 @@ STEPS = {
     "mJ": 1.0,
     "J": 0.001,
     "load": 0.01,
-    "bytes/s": 65536.0,
-    "ns": 1e6,
 }
 STEP_ELSE = 1.0
 Clock = Callable[[], int]
