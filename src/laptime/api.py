@@ -218,7 +218,7 @@ def device_rows(machine: Machine) -> list[dict[str, object]]:
     """Give every device of every framework as one object, and a framework that cannot run as one too."""
     rows: list[dict[str, object]] = []
     for each in machine.frameworks:
-        version = {"framework": each.name, "version": each.version}
+        version = {"framework": each.name, "version": each.version, "notes": each.notes}
         if each.problem:
             rows.append({**version, "name": each.name, "kind": "framework", "usable": False, "reason": each.problem})
         rows += [{**version, **asdict(device)} for device in each.devices]

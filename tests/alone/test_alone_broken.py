@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
 
 import pytest
@@ -20,7 +21,7 @@ def plant(folder, name, source, version="9.9"):
     info = folder / f"{name}-{version}.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n", encoding="utf-8")
-    return {"PYTHONPATH": str(folder)}
+    return {"PYTHONPATH": os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])}
 
 
 @pytest.mark.skipif(find_spec("keras") is None, reason="without Keras, nobody looks for its engines")

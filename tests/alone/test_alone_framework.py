@@ -17,9 +17,13 @@ ABSENT = [name for name in MODULES if name not in HERE]
 ENGINES = {"keras-tf": "tensorflow", "keras-jax": "jax", "keras-torch": "torch", "torch": "torch"}
 
 
-def test_what_is_installed_is_listed_with_its_processor(torch_house):
+@pytest.fixture(scope="module")
+def rows(torch_house):
+    return torch_house.done("devices", "--json").json
+
+
+def test_what_is_installed_is_listed_with_its_processor(rows):
     """And nothing else is."""
-    rows = torch_house.done("devices", "--json").json
     assert {row["framework"] for row in rows} - {"fake"} == {*HERE, "python"}
     usable = {row["framework"] for row in rows if row["kind"] == "cpu" and row["usable"]}
     assert usable - {"fake"} == {*HERE, "python"}
@@ -46,3 +50,15 @@ def test_an_absent_framework_is_refused_with_the_way_to_get_it(torch_house, name
     done = torch_house.done("race", "cifar-mlp", f"{name}/cpu", code=2)
     assert f"{name} is not installed here" in done.err
     assert "pip install 'laptime[" in done.err
+
+
+@pytest.mark.parametrize("name", HERE)
+def test_a_card_that_is_not_there_is_refused_before_anything_runs(torch_house, rows, name):
+    """With what its framework says of itself, and what there is."""
+    cards = [row for row in rows if row["framework"] == name and row["kind"] == "cuda"]
+    if any(row["usable"] for row in cards):
+        pytest.skip("there is a card")
+    (absent,) = cards
+    done = torch_house.done("race", "cifar-mlp", f"{name}/cuda", code=2)
+    assert f"device cuda is not there for {name}: {absent['reason']}" in done.err
+    assert "usable here: cpu" in done.err

@@ -16,7 +16,7 @@ from planted_orders import built_in_order, own_order
 from laptime.analysis.answers import judge_answers
 from laptime.backends.torch.backend import TorchBackend
 from laptime.backends.torch.carrying import mapped
-from laptime.heat.inference import is_memory, run_inference
+from laptime.heat.inference import run_inference
 from laptime.model.inference import InferOrder, InferPace
 from laptime.model.lane import Settings
 
@@ -103,20 +103,6 @@ def test_bf16_is_not_accused():
     predictor.read_items(8)
     parity = judge_answers([(predictor.prove("fp32", 8), predictor.prove("bf16", 8))], reference)
     assert (parity.status, parity.strays > 1e-4) == ("same", True)
-
-
-@pytest.mark.parametrize(
-    ("error", "expected"),
-    [
-        (RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB"), True),
-        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried"), True),
-        (MemoryError(), True),
-        (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), False),
-    ],
-)
-def test_what_is_out_of_memory_is_known(error, expected):
-    """By the words of PyTorch's two allocators, and Python's own."""
-    assert is_memory(error) is expected
 
 
 def test_tensors_are_found_deep_inside():

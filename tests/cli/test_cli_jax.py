@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -34,3 +35,19 @@ def test_a_workload_of_ours_is_refused_in_a_jax_lane(torch_house):
     done = torch_house.done("race", "cifar-mlp", "jax/cpu", code=2)
     assert "its lanes run steps of your own" in done.err
     assert "laptime race cifar-mlp keras-jax" in done.err
+
+
+@pytest.mark.skipif(Path("/dev/nvidia0").exists(), reason="there is a card")
+def test_a_build_for_cards_that_finds_none_says_that_it_computes_on_the_processor(torch_house):
+    """JAX goes on without a word where its CUDA plugin fails, as this one that is planted does."""
+    plugin = torch_house.folder / "planted" / "jax_plugins" / "xla_cuda12"
+    plugin.mkdir(parents=True)
+    source = "def initialize():\n    raise RuntimeError('Unable to load CUDA. Is it installed?')\n"
+    (plugin / "__init__.py").write_text(source, encoding="utf-8")
+    folders = [str(torch_house.folder / "planted"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    env, what = {"PYTHONPATH": os.pathsep.join(folders)}, f"{EXAMPLES / 'jax_training.py'}:training"
+    said = " ".join(torch_house.done("plan", what, "jax", env=env).out.split())
+    assert "jax/cpu/as-written" in said
+    assert "this build is for CUDA and sees no card: it computes on the processor" in said
+    done = torch_house.done("race", what, "jax/cuda", code=2, env=env)
+    assert "JAX's plugin xla_cuda12 is installed and finds no card or driver" in done.err

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import resource
+from functools import partial
+
 import pytest
 
+ADDRESSES = 8_000_000_000
 ENGINES = {"keras-tf": "tensorflow", "keras-jax": "jax", "keras-torch": "torch"}
 
 
@@ -49,6 +53,16 @@ def test_image_files_are_raced_across_frameworks(torch_house):
     assert [(lane["parity"]["status"], lane["status"]) for lane in record["lanes"]] == [("same", "ok")] * 2
     assert [lane["notes"] for lane in record["lanes"]] == [[], []]
     assert [heat["fresh"] is None for lane in record["lanes"] for heat in lane["heats"]] == [True, False]
+
+
+def test_a_batch_for_which_there_is_no_memory_ends_one_lane_only(torch_house):
+    """TensorFlow raises or crashes, by what it was refused in; the other lane finishes."""
+    words = ("cifar-cnn", "keras-tf/cpu/batch=20000", "torch/cpu", "--heats", "1", "--budget", "5s")
+    limit = partial(resource.setrlimit, resource.RLIMIT_AS, (ADDRESSES, ADDRESSES))
+    answer = torch_house.done("race", *words, "--json", "--quiet", code=3, preexec_fn=limit)
+    failed, other = answer.json["lanes"]
+    assert (failed["status"], other["status"]) == ("dnf", "ok")
+    assert failed["reason"].startswith("in first step: out of memory: ")
 
 
 def test_what_keras_cannot_do_is_refused_before_anything_runs(torch_house):

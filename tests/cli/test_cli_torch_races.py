@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 ADDRESSES = 6_000_000_000
 OWN = ROOT / "tests" / "backends" / "own_trainings.py"
+ENDINGS = OWN.with_name("own_endings.py")
 
 
 def test_a_real_race_proves_the_same_work_and_gives_a_factor(torch_house):
@@ -91,6 +92,15 @@ def test_what_the_processor_cannot_do_is_refused_before_anything_runs(torch_hous
     for setting, why in (("tf32", "Ampere"), ("graph", "CUDA"), ("workers=2", "input=fast"), ("threads=4096", "cores")):
         done = torch_house.done("race", "cifar-mlp", f"torch/cpu/{setting}", code=2)
         assert why in done.err
+
+
+def test_a_step_that_exits_ends_one_lane_only(torch_house):
+    """The other lane, in which it does not, finishes; where it was is said."""
+    lanes = ("torch/cpu", "torch/cpu/malloc=keep")
+    answer = torch_house.done("race", f"{ENDINGS}:python_exit", *lanes, "--heats", "1", "--budget", "3s", code=3)
+    said = " ".join(answer.out.split())
+    assert "torch/cpu did not finish, in proof: its code ended the process: sys.exit('enough of this'), in own" in said
+    assert "1 heat each" in said
 
 
 def test_memory_that_is_not_there_ends_one_lane_only(torch_house):

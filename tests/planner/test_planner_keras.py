@@ -101,6 +101,22 @@ def test_every_framework_reads_image_files():
     assert {lane.settings.input for lane in plan.lanes} == {"published"}
 
 
+def test_a_build_for_cards_on_the_processor_is_a_note_of_its_lane():
+    """What is odd about an installation, too; a lane on a card has no such note."""
+    blind = Device("cuda", "cuda", "-", usable=False, reason="no card", details={"build": "CUDA"})
+    card = Device("cuda:0", "cuda", "a card", usable=True, features=("bf16", "compile"))
+    built = "this build is for CUDA and sees no card: it computes on the processor"
+
+    def notes(*devices, **odd):
+        seen = Framework("keras-tf", "3.15.1", {"keras": "3.15.1"}, devices, **odd)
+        (lane,) = plan_for(replace(machine(), frameworks=(seen,)), "keras-tf", what="cifar-cnn").lanes
+        return lane.notes
+
+    assert notes(KERAS_CPU, blind, notes=("keras is installed twice",)) == ("keras is installed twice", built)
+    assert notes(KERAS_CPU, replace(blind, details={})) == ()
+    assert notes(KERAS_CPU, card) == ()
+
+
 def test_every_and_lanes_exclude_each_other():
     with pytest.raises(UsageError, match="--every races all that is installed, and lanes are named"):
         plan_for(machine(), "torch/cpu", what="cifar-cnn", every=True)

@@ -6,7 +6,6 @@ An order is a heat, a whole training, a heat of inference, a reference, a proof 
 from __future__ import annotations
 
 import os
-import re
 import resource
 import sys
 import time
@@ -20,9 +19,8 @@ from laptime.heat.inference import run_inference
 from laptime.heat.lifeline import Lifeline
 from laptime.heat.loop import run_heat, take_proof
 from laptime.heat.protocol import run_protocol
+from laptime.model.memory import is_memory, refusal_words
 from laptime.model.missing import Missing
-
-SENTENCES_OF_MEMORY = 3
 
 
 class Narrator:
@@ -47,15 +45,17 @@ def main() -> int:
         if isinstance(order, wire.Warm):
             order = warm_up(order.framework, line)
         obey(order, line)
-    except MemoryError as error:
-        return _fail(line, f"out of memory: {error or 'the system gave no more'}", "memory")
     except LaptimeError as error:
         said = f"{error.says} ({error.hint})" if error.hint else error.says
         return _fail(line, said, type(error).__name__)
+    except SystemExit as error:
+        return _fail(line, f"its code ended the process: sys.exit({error.code!r}), in {_where(error)}", "exit")
     except Exception as error:  # noqa: BLE001  whatever a framework raises becomes the heat's result
-        traceback.print_exc()
-        if "out of memory" in str(error).lower():
-            return _fail(line, f"{type(error).__name__}: {shorten(str(error))} A smaller batch needs less.", "memory")
+        if not isinstance(error, MemoryError):
+            traceback.print_exc()
+        if is_memory(error):
+            refused = refusal_words(error).rstrip(".")
+            return _fail(line, f"out of memory: {refused}; a smaller batch needs less", "memory")
         return _fail(line, f"{type(error).__name__}: {error}", "error")
     return 0
 
@@ -105,11 +105,6 @@ def obey(order: wire.FromParent, line: Narrator) -> None:
             raise WireError(f"expected an order, heard {type(order).__name__}")
 
 
-def shorten(told: str) -> str:
-    """Keep what was wanted and what there was; frameworks go on with advice for other cases, all of it in the tail."""
-    return " ".join(re.split(r"(?<=\.)\s+(?=[A-Z])", told.strip())[:SENTENCES_OF_MEMORY])
-
-
 def peak_memory_bytes() -> int | Missing:
     """Give the most memory this process held; the kernel's own high-water mark where it is told."""
     status = Path("/proc/self/status")
@@ -119,6 +114,12 @@ def peak_memory_bytes() -> int | Missing:
                 return int(row.split()[1]) * 1024
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def _where(error: BaseException) -> str:
+    """Name the file and line that raised an error, as far as anybody can look it up."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{Path(last.filename).name}:{last.lineno}"
 
 
 def _fail(line: Narrator, reason: str, kind: str) -> int:

@@ -14,13 +14,13 @@ from laptime.backends.base import REFUSALS, Backend, Predictor
 from laptime.errors import LaptimeError
 from laptime.heat.loop import Line, precisions_to_prove
 from laptime.model.inference import PROOF_ITEMS, InferOrder, InferPace
+from laptime.model.memory import is_memory, refusal_words
 from laptime.model.missing import Missing
 from laptime.model.sample import Window
 
 WINDOWS_LEAST = 3
 CALLS_LEAST = 3
 PATIENCE_FACTOR = 2  # calls so slow that few windows fit may take this many times the measuring time
-NO_MEMORY = ("out of memory", "can't allocate memory", "cannot allocate memory", "failed to allocate")
 
 
 def run_inference(backend: Backend, order: InferOrder, line: Line) -> int | Missing:
@@ -113,11 +113,10 @@ class Course:
     def _try_windows(self, batch: int) -> str | None:
         try:
             self._run_windows(batch)
-        except (MemoryError, RuntimeError) as error:
+        except Exception as error:
             if isinstance(error, LaptimeError) or not is_memory(error):
                 raise
-            said = str(error).splitlines()[0] if str(error) else "the system gave no more"
-            return f"out of memory: {said}"
+            return f"out of memory: {refusal_words(error)}"
         return None
 
     def _run_windows(self, batch: int) -> None:
@@ -151,11 +150,6 @@ class Course:
             predictor.call()
         predictor.fence()
         return start_ns, clock()
-
-
-def is_memory(error: BaseException) -> bool:
-    said = str(error).lower()
-    return isinstance(error, MemoryError) or any(words in said for words in NO_MEMORY)
 
 
 def _is_enough_calls(calls: int, spent_s: float, pace: InferPace) -> bool:

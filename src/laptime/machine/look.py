@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 
 from laptime.machine.processor import look_at_processor
+from laptime.machine.twice import find_twice
 from laptime.model.machine import Framework, Machine
 from laptime.sensors import cgroup
 
@@ -39,7 +40,7 @@ def look_at_machine() -> Machine:
 
 def _installed() -> tuple[Framework, ...]:
     found = [
-        _framework(name, modules[0])
+        _framework(name, modules)
         for name, modules in MODULES.items()
         if all(util.find_spec(module) is not None for module in modules)
     ]
@@ -49,11 +50,14 @@ def _installed() -> tuple[Framework, ...]:
     return tuple(found)
 
 
-def _framework(name: str, module: str) -> Framework:
+def _framework(name: str, modules: tuple[str, ...]) -> Framework:
+    module = modules[0]
     version, least = _version(module), LEAST[module]
+    notes = tuple(filter(None, map(find_twice, (*modules, *(["jaxlib"] if "jax" in modules else [])))))
     if _numbers(version) and _numbers(version) < _numbers(least):
-        return Framework(name, version, problem=f"{module} {version} is too old: laptime needs {least} or newer")
-    return Framework(name, version)
+        problem = f"{module} {version} is too old: laptime needs {least} or newer"
+        return Framework(name, version, problem=problem, notes=notes)
+    return Framework(name, version, notes=notes)
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -38,13 +38,17 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Framework:
-    """An installed framework; `devices` is empty until a scout has asked it, `problem` says why it cannot run."""
+    """An installed framework; `devices` is empty until a scout has asked it, `problem` says why it cannot run.
+
+    `notes` say what is odd about how it is installed.
+    """
 
     name: str
     version: str
     versions: dict[str, str] = field(default_factory=dict)
     devices: tuple[Device, ...] = ()
     problem: str | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,10 +98,20 @@ def plan_every(ask: Ask, machine: Machine, subject: Subject, given: Given) -> tu
 def _plan_lane(lane: Lane, machine: Machine, given: Given) -> PlannedLane:
     if lane.framework == "fake" and given.workload is None:
         raise UsageError("the fake back end runs no code: it cannot race a training of your own", "name a workload")
-    device = _find_device(lane, _view(machine, lane.framework))
+    view = _view(machine, lane.framework)
+    device = _find_device(lane, view)
     settings = fill_settings(lane, device, machine, given)
     name = name_lane(lane.framework, device.name, lane.preset, lane.overrides)
-    return PlannedLane(name, lane.framework, device, settings, environment_for(lane.framework, settings, device))
+    notes = (*view.notes, *_fallen_back(view, device))
+    return PlannedLane(name, lane.framework, device, settings, environment_for(lane.framework, settings, device), notes)
+
+
+def _fallen_back(view: Framework, device: Device) -> tuple[str, ...]:
+    """Say that a build for cards computes on the processor, since it finds none: it does so without a word."""
+    meant = next((each.details["build"] for each in view.devices if not each.usable and "build" in each.details), None)
+    if device.kind != "cpu" or meant is None or any(each.usable and each.kind != "cpu" for each in view.devices):
+        return ()
+    return (f"this build is for {meant} and sees no card: it computes on the processor",)
 
 
 def _view(machine: Machine, name: str) -> Framework:

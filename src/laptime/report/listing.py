@@ -73,9 +73,10 @@ def render_devices(machine: Machine, width: int) -> str:
     ]
     rows = [row for framework in machine.frameworks for row in _framework_rows(framework)]
     page = "\n".join(head) + "\n" + _page(columns, rows, width)
-    if any(each.name != "python" for each in machine.frameworks):
-        return page
-    return page + "\n".join(wrap("No framework is installed. pip install 'laptime[torch]'", width)) + "\n"
+    notes = list(dict.fromkeys(note for framework in machine.frameworks for note in framework.notes))
+    if all(each.name == "python" for each in machine.frameworks):
+        notes.append("No framework is installed. pip install 'laptime[torch]'")
+    return page + "".join(f"{line}\n" for note in notes for line in wrap(note, width, "  "))
 
 
 def _page(columns: Sequence[Column], rows: Sequence[Row], width: int) -> str:

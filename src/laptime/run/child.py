@@ -20,6 +20,8 @@ from laptime.model.missing import Missing
 TAIL_BYTES = 4_000
 READ_BYTES = 1 << 20
 GRACE_S = 5.0
+# Left alone, JAX takes three quarters of a card at once and TensorFlow all of it; a user's code may import either.
+AS_NEEDED = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class Child:
         try:
             self._process = subprocess.Popen(
                 command,
-                env={**os.environ, **environment},
+                env={**AS_NEEDED, **os.environ, **environment},
                 stdin=subprocess.DEVNULL,
                 stdout=self._noise,
                 stderr=self._noise,

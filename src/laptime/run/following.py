@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 
 from laptime import wire
 from laptime.errors import WireError
+from laptime.model.memory import find_refusal
 from laptime.model.sample import Dnf, ProofRun
 from laptime.run.child import Child, Ended, Silence
 
 MEDIANS_OF_SILENCE = 20
 FIRST_STEPS_OF_SILENCE = 5  # until more is known, the first step is all there is; it may hold compiling
+CRASHES = {"SIGSEGV", "SIGABRT", "SIGBUS"}
 Tell = Callable[[str], None]
 Answer = Callable[[Child, wire.FromChild], None]
 
@@ -129,6 +131,13 @@ def _judge(notes: Notes, ended: Ended, broken: str | None) -> Dnf | None:
 
 
 def _why_gone(ended: Ended) -> str:
+    """Say what ended a process that has not said so itself.
+
+    TensorFlow's convolutions on a processor tell that memory was refused, and then go on without it into a SIGSEGV.
+    """
+    refusal = find_refusal(ended.stderr_tail) if ended.signal in CRASHES else ""
+    if refusal:
+        return f"out of memory: {refusal.rstrip('.')}; a smaller batch needs less"
     if ended.signal == "SIGKILL":
         return "killed by SIGKILL: most often the system ran out of memory"
     if ended.signal:

@@ -116,9 +116,9 @@ def _make_heat(order: InferOrder, round_number: int, notes: InferNotes, dnf: Dnf
 
 
 def _without_memory(order: InferOrder, notes: InferNotes, dnf: Dnf | None) -> tuple[tuple[BatchRun, ...], Dnf | None]:
-    """Let a batch size that the system killed for its memory be that size's own end, and not the heat's."""
+    """Let a batch size whose process ended for want of memory be that size's own end, and not the heat's."""
     batches = tuple(notes.batches)
-    if dnf is None or dnf.signal != "SIGKILL" or not notes.phase.startswith(BATCH_PHASE):
+    if dnf is None or not _is_memory(dnf) or not notes.phase.startswith(BATCH_PHASE):
         return batches, dnf
     killed = int(notes.phase.removeprefix(BATCH_PHASE))
     if killed == min(order.pace.batches):
@@ -127,3 +127,7 @@ def _without_memory(order: InferOrder, notes: InferNotes, dnf: Dnf | None) -> tu
         BatchRun(batch, (), f"not tried after batch {killed}") for batch in order.pace.batches if batch > killed
     )
     return (*batches, BatchRun(killed, (), dnf.reason), *after), None
+
+
+def _is_memory(dnf: Dnf) -> bool:
+    return dnf.signal == "SIGKILL" or (dnf.signal is not None and dnf.reason.startswith("out of memory"))

@@ -89,9 +89,9 @@ def _hear_out(child: Child, patience_s: float) -> wire.FromChild | str:
         child.abandon()
         raise
     ended = child.end(grace_s=0 if problem else 5)
+    tail = ended.stderr_tail.splitlines()
     if isinstance(last, wire.Failed):
-        return last.reason
+        return f"{last.reason}, after: {tail[-1]}" if last.kind == "exit" and tail else last.reason
     if problem or not isinstance(last, LAST_WORDS):
-        tail = ended.stderr_tail.splitlines()
         return problem or (tail[-1] if tail else f"its process ended: {ended.signal or ended.exit_code}")
     return last

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import pkgutil
+from importlib import metadata, util
 from typing import Any
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # else it takes three quarters of the card at once
@@ -16,7 +18,8 @@ from laptime.model.missing import Missing
 
 KINDS: dict[str, DeviceKind] = {"gpu": "cuda", "cuda": "cuda", "rocm": "cuda", "tpu": "tpu"}
 NOT_TOLD = Missing("JAX tells only what it may take of it")
-ABSENT = "this JAX sees no accelerator: its CUDA plugin is not installed, or finds no driver"
+ABSENT = "this JAX is built for processors only: no CUDA plugin is installed"
+BLIND = "JAX's plugin {} is installed and finds no card or driver: it computes on the processor"
 # Left alone, JAX takes TF32 on NVIDIA cards. Where bf16 is cast to, there is nothing to say.
 PRODUCTS = {"fp32": "float32", "fp64": "float32", "tf32": "tensorfloat32"}
 
@@ -28,9 +31,24 @@ def list_versions() -> dict[str, str]:
 def list_cards() -> tuple[Device, ...]:
     """Give every accelerator, or the one that is not there, with the reason."""
     found = [each for each in jax.devices() if each.platform in KINDS]
-    if not found:
-        return (Device("cuda", "cuda", "-", usable=False, reason=ABSENT),)
-    return tuple(map(_describe, found))
+    return tuple(map(_describe, found)) if found else (_absent(),)
+
+
+def _absent() -> Device:
+    """JAX without a plugin, and JAX whose plugin fails, go on with the processor alike."""
+    plugin = next((each for each in list_plugins() if "cuda" in each or "rocm" in each), None)
+    if plugin is None:
+        return Device("cuda", "cuda", "-", usable=False, reason=ABSENT)
+    build = {"build": "ROCm" if "rocm" in plugin else "CUDA"}
+    return Device("cuda", "cuda", "-", usable=False, reason=BLIND.format(plugin), details=build)
+
+
+def list_plugins() -> list[str]:
+    """Give the plugins that JAX finds: in the folder that they share, and by their own word."""
+    spec = util.find_spec("jax_plugins")
+    shared = pkgutil.iter_modules(spec.submodule_search_locations or ()) if spec else ()
+    told = metadata.entry_points(group="jax_plugins")
+    return sorted({each.name for each in shared} | {each.name for each in told})
 
 
 def _describe(device: Any) -> Device:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # its warnings tell what it crashes of
+os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")  # else it fills the first card, whatever is needed
 
 import tensorflow as tf
 
@@ -26,14 +27,8 @@ class TensorFlow:
     def devices(self) -> tuple[Device, ...]:
         cards = tf.config.list_physical_devices("GPU")
         if cards:
-            for card in cards:  # else the first of them is filled to the brim, whatever is needed
-                tf.config.experimental.set_memory_growth(card, True)
             return (processor(), *(self._card(number, card) for number, card in enumerate(cards)))
-        if tf.test.is_built_with_cuda():
-            why = "this TensorFlow is built for CUDA and sees no card: it would compute on the processor"
-        else:
-            why = "this TensorFlow is built for processors only"
-        return (processor(), Device("cuda", "cuda", "-", usable=False, reason=why))
+        return (processor(), _absent(for_cards=tf.test.is_built_with_gpu_support()))
 
     def _card(self, number: int, card: Any) -> Device:
         told = tf.config.experimental.get_device_details(card)
@@ -70,6 +65,14 @@ class TensorFlow:
             return Missing("the processor's memory is the process's own")
         told = tf.config.experimental.get_memory_info(device.replace("cuda", "GPU"))
         return int(told["peak"])
+
+
+def _absent(*, for_cards: bool) -> Device:
+    if not for_cards:
+        return Device("cuda", "cuda", "-", usable=False, reason="this TensorFlow is built for processors only")
+    build = "ROCm" if tf.test.is_built_with_rocm() else "CUDA"
+    why = f"this TensorFlow is built for {build} and finds no card or driver: it computes on the processor"
+    return Device("cuda", "cuda", "-", usable=False, reason=why, details={"build": build})
 
 
 def open_engine() -> TensorFlow:

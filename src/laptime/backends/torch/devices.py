@@ -73,7 +73,8 @@ def _processor() -> Device:
 
 def _cuda() -> list[Device]:
     if not torch.cuda.is_available():
-        return [_absent("cuda", "cuda", _why_no_cuda())]
+        build = "CUDA" if torch.version.cuda else "ROCm" if getattr(torch.version, "hip", None) else ""
+        return [_absent("cuda", "cuda", _why_no_cuda(build), build)]
     driver = _ask_driver()
     return [_cuda_device(index, driver) for index in range(torch.cuda.device_count())]
 
@@ -131,10 +132,10 @@ def _try_product(name: str) -> tuple[bool, str | None]:
     return exact, None if exact else "a small product came out wrong"
 
 
-def _why_no_cuda() -> str:
-    if torch.version.cuda is None and getattr(torch.version, "hip", None) is None:
+def _why_no_cuda(build: str) -> str:
+    if not build:
         return f"this PyTorch ({torch.__version__}) is a build without CUDA"
-    return "PyTorch has CUDA but finds no usable device or driver"
+    return f"PyTorch has {build} but finds no usable device or driver"
 
 
 def _mps() -> list[Device]:
@@ -175,5 +176,6 @@ def peak_bytes(device: torch.device) -> int | Missing:
     return Missing(f"PyTorch keeps no peak for {device.type}")
 
 
-def _absent(name: str, kind: str, reason: str) -> Device:
-    return Device(name, kind, "-", usable=False, reason=reason, memory_bytes=Missing(reason))  # type: ignore[arg-type]
+def _absent(name: str, kind: str, reason: str, build: str = "") -> Device:
+    details = {"build": build} if build else {}
+    return Device(name, kind, "-", usable=False, reason=reason, memory_bytes=Missing(reason), details=details)  # type: ignore[arg-type]
