@@ -62,7 +62,7 @@ def test_a_batch_for_which_there_is_no_memory_ends_one_lane_only(torch_house):
     answer = torch_house.done("race", *words, "--json", "--quiet", code=3, preexec_fn=limit)
     failed, other = answer.json["lanes"]
     assert (failed["status"], other["status"]) == ("dnf", "ok")
-    assert failed["reason"].startswith("in first step: out of memory: ")
+    assert failed["reason"].startswith("out of memory: ")
 
 
 def test_what_keras_cannot_do_is_refused_before_anything_runs(torch_house):

@@ -95,7 +95,7 @@ def test_a_card_that_is_not_there_is_refused(torch_house):
         ((NUMPY, "python/cpu/input=only"), "input=only: a step of your own is timed with its data"),
         ((NUMPY, "python/cpu/bf16"), "bf16: a step of your own has the precision that its code gives it"),
         ((NUMPY, "python/cpu", "--full", "--laps", "1"), "--full: python/cpu/as-written is of a step function, which"),
-        ((NUMPY, "python/cpu", "--infer"), "--infer: python/cpu/as-written cannot be asked"),
+        ((NUMPY, "python/cpu", "--infer"), "--infer: python/cpu/as-written takes steps of your own"),
         ((NUMPY, "jax/cpu", "--full", "--laps", "1"), "--full: jax/cpu/as-written is of a step function, which is"),
     ],
 )
