@@ -10,10 +10,9 @@ import numpy as np
 
 from laptime.backends.keras.feeding import Feed
 from laptime.backends.keras.own_data import Batch, UserData, items_of
+from laptime.backends.steps import KEPT_BATCHES
 from laptime.errors import LaptimeError
 from laptime.model.lane import Settings
-
-KEPT_BATCHES = 64
 
 
 class FromUser(Feed):

@@ -19,14 +19,13 @@ from laptime.backends.keras.one_thread import OneThread
 from laptime.backends.keras.own_data import items_of
 from laptime.backends.keras.own_feeding import open_own_feed
 from laptime.backends.keras.own_model import Array, OwnModel
+from laptime.backends.steps_proof import CHANCE, OTHER_WAY
 from laptime.errors import LaneError, LaptimeError
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
 from laptime.model.protocol import Score
 from laptime.model.sample import ProofRun, Reference
 
-# Two runs of one program from one state part by nothing; and float64 from float32 by rounding, not by a hundredth.
-CHANCE, OTHER_WAY = 1e-5, 1e-2
 NO_ACCURACY = Missing("its compile names no metric 'accuracy'")
 AS_IT_IS = "float32 as this code and its engine have it, which may be TF32; its proof is taken in float32 proper"
 
