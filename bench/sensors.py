@@ -95,8 +95,7 @@ def mean_step_ms(ends: list[int], began_ns: int, ended_ns: int) -> float:
 
 def an_hour_of(line: Timeline, hz: float) -> Timeline:
     """Repeat what was read until it is an hour's worth, and lay a card's recorded minute beside it."""
-    count = round(HOUR_S * hz)
-    tracks = [repeat(track, count, round(1e6 / hz)) for track in line.tracks]
+    tracks = [repeat(track, round(1e6 / hz)) for track in line.tracks]
     for path in RECORDINGS:
         recording = load_recording(path)
         times = round(HOUR_S / max(recording.period_s, 1 / hz))
@@ -109,10 +108,11 @@ def an_hour_of(line: Timeline, hz: float) -> Timeline:
     return Timeline(tuple(tracks), line.absent)
 
 
-def repeat(track: Track, count: int, apart_us: int) -> Track:
+def repeat(track: Track, apart_us: int) -> Track:
     """Go on with the same changes again and again: counters grow on, gauges go up and down."""
+    count = round(1e6 * HOUR_S / statistics.fmean(track.apart_us or (apart_us,)))
     series = tuple(
-        Series(each.channel, each.step, (each.changes[0], *islice(cycle(each.changes[1:]), count - 1)))
+        Series(each.channel, each.step, (each.changes[0], *islice(cycle(each.changes[1:] or (0,)), count - 1)))
         for each in track.series
     )
     jitter = cycle(track.apart_us or (apart_us,))

@@ -18,7 +18,7 @@ def told(torch_house):
 def test_every_heat_has_a_time_line(told):
     """Readings of the machine and of the heat's processes, on the clock of its windows."""
     (heat,) = told["lanes"][0]["heats"]
-    (host,) = [track for track in heat["timeline"]["tracks"] if track["sensor"] == "host"]
+    host, *seldom = [track for track in heat["timeline"]["tracks"] if track["sensor"] == "host"]
     assert heat["timeline"]["clock"] is None
     ends = host["first_ns"] + 1000 * sum(host["apart_us"])
     assert host["first_ns"] < heat["windows"][0]["start_ns"] < heat["windows"][-1]["end_ns"] < ends
@@ -26,6 +26,7 @@ def test_every_heat_has_a_time_line(told):
     assert {("heat", "busy_s"), ("heat", "resident_bytes"), ("host", "busy_s"), ("heat", "minor_faults")} <= names
     assert all(len(series["changes"]) == len(host["apart_us"]) + 1 for series in host["series"])
     assert 0 < host["read_us"] < 20_000
+    assert all(len(track["apart_us"]) < len(host["apart_us"]) / 2 for track in seldom)
 
 
 def test_a_lane_says_what_it_took(told):

@@ -8,7 +8,7 @@ import pytest
 
 from laptime.model.missing import Missing
 from laptime.model.timeline import Channel
-from laptime.run.sampler import Sampler, make_series
+from laptime.run.sampler import Sampler, make_series, split_by_pace
 from laptime.sensors.fake import Failure, FakeSensor, Figure, SensorScript
 
 GAUGE = Figure("fake-0", "power_instant_mw", "mW", at_s=(0.0, 10.0), shows=(100e3, 200e3))
@@ -104,3 +104,10 @@ def test_figures_are_kept_in_steps_of_their_unit():
     series = make_series(Channel("fake-0", "power_instant_mw", "mW"), [100_049.0, None, float("nan"), 99_950.0])
     assert series.changes == (1000, None, None, 0)
     assert list(series.values()) == [100_000.0, None, None, 100_000.0]
+
+
+def test_figures_that_come_seldom_have_times_of_their_own():
+    """A gap in nine readings of ten would be most of a record."""
+    readings = [(1.0, None, None), (2.0, 5.0, None), (3.0, None, None), (4.0, None, None)]
+    assert split_by_pace(3, readings) == ([0, 2], [1])
+    assert split_by_pace(1, [(None,), (1.0,), (None,), (None,)]) == ([0], [])

@@ -34,6 +34,8 @@ STEPS = {
     "load": 0.01,
 }
 STEP_ELSE = 1.0
+SELDOM = 0.5  # of the readings: dear figures are asked once a second
+Absent = tuple[tuple[Channel, Missing], ...]
 Clock = Callable[[], int]
 
 
@@ -63,7 +65,7 @@ class Sampler:
         deadline = time.monotonic() + PATIENCE_S
         for watch in self._watches:
             watch.join(max(0.0, deadline - time.monotonic()))
-        tracks = [watch.track() for watch in self._watches]
+        tracks = [track for watch in self._watches for track in watch.tracks()]
         for watch in self._watches:
             if watch.lost is not None:
                 self._sensors.remove(watch.sensor)
@@ -71,7 +73,7 @@ class Sampler:
         watched = {watch.sensor.name for watch in self._watches}
         self._watches = []
         absent = tuple((name, why) for name, why in self._absent.items() if name not in watched)
-        return Timeline(tuple(track for track in tracks if track is not None), absent)
+        return Timeline(tuple(tracks), absent)
 
 
 class _Watch(Thread):
@@ -100,20 +102,29 @@ class _Watch(Thread):
         finally:
             self._close()
 
-    def track(self) -> Track | None:
-        """Give what was read; who has not come back by now hangs."""
+    def tracks(self) -> list[Track]:
+        """Give what was read; who has not come back by now hangs. Figures that come seldom have times of their own."""
         if self.is_alive() and self.lost is None:
             self.lost = Missing(f"no answer for {PATIENCE_S:g} s: it hangs")
-        times, readings = self._times[: len(self._readings)], self._readings[:]
-        if not times or self._opened is None:
-            return None if self.lost is None else Track(self.sensor.name, 0, (), (), (), self.lost)
+        readings = self._readings[:]
+        if not readings or self._opened is None:
+            return [] if self.lost is None else [Track(self.sensor.name, 0, (), (), (), self.lost)]
+        read_us = self._spent_ns / 1e3 / len(readings)
+        often, seldom = split_by_pace(len(self._opened.channels), readings)
+        first = self._track(often, range(len(readings)), self._opened.absent, read_us)
+        if not seldom:
+            return [first]
+        told = [row for row, reading in enumerate(readings) if any(reading[place] is not None for place in seldom)]
+        return [first, self._track(seldom, told, (), read_us)]
+
+    def _track(self, places: Sequence[int], rows: Sequence[int], absent: Absent, read_us: float) -> Track:
+        assert self._opened is not None
+        times = [self._times[row] for row in rows]
         apart = tuple((after - times[0]) // 1000 - (before - times[0]) // 1000 for before, after in pairwise(times))
         series = tuple(
-            make_series(channel, [row[place] for row in readings])
-            for place, channel in enumerate(self._opened.channels)
+            make_series(self._opened.channels[place], [self._readings[row][place] for row in rows]) for place in places
         )
-        read_us = self._spent_ns / 1e3 / len(readings)
-        return Track(self.sensor.name, times[0], apart, series, self._opened.absent, self.lost, read_us)
+        return Track(self.sensor.name, times[0], apart, series, absent, self.lost, read_us)
 
     def _read_on(self) -> None:
         due = self._clock()
@@ -134,6 +145,16 @@ class _Watch(Thread):
             self.sensor.close()
         except Exception as error:  # noqa: BLE001  see above
             self.lost = self.lost or _why(error)
+
+
+def split_by_pace(channels: int, readings: Sequence[tuple[float | None, ...]]) -> tuple[list[int], list[int]]:
+    """Tell the channels that most readings hold from those that few do; those that none does are with the first."""
+    often: list[int] = []
+    seldom: list[int] = []
+    for place in range(channels):
+        told = sum(reading[place] is not None for reading in readings)
+        (seldom if 0 < told < SELDOM * len(readings) else often).append(place)
+    return (often, seldom) if often else (seldom, [])
 
 
 def make_series(channel: Channel, values: Sequence[float | None]) -> Series:
