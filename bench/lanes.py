@@ -29,7 +29,7 @@ WORKLOADS = ("cifar-mlp", "cifar-cnn", "plates-cnn", "scenes-cnn", "pets-densene
 PRESETS = {"torch": ("", "/best", "/fastest")}
 KERAS_PRESETS = ("", "/best")
 # What start-up, proof and some three seconds of steps take, for each heat of nine lanes.
-BUDGET_S = {"cifar-mlp": 260.0, "cifar-cnn": 300.0, "plates-cnn": 420.0, "scenes-cnn": 480.0, "pets-densenet": 1000.0}
+BUDGET_S = {"cifar-mlp": 260.0, "cifar-cnn": 300.0, "plates-cnn": 420.0, "scenes-cnn": 1500.0, "pets-densenet": 1700.0}
 HEATS = {"scenes-cnn": 1, "pets-densenet": 1}
 HEATS_ELSE = 3
 PAGE = ROOT / "docs" / "published.md"
@@ -108,6 +108,12 @@ def table_of(told: dict[str, Any]) -> str:
     return "\n".join([*said, *(f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in rows)]) + "\n"
 
 
+def newest_details() -> dict[str, Any]:
+    """Give what was measured last of each workload: those that are not raced now keep their rows, and their dates."""
+    kept = sorted(RESULTS.glob("*-lanes.json"))
+    return dict(json.loads(kept[-1].read_text())["details"]) if kept else {}
+
+
 def figures_of(details: dict[str, Any]) -> list[Figure]:
     lanes = [lane for each in details.values() for lane in each["lanes"]]
     return [
@@ -130,7 +136,7 @@ def main() -> int:
     if given.page is not None:
         write_page(json.loads(given.page.read_text()))
         return 0
-    details = json.loads(RESULT.read_text())["details"] if RESULT.exists() else {}
+    details = newest_details()
     with fresh_home():
         lanes = lanes_here()
         for name in given.workloads:
