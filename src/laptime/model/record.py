@@ -9,9 +9,11 @@ from laptime.model.ask import Ask
 from laptime.model.dataset import DataSource
 from laptime.model.inference import AnswerReference, InferHeat, InferPace
 from laptime.model.lane import Settings
+from laptime.model.limits import Roofline
 from laptime.model.machine import Device, Machine
 from laptime.model.missing import Missing
 from laptime.model.plan import Subject
+from laptime.model.profile import Profile
 from laptime.model.protocol import FullRace
 from laptime.model.sample import Appeal, Dnf, Examination, FreshSteps, ProofRun, Reference, Window
 from laptime.model.timeline import Timeline
@@ -100,6 +102,8 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True)
 class LaneResult:
+    """What came of a lane. Why there is no profile or roofline where one was asked for is in `absent`, by name."""
+
     name: str
     framework: dict[str, str]
     device: Device
@@ -121,6 +125,9 @@ class LaneResult:
     whole: Forecast | None = None
     appeal: Appeal | None = None
     usage: Usage | None = None
+    profile: Profile | None = None
+    roofline: Roofline | None = None
+    absent: dict[str, Missing] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
