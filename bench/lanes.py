@@ -60,7 +60,8 @@ def shorten(record: Record) -> dict[str, Any]:
     return {
         "started": record.started,
         "elapsed_s": record.elapsed_s,
-        "machine": json.loads(api.encode(record))["machine"]["processor"]["name"],
+        "machine": record.machine.processor.name,
+        "cores": record.machine.processor.cores_usable,
         "versions": {key: value for lane in record.lanes for key, value in lane.framework.items()},
         "rows": [row_of_lane(record, lane, factor_words(against.get(lane.name))) for lane in record.lanes],
         "lanes": [kept_of(lane) for lane in json.loads(api.encode(record))["lanes"]],
@@ -84,28 +85,36 @@ def row_of_lane(record: Record, lane: LaneResult, factor: str) -> list[str]:
     return [record.workload.name, lane.name, *words]
 
 
-def write_page(told: dict[str, Any]) -> None:
+def write_page(told: dict[str, Any], kept_as: str) -> None:
     """Put the table where the page has its place for it."""
     page = PAGE.read_text(encoding="utf-8")
     before, _, rest = page.partition(BEGIN)
     _, found, after = rest.partition(END)
     if not found:
         raise SystemExit(f"{PAGE} has no place for the table: {BEGIN} ... {END}")
-    PAGE.write_text(f"{before}{BEGIN}\n{table_of(told)}{END}{after}", encoding="utf-8")
+    PAGE.write_text(f"{before}{BEGIN}\n{table_of(told, kept_as)}{END}{after}", encoding="utf-8")
 
 
-def table_of(told: dict[str, Any]) -> str:
+def table_of(told: dict[str, Any], kept_as: str) -> str:
+    """Say where and when the rows were measured, machine by machine, then give them all."""
     done = [told["details"][name] for name in WORKLOADS if name in told["details"]]
-    dates = sorted({each["started"][:10] for each in done})
-    versions = {key: value for each in done for key, value in each["versions"].items()}
-    cores = told["machine"]["processor"]["cores_usable"]
+    machines = dict.fromkeys(each["machine"] for each in done)
     said = [
-        f"{done[0]['machine']}, {cores} cores; {', '.join(map(' '.join, versions.items()))}; {', '.join(dates)};",
-        f"`{told['command']}`, intervals of 95 %, [all figures](../bench/results/{RESULT.name}).",
+        *(_where_words([each for each in done if each["machine"] == machine]) for machine in machines),
+        f"By `{told['command']}`, intervals of 95 %, [all figures](../bench/results/{kept_as}).",
         "",
     ]
     rows = [HEAD, ("---",) * len(HEAD), *(tuple(row) for each in done for row in each["rows"])]
     return "\n".join([*said, *(f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in rows)]) + "\n"
+
+
+def _where_words(done: list[dict[str, Any]]) -> str:
+    """Name the machine, the versions and the dates of those workloads that were raced on it."""
+    names = ", ".join(each["rows"][0][0] for each in done)
+    versions = {key: value for each in done for key, value in each["versions"].items()}
+    dates = ", ".join(sorted({each["started"][:10] for each in done}))
+    cores = done[0].get("cores", 2)
+    return f"{names}: {done[0]['machine']}, {cores} cores; {', '.join(map(' '.join, versions.items()))}; {dates}."
 
 
 def newest_details() -> dict[str, Any]:
@@ -130,11 +139,11 @@ RESULT = RESULTS / f"{dt.datetime.now(dt.UTC):%Y-%m-%d}-lanes.json"
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workloads", nargs="+", choices=WORKLOADS, default=WORKLOADS)
-    parser.add_argument("--heats", type=int, help="a lane; usually three, of the heavy networks two")
+    parser.add_argument("--heats", type=int, help="a lane; usually three, of the heavy networks one")
     parser.add_argument("--page", type=Path, metavar="FILE.json", help="write the page's table from this result")
     given = parser.parse_args()
     if given.page is not None:
-        write_page(json.loads(given.page.read_text()))
+        write_page(json.loads(given.page.read_text()), given.page.name)
         return 0
     details = newest_details()
     with fresh_home():
@@ -143,7 +152,7 @@ def main() -> int:
             details[name] = shorten(race(name, lanes, given.heats))
             told = result("lanes", figures_of(details), details=details, versions={}, command="python bench/lanes.py")
             write_json(RESULT, told)
-            write_page(told)
+            write_page(told, RESULT.name)
     return finish("lanes", figures_of(details), None)
 
 

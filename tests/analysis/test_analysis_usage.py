@@ -82,6 +82,21 @@ def test_a_cards_meter_goes_before_its_power():
     assert told.energy.power_w == pytest.approx(200, rel=1e-3)
 
 
+def test_a_card_that_nobody_watches_has_no_energy_of_the_processors():
+    """Nor its temperature: both would be taken for the card's."""
+    line = timeline({PACKAGE: lambda t: 30 * t, HOT: lambda _: 50.0})
+    told = usage(replace(line, absent=(("nvml", Missing("no driver")),)), CUDA)
+    assert told.energy.of == "cuda:0"
+    assert told.energy.how == Missing("nvml: no driver")
+    assert told.temperature_most_c == Missing("nvml: no driver")
+
+
+def test_the_power_of_any_unit_is_told_in_watts():
+    """AMD's driver tells microwatts, NVIDIA's milliwatts."""
+    told = usage(timeline({channel(CARD, "power_average_uw", "uW"): lambda _: 250e6}), CUDA)
+    assert (told.power_most_w, told.energy.power_w) == (pytest.approx(250), pytest.approx(250))
+
+
 def test_short_times_tell_no_energy():
     """A meter is brought up to date ten times a second: two seconds are the least."""
     told = usage(timeline({PACKAGE: lambda t: 30 * t}), step_ms=20.0)

@@ -64,6 +64,11 @@ def hangs():
     return _training(Data(lap))
 
 
+def asks_too_much():
+    """Before there is a training at all."""
+    return _training([np.ones((1 << 50, 8))] if IS_FAULTY else ROWS)
+
+
 def where_it_is():
     """Fail on purpose, to say what it was told."""
     raise ValueError(f"LAPTIME_DEVICE is {os.environ.get('LAPTIME_DEVICE')}")

@@ -53,6 +53,7 @@ def test_a_planted_difference_is_told(torch_house):
     [
         ("raises_at_batch_3", "proof", "OSError: batch 3 cannot be read"),
         ("ends_early", "timing", "data gave no batch in lap 2, after 1 that had some"),
+        ("asks_too_much", "build", "out of memory: Unable to allocate 64.0 PiB"),
         ("hangs", "proof", "hung: no word for 3 s"),
     ],
 )

@@ -15,7 +15,7 @@ from laptime.analysis.readings import (
     within,
 )
 from laptime.model.missing import Missing
-from laptime.model.timeline import Series, Timeline
+from laptime.model.timeline import Channel, Series, Timeline
 from laptime.model.usage import Energy
 
 COUNTER_READINGS = 3
@@ -86,17 +86,23 @@ def _counted(timeline: Timeline, device: str, span: Span) -> Power | Missing:
 
 
 def _sampled(timeline: Timeline, device: str, span: Span) -> Power | Missing:
-    """Instant power is the truer; a mean over the last second still holds what came before the heat."""
-    shown = {each.channel.name: each for each in _series_of(timeline, device) if _is(each, WATTS)}
-    name = next((name for name in sorted(shown, reverse=True) if name.startswith(SAMPLED)), None)
-    if name is None:
+    shown = find_power(timeline, device)
+    if shown is None:
         return NO_POWER
-    points = within(timeline, device, name, span)
+    points = within(timeline, device, shown.name, span)
     refused = points if isinstance(points, Missing) else why_no_energy(points, ENERGY_LEAST_READINGS)
     if refused is not None:
         return refused
     assert not isinstance(points, Missing)
-    return Power(trapezoid_mean(points) * WATTS[shown[name].channel.unit], "estimated")
+    return Power(trapezoid_mean(points) * WATTS[shown.unit], "estimated")
+
+
+def find_power(timeline: Timeline, device: str) -> Channel | None:
+    """Give the channel that tells a device's power, instant power first: a mean over the last second still holds what
+    came before the heat.
+    """
+    shown = {each.channel.name: each.channel for each in _series_of(timeline, device) if _is(each, WATTS)}
+    return next((shown[name] for wanted in SAMPLED for name in sorted(shown) if name.startswith(wanted)), None)
 
 
 def _series_of(timeline: Timeline, device: str) -> list[Series]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from laptime.analysis.across import middle
-from laptime.analysis.energy import Power, make_energy, mean_power
+from laptime.analysis.energy import METER, WATTS, Power, find_power, make_energy, mean_power
 from laptime.analysis.heats import steady_windows
 from laptime.analysis.readings import Span, growth_per_s, mean_of, most_of, slope_per_min, within
 from laptime.model.machine import Device
@@ -28,9 +28,9 @@ def summarise_usage(
     if not pairs:
         return None
     card = card_of(device, pairs[0][0])
-    hot = card or HOST
+    hot = card or (HOST if device.kind == "cpu" else device.name)
     usual, most = _median(pairs), _most(pairs)
-    power = _power(pairs, card)
+    power = _power(pairs, device, card)
     return Usage(
         processor_percent=usual(lambda line, span: _share(_growth(line, HEAT, "busy_s", span), cores)),
         others_percent=usual(lambda line, span: _others(line, span, cores)),
@@ -44,7 +44,7 @@ def summarise_usage(
         temperature_most_c=most(lambda line, span: most_of(within(line, hot, "temperature_c", span))),
         temperature_slope_c_per_min=usual(lambda line, span: slope_per_min(within(line, hot, "temperature_c", span))),
         power_most_w=most(lambda line, span: _most_power(line, card, span)),
-        energy=make_energy(card or "the processor", power, lap_s, items_per_s),
+        energy=make_energy(card or _words(device), power, lap_s, items_per_s),
     )
 
 
@@ -66,7 +66,14 @@ def card_of(device: Device, timeline: Timeline) -> str | None:
     return cards[0] if len(cards) == 1 else None
 
 
-def _power(pairs: Sequence[tuple[Timeline, Span]], card: str | None) -> Power | Missing:
+def _words(device: Device) -> str:
+    return "the processor" if device.kind == "cpu" else device.name
+
+
+def _power(pairs: Sequence[tuple[Timeline, Span]], device: Device, card: str | None) -> Power | Missing:
+    """Add up what the lane's own device took: a processor's meters tell nothing of a card that nobody watched."""
+    if card is None and device.kind != "cpu":
+        return pairs[0][0].why_not(device.name, METER)
     told = [mean_power(line, [card] if card else _packages(line), span) for line, span in pairs]
     known = [each for each in told if isinstance(each, Power)]
     if not known:
@@ -128,9 +135,8 @@ def _gauge(card: str | None, name: str) -> Reading:
 def _most_power(timeline: Timeline, card: str | None, span: Span) -> float | Missing:
     if card is None:
         return Missing("a processor's meter tells energy, and no power of a moment")
-    for name, unit in (("power_instant_mw", 1e-3), ("power_average_mw", 1e-3), ("power_instant_uw", 1e-6),
-                       ("power_average_uw", 1e-6)):  # fmt: skip
-        told = most_of(within(timeline, card, name, span))
-        if not isinstance(told, Missing):
-            return unit * told
-    return timeline.why_not(card, "power_instant_mw")
+    shown = find_power(timeline, card)
+    if shown is None:
+        return timeline.why_not(card, METER)
+    told = most_of(within(timeline, card, shown.name, span))
+    return told if isinstance(told, Missing) else WATTS[shown.unit] * told

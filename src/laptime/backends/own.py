@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from laptime.errors import TrainingError
+from laptime.model.memory import is_memory
 from laptime.model.workload import Training
 
 
@@ -24,6 +25,8 @@ def call_own(file: str, function: str) -> Training:
     try:
         training = named()
     except Exception as error:
+        if is_memory(error):
+            raise
         raise TrainingError(f"{path.name}:{function} raised {type(error).__name__}: {error}") from error
     return _checked(_as_training(training), f"{path.name}:{function}")
 
@@ -38,6 +41,8 @@ def _load(path: Path) -> Any:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
+        if is_memory(error):
+            raise
         raise TrainingError(f"{path.name} raised {type(error).__name__} on import: {error}") from error
     return module
 

@@ -17,7 +17,14 @@ from laptime.sensors.nvml import NvmlSensor, SlowNvmlSensor, list_cards
 from laptime.sensors.rapl import RaplSensor
 
 Absent = tuple[str, Missing]
-OF_THE_MACHINE: dict[str, Callable[[], Sensor]] = {"host": HostSensor, "rapl": RaplSensor}
+KINDS: dict[str, Callable[[], Sensor]] = {
+    "host": HostSensor,
+    "rapl": RaplSensor,
+    "nvml": NvmlSensor,
+    "amd": AmdSensor,
+    "apple": AppleSensor,
+}
+OF_THE_MACHINE = ("host", "rapl")
 OF_CARDS: dict[str, tuple[str, ...]] = {"cuda": ("nvml", "amd"), "mps": ("apple",)}
 
 
@@ -57,29 +64,19 @@ class Watch:
         """An instrument that was named has to be there."""
         if word == "none":
             return
-        reason = _probe(word)
+        reason = KINDS[word]().probe()
         if reason is not None:
             raise SensorError(f"--sensors {word}: {reason.missing}", "leave it out to read what there is")
 
 
 def _open(word: str, device: Device) -> list[Sensor] | Missing:
-    reason = _probe(word)
+    """Stand those sensors ready that this word means for a device, or say why there is none."""
+    sensor = KINDS[word]()
+    reason = sensor.probe()
     if reason is not None:
         return reason
     if word == "nvml":
         cards = list_cards()
         card = cards if isinstance(cards, Missing) else match_card(device, cards)
         return card if isinstance(card, Missing) else [NvmlSensor((card.uuid,)), SlowNvmlSensor((card.uuid,))]
-    if word == "amd":
-        return [AmdSensor(device.details.get("bus"))]
-    return [OF_THE_MACHINE[word]() if word in OF_THE_MACHINE else AppleSensor()]
-
-
-def _probe(word: str) -> Missing | None:
-    kinds: dict[str, Callable[[], Sensor]] = {
-        **OF_THE_MACHINE,
-        "nvml": NvmlSensor,
-        "amd": AmdSensor,
-        "apple": AppleSensor,
-    }
-    return kinds[word]().probe()
+    return [AmdSensor(device.details.get("bus"))] if word == "amd" else [sensor]
