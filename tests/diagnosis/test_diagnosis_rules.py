@@ -118,6 +118,14 @@ def test_a_limit_of_power_is_no_heat():
     assert "at its limit of power" in found.says
 
 
+def test_files_kept_in_memory_are_not_in_use():
+    """A container that has read many images is full of them, and gives them back when asked."""
+    full = {channel("host", "cgroup_memory_bytes", "bytes"): lambda _: 7.9e9}
+    cache = {channel("host", "cgroup_cache_bytes", "bytes"): lambda _: 5e9}
+    assert [found.rule for found in judge(full)] == ["memory full"]
+    assert judge(full | cache) == ()
+
+
 def test_quiet_lanes_are_not_accused():
     """Everything there is, and nothing out of the ordinary."""
     quiet = {

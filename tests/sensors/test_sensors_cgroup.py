@@ -47,6 +47,27 @@ def test_a_quota_is_given_in_cores(tree, files, cores):
 
 
 @pytest.mark.parametrize(
+    ("files", "used"),
+    [
+        ({"memoryDOTcurrent": "9000\n", "memoryDOTstat": "file 8000\nactive_file 1000\ninactive_file 500\n"}, 7500),
+        ({"memoryDOTcurrent": "9000\n"}, 9000),
+        (
+            {
+                "memory__memoryDOTusage_in_bytes": "9000\n",
+                "memory__memoryDOTstat": "active_file 1\ninactive_file 2\n"
+                "total_active_file 30\ntotal_inactive_file 40\n",
+            },
+            8930,
+        ),
+        ({}, Missing("no control group counts memory here")),
+    ],
+)
+def test_memory_in_use_is_without_what_would_be_given_back(tree, files, used):
+    """Files that were read stay in memory, and count as the group's, until somebody needs the room."""
+    assert cgroup.memory_used_bytes(tree(**files)) == used
+
+
+@pytest.mark.parametrize(
     ("files", "limit"),
     [
         ({"memoryDOTmax": "8589934592\n"}, 8_589_934_592),

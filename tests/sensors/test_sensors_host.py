@@ -28,6 +28,7 @@ WARM = {
 GROUPS = {
     "sys/fs/cgroup/memory.current": "7000\n",
     "sys/fs/cgroup/memory.peak": "9000\n",
+    "sys/fs/cgroup/memory.stat": "anon 4000\nfile 3000\ninactive_file 1200\nactive_file 800\n",
     "sys/fs/cgroup/cpu.stat": "usage_usec 5\nnr_throttled 2\nthrottled_usec 2500000\n",
 }
 
@@ -72,6 +73,7 @@ def test_a_whole_machine_is_read(watch):
         ("host", "page_faults"): 1234,
         ("host", "major_faults"): 56,
         ("host", "cgroup_memory_bytes"): 7000,
+        ("host", "cgroup_cache_bytes"): 2000,
         ("host", "cgroup_peak_bytes"): 9000,
         ("host", "cgroup_throttled_s"): 2.5,
         ("host", "frequency_mean_mhz"): 2500.0,
@@ -98,6 +100,7 @@ def test_a_container_without_sys_says_what_is_absent(watch):
     sensor, opened = watch(MACHINE, process(100))
     assert reasons(opened) == {
         ("host", "cgroup_memory_bytes"): "no control group counts memory here",
+        ("host", "cgroup_cache_bytes"): "no control group tells its cache",
         ("host", "cgroup_peak_bytes"): "no control group tells a peak of memory here",
         ("host", "cgroup_throttled_s"): "no control group counts throttling here",
         ("host", "frequency_mean_mhz"): (

@@ -85,9 +85,13 @@ def swapping(seen: Seen) -> Finding | None:
 
 
 def full_memory(seen: Seen) -> Finding | None:
-    """The container's limit, or the machine's memory, is nearly used up."""
+    """The container's limit, or the machine's memory, is nearly used up.
+
+    Files that were read stay in memory for as long as there is room, and count as a container's: they are not in use.
+    """
     limit = seen.machine.memory_limit_bytes
     used = max(seen.values("host", "cgroup_memory_bytes"), default=0.0)
+    used -= max(seen.values("host", "cgroup_cache_bytes"), default=0.0)
     free = min(seen.values("host", "memory_available_bytes"), default=None)
     total = seen.machine.memory_bytes
     if not isinstance(limit, Missing) and limit < total and used > FULL * limit:

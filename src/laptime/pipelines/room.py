@@ -8,7 +8,7 @@ import psutil
 
 from laptime.model.lane import Settings
 from laptime.model.missing import Missing
-from laptime.sensors.cgroup import memory_limit_bytes, memory_used_bytes
+from laptime.sensors.cgroup import memory_limit_bytes, memory_used_bytes, quota_cores
 
 MOST_WORKERS = 16
 
@@ -21,9 +21,10 @@ def workers_for(settings: Settings, device_kind: str) -> int:
 
 
 def usable_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """Give the cores within affinity and the container's quota, in whole ones."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota = quota_cores()
+    return allowed if isinstance(quota, Missing) else max(1, min(allowed, round(quota)))
 
 
 def free_memory_bytes() -> int:

@@ -37,11 +37,12 @@ def memory_limit_bytes(root: Path = ROOT) -> int | Missing:
 
 
 def memory_used_bytes(root: Path = ROOT) -> int | Missing:
-    """Give how much memory the container's group holds now."""
+    """Give how much memory the container's group holds now, without files that it would give back when asked."""
     for place in memory_used_files(root):
         words = _words(place)
         if words and words[0].isdigit():
-            return int(words[0])
+            caches = (read_cache_bytes(" ".join(_lines(each))) for each in memory_stat_files(root))
+            return max(0, int(words[0]) - next((each for each in caches if each is not None), 0))
     return Missing("no control group counts memory here")
 
 
@@ -64,6 +65,11 @@ def memory_peak_files(root: Path = ROOT, proc: Path = PROC) -> list[Path]:
     return _files(root, proc, "memory.peak", "memory", "memory.max_usage_in_bytes")
 
 
+def memory_stat_files(root: Path = ROOT, proc: Path = PROC) -> list[Path]:
+    """Give the files that may tell what the group's memory holds, the likeliest first."""
+    return _files(root, proc, "memory.stat", "memory", "memory.stat")
+
+
 def throttling_files(root: Path = ROOT, proc: Path = PROC) -> list[Path]:
     """Give the files that may count throttling, the likeliest first."""
     return _files(root, proc, "cpu.stat", "cpu", "cpu.stat")
@@ -75,6 +81,19 @@ def read_throttled_ns(text: str) -> int | None:
     for name, unit_ns in (("throttled_usec", 1_000), ("throttled_time", 1)):
         if name in words[:-1]:
             return int(words[words.index(name) + 1]) * unit_ns
+    return None
+
+
+def read_cache_bytes(text: str) -> int | None:
+    """Find in a memory.stat how much holds files that lie on a disk too: the kernel lets go of it first.
+
+    Version 1 tells a group's own share, and with its groups' together as "total".
+    """
+    words = text.split()
+    told = dict(zip(words[::2], words[1::2], strict=False))
+    for names in (("total_active_file", "total_inactive_file"), ("active_file", "inactive_file")):
+        if all(told.get(name, "").isdigit() for name in names):
+            return sum(int(told[name]) for name in names)
     return None
 
 

@@ -30,6 +30,7 @@ FAULTS = (
     Channel("host", "major_faults", "faults", "counter"),
 )
 GROUP_USED = (Channel("host", "cgroup_memory_bytes", "bytes"),)
+GROUP_CACHE = (Channel("host", "cgroup_cache_bytes", "bytes"),)
 GROUP_PEAK = (Channel("host", "cgroup_peak_bytes", "bytes"),)
 GROUP_THROTTLED = (Channel("host", "cgroup_throttled_s", "s", "counter"),)
 
@@ -43,12 +44,13 @@ def slow_sources(proc: Path, sys: Path) -> tuple[Source, ...]:
     """Give what changes slowly, is summed up by the kernel itself, or is added up over all cores when it is asked."""
     groups = sys / "fs" / "cgroup"
     used, peak = cgroup.memory_used_files(groups, proc), cgroup.memory_peak_files(groups, proc)
-    throttling = cgroup.throttling_files(groups, proc)
+    throttling, held = cgroup.throttling_files(groups, proc), cgroup.memory_stat_files(groups, proc)
     return (
         Source(proc / "loadavg", LOAD, lambda data: [float(data.split(maxsplit=1)[0])]),
         Source(proc / "meminfo", MEMORY, read_meminfo),
         Source(proc / "vmstat", FAULTS, lambda data: [find(data, b"\npgfault "), find(data, b"\npgmajfault ")]),
         Source(used, GROUP_USED, read_number, "no control group counts memory here"),
+        Source(held, GROUP_CACHE, read_cache, "no control group tells its cache"),
         Source(peak, GROUP_PEAK, read_number, "no control group tells a peak of memory here"),
         Source(throttling, GROUP_THROTTLED, read_throttled, "no control group counts throttling here"),
     )
@@ -74,6 +76,10 @@ def read_meminfo(data: bytes) -> Figures:
 
 def read_number(data: bytes) -> Figures:
     return [int(data)]
+
+
+def read_cache(data: bytes) -> Figures:
+    return [cgroup.read_cache_bytes(data.decode())]
 
 
 def read_throttled(data: bytes) -> Figures:
