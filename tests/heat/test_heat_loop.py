@@ -145,7 +145,18 @@ def test_what_a_loader_had_ready_is_run_down_before_a_window_opens():
     runner = Diary(clock, 100.0)
     runner.ready_batches = 3
     measure(clock, runner, replace(PACE, measure_s=1.0), Notebook())
-    assert runner.asked == "|s|sss" + "|.s.s.|" * 5
+    assert runner.asked == "|s|" + "s|" * 3 + "|.s.s.|" * 5
+
+
+def test_steps_that_are_very_slow_do_not_run_down_all_that_was_ready():
+    """Their loader makes more meanwhile: after half a minute the rest stays, and a note tells how much."""
+    clock, line = FakeClock(), Notebook()
+    runner = Diary(clock, 20_000.0)
+    runner.ready_batches = 11
+    measure(clock, runner, PACE, line)
+    assert runner.asked == "|s|" + "s|" * 2 + "|.s.|" * 3
+    [noted] = [message for message in line.said if isinstance(message, wire.Noted)]
+    assert noted.notes == ("up to 9 batches that its loader had ready were not used up before the windows opened",)
 
 
 def test_the_first_window_corrects_the_estimate_that_stood_on_one_step():

@@ -16,6 +16,7 @@ from laptime.model.plan import HeatOrder, Pace
 from laptime.model.sample import FreshSteps, ProofRun, Window
 
 WINDOWS_LEAST = 3
+RUN_DOWN_MOST_S = 30.0
 PATIENCE_FACTOR = 2  # a step so slow that few windows fit may take this many times the measuring time
 
 
@@ -99,7 +100,7 @@ def measure(clock: Callable[[], int], runner: Runner, pace: Pace, line: Line) ->
     spent_ns, windows = 0, 0
     if runner.holds:
         _take_fresh(clock, runner, steps, line)
-    _run_down(runner)
+    tell_notes(_run_down(clock, runner), line)
     while not _is_enough(spent_ns, windows, pace):
         spent_ns += _run_window(clock, runner, steps, windows, line)
         windows += 1
@@ -110,7 +111,7 @@ def measure(clock: Callable[[], int], runner: Runner, pace: Pace, line: Line) ->
         answer = line.listen()
         if not isinstance(answer, wire.Again):
             return
-        _run_down(runner)
+        _run_down(clock, runner)
         for _ in range(answer.windows):
             _run_window(clock, runner, steps, windows, line)
             windows += 1
@@ -126,7 +127,7 @@ def _take_fresh(clock: Callable[[], int], runner: Runner, steps: int, line: Line
 
     All laps but the first are so. Else windows would be of either kind, or of both, by how many items there are.
     """
-    _run_down(runner)
+    _run_down(clock, runner)
     line.say(wire.Fresh(FreshSteps(steps, time_steps(clock, runner, steps))))
     runner.repeat()
 
@@ -147,10 +148,19 @@ def time_steps(clock: Callable[[], int], runner: Runner, steps: int) -> int:
     return clock() - start_ns
 
 
-def _run_down(runner: Runner) -> None:
-    """Use up what a loader had ready: after a pause that is a gift; from window to window there is no pause."""
-    if runner.ready_batches:
-        runner.run(-(-runner.ready_batches // runner.stride) * runner.stride)
+def _run_down(clock: Callable[[], int], runner: Runner) -> tuple[str, ...]:
+    """Use up what a loader had ready: after a pause that is a gift; from window to window there is no pause.
+
+    Steps so slow that this takes half a minute leave their loader the time to make more: the rest stays, and is told.
+    """
+    left, began_ns = runner.ready_batches, clock()
+    while left > 0:
+        runner.run(runner.stride)
+        runner.fence()
+        left -= runner.stride
+        if left > 0 and clock() - began_ns > RUN_DOWN_MOST_S * 1e9:
+            return (f"up to {left} batches that its loader had ready were not used up before the windows opened",)
+    return ()
 
 
 def _run_window(clock: Callable[[], int], runner: Runner, steps: int, number: int, line: Line) -> int:

@@ -75,7 +75,7 @@ class Notes:
             case wire.FirstStep(ns=ns):
                 self.first_step_ns = ns
             case wire.Noted(notes=notes):
-                self.noted = notes
+                self.noted = (*self.noted, *notes)
             case wire.Finished():
                 self.finished = message
             case wire.Failed():
