@@ -14,9 +14,11 @@ from laptime.sensors.apple import AppleSensor
 from laptime.sensors.base import Sensor
 from laptime.sensors.host import HostSensor
 from laptime.sensors.nvml import NvmlSensor, SlowNvmlSensor, list_cards
+from laptime.sensors.patience import Asked
 from laptime.sensors.rapl import RaplSensor
 
 Absent = tuple[str, Missing]
+PATIENCE_S = 15.0  # NVML wakes cards that sleep, a second or two each
 OF_THE_MACHINE: dict[str, Callable[[], Sensor]] = {"host": HostSensor, "rapl": RaplSensor}
 OF_CARDS: dict[str, tuple[str, ...]] = {"cuda": ("nvml", "amd"), "mps": ("apple",)}
 
@@ -67,9 +69,11 @@ def _open(word: str, device: Device) -> list[Sensor] | Missing:
     if reason is not None:
         return reason
     if word == "nvml":
-        cards = list_cards()
+        cards = Asked("NVIDIA's library (NVML)", list_cards).answer(PATIENCE_S)
         card = cards if isinstance(cards, Missing) else match_card(device, cards)
-        return card if isinstance(card, Missing) else [NvmlSensor((card.uuid,)), SlowNvmlSensor((card.uuid,))]
+        if isinstance(card, Missing) or isinstance(card.uuid, Missing):
+            return card if isinstance(card, Missing) else card.uuid
+        return [NvmlSensor((card.uuid,)), SlowNvmlSensor((card.uuid,))]
     if word == "amd":
         return [AmdSensor(device.details.get("bus"))]
     return [OF_THE_MACHINE[word]() if word in OF_THE_MACHINE else AppleSensor()]
@@ -82,4 +86,4 @@ def _probe(word: str) -> Missing | None:
         "amd": AmdSensor,
         "apple": AppleSensor,
     }
-    return kinds[word]().probe()
+    return Asked(f"the instrument {word}", kinds[word]().probe).answer(PATIENCE_S)
