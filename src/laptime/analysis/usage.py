@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from laptime.analysis.across import middle
-from laptime.analysis.energy import Power, make_energy, mean_power
+from laptime.analysis.energy import Power, make_energy, mean_power, pooled_power
 from laptime.analysis.heats import steady_windows
-from laptime.analysis.readings import Span, growth_per_s, mean_of, most_of, slope_per_min, within
+from laptime.analysis.readings import Pair, Span, growth_per_s, mean_of, most_of, slope_per_min, within
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.record import HeatResult
 from laptime.model.timeline import Timeline
-from laptime.model.usage import Usage
+from laptime.model.usage import Energy, Usage
 
 HOST, HEAT = "host", "heat"
-PACKAGE = "package-"
+PACKAGE, PROCESSOR = "package-", "the processor"
 Reading = Callable[[Timeline, Span], "float | Missing"]
 
 
@@ -28,9 +28,16 @@ def summarise_usage(
     if not pairs:
         return None
     card = card_of(device, pairs[0][0])
+    return describe_usage(pairs, device, cores, make_energy(card or PROCESSOR, _power(pairs, card), lap_s, items_per_s))
+
+
+def describe_usage(
+    pairs: Sequence[Pair], device: Device, cores: int, energy: Energy, warming: Sequence[Pair] = ()
+) -> Usage:
+    """Give what was taken within some spans; `warming` are longer ones, over which a temperature's slope is told."""
+    card = card_of(device, pairs[0][0])
     hot = card or HOST
     usual, most = _median(pairs), _most(pairs)
-    power = _power(pairs, card)
     return Usage(
         processor_percent=usual(lambda line, span: _share(_growth(line, HEAT, "busy_s", span), cores)),
         others_percent=usual(lambda line, span: _others(line, span, cores)),
@@ -42,10 +49,18 @@ def summarise_usage(
         ),
         temperature_of=hot,
         temperature_most_c=most(lambda line, span: most_of(within(line, hot, "temperature_c", span))),
-        temperature_slope_c_per_min=usual(lambda line, span: slope_per_min(within(line, hot, "temperature_c", span))),
+        temperature_slope_c_per_min=_median(warming or pairs)(
+            lambda line, span: slope_per_min(within(line, hot, "temperature_c", span))
+        ),
         power_most_w=most(lambda line, span: _most_power(line, card, span)),
-        energy=make_energy(card or "the processor", power, lap_s, items_per_s),
+        energy=energy,
     )
+
+
+def power_of(pairs: Sequence[Pair], device: Device) -> tuple[str, Power | Missing]:
+    """Name the device whose power it is, and give its mean over all spans together."""
+    card = card_of(device, pairs[0][0])
+    return card or PROCESSOR, pooled_power(pairs, [card] if card else _packages(pairs[0][0]))
 
 
 NO_CARD = Missing("this lane computes on the processor")
@@ -66,7 +81,7 @@ def card_of(device: Device, timeline: Timeline) -> str | None:
     return cards[0] if len(cards) == 1 else None
 
 
-def _power(pairs: Sequence[tuple[Timeline, Span]], card: str | None) -> Power | Missing:
+def _power(pairs: Sequence[Pair], card: str | None) -> Power | Missing:
     told = [mean_power(line, [card] if card else _packages(line), span) for line, span in pairs]
     known = [each for each in told if isinstance(each, Power)]
     if not known:
@@ -82,7 +97,7 @@ def _packages(timeline: Timeline) -> list[str]:
     return [name for name in dict.fromkeys(named) if name.startswith(PACKAGE)]
 
 
-def _median(pairs: Sequence[tuple[Timeline, Span]]) -> Callable[[Reading], float | Missing]:
+def _median(pairs: Sequence[Pair]) -> Callable[[Reading], float | Missing]:
     def over(reading: Reading) -> float | Missing:
         told = [reading(timeline, span) for timeline, span in pairs]
         known = middle(None if isinstance(each, Missing) else each for each in told)
@@ -91,7 +106,7 @@ def _median(pairs: Sequence[tuple[Timeline, Span]]) -> Callable[[Reading], float
     return over
 
 
-def _most(pairs: Sequence[tuple[Timeline, Span]]) -> Callable[[Reading], float | Missing]:
+def _most(pairs: Sequence[Pair]) -> Callable[[Reading], float | Missing]:
     def over(reading: Reading) -> float | Missing:
         told = [reading(timeline, span) for timeline, span in pairs]
         known = [each for each in told if not isinstance(each, Missing)]

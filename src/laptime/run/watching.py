@@ -8,7 +8,7 @@ from laptime.errors import SensorError
 from laptime.model.card import match_card
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
-from laptime.run.sampler import Sampler
+from laptime.run.sampler import DEFAULT_HZ, Sampler
 from laptime.sensors.amd import AmdSensor
 from laptime.sensors.apple import AppleSensor
 from laptime.sensors.base import Sensor
@@ -24,10 +24,13 @@ OF_CARDS: dict[str, tuple[str, ...]] = {"cuda": ("nvml", "amd"), "mps": ("apple"
 
 
 class Watch:
-    """The instruments of a race; each lane gets those that can see its device."""
+    """The instruments of a race; each lane gets those that can see its device.
 
-    def __init__(self, words: tuple[str, ...] | None, hz: float) -> None:
-        self._words, self._hz = words, hz
+    `most` is how many readings are kept of one instrument and heat, where there is a bound.
+    """
+
+    def __init__(self, words: tuple[str, ...] | None, hz: float | None, most: int | None = None) -> None:
+        self._words, self._hz, self._most = words, DEFAULT_HZ if hz is None else hz, most
         self._samplers: dict[str, Sampler] = {}
         for word in words or ():
             self._require(word)
@@ -38,7 +41,7 @@ class Watch:
             return None
         if device.name not in self._samplers:
             sensors, absent = self._choose(device)
-            self._samplers[device.name] = Sampler(sensors, self._hz, tuple(absent))
+            self._samplers[device.name] = Sampler(sensors, self._hz, tuple(absent), most=self._most)
         return self._samplers[device.name]
 
     def _choose(self, device: Device) -> tuple[list[Sensor], list[Absent]]:
