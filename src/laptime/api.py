@@ -15,7 +15,7 @@ import msgspec
 
 from laptime.data import MadeSet, describe_set, made_sets, make_source, remove_set
 from laptime.errors import StoreError
-from laptime.machine import look_at_machine
+from laptime.machine import look_around, look_at_machine
 from laptime.model.ask import Ask
 from laptime.model.dataset import DataSource
 from laptime.model.inference import InferPlan
@@ -34,6 +34,7 @@ from laptime.report import full as report_full
 from laptime.report import infer as report_infer
 from laptime.report import json as report_json
 from laptime.report import plan as report_plan
+from laptime.report.devices import card_of, hardware_rows
 from laptime.report.full_words import moment_words
 from laptime.store import checkpoints, files, references, schema
 from laptime.store.rows import RecordRow
@@ -131,8 +132,8 @@ def outline(ask: Ask) -> Plan | FullPlan | InferPlan:
 
 
 def devices(frameworks: Iterable[str] | None = None, *, patience_s: float = 120.0) -> Machine:
-    """Describe this machine, and what each installed framework sees of it."""
-    machine = look_at_machine()
+    """Describe this machine with all its cards, and what each installed framework sees of it."""
+    machine = look_around(look_at_machine())
     names = [each.name for each in machine.frameworks] if frameworks is None else frameworks
     return scout_machine(machine, names, patience_s)
 
@@ -215,14 +216,14 @@ def to_json(values: object) -> str:
 
 
 def device_rows(machine: Machine) -> list[dict[str, object]]:
-    """Give every device of every framework as one object, and a framework that cannot run as one too."""
+    """Give every device of every framework as one object, a framework that cannot run as one too; then the hardware."""
     rows: list[dict[str, object]] = []
     for each in machine.frameworks:
         version = {"framework": each.name, "version": each.version, "notes": each.notes}
         if each.problem:
             rows.append({**version, "name": each.name, "kind": "framework", "usable": False, "reason": each.problem})
-        rows += [{**version, **asdict(device)} for device in each.devices]
-    return rows
+        rows += [{**version, **asdict(device), "card": card_of(device, machine)} for device in each.devices]
+    return rows + hardware_rows(machine)
 
 
 def plan_as_text(planned: Plan | FullPlan | InferPlan, width: int) -> str:

@@ -65,8 +65,8 @@ def test_a_named_instrument_has_to_be_there(torch_house):
         (("--sensors", "none,host"), "--sensors none,host: expected none, or some of"),
         (("--sensor-rate", "0"), "--sensor-rate 0: expected 0.01 to 100 a second"),
         (("--price", "-1"), "--price -1: expected 0 or more"),
-        (("--full", "--price", "0.3"), "--price is of the instruments, and only a race's heats are watched"),
-        (("--infer", "--sensors", "none"), "--sensors is of the instruments"),
+        (("--full", "--price", "-0.3"), "--price -0.3: expected 0 or more"),
+        (("--infer", "--sensors", "gpu"), "--sensors gpu: expected none, or some of"),
     ],
 )
 def test_what_cannot_be_asked_for_is_refused(house, words, says):

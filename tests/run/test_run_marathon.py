@@ -8,8 +8,10 @@ import pytest
 from heat_orders import order_for
 
 from laptime.model.protocol import FullOrder, Protocol
-from laptime.run.following import Limits
+from laptime.run.following import OWN_CLOCK, Limits
 from laptime.run.marathon import Marathon, TrainingNotes, make_run
+from laptime.run.sampler import Sampler
+from laptime.sensors.fake import FakeSensor
 
 PROTOCOL = Protocol(3, 20, validation_items=100, evaluation_items=1_000, predictions=3)
 
@@ -18,10 +20,11 @@ PROTOCOL = Protocol(3, 20, validation_items=100, evaluation_items=1_000, predict
 def marathon(tmp_path):
     """Run one training; give its notes, why it did not finish, and what was told on the way."""
 
-    def run(script="", patience_s=60.0, watchdog_s=1.0, notes=None):
+    def run(script="", patience_s=60.0, watchdog_s=1.0, notes=None, sampler=None):
         order = FullOrder(order_for(tmp_path, script), PROTOCOL, str(tmp_path / "lane.npz"))
         told, notes = [], notes or TrainingNotes()
-        dnf = Marathon(Limits(patience_s, watchdog_s), told.append, lambda: told.append("kept")).run(order, notes)
+        limits = Limits(patience_s, watchdog_s)
+        dnf = Marathon(limits, told.append, lambda: told.append("kept"), sampler).run(order, notes)
         return order, notes, dnf, told
 
     return run
@@ -91,3 +94,22 @@ def test_other_versions_than_before_are_told(marathon):
     order, notes, _, _ = marathon()
     before = replace(make_run(order, notes, None, "dnf"), versions={"fake": "0"})
     assert make_run(order, notes, before, "ok").notes == ("it went on with other versions: fake 0 before, 1 now",)
+
+
+def test_a_watched_training_has_readings_and_marks_of_each_process(marathon):
+    """Its parts are joined; a fake's clock is its own, and says so in each."""
+    sampler = Sampler([FakeSensor()], 100.0)
+    order, notes, dnf, _ = marathon('fail = { how = "kill", phase = "lap 3" }', sampler=sampler)
+    before = make_run(order, notes, None, "dnf", dnf)
+    _, rest, dnf, _ = marathon(notes=TrainingNotes(laps=list(before.laps)), sampler=sampler)
+    first, second = make_run(order, rest, before, "ok", dnf).watched
+    assert [mark.name for mark in first.marks][-1] == "lap 3"
+    assert [mark.name for mark in second.marks][-1] == "end"
+    assert second.timeline.clock == OWN_CLOCK
+    assert all(each.timeline.find("fake-0", "energy_mj") is not None for each in (first, second))
+    assert [lap.number for lap in rest.laps] == [1, 2, 3]
+
+
+def test_a_training_that_nobody_watches_has_no_readings(marathon):
+    order, notes, dnf, _ = marathon()
+    assert make_run(order, notes, None, "ok", dnf).watched == ()

@@ -111,3 +111,30 @@ def test_figures_that_come_seldom_have_times_of_their_own():
     readings = [(1.0, None, None), (2.0, 5.0, None), (3.0, None, None), (4.0, None, None)]
     assert split_by_pace(3, readings) == ([0, 2], [1])
     assert split_by_pace(1, [(None,), (1.0,), (None,), (None,)]) == ([0], [])
+
+
+def test_what_was_read_so_far_is_told_while_reading_goes_on():
+    """For the journal of a training that takes hours; nobody is called lost for it."""
+    sampler = Sampler([fake()], 100.0)
+    sampler.begin(1)
+    time.sleep(0.15)
+    (early,) = sampler.so_far().tracks
+    time.sleep(0.15)
+    (late,) = sampler.end().tracks
+    assert early.lost is late.lost is None
+    assert 2 < len(early.times_ns()) < len(late.times_ns())
+    assert late.times_ns()[: len(early.times_ns())] == early.times_ns()
+
+
+def test_a_long_training_keeps_no_more_readings_than_it_may():
+    """Where they are full, every second is left out, and half as many are taken: they lie evenly from first to last."""
+    sampler = Sampler([fake()], 100.0, most=16)
+    sampler.begin(1)
+    time.sleep(0.8)
+    (track,) = sampler.end().tracks
+    times = track.times_ns()
+    assert 8 <= len(times) <= 16
+    assert times[-1] - times[0] > 0.5e9
+    counted = list(track.find("fake-0", "energy_mj").values())
+    assert (counted[-1] - counted[0]) / (times[-1] - times[0]) * 1e9 == pytest.approx(1e5, rel=0.1)
+    assert max(track.apart_us) < 6 * min(track.apart_us)

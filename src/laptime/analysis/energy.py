@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from laptime.analysis.readings import (
     ENERGY_LEAST_READINGS,
+    Pair,
+    Point,
     Span,
-    growth_per_s,
-    trapezoid_mean,
+    pooled_growth_per_s,
+    pooled_trapezoid_mean,
     why_no_energy,
     within,
 )
@@ -37,10 +39,19 @@ class Power:
 
 
 def mean_power(timeline: Timeline, devices: Sequence[str], span: Span) -> Power | Missing:
-    """Add up the meters of all devices that a lane computes on; where one has none, its sampled power stands in."""
+    """Give the mean power of a lane's devices over one span."""
+    return pooled_power(((timeline, span),), devices)
+
+
+def pooled_power(pairs: Sequence[Pair], devices: Sequence[str]) -> Power | Missing:
+    """Give the mean power over all spans together, each too short perhaps to tell any by itself.
+
+    The meters of all devices that a lane computes on are added up; where one has none, its sampled power stands in.
+    """
     if not devices:
-        return next((Missing(f"{name}: {why.missing}") for name, why in timeline.absent if name == METERS), NO_METER)
-    parts = [_one(timeline, device, span) for device in devices]
+        absent = (why for timeline, _ in pairs for name, why in timeline.absent if name == METERS)
+        return next((Missing(f"{METERS}: {why.missing}") for why in absent), NO_METER)
+    parts = [_one(pairs, device) for device in devices]
     missing = next((part for part in parts if isinstance(part, Missing)), None)
     if missing is not None:
         return missing
@@ -64,45 +75,54 @@ def make_energy(of: str, power: Power | Missing, lap_s: float | None, items_per_
     )
 
 
-def _one(timeline: Timeline, device: str, span: Span) -> Power | Missing:
-    counted = _counted(timeline, device, span)
+def _one(pairs: Sequence[Pair], device: str) -> Power | Missing:
+    counted = _counted(pairs, device)
     if isinstance(counted, Power):
         return counted
-    sampled = _sampled(timeline, device, span)
+    sampled = _sampled(pairs, device)
     return counted if sampled == NO_POWER else sampled
 
 
-def _counted(timeline: Timeline, device: str, span: Span) -> Power | Missing:
-    meters = (each for each in _series_of(timeline, device) if each.channel.kind == "counter" and _is(each, JOULES))
-    meter = next(meters, None)
+def _counted(pairs: Sequence[Pair], device: str) -> Power | Missing:
+    shown = (each for timeline, _ in pairs for each in _series_of(timeline, device))
+    meter = next((each for each in shown if each.channel.kind == "counter" and _is(each, JOULES)), None)
     if meter is None:
-        return timeline.why_not(device, METER)
-    points = within(timeline, device, meter.channel.name, span)
-    refused = points if isinstance(points, Missing) else why_no_energy(points, COUNTER_READINGS)
+        return pairs[0][0].why_not(device, METER)
+    stretches = _stretches(pairs, device, meter.channel.name)
+    refused = stretches if isinstance(stretches, Missing) else why_no_energy(stretches, COUNTER_READINGS)
     if refused is not None:
         return refused
-    rate = growth_per_s(points)
+    assert not isinstance(stretches, Missing)
+    rate = pooled_growth_per_s(stretches)
     return rate if isinstance(rate, Missing) else Power(rate * JOULES[meter.channel.unit], "counted")
 
 
-def _sampled(timeline: Timeline, device: str, span: Span) -> Power | Missing:
-    shown = find_power(timeline, device)
+def _sampled(pairs: Sequence[Pair], device: str) -> Power | Missing:
+    shown = find_power((timeline for timeline, _ in pairs), device)
     if shown is None:
         return NO_POWER
-    points = within(timeline, device, shown.name, span)
-    refused = points if isinstance(points, Missing) else why_no_energy(points, ENERGY_LEAST_READINGS)
+    stretches = _stretches(pairs, device, shown.name)
+    refused = stretches if isinstance(stretches, Missing) else why_no_energy(stretches, ENERGY_LEAST_READINGS)
     if refused is not None:
         return refused
-    assert not isinstance(points, Missing)
-    return Power(trapezoid_mean(points) * WATTS[shown.unit], "estimated")
+    assert not isinstance(stretches, Missing)
+    return Power(pooled_trapezoid_mean(stretches) * WATTS[shown.unit], "estimated")
 
 
-def find_power(timeline: Timeline, device: str) -> Channel | None:
+def find_power(timelines: Iterable[Timeline], device: str) -> Channel | None:
     """Give the channel that tells a device's power, instant power first: a mean over the last second still holds what
     came before the heat.
     """
-    shown = {each.channel.name: each.channel for each in _series_of(timeline, device) if _is(each, WATTS)}
+    all_ = (each for timeline in timelines for each in _series_of(timeline, device))
+    shown = {each.channel.name: each.channel for each in all_ if _is(each, WATTS)}
     return next((shown[name] for wanted in SAMPLED for name in sorted(shown) if name.startswith(wanted)), None)
+
+
+def _stretches(pairs: Sequence[Pair], device: str, name: str) -> list[tuple[Point, ...]] | Missing:
+    """Give what a channel told in each span; or why it told nothing in any."""
+    told = [within(timeline, device, name, span) for timeline, span in pairs]
+    known = [each for each in told if not isinstance(each, Missing)]
+    return known or next(each for each in told if isinstance(each, Missing))
 
 
 def _series_of(timeline: Timeline, device: str) -> list[Series]:

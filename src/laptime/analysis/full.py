@@ -48,7 +48,7 @@ def summarise_full_lane(
         startup_s=middle(startup_s(run.phases_s) for run in mine),
         peak_memory_bytes=largest((run.peak_memory_bytes for run in mine), "nothing was trained"),
         device_memory_bytes=largest((run.device_memory_bytes for run in mine), "nothing was trained"),
-        energy_j_per_lap=Missing("no energy sensor is read in this version"),
+        energy_j_per_lap=Missing("no instrument was read"),
         parity=parity,
         items_per_step=items,
         notes=tuple(dict.fromkeys(chain(lane.notes, *(run.notes for run in mine), tell_chance(parity)))),

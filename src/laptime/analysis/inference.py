@@ -41,7 +41,7 @@ def summarise_infer_lane(
         startup_s=middle(startup_s(heat.phases_s) for heat in heats),
         peak_memory_bytes=largest((heat.peak_memory_bytes for heat in heats), NO_HEAT),
         device_memory_bytes=largest((heat.device_memory_bytes for heat in heats), NO_HEAT),
-        energy_j_per_lap=Missing("no energy sensor is read in this version"),
+        energy_j_per_lap=Missing("answers have no laps"),
         parity=judge_answers([heat.proofs for heat in heats], reference),
         items_per_step=items,
         notes=tuple(dict.fromkeys(chain(lane.notes, *(heat.notes for heat in heats)))),

@@ -27,6 +27,10 @@ class Span:
         return self.end_s - self.start_s
 
 
+Pair = tuple[Timeline, Span]
+"""What was read, and which part of it counts."""
+
+
 def points_of(timeline: Timeline, device: str, name: str) -> tuple[Point, ...] | Missing:
     """Give all that a channel told, with its times."""
     if timeline.clock is not None:
@@ -58,13 +62,22 @@ def most_of(points: tuple[Point, ...] | Missing) -> float | Missing:
 
 def growth_per_s(points: tuple[Point, ...] | Missing) -> float | Missing:
     """Give how fast a counter grew from the first reading to the last; of one that was set back nothing is known."""
-    if isinstance(points, Missing):
-        return points
-    if len(points) < 2:
+    return points if isinstance(points, Missing) else pooled_growth_per_s((points,))
+
+
+def pooled_growth_per_s(stretches: Sequence[tuple[Point, ...]]) -> float | Missing:
+    """Give how fast a counter grew within all stretches together; what it did between them is left out."""
+    long = [points for points in stretches if len(points) > 1]
+    if not long:
         return Missing("a single reading of a counter tells no growth")
-    if any(after[1] < before[1] for before, after in pairwise(points)):
+    if any(after[1] < before[1] for points in long for before, after in pairwise(points)):
         return Missing("the counter was set back meanwhile")
-    return (points[-1][1] - points[0][1]) / (points[-1][0] - points[0][0])
+    return sum(points[-1][1] - points[0][1] for points in long) / lasted_s(long)
+
+
+def lasted_s(stretches: Sequence[tuple[Point, ...]]) -> float:
+    """Give the time between first and last readings."""
+    return sum(points[-1][0] - points[0][0] for points in stretches if points)
 
 
 def slope_per_min(points: tuple[Point, ...] | Missing) -> float | Missing:
@@ -81,15 +94,23 @@ def slope_per_min(points: tuple[Point, ...] | Missing) -> float | Missing:
 
 def trapezoid_mean(points: Sequence[Point]) -> float:
     """Give the mean over time of what was sampled: readings are not evenly apart."""
-    area = sum((after[0] - before[0]) * (before[1] + after[1]) / 2 for before, after in pairwise(points))
-    return area / (points[-1][0] - points[0][0])
+    return pooled_trapezoid_mean((tuple(points),))
 
 
-def why_no_energy(points: tuple[Point, ...], readings: int) -> Missing | None:
+def pooled_trapezoid_mean(stretches: Sequence[tuple[Point, ...]]) -> float:
+    area = sum(
+        (after[0] - before[0]) * (before[1] + after[1]) / 2
+        for points in stretches
+        for before, after in pairwise(points)
+    )
+    return area / lasted_s(stretches)
+
+
+def why_no_energy(stretches: Sequence[tuple[Point, ...]], readings: int) -> Missing | None:
     """Refuse what two seconds or a few readings cannot tell: meters are brought up to date ten times a second."""
-    lasted_s = points[-1][0] - points[0][0] if points else 0.0
-    if lasted_s < ENERGY_LEAST_S:
-        return Missing(f"{lasted_s:.1f} s between its first and last reading, and energy needs {ENERGY_LEAST_S:g} s")
-    if len(points) < readings:
-        return Missing(f"{len(points)} readings, and energy needs {readings}")
+    spent_s, count = lasted_s(stretches), sum(map(len, stretches))
+    if spent_s < ENERGY_LEAST_S:
+        return Missing(f"{spent_s:.1f} s between its first and last reading, and energy needs {ENERGY_LEAST_S:g} s")
+    if count < readings:
+        return Missing(f"{count} readings, and energy needs {readings}")
     return None

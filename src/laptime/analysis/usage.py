@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from laptime.analysis.across import middle
-from laptime.analysis.energy import METER, WATTS, Power, find_power, make_energy, mean_power
+from laptime.analysis.energy import METER, WATTS, Power, find_power, make_energy, mean_power, pooled_power
 from laptime.analysis.heats import steady_windows
-from laptime.analysis.readings import Span, growth_per_s, mean_of, most_of, slope_per_min, within
+from laptime.analysis.readings import Pair, Span, growth_per_s, mean_of, most_of, slope_per_min, within
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.record import HeatResult
 from laptime.model.timeline import Timeline
-from laptime.model.usage import Usage
+from laptime.model.usage import Energy, Usage
 
 HOST, HEAT = "host", "heat"
-PACKAGE = "package-"
+PACKAGE, PROCESSOR = "package-", "the processor"
 Reading = Callable[[Timeline, Span], "float | Missing"]
 
 
@@ -28,9 +28,17 @@ def summarise_usage(
     if not pairs:
         return None
     card = card_of(device, pairs[0][0])
+    energy = make_energy(card or _words(device), _power(pairs, device, card), lap_s, items_per_s)
+    return describe_usage(pairs, device, cores, energy)
+
+
+def describe_usage(
+    pairs: Sequence[Pair], device: Device, cores: int, energy: Energy, warming: Sequence[Pair] = ()
+) -> Usage:
+    """Give what was taken within some spans; `warming` are longer ones, over which a temperature's slope is told."""
+    card = card_of(device, pairs[0][0])
     hot = card or (HOST if device.kind == "cpu" else device.name)
     usual, most = _median(pairs), _most(pairs)
-    power = _power(pairs, device, card)
     return Usage(
         processor_percent=usual(lambda line, span: _share(_growth(line, HEAT, "busy_s", span), cores)),
         others_percent=usual(lambda line, span: _others(line, span, cores)),
@@ -42,10 +50,19 @@ def summarise_usage(
         ),
         temperature_of=hot,
         temperature_most_c=most(lambda line, span: most_of(within(line, hot, "temperature_c", span))),
-        temperature_slope_c_per_min=usual(lambda line, span: slope_per_min(within(line, hot, "temperature_c", span))),
+        temperature_slope_c_per_min=_median(warming or pairs)(
+            lambda line, span: slope_per_min(within(line, hot, "temperature_c", span))
+        ),
         power_most_w=most(lambda line, span: _most_power(line, card, span)),
-        energy=make_energy(card or _words(device), power, lap_s, items_per_s),
+        energy=energy,
     )
+
+
+def power_of(pairs: Sequence[Pair], device: Device) -> tuple[str, Power | Missing]:
+    """Name the device whose power it is, and give its mean over all spans together."""
+    card = card_of(device, pairs[0][0])
+    metered = _metered(pairs[0][0], device, card)
+    return card or _words(device), metered if isinstance(metered, Missing) else pooled_power(pairs, metered)
 
 
 NO_CARD = Missing("this lane computes on the processor")
@@ -67,14 +84,15 @@ def card_of(device: Device, timeline: Timeline) -> str | None:
 
 
 def _words(device: Device) -> str:
-    return "the processor" if device.kind == "cpu" else device.name
+    return PROCESSOR if device.kind == "cpu" else device.name
 
 
-def _power(pairs: Sequence[tuple[Timeline, Span]], device: Device, card: str | None) -> Power | Missing:
-    """Add up what the lane's own device took: a processor's meters tell nothing of a card that nobody watched."""
-    if card is None and device.kind != "cpu":
-        return pairs[0][0].why_not(device.name, METER)
-    told = [mean_power(line, [card] if card else _packages(line), span) for line, span in pairs]
+def _power(pairs: Sequence[Pair], device: Device, card: str | None) -> Power | Missing:
+    """Give the middle of the spans' powers."""
+    metered = _metered(pairs[0][0], device, card)
+    if isinstance(metered, Missing):
+        return metered
+    told = [mean_power(line, metered, span) for line, span in pairs]
     known = [each for each in told if isinstance(each, Power)]
     if not known:
         return next(each for each in told if isinstance(each, Missing))
@@ -83,13 +101,20 @@ def _power(pairs: Sequence[tuple[Timeline, Span]], device: Device, card: str | N
     return Power(watts, "counted" if all(each.how == "counted" for each in known) else "estimated")
 
 
+def _metered(timeline: Timeline, device: Device, card: str | None) -> list[str] | Missing:
+    """Name what has a lane's meters: a processor's tell nothing of a card that nobody watched."""
+    if card is None and device.kind != "cpu":
+        return timeline.why_not(device.name, METER)
+    return [card] if card else _packages(timeline)
+
+
 def _packages(timeline: Timeline) -> list[str]:
     """Give the processor's packages that have a meter; what lies within one (cores, memory) is counted in it."""
     named = (each.channel.device for track in timeline.tracks for each in track.series)
     return [name for name in dict.fromkeys(named) if name.startswith(PACKAGE)]
 
 
-def _median(pairs: Sequence[tuple[Timeline, Span]]) -> Callable[[Reading], float | Missing]:
+def _median(pairs: Sequence[Pair]) -> Callable[[Reading], float | Missing]:
     def over(reading: Reading) -> float | Missing:
         told = [reading(timeline, span) for timeline, span in pairs]
         known = middle(None if isinstance(each, Missing) else each for each in told)
@@ -98,7 +123,7 @@ def _median(pairs: Sequence[tuple[Timeline, Span]]) -> Callable[[Reading], float
     return over
 
 
-def _most(pairs: Sequence[tuple[Timeline, Span]]) -> Callable[[Reading], float | Missing]:
+def _most(pairs: Sequence[Pair]) -> Callable[[Reading], float | Missing]:
     def over(reading: Reading) -> float | Missing:
         told = [reading(timeline, span) for timeline, span in pairs]
         known = [each for each in told if not isinstance(each, Missing)]
@@ -135,7 +160,7 @@ def _gauge(card: str | None, name: str) -> Reading:
 def _most_power(timeline: Timeline, card: str | None, span: Span) -> float | Missing:
     if card is None:
         return Missing("a processor's meter tells energy, and no power of a moment")
-    shown = find_power(timeline, card)
+    shown = find_power((timeline,), card)
     if shown is None:
         return timeline.why_not(card, METER)
     told = most_of(within(timeline, card, shown.name, span))

@@ -17,6 +17,9 @@
     item_share = 0.01     # ... and what each of its items adds
     fail = { how = "raise", phase = "timing", heat = 1 }   # raise, exit, kill, hang, nan, memory, print
 
+    [cards]               # who the fake cards are, as a framework tells it; more than two, where more are named
+    "cuda:0" = { uuid = "GPU-1f...", bus = "0000:3b:00" }
+
 A whole training has the phases "set up", and "lap 1" (it fails at the second step), "evaluation 1", "checkpoint 1" and
 so on; a test is an evaluation after the last lap. Inference has "build", "first call", "proof", "single calls" and
 "batch 64" and so on.
@@ -31,7 +34,7 @@ from collections.abc import Sequence
 
 from laptime.backends.fake_learner import FakeExaminer, FakeLearner
 from laptime.backends.fake_predictor import FakePredictor
-from laptime.backends.fake_script import FakeClock, Script, fail_if_told, is_this_heat, script_for
+from laptime.backends.fake_script import FakeClock, Script, fail_if_told, is_this_heat, read_cards, script_for
 from laptime.backends.stepwise import Marked
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
@@ -43,6 +46,7 @@ from laptime.workloads import find_workload
 FEATURES = ("bf16", "tf32", "fp16", "compile", "graph", "channels_last", "fused", "malloc")
 ROUNDING = 5e-8
 CHANCE_SEEDS = 1_000
+LABEL, OUT_OF_ORDER = "fake accelerator", "cuda:1"
 
 
 class FakeRunner(Marked):
@@ -143,11 +147,10 @@ class FakeBackend:
         return {"fake": "1"}
 
     def devices(self) -> tuple[Device, ...]:
-        return (
-            Device("cpu", "cpu", "fake processor", usable=True, features=FEATURES),
-            Device("cuda:0", "cuda", "fake accelerator", usable=True, features=FEATURES),
-            Device("cuda:1", "cuda", "fake accelerator", usable=False, reason="it is out of order"),
-        )
+        cards = read_cards()
+        names = dict.fromkeys(("cuda:0", OUT_OF_ORDER, *cards))
+        processor = Device("cpu", "cpu", "fake processor", usable=True, features=FEATURES)
+        return (processor, *(_card(name, cards.get(name, {})) for name in names))
 
     def build(self, order: HeatOrder) -> FakeTraining:
         script = script_for(order)
@@ -160,6 +163,12 @@ class FakeBackend:
         fail_if_told(script, order, "build")
         self.clock.pass_ms(script.build_ms)
         return FakePredictor(script, order, self.clock)
+
+
+def _card(name: str, details: dict[str, str]) -> Device:
+    if name == OUT_OF_ORDER:
+        return Device(name, "cuda", LABEL, usable=False, reason="it is out of order", details=details)
+    return Device(name, "cuda", LABEL, usable=True, features=FEATURES, details=details)
 
 
 def open_room(_framework: str = "fake") -> FakeBackend:

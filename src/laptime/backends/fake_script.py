@@ -15,7 +15,8 @@ from typing import Any
 from laptime.errors import LaneError
 from laptime.model.plan import HeatOrder
 
-SENSOR = "sensor"  # the table of LAPTIME_FAKE that is no lane's, but the fake sensor's
+CARDS = "cards"
+NO_LANES = {"sensor", CARDS}  # tables of LAPTIME_FAKE that are no lane's, but the fake sensor's and the fake cards'
 STEP_MS = {"cpu": 100.0, "cuda:0": 10.0}
 PRESET_FACTOR = {"as-written": 1.0, "best": 0.5, "fastest": 0.25}
 
@@ -58,7 +59,7 @@ def script_for(order: HeatOrder) -> Script:
     script = Script(STEP_MS.get(lane.device.name, 50.0) * PRESET_FACTOR[lane.settings.preset])
     known = {each.name for each in fields(Script)}
     for pattern, given in _read_scripts().items():
-        if pattern == SENSOR:
+        if pattern in NO_LANES:
             continue
         if unknown := set(given) - known:
             raise LaneError(
@@ -67,6 +68,12 @@ def script_for(order: HeatOrder) -> Script:
         if fnmatch(lane.name, pattern):
             script = replace(script, **given)
     return script
+
+
+def read_cards() -> dict[str, dict[str, str]]:
+    """Give by which names the fake cards are known to drivers, where the script says so."""
+    given: dict[str, dict[str, str]] = _read_scripts().get(CARDS, {})
+    return given
 
 
 def _read_scripts() -> dict[str, Any]:

@@ -54,9 +54,9 @@ SAYS = {
     "pretrained": "Start pets-densenet from torchvision's weights.",
     "patience": "For start-up, compiling and the first step.",
     "sensors": "Instruments to read: none, or some of host,rapl,nvml,amd,apple.  [default: all there are]",
-    "rate": "Readings a second.",
-    "price": "Of a kWh: shows what a lap costs.",
-    "hour": "Of the machine, an hour: shows what a lap costs.",
+    "rate": "Readings a second.  [default: 10; 1 with --full]",
+    "price": "Of a kWh: shows what a lap, a training or 1,000 answers cost.",
+    "hour": "Of the machine, an hour: shows what a lap, a training or 1,000 answers cost.",
     "watchdog": "End a heat that is silent for so long (at least 20 medians).",
 }
 
@@ -118,7 +118,7 @@ OPTIONS = (
     click.option("--patience", type=Duration(), default="10m", show_default=True, help=SAYS["patience"]),
     click.option("--watchdog", type=Duration(), default="60s", show_default=True, help=SAYS["watchdog"]),
     click.option("--sensors", type=Words(), help=SAYS["sensors"]),
-    click.option("--sensor-rate", type=float, default=10.0, show_default=True, help=SAYS["rate"]),
+    click.option("--sensor-rate", type=float, help=SAYS["rate"]),
     click.option("--price", type=float, help=SAYS["price"]),
     click.option("--rate", type=float, help=SAYS["hour"]),
     click.option("--full", is_flag=True, help="Train each lane whole: all laps, validation, test."),
@@ -134,7 +134,6 @@ OF_FULL = ("laps", "steps_per_lap", "seeds", "until_accuracy", "learning_rates",
 FLAGS = {"learning_rates": "--lr", "batches": "--batch"}
 OF_HEATS = ("heats", "budget", "margin")
 OF_RACES = ("margin",)
-OF_INSTRUMENTS = ("sensors", "sensor_rate", "price", "rate")
 
 
 def takes_an_ask(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -184,9 +183,6 @@ def _refuse_strangers(context: click.Context, *, full: bool, infer: bool) -> Non
     if full and not infer:
         for flag in _given(context, OF_HEATS):
             raise UsageError(f"{flag} is of heats, and --full trains whole", "leave one of the two out")
-    for flag in _given(context, OF_INSTRUMENTS) if full or infer else ():
-        raise UsageError(f"{flag} is of the instruments, and only a race's heats are watched in this version",
-                         "leave it out, or race without --full and --infer")  # fmt: skip
     for flag in () if full else _given(context, OF_FULL):
         raise UsageError(f"{flag} is of whole trainings", f"add --full, or leave {flag} out")
     for flag in _given(context, OF_RACES) if infer else ():

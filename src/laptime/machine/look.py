@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import platform
+from dataclasses import replace
 from importlib import metadata, util
 from pathlib import Path
 
 import psutil
 
+from laptime.machine.cards import Cards
 from laptime.machine.processor import look_at_processor
+from laptime.machine.surroundings import look_at_surroundings
 from laptime.machine.twice import find_twice
+from laptime.machine.use import look_at_use
 from laptime.model.machine import Framework, Machine
 from laptime.sensors import cgroup
 
@@ -36,6 +40,16 @@ def look_at_machine() -> Machine:
         container=_container(),
         frameworks=_installed(),
     )
+
+
+def look_around(machine: Machine) -> Machine:
+    """Add what is looked at only where somebody wants to know: what there is to do now, and what hides devices."""
+    around = look_at_surroundings(container=machine.container)
+    return replace(machine, use=look_at_use(), surroundings=around)
+
+
+def add_cards(machine: Machine, found: Cards) -> Machine:
+    return replace(machine, cards=found.cards, absent=found.absent)
 
 
 def _installed() -> tuple[Framework, ...]:

@@ -29,8 +29,8 @@ class Ask:
 
     `data` is a folder (or archive) of the real thing; `items` how many are made where there is none, 0 for all that
     were published. `full` asks for whole trainings in place of heats, `every` for all installed
-    frameworks in place of named lanes. `sensors` are those that may be read (None: all), so often a second;
-    `price_per_kwh` and `rate_per_hour`, in any currency, turn a lap into money.
+    frameworks in place of named lanes. `sensors` are those that may be read (None: all), so often a second (None: ten
+    times, in whole trainings once); `price_per_kwh` and `rate_per_hour`, in any currency, turn a lap into money.
     """
 
     what: str = DEFAULT_WORKLOAD
@@ -48,6 +48,6 @@ class Ask:
     infer: bool = False
     every: bool = False
     sensors: tuple[str, ...] | None = None
-    sensors_hz: float = 10.0
+    sensors_hz: float | None = None
     price_per_kwh: float | None = None
     rate_per_hour: float | None = None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from laptime.model.machine import Device
+from laptime.model.device import Device
 from laptime.model.missing import Missing
 
 BUS = re.compile(r"(?:(?P<domain>[0-9a-f]+):)?(?P<bus>[0-9a-f]{1,2}):(?P<device>[0-9a-f]{1,2})(?:\.[0-7])?")
 KIND = re.compile(r"^(?:gpu|mig)-")
+MAKERS = {"mps": "Apple", "xpu": "Intel"}  # whose devices are known by their kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +26,13 @@ class Card:
     """One card, or one MIG instance of it; `parent` is then the UUID of the card that it is a part of.
 
     `memory_used_bytes` is what programs hold, without what the driver keeps for itself where it tells the two apart.
-    A link that is idle may be slower than the one which the card and its slot agreed on.
+    A link that is idle may be slower than the one which the card and its slot agreed on. `busy_percent` is the share of
+    the last moments in which anything ran. `reason` says why nothing can compute on it (no driver, lost), if so;
+    `module` is the kernel's driver that holds it, `computes` tells what can only draw from what could do more.
     """
 
-    uuid: str
-    bus: str
+    uuid: str | Missing
+    bus: str | Missing
     name: str | Missing
     driver: str | Missing
     cuda: str | Missing
@@ -48,24 +51,40 @@ class Card:
     display: bool | Missing
     processes: tuple[CardProcess, ...] | Missing
     parent: str | None = None
+    maker: str = "NVIDIA"
+    busy_percent: float | Missing = field(default_factory=lambda: Missing("not asked"))
+    reason: str | None = None
+    module: str | Missing = field(default_factory=lambda: Missing("not looked at"))
+    computes: bool = True
 
 
 def match_card(device: Device, cards: tuple[Card, ...]) -> Card | Missing:
     """Find the card that a framework's device is, by UUID, else by its place on the bus; numbers say nothing.
 
     CUDA counts the fastest card first and obeys CUDA_VISIBLE_DEVICES; the driver counts places on the bus. By the bus
-    alone, an instance of a card cannot be told from its siblings: the answer is then the card.
+    alone, an instance of a card cannot be told from its siblings: the answer is then the card. Of Apple's and Intel's
+    devices, which tell neither, the only card is known by its maker.
     """
     uuid, bus = device.details.get("uuid", ""), device.details.get("bus", "")
-    by_uuid = [each for each in cards if uuid and plain_uuid(each.uuid) == plain_uuid(uuid)]
-    by_bus = [each for each in cards if bus and each.parent is None and normal_bus(each.bus) == normal_bus(bus)]
-    for found in (by_uuid, by_bus):
+    by_uuid = [each for each in cards if uuid and is_uuid(each, uuid)]
+    by_bus = [each for each in cards if bus and is_at(each, bus)]
+    by_maker = [each for each in cards if not uuid and not bus and each.maker == MAKERS.get(device.kind)]
+    for found in (by_uuid, by_bus, by_maker):
         if len(found) == 1:
             return found[0]
     told = " and ".join(word for word in (uuid and f"UUID {uuid}", bus and f"place {bus}") if word)
     if not told:
         return Missing(f"the framework tells neither UUID nor bus of {device.name}, so no card can be named for it")
     return Missing(f"no card that the driver shows has {device.name}'s {told}")
+
+
+def is_uuid(card: Card, uuid: str) -> bool:
+    return not isinstance(card.uuid, Missing) and plain_uuid(card.uuid) == plain_uuid(uuid)
+
+
+def is_at(card: Card, bus: str) -> bool:
+    """Tell whether a card lies at a place on the bus; an instance has none of its own."""
+    return card.parent is None and not isinstance(card.bus, Missing) and normal_bus(card.bus) == normal_bus(bus)
 
 
 def plain_uuid(uuid: str) -> str:

@@ -8,6 +8,7 @@ from typing import Literal
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Plan
 from laptime.model.sample import Dnf, Noise, Window
+from laptime.model.timeline import Mark, Timeline
 
 BATCHES = (1, 8, 64, 256)
 PROOF_ITEMS = 8
@@ -81,7 +82,7 @@ class InferHeat:
     """One fresh process in which one lane answered; `calls_ns` are its single calls, each between two fences.
 
     `calls_noise` is what others did on this machine meanwhile, `calls_flag` names the breach of quiet, if any.
-    `items_a_call` is 1, but for a network that takes no batch other than its own.
+    `items_a_call` is 1, but for a network that takes no batch other than its own. `marks` tell when each part began.
     """
 
     lane: str
@@ -102,3 +103,5 @@ class InferHeat:
     versions: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     dnf: Dnf | None = None
+    timeline: Timeline | None = None
+    marks: tuple[Mark, ...] = ()

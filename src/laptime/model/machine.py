@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
 
+from laptime.model.card import Card
+from laptime.model.device import Device, DeviceKind
 from laptime.model.missing import Missing
+from laptime.model.surroundings import Surroundings
 
-DeviceKind = Literal["cpu", "cuda", "mps", "xpu", "tpu"]
+__all__ = ["Device", "DeviceKind", "Framework", "Machine", "Processor", "Use"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,20 +22,6 @@ class Processor:
     cores_usable: int
     quota_cores: float | Missing
     features: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Device:
-    """One device as one framework sees it. `features` names what it can do: bf16, tf32, fp16, graph, compile."""
-
-    name: str
-    kind: DeviceKind
-    label: str
-    usable: bool
-    reason: str | None = None
-    memory_bytes: int | Missing = field(default_factory=lambda: Missing("not reported"))
-    features: tuple[str, ...] = ()
-    details: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +40,27 @@ class Framework:
 
 
 @dataclass(frozen=True, slots=True)
+class Use:
+    """What processor and memory have to do just now, laptime itself left out as far as it can be.
+
+    `busy_percent` is of all cores that are visible, over `over_s`; the clock is the mean of the cores that tell one.
+    """
+
+    over_s: float
+    busy_percent: float | Missing
+    load_1m: float | Missing
+    frequency_mhz: float | Missing
+    governors: tuple[str, ...] | Missing
+    memory_available_bytes: int | Missing
+    swap_used_bytes: int | Missing
+
+
+@dataclass(frozen=True, slots=True)
 class Machine:
+    """`cards` are all that a driver or the system knows, each followed by its MIG instances; who was asked and told of
+    none says why in `absent` (NVIDIA, AMD, Apple, PCI). `use` and `surroundings` are there where they were looked at.
+    """
+
     processor: Processor
     memory_bytes: int
     memory_limit_bytes: int | Missing
@@ -60,6 +68,10 @@ class Machine:
     python: str
     container: str | None
     frameworks: tuple[Framework, ...] = ()
+    cards: tuple[Card, ...] = ()
+    absent: dict[str, Missing] = field(default_factory=dict)
+    use: Use | None = None
+    surroundings: Surroundings | None = None
 
     def framework(self, name: str) -> Framework | None:
         """Give the installed framework of that name, if there is one."""

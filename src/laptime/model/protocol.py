@@ -8,6 +8,7 @@ from typing import Literal
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Plan
 from laptime.model.sample import Dnf, ProofRun
+from laptime.model.timeline import Watched
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,9 @@ class Reached:
 
 @dataclass(frozen=True, slots=True)
 class FullRun:
-    """One lane trained from one seed, as far as it came. `processes` counts those that it took."""
+    """One lane trained from one seed, as far as it came. `processes` counts those that it took; `watched` is what the
+    instruments saw of each.
+    """
 
     lane: str
     seed: int
@@ -109,6 +112,7 @@ class FullRun:
     versions: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     dnf: Dnf | None = None
+    watched: tuple[Watched, ...] = ()
 
     @property
     def ready_s(self) -> float:

@@ -17,7 +17,7 @@ from laptime.model.profile import Profile
 from laptime.model.protocol import FullRace
 from laptime.model.sample import Appeal, Dnf, Examination, FreshSteps, ProofRun, Reference, Window
 from laptime.model.timeline import Timeline
-from laptime.model.usage import Usage
+from laptime.model.usage import AnswerUsage, Usage
 from laptime.model.workload import Published
 
 SCHEMA = 1
@@ -177,7 +177,8 @@ class BatchResult:
 class InferLane:
     """How a lane answers: one item's latency in milliseconds, and items per second at each batch size.
 
-    `steady` counts the heats' single calls by class, and `calls` those that the percentiles stand on.
+    `steady` counts the heats' single calls by class, and `calls` those that the percentiles stand on. `usages` are what
+    single calls and each batch size took, where heats were watched.
     """
 
     lane: str
@@ -190,6 +191,7 @@ class InferLane:
     batches: tuple[BatchResult, ...]
     steady: dict[str, int] = field(default_factory=dict)
     heats: tuple[InferHeat, ...] = ()
+    usages: tuple[AnswerUsage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,3 +97,21 @@ class Timeline:
                     return reason
         reasons = [f"{sensor}: {reason.missing}" for sensor, reason in self.absent]
         return Missing("; ".join(reasons) or "no instrument shows it")
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a process began to do at a time of its monotonic clock; it did so until the next mark."""
+
+    name: str
+    at_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """One process of a training as the instruments saw it; a training that was resumed has several, each with times of
+    its own computer's clock.
+    """
+
+    timeline: Timeline
+    marks: tuple[Mark, ...] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from laptime.model.missing import Missing
 
@@ -12,7 +12,7 @@ class Energy:
     """What training takes. It is `counted` by the device's own meter, or `estimated` from its power, sampled.
 
     `of` names the device: the rest of the computer (memory, fans, power supply) is in no figure. Where there is no
-    figure, `how` and all others say why.
+    figure, `how` and all others say why. `j_whole` is a whole training's, from its first lap to the end of its test.
     """
 
     of: str
@@ -21,15 +21,21 @@ class Energy:
     j_per_lap: float | Missing
     j_per_1000_items: float | Missing
     items_per_j: float | Missing
+    j_whole: float | Missing = field(default_factory=lambda: Missing("no training was whole"))
 
     @property
     def wh_per_lap(self) -> float | Missing:
         return self.j_per_lap if isinstance(self.j_per_lap, Missing) else self.j_per_lap / 3600
 
+    @property
+    def wh_whole(self) -> float | Missing:
+        return self.j_whole if isinstance(self.j_whole, Missing) else self.j_whole / 3600
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Medians over the heats' timed parts, but for what is said to be the most: that is the most of any reading.
+    """Medians over the timed parts of heats or of a training, but for what is said to be the most: that is the most of
+    any reading.
 
     `processor_percent` is of the cores that laptime may use and of the heat's own processes; `others_percent` is what
     all other processes took of the machine. `device_percent` is the share of moments in which the device had anything
@@ -48,3 +54,11 @@ class Usage:
     temperature_slope_c_per_min: float | Missing
     power_most_w: float | Missing
     energy: Energy
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerUsage:
+    """What answering took at one batch size; single calls have no `batch`."""
+
+    batch: int | None
+    usage: Usage

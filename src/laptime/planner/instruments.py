@@ -16,7 +16,7 @@ def check_sensors(ask: Ask) -> None:
     if unknown or ("none" in (ask.sensors or ()) and len(ask.sensors or ()) > 1):
         raise UsageError(f"--sensors {','.join(ask.sensors or ())}: expected none, or some of {', '.join(SENSORS)}",
                          "leave it out to read all there are")  # fmt: skip
-    if not (math.isfinite(ask.sensors_hz) and LEAST_HZ <= ask.sensors_hz <= MOST_HZ):
+    if ask.sensors_hz is not None and not (math.isfinite(ask.sensors_hz) and LEAST_HZ <= ask.sensors_hz <= MOST_HZ):
         expected = f"expected {LEAST_HZ:g} to {MOST_HZ:g} a second"
         raise UsageError(f"--sensor-rate {ask.sensors_hz:g}: {expected}", "such as 10")
     for flag, amount in (("--price", ask.price_per_kwh), ("--rate", ask.rate_per_hour)):

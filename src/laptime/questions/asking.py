@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from importlib import util
 
 from laptime.errors import UsageError
+from laptime.machine import CardSearch, add_cards
 from laptime.model.ask import Ask
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan
@@ -62,8 +63,12 @@ def say_end(left_s: float) -> str:
 
 
 def scout_machine(machine: Machine, names: Iterable[str], patience_s: float) -> Machine:
-    """Fill in what the named frameworks see; the others stay as they are."""
-    wanted = set(names)
+    """Fill in what the named frameworks see, the others stay as they are; and the cards that drivers tell of.
+
+    Both take seconds, and are waited for side by side.
+    """
+    wanted, search = set(names), CardSearch()
     asked = [each for each in machine.frameworks if each.name in wanted and each.problem is None]
     scouted = {each.name: each for each in ask_scouts(asked, patience_s)}
-    return replace(machine, frameworks=tuple(scouted.get(each.name, each) for each in machine.frameworks))
+    seen = replace(machine, frameworks=tuple(scouted.get(each.name, each) for each in machine.frameworks))
+    return add_cards(seen, search.end(patience_s))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from laptime.analysis.full import find_factor, summarise_full_lane
 from laptime.analysis.learning import compare_learning, find_reached
+from laptime.analysis.watched import training_usage
 from laptime.errors import UsageError
 from laptime.model.dataset import DataSource
 from laptime.model.lane import Settings
@@ -21,16 +22,19 @@ from laptime.model.sample import Appeal, Dnf, Reference
 from laptime.model.workload import Published
 from laptime.questions.asking import Prepared
 from laptime.questions.proving import Shelf, find_reference, hear_appeal, order_heat
-from laptime.questions.race import Outside
+from laptime.questions.race import FAKE, Outside
 from laptime.questions.supply import supply
 from laptime.run.following import Limits
 from laptime.run.marathon import Marathon, TrainingNotes, make_run
+from laptime.run.watching import Watch
 
 ORDER_OF_ONE_SEED = "one lane after another, as they were named: each has the machine to itself"
 ORDER_OF_SEEDS = (
     "one training after another, seed by seed, every other seed in reverse order: each has the machine to itself, "
     "and what drifts meets the lanes alike"
 )
+FULL_HZ = 1.0  # a training of hours is told well enough by a reading a second, and its record stays small
+READINGS_MOST = 14_400  # of an instrument and process: four hours of them, and of longer trainings as many
 Key = tuple[str, int]
 
 
@@ -53,6 +57,7 @@ class Course:
     machine: Machine
     published: Published | None
     stage: Stage
+    watch: Watch
     runs: dict[Key, FullRun] = field(default_factory=dict)
     reference: Reference | str | None = None
     appeals: dict[str, Appeal | None] = field(default_factory=dict)
@@ -62,7 +67,9 @@ class Course:
 
 def run_full(prepared: Prepared, protocol: Protocol, stage: Stage, before: Record | None = None) -> Record:
     """Train every lane from every seed, or what is left of that; journal after each lap."""
-    course = Course(prepared.plan, protocol, prepared.machine, prepared.published, stage)
+    ask = prepared.plan.ask
+    watch = Watch(ask.sensors, FULL_HZ if ask.sensors_hz is None else ask.sensors_hz, READINGS_MOST)
+    course = Course(prepared.plan, protocol, prepared.machine, prepared.published, stage, watch)
     if before is not None:
         assert before.full is not None
         course.runs = {(run.lane, run.seed): run for run in before.full.runs}
@@ -160,9 +167,11 @@ def _train(course: Course, order: FullOrder) -> None:
         note("running")
         _journal(course, "running")
 
-    ask = course.plan.ask
+    ask, lane = course.plan.ask, order.heat.lane
+    # A fake's clock is its own: no reading could be laid beside its laps.
+    sampler = None if lane.framework == FAKE else course.watch.sampler_for(lane.device)
     try:
-        dnf = Marathon(Limits(ask.patience_s, ask.watchdog_s), course.stage.tell, keep).run(order, notes)
+        dnf = Marathon(Limits(ask.patience_s, ask.watchdog_s), course.stage.tell, keep, sampler).run(order, notes)
     except KeyboardInterrupt:
         note("interrupted")
         raise
@@ -182,6 +191,8 @@ def _make_record(course: Course, status: str) -> Record:
     plan, outside = course.plan, course.stage.outside
     runs = tuple(sorted(course.runs.values(), key=lambda run: run.order))
     lanes = tuple(_summarise(course, lane, runs) for lane in plan.lanes)
+    # Nobody reads between laps what a training takes, and to add up hours of readings takes its time.
+    lanes = lanes if status == "running" else tuple(_add_usage(course, lane, runs) for lane in lanes)
     parameters = next((run.parameters for run in runs if run.parameters), plan.subject.parameters)
     held, others = _reference_lane(lanes)
     factors = (find_factor(lane, held, runs) for lane in others) if held else ()
@@ -212,6 +223,12 @@ def _make_record(course: Course, status: str) -> Record:
 def _summarise(course: Course, lane: PlannedLane, runs: tuple[FullRun, ...]) -> LaneResult:
     appeal = course.appeals.get(lane.name)
     return summarise_full_lane(lane, runs, course.reference, course.plan.subject.batch, appeal)
+
+
+def _add_usage(course: Course, lane: LaneResult, runs: tuple[FullRun, ...]) -> LaneResult:
+    mine = [run for run in runs if run.lane == lane.name]
+    usage = training_usage(mine, lane.device, course.machine.processor.cores_usable, lane)
+    return lane if usage is None else replace(lane, usage=usage, energy_j_per_lap=usage.energy.j_per_lap)
 
 
 def _learns_alike(one: Settings, other: Settings) -> bool:

@@ -7,22 +7,24 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from laptime.analysis.inference import describe_answers, find_infer_factors, summarise_infer_lane
+from laptime.analysis.watched import answer_usages
 from laptime.model.ask import Ask
 from laptime.model.inference import AnswerReference, InferHeat, InferOrder, InferPace
 from laptime.model.lane import Settings
 from laptime.model.machine import Device, Machine
 from laptime.model.plan import Plan, PlannedLane
-from laptime.model.record import SCHEMA, Inference, InferFactor, LaneResult, Record
+from laptime.model.record import SCHEMA, Inference, InferFactor, InferLane, LaneResult, Record
 from laptime.model.workload import Published
 from laptime.planner.inference import check_infer_lanes, choose_infer_pace
 from laptime.planner.presets import KEEP_MEMORY
 from laptime.questions.asking import Prepared, prepare, say_end
 from laptime.questions.proving import order_heat
-from laptime.questions.race import SHOWN_AT, Outside
+from laptime.questions.race import FAKE, SHOWN_AT, Outside
 from laptime.questions.supply import supply
 from laptime.run.following import Limits
 from laptime.run.inference import InferDirector
 from laptime.run.scout import ask_answers
+from laptime.run.watching import Watch
 
 
 @dataclass(slots=True)
@@ -36,6 +38,7 @@ class Course:
     outside: Outside
     heats: dict[str, list[InferHeat]]
     running: list[PlannedLane]
+    watch: Watch
     reference: AnswerReference | str | None = None
     rounds: int = 0
     journal_s: float = 0.0
@@ -57,7 +60,8 @@ def run_infer(prepared: Prepared, pace: InferPace, outside: Outside) -> Record:
     """Run interleaved rounds of heats; journal after each heat."""
     plan = prepared.plan
     heats: dict[str, list[InferHeat]] = {lane.name: [] for lane in plan.lanes}
-    course = Course(plan, pace, prepared.machine, prepared.published, outside, heats, list(plan.lanes))
+    watch = Watch(plan.ask.sensors, plan.ask.sensors_hz)
+    course = Course(plan, pace, prepared.machine, prepared.published, outside, heats, list(plan.lanes), watch)
     try:
         _prepare(course)
         while True:
@@ -91,9 +95,10 @@ def _run_round(course: Course) -> None:
     """Run one heat of each lane, every other round in reverse order: A B, B A, A B."""
     ask = course.plan.ask
     for lane in course.running if course.rounds % 2 == 0 else course.running[::-1]:
-        director = InferDirector(
-            Limits(ask.patience_s, ask.watchdog_s), course.machine.processor.cores_usable, partial(_tell, course, lane)
-        )
+        # A fake's clock is its own: no reading could be laid beside its calls.
+        sampler = None if lane.framework == FAKE else course.watch.sampler_for(lane.device)
+        limits, cores = Limits(ask.patience_s, ask.watchdog_s), course.machine.processor.cores_usable
+        director = InferDirector(limits, cores, partial(_tell, course, lane), sampler)
         number = sum(map(len, course.heats.values()))
         order = InferOrder(order_heat(course.plan, lane, course.plan.pace, number), course.pace)
         course.heats[lane.name].append(director.run_heat(order, course.rounds))
@@ -116,8 +121,8 @@ def _tell(course: Course, lane: PlannedLane, phase: str) -> None:
 
 def _make_record(course: Course, status: str) -> Record:
     plan, outside = course.plan, course.outside
-    lanes = tuple(summarise_infer_lane(lane, course.heats[lane.name], course.reference) for lane in plan.lanes)
-    answers = tuple(describe_answers(lane.name, course.heats[lane.name]) for lane in plan.lanes)
+    answers = tuple(_describe(course, lane) for lane in plan.lanes)
+    lanes = tuple(_summarise(course, lane, told) for lane, told in zip(plan.lanes, answers, strict=True))
     parameters = next((heat.parameters for heats in course.heats.values() for heat in heats if heat.parameters), None)
     reference = course.reference if isinstance(course.reference, AnswerReference) else None
     return Record(
@@ -137,6 +142,17 @@ def _make_record(course: Course, status: str) -> Record:
         data=plan.data,
         infer=Inference(course.pace, answers, _factors(course, lanes), reference),
     )
+
+
+def _describe(course: Course, lane: PlannedLane) -> InferLane:
+    told = describe_answers(lane.name, course.heats[lane.name])
+    return replace(told, usages=answer_usages(told, lane.device, course.machine.processor.cores_usable))
+
+
+def _summarise(course: Course, lane: PlannedLane, told: InferLane) -> LaneResult:
+    """Give a lane as every record holds one: its step is a single call, and so is what it took."""
+    found = summarise_infer_lane(lane, course.heats[lane.name], course.reference)
+    return replace(found, usage=next((each.usage for each in told.usages if each.batch is None), None))
 
 
 def _factors(course: Course, lanes: tuple[LaneResult, ...]) -> tuple[InferFactor, ...]:

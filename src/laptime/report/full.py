@@ -8,6 +8,7 @@ from laptime.model.record import LaneResult, Record
 from laptime.report import afterwords, full_words
 from laptime.report.figures import factor, step
 from laptime.report.full_words import digits, lap_time
+from laptime.report.instruments import instruments
 from laptime.report.layout import Cell, Column, Row, lay_out, paint, wrap
 from laptime.report.phrases import NOT_SAME, short_name
 from laptime.report.published import published_line
@@ -25,6 +26,7 @@ def render(record: Record, width: int = 100, *, color: bool = False, kept: bool 
     for run in record.full.runs:
         lines += _laps(run, record.full, width, color=color)
     lines += _totals(record, width, color=color)
+    lines += instruments(record, width, color=color)
     lines += proof_lines(record, width)
     lines += full_words.failures(record, width)
     lines += _said(full_words.findings(record), width)

@@ -7,6 +7,7 @@ from laptime.model.record import InferLane, Record
 from laptime.report import afterwords, infer_words
 from laptime.report.figures import number, step
 from laptime.report.infer_words import answers_of, latency_words, part_words
+from laptime.report.instruments import instruments
 from laptime.report.layout import Cell, Column, Row, lay_out, wrap
 from laptime.report.phrases import short_name
 from laptime.report.terminal import NARROWEST, closing_lines, header, quiet
@@ -23,6 +24,7 @@ def render(record: Record, width: int = 100, *, color: bool = False, kept: bool 
     lines += _throughput(record, width, color=color)
     lines += infer_words.batch_factors(record, width)
     lines += _waits(record, width, color=color)
+    lines += instruments(record, width, color=color)
     lines += infer_words.same_answers(record, width)
     lines += infer_words.failures(record, width)
     lines += infer_words.left_out(record, width)

@@ -8,6 +8,7 @@ from typing import Protocol
 from laptime.model.machine import Device, Framework, Machine
 from laptime.model.missing import Missing
 from laptime.model.workload import Workload
+from laptime.report.devices import hardware
 from laptime.report.figures import whole_size
 from laptime.report.layout import Cell, Column, Row, lay_out, wrap
 from laptime.report.phrases import machine_words
@@ -60,10 +61,10 @@ def render_workloads(workloads: Iterable[Workload], width: int) -> str:
 
 
 def render_devices(machine: Machine, width: int) -> str:
-    """List what each installed framework can use here, and why not where it cannot."""
+    """Tell of the hardware, then what each installed framework can use of it, and why not where it cannot."""
     container = [f"container {machine.container}"] if machine.container else []
     about = ", ".join([machine.system, f"Python {machine.python}", *container])
-    head = [*wrap(machine_words(machine), width, "  "), *wrap(about, width, "  ")]
+    head = [*wrap(machine_words(machine), width, "  "), *wrap(about, width, "  "), *hardware(machine, width)]
     columns = [
         Column("framework", least=10),
         Column("device"),

@@ -9,9 +9,17 @@ from laptime import wire
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
 from laptime.model.sample import Dnf, Examination, FreshSteps, Heat, Window
-from laptime.model.timeline import Timeline
 from laptime.run.child import Child
-from laptime.run.following import FIRST_STEPS_OF_SILENCE, MEDIANS_OF_SILENCE, Limits, Notes, Started, Tell, follow
+from laptime.run.following import (
+    FIRST_STEPS_OF_SILENCE,
+    MEDIANS_OF_SILENCE,
+    Limits,
+    Notes,
+    Started,
+    Tell,
+    follow,
+    on_one_clock,
+)
 from laptime.run.instruments import Instruments
 from laptime.run.sampler import Sampler
 
@@ -51,7 +59,7 @@ class Director:
         finally:
             if self._sampler is not None:
                 timeline = self._sampler.end()
-        return replace(_make_heat(order, round_number, notes, dnf), timeline=_on_one_clock(timeline, notes))
+        return replace(_make_heat(order, round_number, notes, dnf), timeline=on_one_clock(timeline, notes))
 
     def _answer(self, child: Child, message: wire.FromChild, notes: HeatNotes, order: HeatOrder) -> None:
         match message:
@@ -97,15 +105,6 @@ def _wanted_again(notes: HeatNotes, order: HeatOrder) -> wire.Again | wire.Enoug
         return wire.Enough()
     notes.reruns += wanted
     return wire.Again(wanted)
-
-
-def _on_one_clock(timeline: Timeline | None, notes: Notes) -> Timeline | None:
-    """Say so where the child's clock is not ours: what it told then lies outside the time from its start to our ear."""
-    if timeline is None or notes.shares_our_clock:
-        return timeline
-    return replace(
-        timeline, clock=Missing("the heat has a clock of its own: no reading can be laid beside its windows")
-    )
 
 
 def _make_heat(order: HeatOrder, round_number: int, notes: HeatNotes, dnf: Dnf | None) -> Heat:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from laptime import wire
 from laptime.errors import WireError
 from laptime.model.memory import find_refusal
+from laptime.model.missing import Missing
 from laptime.model.sample import Dnf, ProofRun
+from laptime.model.timeline import Timeline
 from laptime.run.child import Child, Ended, Silence
 
 MEDIANS_OF_SILENCE = 20
 FIRST_STEPS_OF_SILENCE = 5  # until more is known, the first step is all there is; it may hold compiling
+OWN_CLOCK = Missing("the heat has a clock of its own: no reading can be laid beside its windows")
 CRASHES = {"SIGSEGV", "SIGABRT", "SIGBUS"}
 Tell = Callable[[str], None]
 Answer = Callable[[Child, wire.FromChild], None]
@@ -111,6 +114,13 @@ def follow(
         child.abandon()
         raise
     return _judge(notes, child.end(grace_s=0 if broken else 5), broken)
+
+
+def on_one_clock(timeline: Timeline | None, notes: Notes) -> Timeline | None:
+    """Say so where the child's clock is not ours: what it told then lies outside the time from its start to our ear."""
+    if timeline is None or notes.shares_our_clock:
+        return timeline
+    return replace(timeline, clock=OWN_CLOCK)
 
 
 def _hear_out(child: Child, notes: Notes, answer: Answer, wait_s: Callable[[], float]) -> None:

@@ -9,9 +9,20 @@ from laptime import wire
 from laptime.model.inference import AnswerRun, BatchRun, InferHeat, InferOrder
 from laptime.model.missing import Missing
 from laptime.model.sample import Dnf, Noise, Window
+from laptime.model.timeline import Mark
 from laptime.run.child import Child
-from laptime.run.following import FIRST_STEPS_OF_SILENCE, MEDIANS_OF_SILENCE, Limits, Notes, Started, Tell, follow
+from laptime.run.following import (
+    FIRST_STEPS_OF_SILENCE,
+    MEDIANS_OF_SILENCE,
+    Limits,
+    Notes,
+    Started,
+    Tell,
+    follow,
+    on_one_clock,
+)
 from laptime.run.instruments import Instruments
+from laptime.run.sampler import Sampler
 
 BATCH_PHASE = "batch "
 SINGLE_PHASE = "single calls"
@@ -49,8 +60,8 @@ class InferNotes(Notes):
 class InferDirector:
     """Runs heats of inference one after another; `tell` is told the phase, for whoever shows progress."""
 
-    def __init__(self, limits: Limits, cores: int, tell: Tell) -> None:
-        self._limits, self._tell = limits, tell
+    def __init__(self, limits: Limits, cores: int, tell: Tell, sampler: Sampler | None = None) -> None:
+        self._limits, self._tell, self._sampler = limits, tell, sampler
         self._instruments = Instruments(cores)
 
     def run_heat(self, order: InferOrder, round_number: int) -> InferHeat:
@@ -75,8 +86,16 @@ class InferDirector:
 
         # Not ahead of its turn: who starts a program for one answer waits for all of this.
         started = Started(Child(order.heat.lane.environment))
-        dnf = follow(started, wire.Infer(order), notes, answer, lambda: self._wait_s(notes, order))
-        return _make_heat(order, round_number, notes, dnf)
+        if self._sampler is not None:
+            self._sampler.begin(started.child.pid)
+        timeline = None
+        try:
+            dnf = follow(started, wire.Infer(order), notes, answer, lambda: self._wait_s(notes, order))
+        finally:
+            if self._sampler is not None:
+                timeline = self._sampler.end()
+        heat = _make_heat(order, round_number, notes, dnf)
+        return heat if timeline is None else replace(heat, timeline=on_one_clock(timeline, notes), marks=_marks(notes))
 
     def _wait_s(self, notes: InferNotes, order: InferOrder) -> float:
         """Compiling and first calls may take long; single calls are told together, windows one by one."""
@@ -87,6 +106,10 @@ class InferDirector:
             median_ns = statistics.median(window.end_ns - window.start_ns for window in notes.windows)
             return max(self._limits.watchdog_s, MEDIANS_OF_SILENCE * median_ns / 1e9)
         return self._limits.patience_s
+
+
+def _marks(notes: InferNotes) -> tuple[Mark, ...]:
+    return tuple(Mark(*each) for each in notes.phases)
 
 
 def _make_heat(order: InferOrder, round_number: int, notes: InferNotes, dnf: Dnf | None) -> InferHeat:

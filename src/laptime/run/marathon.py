@@ -11,10 +11,21 @@ from laptime import wire
 from laptime.model.missing import Missing
 from laptime.model.protocol import Evaluation, FullOrder, FullRun, LapResult, Moment, Predictions
 from laptime.model.sample import Dnf
+from laptime.model.timeline import Mark, Timeline, Watched
 from laptime.run.child import Child
-from laptime.run.following import FIRST_STEPS_OF_SILENCE, MEDIANS_OF_SILENCE, Limits, Notes, Started, follow
+from laptime.run.following import (
+    FIRST_STEPS_OF_SILENCE,
+    MEDIANS_OF_SILENCE,
+    Limits,
+    Notes,
+    Started,
+    follow,
+    on_one_clock,
+)
 from laptime.run.moments import read_moment
+from laptime.run.sampler import Sampler
 
+KEEP_READINGS_S = 60.0
 STARTING = ("start", "import", "build", "proof", "set up")
 
 
@@ -28,6 +39,12 @@ class TrainingNotes(Notes):
     stepped: wire.Stepped | None = None
     silence_s: float = 0.0
     heard_s: float = 0.0
+    timeline: Timeline | None = None
+
+    def watched(self) -> tuple[Watched, ...]:
+        """Give what the instruments saw, with the marks of laps and all else that this process did."""
+        timeline = on_one_clock(self.timeline, self)
+        return () if timeline is None else (Watched(timeline, tuple(Mark(*each) for each in self.phases)),)
 
     def take(self, message: wire.FromChild) -> None:
         Notes.take(self, message)  # not super(): a slotted dataclass is another class than the one written here
@@ -57,17 +74,26 @@ class TrainingNotes(Notes):
 class Marathon:
     """Runs whole trainings one after another.
 
-    `tell` is told what is to be shown, `keep` is called when a lap or the test is done and worth writing down.
+    `tell` is told what is to be shown, `keep` is called when a lap or the test is done and worth writing down. What the
+    `sampler` has read by then goes with it, once a minute at most: it grows, and laps may be short.
     """
 
-    def __init__(self, limits: Limits, tell: Callable[[Moment], None], keep: Callable[[], None]) -> None:
-        self._limits, self._tell, self._keep = limits, tell, keep
+    def __init__(
+        self,
+        limits: Limits,
+        tell: Callable[[Moment], None],
+        keep: Callable[[], None],
+        sampler: Sampler | None = None,
+    ) -> None:
+        self._limits, self._tell, self._keep, self._sampler = limits, tell, keep, sampler
+        self._kept_s = 0.0
 
     def run(self, order: FullOrder, notes: TrainingNotes) -> Dnf | None:
         """Train one lane; what is heard is in `notes` by then, even where an interrupt ends it."""
 
         def answer(child: Child, message: wire.FromChild) -> None:
             if isinstance(message, wire.LapDone | wire.Tested):
+                self._look(notes)
                 self._keep()
             moment = read_moment(order, message)
             if moment is not None:
@@ -76,7 +102,19 @@ class Marathon:
                 child.say(wire.GoOn())
 
         started = Started(Child(order.heat.lane.environment))
-        return follow(started, wire.Train(order), notes, answer, lambda: self._wait_s(notes))
+        if self._sampler is None:
+            return follow(started, wire.Train(order), notes, answer, lambda: self._wait_s(notes))
+        self._kept_s = time.monotonic()
+        self._sampler.begin(started.child.pid)
+        try:
+            return follow(started, wire.Train(order), notes, answer, lambda: self._wait_s(notes))
+        finally:
+            notes.timeline = self._sampler.end()
+
+    def _look(self, notes: TrainingNotes) -> None:
+        now_s = time.monotonic()
+        if self._sampler is not None and now_s - self._kept_s >= KEEP_READINGS_S:
+            notes.timeline, self._kept_s = self._sampler.so_far(), now_s
 
     def _wait_s(self, notes: TrainingNotes) -> float:
         """Within a lap a word comes about twice a second, or after each step; elsewhere patience is asked for."""
@@ -117,6 +155,7 @@ def make_run(
         versions=built.versions if built else {},
         notes=(*_notes(built, before), *notes.noted),
         dnf=dnf,
+        watched=(*(before.watched if before else ()), *notes.watched()),
     )
 
 

@@ -37,10 +37,16 @@ STEP_ELSE = 1.0
 SELDOM = 0.5  # of the readings: dear figures are asked once a second
 Absent = tuple[tuple[Channel, Missing], ...]
 Clock = Callable[[], int]
+Told = tuple[int, tuple[float | None, ...]]
+"""When a sensor was read, and what it told."""
 
 
 class Sampler:
-    """Watches one heat after another; a sensor that failed or hung is not asked again."""
+    """Watches one heat after another; a sensor that failed or hung is not asked again.
+
+    With `most`, no more than so many readings are kept of one: where they are full, every second is left out, and from
+    then on half as many are taken, so that they lie evenly over a training of many hours.
+    """
 
     def __init__(
         self,
@@ -48,15 +54,21 @@ class Sampler:
         hz: float = DEFAULT_HZ,
         absent: tuple[tuple[str, Missing], ...] = (),
         clock: Clock = time.monotonic_ns,
+        most: int | None = None,
     ) -> None:
         self._sensors, self._hz, self._absent, self._clock = list(sensors), hz, dict(absent), clock
+        self._most = most
         self._watches: list[_Watch] = []
 
     def begin(self, pid: int) -> None:
         """Read from now on what this process and the machine do."""
-        self._watches = [_Watch(sensor, pid, 1 / self._hz, self._clock) for sensor in self._sensors]
+        self._watches = [_Watch(sensor, pid, 1 / self._hz, self._clock, self._most) for sensor in self._sensors]
         for watch in self._watches:
             watch.start()
+
+    def so_far(self) -> Timeline:
+        """Give what was read until now, while reading goes on."""
+        return self._timeline()
 
     def end(self) -> Timeline:
         """Stop reading, and give what was read; no sensor is waited for longer than a second."""
@@ -65,28 +77,32 @@ class Sampler:
         deadline = time.monotonic() + PATIENCE_S
         for watch in self._watches:
             watch.join(max(0.0, deadline - time.monotonic()))
-        tracks = [track for watch in self._watches for track in watch.tracks()]
+            watch.judge_end()
+        timeline = self._timeline()
         for watch in self._watches:
             if watch.lost is not None:
                 self._sensors.remove(watch.sensor)
                 self._absent[watch.sensor.name] = Missing(f"in a heat before: {watch.lost.missing}")
-        watched = {watch.sensor.name for watch in self._watches}
         self._watches = []
+        return timeline
+
+    def _timeline(self) -> Timeline:
+        watched = {watch.sensor.name for watch in self._watches}
         absent = tuple((name, why) for name, why in self._absent.items() if name not in watched)
-        return Timeline(tuple(tracks), absent)
+        return Timeline(tuple(track for watch in self._watches for track in watch.tracks()), absent)
 
 
 class _Watch(Thread):
     """One sensor over one heat. It dies with laptime if it hangs."""
 
-    def __init__(self, sensor: Sensor, pid: int, period_s: float, clock: Clock) -> None:
+    def __init__(self, sensor: Sensor, pid: int, period_s: float, clock: Clock, most: int | None) -> None:
         super().__init__(name=f"sensor {sensor.name}", daemon=True)
         self.sensor, self.over = sensor, Event()
-        self._pid, self._asked_s, self._clock = pid, period_s, clock
+        self._pid, self._clock, self._most = pid, clock, most
+        self._period_s = max(period_s, sensor.period_s)
         self._opened: Opened | None = None
-        self._times: list[int] = []
-        self._readings: list[tuple[float | None, ...]] = []
-        self._spent_ns = 0
+        self._told: list[Told] = []  # it may be looked at from another thread, so times stay with their readings
+        self._spent_ns, self._asked = 0, 0
         self.lost: Missing | None = None
 
     def run(self) -> None:
@@ -102,27 +118,30 @@ class _Watch(Thread):
         finally:
             self._close()
 
-    def tracks(self) -> list[Track]:
-        """Give what was read; who has not come back by now hangs. Figures that come seldom have times of their own."""
+    def judge_end(self) -> None:
+        """Who has not come back by now hangs."""
         if self.is_alive() and self.lost is None:
             self.lost = Missing(f"no answer for {PATIENCE_S:g} s: it hangs")
-        readings = self._readings[:]
-        if not readings or self._opened is None:
+
+    def tracks(self) -> list[Track]:
+        """Give what was read. Figures that come seldom have times of their own."""
+        told = self._told[:]
+        if not told or self._opened is None:
             return [] if self.lost is None else [Track(self.sensor.name, 0, (), (), (), self.lost)]
-        read_us = self._spent_ns / 1e3 / len(readings)
-        often, seldom = split_by_pace(len(self._opened.channels), readings)
-        first = self._track(often, range(len(readings)), self._opened.absent, read_us)
+        often, seldom = split_by_pace(len(self._opened.channels), [reading for _, reading in told])
+        first = self._track(often, told, self._opened.absent)
         if not seldom:
             return [first]
-        told = [row for row, reading in enumerate(readings) if any(reading[place] is not None for place in seldom)]
-        return [first, self._track(seldom, told, (), read_us)]
+        rows = [(at, reading) for at, reading in told if any(reading[place] is not None for place in seldom)]
+        return [first, self._track(seldom, rows, ())]
 
-    def _track(self, places: Sequence[int], rows: Sequence[int], absent: Absent, read_us: float) -> Track:
+    def _track(self, places: Sequence[int], rows: Sequence[Told], absent: Absent) -> Track:
         assert self._opened is not None
-        times = [self._times[row] for row in rows]
+        times = [at for at, _ in rows]
+        read_us = self._spent_ns / 1e3 / max(self._asked, 1)
         apart = tuple((after - times[0]) // 1000 - (before - times[0]) // 1000 for before, after in pairwise(times))
         series = tuple(
-            make_series(self._opened.channels[place], [self._readings[row][place] for row in rows]) for place in places
+            make_series(self._opened.channels[place], [reading[place] for _, reading in rows]) for place in places
         )
         return Track(self.sensor.name, times[0], apart, series, absent, self.lost, read_us)
 
@@ -132,13 +151,19 @@ class _Watch(Thread):
             began = self._clock()
             reading = self.sensor.read()
             ended = self._clock()
-            self._spent_ns += ended - began
-            self._times.append((began + ended) // 2)
-            self._readings.append(reading)
-            period_ns = round(1e9 * max(self._asked_s, self.sensor.period_s))
+            self._spent_ns, self._asked = self._spent_ns + ended - began, self._asked + 1
+            self._note((began + ended) // 2, reading)
+            # A sensor may learn how dear it is only when it is read.
+            period_ns = round(1e9 * max(self._period_s, self.sensor.period_s))
             due += period_ns * max(1, math.ceil((ended - due) / period_ns))
             if self.over.wait(max(0, due - self._clock()) / 1e9):
                 break
+
+    def _note(self, at_ns: int, reading: tuple[float | None, ...]) -> None:
+        self._told.append((at_ns, reading))
+        if self._most is not None and len(self._told) > self._most:
+            self._told = self._told[::2]
+            self._period_s *= 2
 
     def _close(self) -> None:
         try:

@@ -8,15 +8,17 @@ from laptime.errors import SensorError
 from laptime.model.card import match_card
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
-from laptime.run.sampler import Sampler
+from laptime.run.sampler import DEFAULT_HZ, Sampler
 from laptime.sensors.amd import AmdSensor
 from laptime.sensors.apple import AppleSensor
 from laptime.sensors.base import Sensor
 from laptime.sensors.host import HostSensor
 from laptime.sensors.nvml import NvmlSensor, SlowNvmlSensor, list_cards
+from laptime.sensors.patience import Asked
 from laptime.sensors.rapl import RaplSensor
 
 Absent = tuple[str, Missing]
+PATIENCE_S = 15.0  # NVML wakes cards that sleep, a second or two each
 KINDS: dict[str, Callable[[], Sensor]] = {
     "host": HostSensor,
     "rapl": RaplSensor,
@@ -29,10 +31,13 @@ OF_CARDS: dict[str, tuple[str, ...]] = {"cuda": ("nvml", "amd"), "mps": ("apple"
 
 
 class Watch:
-    """The instruments of a race; each lane gets those that can see its device."""
+    """The instruments of a race; each lane gets those that can see its device.
 
-    def __init__(self, words: tuple[str, ...] | None, hz: float) -> None:
-        self._words, self._hz = words, hz
+    `most` is how many readings are kept of one instrument and heat, where there is a bound.
+    """
+
+    def __init__(self, words: tuple[str, ...] | None, hz: float | None, most: int | None = None) -> None:
+        self._words, self._hz, self._most = words, DEFAULT_HZ if hz is None else hz, most
         self._samplers: dict[str, Sampler] = {}
         for word in words or ():
             self._require(word)
@@ -43,7 +48,7 @@ class Watch:
             return None
         if device.name not in self._samplers:
             sensors, absent = self._choose(device)
-            self._samplers[device.name] = Sampler(sensors, self._hz, tuple(absent))
+            self._samplers[device.name] = Sampler(sensors, self._hz, tuple(absent), most=self._most)
         return self._samplers[device.name]
 
     def _choose(self, device: Device) -> tuple[list[Sensor], list[Absent]]:
@@ -64,7 +69,7 @@ class Watch:
         """An instrument that was named has to be there."""
         if word == "none":
             return
-        reason = KINDS[word]().probe()
+        reason = _probe(KINDS[word]())
         if reason is not None:
             raise SensorError(f"--sensors {word}: {reason.missing}", "leave it out to read what there is")
 
@@ -72,11 +77,17 @@ class Watch:
 def _open(word: str, device: Device) -> list[Sensor] | Missing:
     """Stand those sensors ready that this word means for a device, or say why there is none."""
     sensor = KINDS[word]()
-    reason = sensor.probe()
+    reason = _probe(sensor)
     if reason is not None:
         return reason
     if word == "nvml":
-        cards = list_cards()
+        cards = Asked("NVIDIA's library (NVML)", list_cards).answer(PATIENCE_S)
         card = cards if isinstance(cards, Missing) else match_card(device, cards)
-        return card if isinstance(card, Missing) else [NvmlSensor((card.uuid,)), SlowNvmlSensor((card.uuid,))]
+        if isinstance(card, Missing) or isinstance(card.uuid, Missing):
+            return card if isinstance(card, Missing) else card.uuid
+        return [NvmlSensor((card.uuid,)), SlowNvmlSensor((card.uuid,))]
     return [AmdSensor(device.details.get("bus"))] if word == "amd" else [sensor]
+
+
+def _probe(sensor: Sensor) -> Missing | None:
+    return Asked(f"the instrument {sensor.name}", sensor.probe).answer(PATIENCE_S)

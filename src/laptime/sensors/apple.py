@@ -12,6 +12,7 @@ import subprocess
 from pathlib import Path
 
 from laptime.errors import SensorError
+from laptime.model.card import Card
 from laptime.model.missing import Missing
 from laptime.model.timeline import Channel, Opened
 
@@ -19,11 +20,10 @@ IOREG = Path("/usr/sbin/ioreg")
 QUESTION = ("-r", "-d", "1", "-w", "0", "-c", "IOAccelerator")
 PATIENCE_S = 5.0
 DEVICE = "apple-gpu"
-WORDS = {
-    Channel(DEVICE, "busy_percent", "%"): "Device Utilization %",
-    Channel(DEVICE, "memory_used_bytes", "bytes"): "In use system memory",
-}
+BUSY, MEMORY = Channel(DEVICE, "busy_percent", "%"), Channel(DEVICE, "memory_used_bytes", "bytes")
+WORDS = {BUSY: "Device Utilization %", MEMORY: "In use system memory"}
 ROOT_ONLY = Missing("only root may ask for it here (powermetrics)")
+ON_CHIP = Missing("it is part of the chip, on no such link")
 ABSENT = tuple(
     (Channel(DEVICE, name, unit), ROOT_ONLY)
     for name, unit in (("power_instant_mw", "mW"), ("energy_mj", "mJ"), ("temperature_c", "C"), ("clock_mhz", "MHz"))
@@ -64,13 +64,50 @@ class AppleSensor:
         """Nothing is held."""
 
     def _ask(self) -> dict[str, int]:
-        try:
-            ended = subprocess.run(
-                [self._ioreg, *QUESTION], capture_output=True, text=True, check=True, timeout=PATIENCE_S
-            )
-        except (OSError, subprocess.SubprocessError) as error:
-            raise SensorError(f"{self._ioreg} gave no answer: {error}") from error
-        return read_statistics(ended.stdout)
+        return read_statistics(_ask_ioreg(self._ioreg))
+
+
+def describe_apple_cards(ioreg: Path = IOREG) -> tuple[Card, ...] | Missing:
+    """Give the graphics processor of a Mac; the memory that it uses is the machine's own."""
+    if not ioreg.exists():
+        return Missing("this is no Mac")
+    try:
+        text = _ask_ioreg(ioreg)
+    except SensorError as error:
+        return Missing(error.says)
+    told = read_statistics(text)
+    if not told:
+        return Missing("ioreg shows no graphics processor")
+    name = re.search(r'"model"\s*=\s*<?"([^"]+)"', text)
+    silent, used = Missing("ioreg does not tell it"), told.get(WORDS[MEMORY])
+    busy = told.get(WORDS[BUSY])
+    card = Card(
+        *(silent, silent, silent if name is None else name[1], silent, silent, silent),
+        memory_bytes=Missing("it is the machine's memory, which the graphics processor shares"),
+        memory_used_bytes=silent if used is None else used,
+        power_limit_mw=ROOT_ONLY,
+        pcie_generation=ON_CHIP,
+        pcie_generation_most=ON_CHIP,
+        pcie_width=ON_CHIP,
+        pcie_width_most=ON_CHIP,
+        sm_clock_most_mhz=ROOT_ONLY,
+        mig=silent,
+        ecc=silent,
+        persistence=silent,
+        display=silent,
+        processes=silent,
+        maker="Apple",
+        busy_percent=silent if busy is None else float(busy),
+    )
+    return (card,)
+
+
+def _ask_ioreg(ioreg: Path) -> str:
+    try:
+        ended = subprocess.run([ioreg, *QUESTION], capture_output=True, text=True, check=True, timeout=PATIENCE_S)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise SensorError(f"{ioreg} gave no answer: {error}") from error
+    return ended.stdout
 
 
 def read_statistics(text: str) -> dict[str, int]:

@@ -68,6 +68,19 @@ def frequency(sys: Path) -> ManyFiles:
     return ManyFiles(lambda: _cores(sys), FREQUENCY, lambda khz: [sum(khz) / len(khz) / 1e3, min(khz) / 1e3], reason)
 
 
+def mean_frequency(sys: Path = Path("/sys")) -> float | Missing:
+    """Give the mean of the cores' clocks as they are now, in MHz."""
+    files = frequency(sys)
+    absent = files.open(0).absent
+    try:
+        mean = next(iter(files.read()), None)
+    finally:
+        files.close()
+    if mean is None:
+        return absent[0][1] if absent else Missing("the cores' clocks cannot be read any more")
+    return mean
+
+
 def temperature(sys: Path) -> ManyFiles:
     """Give the temperature of the processor's hottest place."""
     reason = "no sensor of the processor's temperature is under /sys/class/hwmon or thermal, as in virtual machines"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from laptime.errors import SensorError
 from laptime.model.card import Card, CardProcess
 from laptime.model.missing import Missing
-from laptime.sensors.nvml.finding import Found, find_cards, no_card, text
+from laptime.sensors.nvml.finding import Found, Unseen, find_cards, no_card, text
 from laptime.sensors.nvml.memory import ask_memory
 from laptime.sensors.nvml.processes import list_processes
 from laptime.sensors.nvml.quick import SM_CLOCK
@@ -19,15 +20,31 @@ Told = TypeVar("Told")
 WHOLE = Missing("it is the whole card's affair")
 
 
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """The cards that may be asked, each followed by its MIG instances; and those that the driver only counts."""
+
+    cards: tuple[Card, ...]
+    unseen: tuple[Unseen, ...] = ()
+
+
 def list_cards() -> tuple[Card, ...] | Missing:
     """Give the cards that may be asked, each followed by its MIG instances; or why there is none to ask."""
+    told = survey_cards()
+    if isinstance(told, Missing):
+        return told
+    return told.cards or no_card(told.unseen)
+
+
+def survey_cards() -> Survey | Missing:
+    """Give every card that the driver counts; or why it cannot be asked."""
     try:
         nvml = open_library()
     except SensorError as error:
         return Missing(error.says)
     try:
         found, unseen = find_cards(nvml)
-        return tuple(_describe(nvml, each) for each in found) or no_card(unseen)
+        return Survey(tuple(_describe(nvml, each) for each in found), unseen)
     except nvml.NVMLError as error:
         return explain(error)
     finally:
@@ -63,6 +80,8 @@ def _describe(nvml: Any, found: Found) -> Card:
         display=ask_whole("nvmlDeviceGetDisplayActive", bool),
         processes=_ask(nvml, lambda: _list_processes(nvml, found)),
         parent=None if found.parent is None else found.parent.uuid,
+        busy_percent=ask_whole("nvmlDeviceGetUtilizationRates", lambda told: float(told.gpu)),
+        module="nvidia",
     )
 
 

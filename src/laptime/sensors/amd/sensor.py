@@ -15,22 +15,11 @@ from laptime.errors import SensorError
 from laptime.model.card import normal_bus
 from laptime.model.missing import Missing
 from laptime.model.timeline import Channel, Opened
+from laptime.sensors.amd.cards import AmdCard, list_amd_cards, read_generation
 from laptime.sensors.files import OpenFile, read_word
 
-VENDOR = "0x1002"
 NO_CARD = "no graphics card of AMD with the driver amdgpu is under /sys/class/drm"
-GENERATIONS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}  # by transfers a second and lane, in 1e9
 Read = Callable[[bytes], "float | None"]
-
-
-@dataclass(frozen=True, slots=True)
-class AmdCard:
-    """One card. `bus` is its PCI address, "0000:03:00.0"; `unique_id` is there on cards that tell their own."""
-
-    bus: str
-    unique_id: str | Missing
-    memory_total_bytes: int | Missing
-    folder: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,33 +76,10 @@ class AmdSensor:
         return [card for card in cards if self._bus is None or normal_bus(card.bus) == normal_bus(self._bus)]
 
 
-def list_amd_cards(sys: Path = Path("/sys")) -> tuple[AmdCard, ...]:
-    """Give the cards that the driver drives, in the order of their addresses."""
-    folders = {
-        _bus_of(place / "device"): place / "device"
-        for place in (sys / "class" / "drm").glob("card*")
-        if re.fullmatch(r"card\d+", place.name) and read_word(place / "device" / "vendor") == VENDOR
-    }
-    return tuple(
-        AmdCard(
-            bus,
-            read_word(folder / "unique_id") or Missing("this card tells no identity of its own"),
-            _number_or_missing(folder / "mem_info_vram_total"),
-            folder,
-        )
-        for bus, folder in sorted(folders.items())
-    )
-
-
 def read_active_mhz(data: bytes) -> float | None:
     """Find the frequency that is marked in a table of lines such as "1: 2100Mhz *"."""
     found = re.search(rb":\s*(\d+(?:\.\d+)?)\s*MHz\s*\*", data, re.IGNORECASE)
     return None if found is None else float(found[1])
-
-
-def read_generation(data: bytes) -> float | None:
-    """Read a link's speed, such as "16.0 GT/s PCIe", as a generation of PCI Express."""
-    return GENERATIONS.get(float(data.split(maxsplit=1)[0]))
 
 
 def _figures_of(folder: Path) -> list[_Figure]:
@@ -171,14 +137,3 @@ def _ask(file: OpenFile, read: Read) -> float | None:
 
 def _thousandth(data: bytes) -> float:
     return float(data) / 1e3
-
-
-def _bus_of(folder: Path) -> str:
-    """Give the PCI address as domain:bus:device.function in lower case."""
-    words = dict(line.split("=", 1) for line in read_word(folder / "uevent").splitlines() if "=" in line)
-    return words.get("PCI_SLOT_NAME", folder.resolve().name).lower()
-
-
-def _number_or_missing(place: Path) -> int | Missing:
-    word = read_word(place)
-    return int(word) if word.isdigit() else Missing(f"{place} does not tell it")
