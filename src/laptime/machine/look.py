@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib import metadata, util
 from pathlib import Path
@@ -42,9 +43,11 @@ def look_at_machine() -> Machine:
     )
 
 
-def look_around(machine: Machine) -> Machine:
-    """Add what is looked at only where somebody wants to know: what there is to do now, and what hides devices."""
-    around = look_at_surroundings(container=machine.container)
+def look_around(machine: Machine, folders: Sequence[Path] = ()) -> Machine:
+    """Add what is looked at only where somebody wants to know: what there is to do now, what hides devices, and on
+    which disks some folders lie.
+    """
+    around = look_at_surroundings(container=machine.container, folders=folders)
     return replace(machine, use=look_at_use(), surroundings=around)
 
 

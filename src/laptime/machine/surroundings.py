@@ -7,9 +7,10 @@ import os
 import pwd
 import shutil
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from laptime.machine.filesystem import find_filesystem
 from laptime.model.missing import Missing
 from laptime.model.surroundings import DeviceNode, Surroundings
 from laptime.sensors.files import read_word
@@ -24,6 +25,7 @@ VARIABLES = (
     *("XLA_PYTHON_CLIENT_PREALLOCATE", "XLA_PYTHON_CLIENT_MEM_FRACTION", "TF_FORCE_GPU_ALLOW_GROWTH"),
     *("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_ENABLE_MPS_FALLBACK", "KERAS_BACKEND"),
     *("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_WAIT_POLICY", "TPU_VISIBLE_CHIPS"),
+    *("COLAB_RELEASE_TAG", "COLAB_GPU", "KAGGLE_KERNEL_RUN_TYPE"),
 )
 VIRTUAL = ("QEMU", "KVM", "VMware", "VirtualBox", "Virtual Machine", "Google Compute", "Amazon EC2", "OpenStack", "Xen")
 
@@ -34,6 +36,8 @@ def look_at_surroundings(
     sys: Path = Path("/sys"),
     environment: Mapping[str, str] = os.environ,
     container: str | None = None,
+    *,
+    folders: Sequence[Path] = (),
 ) -> Surroundings:
     return Surroundings(
         nodes=tuple(node for place in _places(dev) if (node := _node(place)) is not None),
@@ -41,6 +45,7 @@ def look_at_surroundings(
         shared_memory_bytes=_shared_memory(dev / "shm"),
         container=container,
         virtual=find_virtual(proc, sys),
+        filesystems={str(each): kind for each in folders if isinstance(kind := find_filesystem(each, proc), str)},
     )
 
 

@@ -13,6 +13,7 @@ from laptime.sensors import cgroup
 from laptime.sensors.files import read_word
 from laptime.sensors.host import mean_frequency
 
+CHOOSES_ITSELF = {"intel_pstate", "amd-pstate-epp"}
 WATCHED_S = 0.3
 NO_LOAD = Missing("this system tells no load")
 
@@ -33,9 +34,18 @@ def look_at_use(sys: Path = Path("/sys"), watched_s: float = WATCHED_S) -> Use:
 
 def _governors(sys: Path) -> tuple[str, ...] | Missing:
     """Name the rules by which cores choose their clock; most often all have one."""
-    places = sorted((sys / "devices" / "system" / "cpu").glob("cpu[0-9]*/cpufreq/scaling_governor"))
-    found = tuple(dict.fromkeys(filter(None, map(read_word, places))))
+    places = sorted((sys / "devices" / "system" / "cpu").glob("cpu[0-9]*/cpufreq"))
+    found = tuple(dict.fromkeys(filter(None, map(_governor, places))))
     return found or Missing("no core tells a governor under /sys/devices/system/cpu, as in most virtual machines")
+
+
+def _governor(place: Path) -> str:
+    """A driver that chooses by itself has its own powersave, which is its usual way, and a preference beside it."""
+    governor, driver = read_word(place / "scaling_governor"), read_word(place / "scaling_driver")
+    if not governor or driver not in CHOOSES_ITSELF:
+        return governor
+    prefers = read_word(place / "energy_performance_preference")
+    return f"{governor} of {driver}" + (f", preferring {prefers}" if prefers else "")
 
 
 def _available() -> int | Missing:

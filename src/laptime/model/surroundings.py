@@ -23,7 +23,7 @@ class Surroundings:
     """`variables` are those that choose, hide or slow down devices, as they are set here; none that is not set.
 
     `virtual` names what the system itself runs in: "wsl", a hypervisor's name as the firmware tells it, or nothing
-    where none is told.
+    where none is told. `filesystems` are the kinds of those on which folders lie that training data may be read from.
     """
 
     nodes: tuple[DeviceNode, ...] = ()
@@ -31,3 +31,4 @@ class Surroundings:
     shared_memory_bytes: int | Missing = field(default_factory=lambda: Missing("not looked at"))
     container: str | None = None
     virtual: str | None = None
+    filesystems: dict[str, str] = field(default_factory=dict)

@@ -74,7 +74,7 @@ def _processor() -> Device:
 def _cuda() -> list[Device]:
     if not torch.cuda.is_available():
         build = "CUDA" if torch.version.cuda else "ROCm" if getattr(torch.version, "hip", None) else ""
-        return [_absent("cuda", "cuda", _why_no_cuda(build), build)]
+        return [_absent("cuda", "cuda", _why_no_cuda(build), _build_details(build))]
     driver = _ask_driver()
     return [_cuda_device(index, driver) for index in range(torch.cuda.device_count())]
 
@@ -109,6 +109,7 @@ def _cuda_device(index: int, driver: str) -> Device:
             "capability": f"{found.major}.{found.minor}",
             "multiprocessors": str(found.multi_processor_count),
             **_identity(found),
+            **_build_details("ROCm" if getattr(torch.version, "hip", None) else "CUDA"),
             **({"driver": driver} if driver else {}),
         },
     )
@@ -133,9 +134,20 @@ def _try_product(name: str) -> tuple[bool, str | None]:
 
 
 def _why_no_cuda(build: str) -> str:
+    """PyTorch says why when it is made to begin: no driver, one that is too old, no card, a library that fails."""
     if not build:
         return f"this PyTorch ({torch.__version__}) is a build without CUDA"
+    try:
+        torch.cuda.init()
+    except Exception as error:  # noqa: BLE001  whatever it raises is the reason
+        return f"PyTorch has {build} and finds no usable device: {str(error).splitlines()[0]}"
     return f"PyTorch has {build} but finds no usable device or driver"
+
+
+def _build_details(build: str) -> dict[str, str]:
+    """Say for whose cards this PyTorch was built, and for which generations of them."""
+    generations = " ".join(torch.cuda.get_arch_list()) if build else ""
+    return {name: told for name, told in (("build", build), ("architectures", generations)) if told}
 
 
 def _mps() -> list[Device]:
@@ -176,6 +188,5 @@ def peak_bytes(device: torch.device) -> int | Missing:
     return Missing(f"PyTorch keeps no peak for {device.type}")
 
 
-def _absent(name: str, kind: str, reason: str, build: str = "") -> Device:
-    details = {"build": build} if build else {}
-    return Device(name, kind, "-", usable=False, reason=reason, memory_bytes=Missing(reason), details=details)  # type: ignore[arg-type]
+def _absent(name: str, kind: str, reason: str, details: dict[str, str] | None = None) -> Device:
+    return Device(name, kind, "-", usable=False, reason=reason, memory_bytes=Missing(reason), details=details or {})  # type: ignore[arg-type]
