@@ -38,11 +38,11 @@ from laptime.report.full_words import moment_words
 from laptime.store import checkpoints, files, references, schema
 from laptime.store.rows import RecordRow
 from laptime.workloads import CATALOGUE, find_workload
+from laptime.workloads.layers import list_layers
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from laptime.workloads.layers import LayerRow
 
 Show = Callable[[Record, str], None]
 Tell = Callable[[Moment], None]
@@ -240,20 +240,14 @@ def workloads_as_text(width: int) -> str:
 def workload_as_text(name: str, width: int) -> str:
     """Give one built-in training whole: its layers, how it is trained, and what was published."""
     workload = find_workload(name)
-    return layers.render_workload(workload, _layers_of(workload), width).rstrip("\n")
-
-
-def _layers_of(workload: Workload) -> tuple[LayerRow, ...]:
-    from laptime.workloads.layers import list_layers  # noqa: PLC0415  numpy, which a race's parent can do without
-
-    return list_layers(workload)
+    return layers.render_workload(workload, list_layers(workload), width).rstrip("\n")
 
 
 def workload_row(name: str) -> dict[str, object]:
     """Give one built-in training whole as an object, its layers with their output shapes and parameters."""
     workload = find_workload(name)
     optimizer = {"name": type(workload.optimizer).__name__.lower(), **asdict(workload.optimizer)}
-    return {**asdict(workload), "optimizer": optimizer, "layers": _layers_of(workload)}
+    return {**asdict(workload), "optimizer": optimizer, "layers": list_layers(workload)}
 
 
 def environment_as_text(
@@ -261,7 +255,7 @@ def environment_as_text(
 ) -> str:
     """Give the block that a full training of the named workload begins with; `data` is what it will read."""
     workload = find_workload(name)
-    rows = _layers_of(workload)
+    rows = list_layers(workload)
     block = environment.render_environment(machine, frameworks, workload, rows, data, width=width, version=version())
     return block.rstrip("\n")
 
