@@ -9,7 +9,7 @@ from dataclasses import asdict
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -23,9 +23,9 @@ from laptime.model.machine import Machine
 from laptime.model.plan import Plan
 from laptime.model.protocol import FullPlan, Moment, Protocol
 from laptime.model.record import Record
-from laptime.model.workload import Workload
 from laptime.questions.asking import Prepared, names_a_lane, prepare, scout_machine
 from laptime.questions.full import Stage, order_words, run_full
+from laptime.questions.gauge import Limits, PeakShelf, add_limits, known_limits, measure_limits
 from laptime.questions.infer import prepare_infer, run_infer
 from laptime.questions.protocol import prepare_full, prepare_rest
 from laptime.questions.race import Outside, run_race
@@ -33,9 +33,10 @@ from laptime.report import datasets, environment, layers, listing, terminal
 from laptime.report import full as report_full
 from laptime.report import infer as report_infer
 from laptime.report import json as report_json
+from laptime.report import peaks as report_peaks
 from laptime.report import plan as report_plan
 from laptime.report.full_words import moment_words
-from laptime.store import checkpoints, files, references, schema
+from laptime.store import checkpoints, files, peaks, references, schema
 from laptime.store.rows import RecordRow
 from laptime.workloads import CATALOGUE, find_workload
 from laptime.workloads.layers import list_layers
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
+T = TypeVar("T")
 Show = Callable[[Record, str], None]
 Tell = Callable[[Moment], None]
 Warn = Callable[[StoreError], None]
@@ -102,10 +104,11 @@ def _look_outside(record_id: str, started: str, warn: Warn | None, show: Show | 
         record_id=record_id,
         started=started,
         tool={"name": "laptime", "version": version()},
-        journal=_journal(warn),
+        journal=_journal(warn, files.save),
         recall=references.load_reference,
         keep=references.save_reference,
         show=show or _say_nothing,
+        peaks=peaks.load_peaks,
     )
 
 
@@ -137,6 +140,16 @@ def devices(frameworks: Iterable[str] | None = None, *, patience_s: float = 120.
     return scout_machine(machine, names, patience_s)
 
 
+def kept_peaks(machine: Machine) -> Limits:
+    """Give what each usable device can do at most, where that was measured before, or why it is not known."""
+    return known_limits(machine, peaks.load_peaks)
+
+
+def measure_peaks(machine: Machine, tell: Callable[[str], None], warn: Warn, *, patience_s: float = 120.0) -> Limits:
+    """Measure what each usable device can do at most, and keep it; what cannot be saved is told to `warn`."""
+    return measure_limits(machine, PeakShelf(peaks.load_peaks, _journal(warn, peaks.save_peaks), tell), patience_s)
+
+
 def version() -> str:
     """Give the installed version; a source folder that is only on the path has none."""
     try:
@@ -150,10 +163,10 @@ def make_data(what: str, items: int | None, tell: Callable[[str], None]) -> Made
     return describe_set(Path(make_source(find_workload(what), items, tell).folder))
 
 
-def _journal(warn: Warn | None) -> Callable[[Record], None]:
-    def journal(record: Record) -> None:
+def _journal(warn: Warn | None, save: Callable[[T], object]) -> Callable[[T], None]:
+    def journal(result: T) -> None:
         try:
-            files.save(record)
+            save(result)
         except StoreError as error:
             if warn is None:
                 raise
@@ -225,6 +238,10 @@ def device_rows(machine: Machine) -> list[dict[str, object]]:
     return rows
 
 
+def peaks_as_text(limits: Limits, width: int) -> str:
+    return "\n".join(report_peaks.peak_lines(limits, width))
+
+
 def plan_as_text(planned: Plan | FullPlan | InferPlan, width: int) -> str:
     return report_plan.render_plan(planned, width).rstrip("\n")
 
@@ -284,6 +301,7 @@ encode = schema.encode
 workloads = tuple(CATALOGUE.values())
 
 __all__ = [
+    "add_limits",
     "as_json",
     "as_text",
     "device_rows",
@@ -293,6 +311,7 @@ __all__ = [
     "environment_as_text",
     "full",
     "infer",
+    "kept_peaks",
     "lap_bar",
     "live_table",
     "load",
@@ -300,9 +319,11 @@ __all__ = [
     "made_data",
     "made_data_as_text",
     "make_data",
+    "measure_peaks",
     "moment_words",
     "names_a_lane",
     "outline",
+    "peaks_as_text",
     "plan",
     "plan_as_text",
     "race",

@@ -50,7 +50,8 @@ def test_operations_are_those_that_pytorch_counts(name, batch):
 
 def test_operations_of_a_small_network_by_hand():
     """Two a multiplication; the first layer's gradient is of its weights alone, the others' of their inputs too."""
-    assert 10 * 2 * (2 * CONV + 3 * DENSE) == count_step(SMALL, 10).flops
+    operations = 10 * 2 * (2 * CONV + 3 * DENSE)
+    assert operations == count_step(SMALL, 10).flops
 
 
 @pytest.mark.parametrize(("precision", "size"), [("fp32", 4), ("tf32", 4), ("bf16", 2), ("fp16", 2)])
@@ -71,7 +72,7 @@ def test_adams_moments_are_moved_too():
 
 
 def test_densenets_block_counts_each_layer_within():
-    """Operations and bytes grow with the batch by the items' share alone, so the state is what a batch of none moves."""
+    """Operations and bytes grow with the batch by the items' share alone; the state is what no items would move."""
     workload = CATALOGUE["pets-densenet"]
     one, two = (count_step(workload, batch) for batch in (1, 2))
     assert one.flops * 2 == two.flops

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch.cuda import nccl
 
+from laptime.backends.cuda import ask_driver
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 
@@ -75,22 +76,11 @@ def _cuda() -> list[Device]:
     if not torch.cuda.is_available():
         build = "CUDA" if torch.version.cuda else "ROCm" if getattr(torch.version, "hip", None) else ""
         return [_absent("cuda", "cuda", _why_no_cuda(build), build)]
-    driver = _ask_driver()
+    driver = ask_driver()
     return [_cuda_device(index, driver) for index in range(torch.cuda.device_count())]
 
 
-def _ask_driver() -> str:
-    """Ask NVIDIA's management library, since PyTorch does not tell; nothing where there is none, as with ROCm."""
-    import pynvml
-
-    try:
-        pynvml.nvmlInit()  # never shut down: this process ends with its answer
-        return str(pynvml.nvmlSystemGetDriverVersion())
-    except pynvml.NVMLError:
-        return ""
-
-
-def _cuda_device(index: int, driver: str) -> Device:
+def _cuda_device(index: int, driver: dict[str, str]) -> Device:
     found = torch.cuda.get_device_properties(index)
     capability = (found.major, found.minor)
     features = ["fp16", "channels_last", "fused", "graph", "malloc"]
@@ -109,7 +99,7 @@ def _cuda_device(index: int, driver: str) -> Device:
             "capability": f"{found.major}.{found.minor}",
             "multiprocessors": str(found.multi_processor_count),
             **_identity(found),
-            **({"driver": driver} if driver else {}),
+            **driver,
         },
     )
 
