@@ -82,7 +82,7 @@ def test_a_device_shows_the_rates_that_it_has(script):
     run_gauge(FakeBackend(), ORDER, line)
     best = {limit: rated.peak.best_per_s for limit, rated in line.rated.items()}
     assert best == pytest.approx({"fp32": 2e11, "bf16": 9e11, "fp16": 2e12, COPY: 4e10}, rel=1e-6)
-    assert line.rated["fp32"].peak.of == "matrix product of 2,048 rows"
+    assert line.rated["fp32"].peak.of == "product of 2,048 rows"
     assert line.rated[COPY].peak.of == "copy of 512 MB"
     assert line.said[-1] == wire.Gauged()
     assert [each.name for each in line.said if isinstance(each, wire.Phase)] == list(ORDER.limits)
@@ -119,24 +119,24 @@ def test_windows_last_long_enough_and_open_when_the_device_is_warm():
 
 def test_the_fastest_way_is_the_devices():
     """What a framework can only have by another of its functions, the device can do."""
-    peak = peak_of(Workshop({"matrix product": 2e11, "1x1 convolution": 4e11}))
+    peak = peak_of(Workshop({"product": 2e11, "1x1 convolution": 4e11}))
     assert (peak.best_per_s, peak.by) == (pytest.approx(4e11, rel=1e-3), "workshop 1")
     assert peak.of == "1x1 convolution of 2,048 rows"
 
 
 def test_a_precision_that_is_emulated_multiplies_fewer_rows():
-    """At a thousandth of the speed a product of 2,048 rows would take 17 s; at an eighth of the rows each side, 34 ms."""
-    workshop = Workshop({"matrix product": 1e9})
+    """A product of 2,048 rows would take 17 s; one of an eighth of the rows takes 34 ms."""
+    workshop = Workshop({"product": 1e9})
     began_ns = workshop.clock()
     peak = peak_of(workshop)
-    assert peak.of == "matrix product of 256 rows"
+    assert peak.of == "product of 256 rows"
     assert peak.best_per_s == pytest.approx(1e9, rel=1e-3)
     assert workshop.clock() - began_ns < 2e9
 
 
 def test_what_has_no_room_is_made_smaller():
     """A card of 300 MB takes matrices of 4,096 rows, and copies an eighth of what is free."""
-    workshop = Workshop({"matrix product": 1e13}, room=300_000_000)
+    workshop = Workshop({"product": 1e13}, room=300_000_000)
     assert peak_of(workshop, order=PeakOrder("fake", CPU, ("fp32",), 8192, 1 << 30)).of.endswith("of 4,096 rows")
     assert peak_of(workshop, COPY).of == "copy of 38 MB"
     workshop.free_bytes = Missing("it does not tell")
@@ -146,7 +146,7 @@ def test_what_has_no_room_is_made_smaller():
 
 def test_a_device_with_no_room_at_all_says_so():
     """The refusal comes through once nothing smaller is left to try."""
-    workshop = Workshop({"matrix product": 1e13}, room=1_000_000)
+    workshop = Workshop({"product": 1e13}, room=1_000_000)
     workshop.free_bytes = Missing("it does not tell")
     with pytest.raises(RuntimeError, match="out of memory"):
         peak_of(workshop, COPY)

@@ -24,7 +24,7 @@ def test_a_child_tells_every_limit(tmp_path):
     told = ask(tmp_path, '"cpu/fp32" = 1e11')
     assert list(told) == ["fp32", "bf16", COPY]
     assert isinstance(told["fp32"], Peak)
-    assert (told["fp32"].by, told["fp32"].of) == ("fake 1", "matrix product of 2,048 rows")
+    assert (told["fp32"].by, told["fp32"].of) == ("fake 1", "product of 2,048 rows")
     assert 0.999e11 < told["fp32"].median_per_s <= told["fp32"].best_per_s < 1.001e11
 
 

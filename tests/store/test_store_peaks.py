@@ -18,7 +18,7 @@ PEAKS = DevicePeaks(
     KEY.label,
     KEY.driver,
     "2026-11-22T10:00:00+00:00",
-    {"fp32": Peak(5e13, 4.9e13, "torch 2.13.0", "matrix product of 8,192 rows"), "copy": Peak(3e12, 2.9e12, "jax 1")},
+    {"fp32": Peak(5e13, 4.9e13, "torch 2.13.0", "product of 8,192 rows"), "copy": Peak(3e12, 2.9e12, "jax 1")},
     {"fp16": Missing("torch: out of memory")},
 )
 

@@ -65,7 +65,7 @@ FROM_CHILD = (
     wire.Seen("2.13.0", {"torch": "2.13.0"}, (DEVICE, ABSENT), None),
     wire.Referenced(Reference("key", RUN, RUN, 4, 1_337_002, "no float64")),
     wire.AnswersReferenced(AnswerReference(ANSWERS, ANSWERS, 4, "no float64")),
-    wire.Rated("fp32", Peak(2.35e11, 2.3e11, "torch 2.13.0", "matrix product of 2,048 rows"), None),
+    wire.Rated("fp32", Peak(2.35e11, 2.3e11, "torch 2.13.0", "product of 2,048 rows"), None),
     wire.Rated("fp16", None, "not implemented"),
     wire.Gauged(),
 )

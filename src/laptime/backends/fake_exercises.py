@@ -28,7 +28,7 @@ RATES: dict[str, float | str] = {
 
 class FakeExercises:
     by = "fake 1"
-    ways: tuple[str, ...] = ("matrix product",)
+    ways: tuple[str, ...] = ("product",)
     free_bytes: int | Missing = Missing("a fake device holds no memory")
 
     def __init__(self, device: Device, clock: FakeClock) -> None:

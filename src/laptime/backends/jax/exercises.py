@@ -14,7 +14,7 @@ import jax  # isort: skip  devices.py says how much of a card it may take
 import jax.numpy as jnp  # isort: skip
 
 TYPES = {"fp32": jnp.float32, "tf32": jnp.float32, "bf16": jnp.bfloat16, "fp16": jnp.float16}
-MATRICES = "matrix product"
+MATRICES = "product"
 
 
 class JaxExercises:

@@ -12,7 +12,7 @@ from laptime.model.missing import Missing
 from laptime.pipelines.room import free_memory_bytes
 
 TYPES = {"fp32": tf.float32, "tf32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
-MATRICES = "matrix product"
+MATRICES = "product"
 
 
 class TensorFlowExercises:

@@ -13,7 +13,7 @@ from laptime.model.missing import Missing
 from laptime.pipelines.room import free_memory_bytes
 
 TYPES = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-MATRICES, CONVOLUTION = "matrix product", "1x1 convolution"
+MATRICES, CONVOLUTION = "product", "1x1 convolution"
 
 
 class TorchExercises:
