@@ -1,77 +1,69 @@
-"""What this machine's processor can do at most, measured with PyTorch on all the threads that it takes by itself.
+"""What this machine's processor can do at most, as `laptime devices --measure` finds it: the best of all frameworks.
 
-    python bench/peaks.py                   some 15 seconds
-    python bench/peaks.py --seconds 0.5     a short try
+    python bench/peaks.py                      some 20 seconds
+    python bench/peaks.py --frameworks torch   with this one alone
 
-A product of two square matrices of 2048 counts 2 x 2048^3 operations, in float32 and bfloat16; a copy of an array of
-512 MB counts the bytes that are read and those that are written. The best of many repetitions stands: a disturbance
-can only make one slower.
+Products of square matrices count two operations a multiplication, a copy the bytes that are read and those that are
+written. The best of some windows stands: a disturbance can only make one slower.
 """
 
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
 
-import torch
-
-from common import Figure, finish, parser_for
-
-SIDE = 2048
-COPIED_BYTES = 512_000_000
-LEAST_TIMES = 3
+from common import Figure, WorkerError, finish, fresh_home, parser_for
+from laptime import api
+from laptime.errors import StoreError
+from laptime.model.limits import COPY, DevicePeaks, key_of
 
 
-def best_s(action: Callable[[], object], seconds: float) -> float:
-    """Give the shortest time of an action that is repeated for so long."""
-    action()
-    took: list[float] = []
-    until = time.perf_counter() + seconds
-    while len(took) < LEAST_TIMES or time.perf_counter() < until:
-        began = time.perf_counter()
-        action()
-        took.append(time.perf_counter() - began)
-    return min(took)
-
-
-def product_gflops(precision: str, seconds: float) -> float:
-    """Give the peak of a matrix product, in GFLOP/s."""
-    kind = {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
-    left, right = (torch.randn(SIDE, SIDE).to(kind) for _ in range(2))
-    into = torch.empty(SIDE, SIDE, dtype=kind)
-    return 2 * SIDE**3 / best_s(lambda: torch.mm(left, right, out=into), seconds) / 1e9
-
-
-def copy_gb_per_s(seconds: float) -> float:
-    """Give the rate of a copy too large for any cache, in GB/s, bytes read plus bytes written."""
-    source = torch.ones(COPIED_BYTES // 4)
-    into = torch.zeros_like(source)
-    return 2 * COPIED_BYTES / best_s(lambda: into.copy_(source), seconds) / 1e9
-
-
-def measure_peaks(seconds: float) -> dict[str, float]:
-    return {
-        "fp32": product_gflops("fp32", seconds),
-        "bf16": product_gflops("bf16", seconds),
-        "copy": copy_gb_per_s(seconds),
+def measure_processor(frameworks: Sequence[str] | None = None) -> DevicePeaks:
+    """Measure this machine's devices, with these frameworks or all, and give the processor's peaks."""
+    machine = api.devices(frameworks)
+    keys = {
+        key_of(device, each.name, machine.processor).device
+        for each in machine.frameworks
+        for device in each.devices
+        if device.kind == "cpu"
     }
+    with fresh_home():
+        measured = api.measure_peaks(machine, _print, _print_error)
+    found = [each for key, each in measured if key.device in keys and isinstance(each, DevicePeaks)]
+    if not found:
+        raise WorkerError("no framework here can measure the processor")
+    return found[0]
 
 
-def figures_of(peaks: dict[str, float]) -> list[Figure]:
+def _print(words: str) -> None:
+    print(words, file=sys.stderr, flush=True)
+
+
+def _print_error(error: StoreError) -> None:
+    _print(str(error))
+
+
+def figures_of(peaks: DevicePeaks) -> list[Figure]:
     return [
-        Figure("product of 2048-cubes, float32", peaks["fp32"], "GFLOP/s"),
-        Figure("product of 2048-cubes, bfloat16", peaks["bf16"], "GFLOP/s"),
-        Figure("copy of 512 MB, read plus written", peaks["copy"], "GB/s"),
+        Figure(
+            f"{peak.of}, read plus written" if limit == COPY else f"{limit}, {peak.of}",
+            peak.best_per_s / 1e9,
+            "GB/s" if limit == COPY else "GFLOP/s",
+        )
+        for limit, peak in peaks.peaks.items()
     ]
 
 
 def main() -> int:
     parser = parser_for(__doc__)
-    parser.add_argument("--seconds", type=float, default=4.0, help="for each of the three")
+    parser.add_argument("--frameworks", nargs="+", help="ask these alone")
     given = parser.parse_args()
-    details = {"threads": torch.get_num_threads(), "vector": torch.backends.cpu.get_cpu_capability()}
-    return finish("peaks", figures_of(measure_peaks(given.seconds)), given.out, details=details)
+    peaks = measure_processor(given.frameworks)
+    details: dict[str, Any] = {"by": {limit: each.by for limit, each in peaks.peaks.items()}}
+    details |= {"middle, a second": {limit: each.median_per_s for limit, each in peaks.peaks.items()}}
+    details |= {"absent": {limit: each.missing for limit, each in peaks.absent.items()}}
+    return finish("peaks", figures_of(peaks), given.out, details=details)
 
 
 if __name__ == "__main__":

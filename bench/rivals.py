@@ -6,15 +6,9 @@
 
 A round is one fresh process of Keras (`bench/keras_plain.py`) and one race of a heat for each of three lanes, in the
 order A B, B A; the lanes of a race turn round with it. Held against its limit is how many times faster
-`torch/cpu/fastest` is. Beside it stands how near each lane is to what the machine can do at most (`bench/peaks.py`,
-measured anew in every round, the best of all):
-
-- of the product: operations of one step, forward and backward, as PyTorch's own counter has them, over the step's
-  time, as a share of the peak product in the lane's precision;
-- of the copy rate: the bytes that weights, gradients and optimizer state alone make a step move, over the step's time,
-  as a share of the copy rate. For each parameter, 4 bytes each: read forward, read backward, gradient written,
-  gradient read, parameter read, parameter written; with Adam also two moments, each read and written. That is
-  24 bytes a parameter with SGD and 40 with Adam. Batches, activations and casts come on top and are not counted.
+`torch/cpu/fastest` is. Beside it stands how near each lane is to what the machine can do at most (`laptime devices
+--measure` with PyTorch alone, measured anew in every round, the best of all), by the operations and the bytes of one
+step as `laptime.workloads.arithmetic` counts them for the lane's precision.
 """
 
 from __future__ import annotations
@@ -22,12 +16,10 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
-
-import torch
-from torch.utils.flop_counter import FlopCounterMode
 
 import peaks
 from common import (
@@ -45,11 +37,11 @@ from common import (
     side_by_side,
 )
 from laptime import api
-from laptime.backends.torch.networks import build_network, make_loss
 from laptime.model.ask import Ask
-from laptime.model.workload import Adam, Workload
+from laptime.model.limits import COPY
 from laptime.stats import median, paired_ratio
 from laptime.workloads import find_workload
+from laptime.workloads.arithmetic import count_step
 
 LEAST_FACTOR = {"cifar-mlp": 1.4, "cifar-cnn": 1.7, "scenes-cnn": 2.2}
 FASTEST = "torch/cpu/fastest"
@@ -57,7 +49,6 @@ IN_MEMORY = {"scenes-cnn": "input=cached"}  # the rival has its arrays in memory
 LANES = (FASTEST, "torch/cpu", "torch/cpu/best")
 KERAS = ROOT / ".venv-bench" / "bin" / "python"
 KERAS_SCRIPT = Path(__file__).resolve().parent / "keras_plain.py"
-BYTES_A_VALUE, MOVED_ALWAYS, MOVED_BY_ADAM = 4, 6, 4
 ALPHA = 0.05
 Told = dict[str, Any]
 
@@ -97,32 +88,19 @@ def run_keras(interpreter: Path, name: str, seconds: float) -> Told:
     return told
 
 
-def flop_a_step(workload: Workload) -> int:
-    """Count the operations of one batch, forward and backward; a multiplication and its addition are two."""
-    network, loss_of = build_network(workload), make_loss(workload)
-    height, width, channels = workload.image_shape
-    images = torch.rand(workload.batch, channels, height, width)
-    labels = torch.zeros(workload.batch, *workload.outputs[:-1], dtype=torch.int64)
-    counter = FlopCounterMode(display=False)
-    with counter:
-        loss_of(network(images), labels).backward()
-    return int(counter.get_total_flops())
-
-
-def bytes_a_step(workload: Workload) -> int:
-    """Count what weights, gradients and optimizer state alone make a step read and write."""
-    moved = MOVED_ALWAYS + (MOVED_BY_ADAM if isinstance(workload.optimizer, Adam) else 0)
-    return moved * BYTES_A_VALUE * workload.parameters
+def best_rates() -> dict[str, float]:
+    """Give what PyTorch reaches on the processor just now, in operations and bytes a second."""
+    return {limit: peak.best_per_s for limit, peak in peaks.measure_processor(["torch"]).peaks.items()}
 
 
 def compare(name: str, given: argparse.Namespace) -> tuple[list[Figure], Told]:
     """Run both in turns; give the factor, and how near each lane is to the machine's peaks."""
     workload = find_workload(name)
-    seen_peaks: list[dict[str, float]] = [peaks.measure_peaks(given.peak_seconds)]
+    seen_peaks = [best_rates()]
     lanes = Lanes(name, given.budget)
 
     def race() -> Told:
-        seen_peaks.append(peaks.measure_peaks(given.peak_seconds))
+        seen_peaks.append(best_rates())
         return lanes()
 
     keras, ours = side_by_side(given.rounds, partial(run_keras, given.keras, name, given.seconds), race)
@@ -133,8 +111,8 @@ def compare(name: str, given: argparse.Namespace) -> tuple[list[Figure], Told]:
         Figure(f"{name}: Keras as written, median", median(keras_ms), "ms a step"),
         Figure(f"{name}: rounds where parameters differ", unequal, most=0),
     ]
-    details = {"keras": keras, "laptime": ours, "peaks": seen_peaks}
-    return figures, {**details, "flop_a_step": flop_a_step(workload), "state_bytes_a_step": bytes_a_step(workload)}
+    work = {precision: asdict(count_step(workload, workload.batch, precision)) for precision in ("fp32", "bf16")}
+    return figures, {"keras": keras, "laptime": ours, "peaks": seen_peaks, "a step": work}
 
 
 def _factors(name: str, ours: list[Told], keras_ms: list[float]) -> Iterator[Figure]:
@@ -155,8 +133,9 @@ def _shares(name: str, told: Told, best_peaks: dict[str, float]) -> Iterator[Fig
     for lane in sorted(ours[0], key=lambda each: each != FASTEST):
         seconds = median([each[lane]["step_ms"] for each in ours]) / 1e3
         precision = ours[0][lane]["precision"]
-        of_product = told["flop_a_step"] / seconds / 1e9 / best_peaks[precision]
-        of_copy = told["state_bytes_a_step"] / seconds / 1e9 / best_peaks["copy"]
+        work = told["a step"][precision]
+        of_product = work["flops"] / seconds / best_peaks[precision]
+        of_copy = work["bytes"] / seconds / best_peaks[COPY]
         yield Figure(f"{name}: {lane}, of the {precision} product", 100 * of_product, "%")
         yield Figure(f"{name}: {lane}, of the copy rate", 100 * of_copy, "%")
 
@@ -168,20 +147,19 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=5.0, help="of Keras's timed fit")
     parser.add_argument("--budget", type=float, default=20.0, metavar="SECONDS", help="of each race")
-    parser.add_argument("--peak-seconds", type=float, default=0.5, help="for each peak in each round")
     given = parser.parse_args()
     if not given.keras.exists():
         parser.error(f"there is no {given.keras}; `make bench` makes it, or name one that has Keras with --keras")
-    details: Told = {"lanes": LANES, "state bytes": "parameters x 4 x (6, with Adam 10)"}
+    details: Told = {"lanes": LANES}
     with fresh_home():
         figures = compare_each(given, compare, details)
     measured = [details[name] for name in given.workloads if name in details]
     seen = [each for told in measured for each in told["peaks"]]
-    best_peaks = {key: max(each[key] for each in seen) for key in (seen[0] if seen else ())}
+    best_peaks = {key: max(each.get(key, 0.0) for each in seen) for key in (seen[0] if seen else ())}
     for name in given.workloads:
         if name in details:
             figures += _shares(name, details[name], best_peaks)
-    figures += peaks.figures_of(best_peaks) if seen else []
+    figures += [Figure(f"peak: {limit}", rate / 1e9, "G/s") for limit, rate in best_peaks.items()]
     versions = measured[0]["keras"][0]["versions"] if measured else {}
     return finish("rivals", figures, given.out, details=details, versions=versions)
 

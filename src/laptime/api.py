@@ -9,7 +9,7 @@ from dataclasses import asdict
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -17,34 +17,39 @@ from laptime.data import MadeSet, describe_set, made_sets, make_source, remove_s
 from laptime.errors import StoreError
 from laptime.machine import look_around, look_at_machine
 from laptime.model.ask import Ask
+from laptime.model.checkup import Checkup
 from laptime.model.dataset import DataSource
 from laptime.model.inference import InferPlan
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan
 from laptime.model.protocol import FullPlan, Moment, Protocol
 from laptime.model.record import Record
-from laptime.model.workload import Workload
 from laptime.questions.asking import Prepared, names_a_lane, prepare, scout_machine
+from laptime.questions.doctor import examine
 from laptime.questions.full import Stage, order_words, run_full
+from laptime.questions.gauge import Limits, PeakShelf, add_limits, known_limits, measure_limits
 from laptime.questions.infer import prepare_infer, run_infer
 from laptime.questions.protocol import prepare_full, prepare_rest
 from laptime.questions.race import Outside, run_race
 from laptime.report import datasets, environment, layers, listing, terminal
+from laptime.report import doctor as report_doctor
 from laptime.report import full as report_full
 from laptime.report import infer as report_infer
 from laptime.report import json as report_json
+from laptime.report import peaks as report_peaks
 from laptime.report import plan as report_plan
 from laptime.report.devices import card_of, hardware_rows
 from laptime.report.full_words import moment_words
-from laptime.store import checkpoints, files, references, schema
+from laptime.store import checkpoints, files, peaks, references, schema
 from laptime.store.rows import RecordRow
 from laptime.workloads import CATALOGUE, find_workload
+from laptime.workloads.layers import list_layers
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from laptime.workloads.layers import LayerRow
 
+T = TypeVar("T")
 Show = Callable[[Record, str], None]
 Tell = Callable[[Moment], None]
 Warn = Callable[[StoreError], None]
@@ -103,10 +108,11 @@ def _look_outside(record_id: str, started: str, warn: Warn | None, show: Show | 
         record_id=record_id,
         started=started,
         tool={"name": "laptime", "version": version()},
-        journal=_journal(warn),
+        journal=_journal(warn, files.save),
         recall=references.load_reference,
         keep=references.save_reference,
         show=show or _say_nothing,
+        peaks=peaks.load_peaks,
     )
 
 
@@ -138,6 +144,23 @@ def devices(frameworks: Iterable[str] | None = None, *, patience_s: float = 120.
     return scout_machine(machine, names, patience_s)
 
 
+def kept_peaks(machine: Machine) -> Limits:
+    """Give what each usable device can do at most, where that was measured before, or why it is not known."""
+    return known_limits(machine, peaks.load_peaks)
+
+
+def measure_peaks(machine: Machine, tell: Callable[[str], None], warn: Warn, *, patience_s: float = 120.0) -> Limits:
+    """Measure what each usable device can do at most, and keep it; what cannot be saved is told to `warn`."""
+    return measure_limits(machine, PeakShelf(peaks.load_peaks, _journal(warn, peaks.save_peaks), tell), patience_s)
+
+
+def doctor(data: Path | None, tell: Callable[[str], None], *, patience_s: float = 120.0) -> Checkup:
+    """Tell whether each framework here can use each device that is here, and try it; `data` is a folder to look at."""
+    around = look_around(look_at_machine(), (data or Path.cwd(),))
+    machine = scout_machine(around, [each.name for each in around.frameworks], patience_s)
+    return examine(machine, peaks.load_peaks, tell, patience_s)
+
+
 def version() -> str:
     """Give the installed version; a source folder that is only on the path has none."""
     try:
@@ -151,10 +174,10 @@ def make_data(what: str, items: int | None, tell: Callable[[str], None]) -> Made
     return describe_set(Path(make_source(find_workload(what), items, tell).folder))
 
 
-def _journal(warn: Warn | None) -> Callable[[Record], None]:
-    def journal(record: Record) -> None:
+def _journal(warn: Warn | None, save: Callable[[T], object]) -> Callable[[T], None]:
+    def journal(result: T) -> None:
         try:
-            files.save(record)
+            save(result)
         except StoreError as error:
             if warn is None:
                 raise
@@ -226,12 +249,20 @@ def device_rows(machine: Machine) -> list[dict[str, object]]:
     return rows + hardware_rows(machine)
 
 
+def peaks_as_text(limits: Limits, width: int) -> str:
+    return "\n".join(report_peaks.peak_lines(limits, width))
+
+
 def plan_as_text(planned: Plan | FullPlan | InferPlan, width: int) -> str:
     return report_plan.render_plan(planned, width).rstrip("\n")
 
 
 def devices_as_text(machine: Machine, width: int) -> str:
     return listing.render_devices(machine, width).rstrip("\n")
+
+
+def checkup_as_text(checkup: Checkup, width: int, *, color: bool = False) -> str:
+    return report_doctor.render_checkup(checkup, width, color=color).rstrip("\n")
 
 
 def workloads_as_text(width: int) -> str:
@@ -241,20 +272,14 @@ def workloads_as_text(width: int) -> str:
 def workload_as_text(name: str, width: int) -> str:
     """Give one built-in training whole: its layers, how it is trained, and what was published."""
     workload = find_workload(name)
-    return layers.render_workload(workload, _layers_of(workload), width).rstrip("\n")
-
-
-def _layers_of(workload: Workload) -> tuple[LayerRow, ...]:
-    from laptime.workloads.layers import list_layers  # noqa: PLC0415  numpy, which a race's parent can do without
-
-    return list_layers(workload)
+    return layers.render_workload(workload, list_layers(workload), width).rstrip("\n")
 
 
 def workload_row(name: str) -> dict[str, object]:
     """Give one built-in training whole as an object, its layers with their output shapes and parameters."""
     workload = find_workload(name)
     optimizer = {"name": type(workload.optimizer).__name__.lower(), **asdict(workload.optimizer)}
-    return {**asdict(workload), "optimizer": optimizer, "layers": _layers_of(workload)}
+    return {**asdict(workload), "optimizer": optimizer, "layers": list_layers(workload)}
 
 
 def environment_as_text(
@@ -262,7 +287,7 @@ def environment_as_text(
 ) -> str:
     """Give the block that a full training of the named workload begins with; `data` is what it will read."""
     workload = find_workload(name)
-    rows = _layers_of(workload)
+    rows = list_layers(workload)
     block = environment.render_environment(machine, frameworks, workload, rows, data, width=width, version=version())
     return block.rstrip("\n")
 
@@ -291,15 +316,19 @@ encode = schema.encode
 workloads = tuple(CATALOGUE.values())
 
 __all__ = [
+    "add_limits",
     "as_json",
     "as_text",
+    "checkup_as_text",
     "device_rows",
     "devices",
     "devices_as_text",
+    "doctor",
     "encode",
     "environment_as_text",
     "full",
     "infer",
+    "kept_peaks",
     "lap_bar",
     "live_table",
     "load",
@@ -307,9 +336,11 @@ __all__ = [
     "made_data",
     "made_data_as_text",
     "make_data",
+    "measure_peaks",
     "moment_words",
     "names_a_lane",
     "outline",
+    "peaks_as_text",
     "plan",
     "plan_as_text",
     "race",

@@ -10,6 +10,9 @@ A whole training is told lap by lap: `Resumed` with the laps of its checkpoint, 
 
 A heat of inference tells its `FirstCall`, what it `Answered` in the proof, its single `Calls`, then for each batch size
 every window as it closes and `BatchDone`.
+
+What a device can do at most is told limit by limit, as `Rated`, and ends with `Gauged`: a child that dies on the way
+leaves what it measured before.
 """
 
 from __future__ import annotations
@@ -20,13 +23,14 @@ import msgspec
 
 from laptime.errors import WireError
 from laptime.model.inference import AnswerReference, AnswerRun, InferOrder
+from laptime.model.limits import Peak, PeakOrder
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
 from laptime.model.protocol import Evaluation, FullOrder, LapResult, Predictions
 from laptime.model.sample import Examination, FreshSteps, ProofRun, Reference, Window
 
-VERSION = 6
+VERSION = 7
 
 
 class Hello(msgspec.Struct, frozen=True, tag=True):
@@ -183,6 +187,18 @@ class AnswersReferenced(msgspec.Struct, frozen=True, tag=True):
     reference: AnswerReference
 
 
+class Rated(msgspec.Struct, frozen=True, tag=True):
+    """A device's peak is known, or why it is not."""
+
+    limit: str
+    peak: Peak | None
+    reason: str | None = None
+
+
+class Gauged(msgspec.Struct, frozen=True, tag=True):
+    """All limits have been told that were asked for."""
+
+
 class Warm(msgspec.Struct, frozen=True, tag=True):
     """Before its order a child may be told to import a framework, and to wait."""
 
@@ -225,6 +241,12 @@ class ReferAnswers(msgspec.Struct, frozen=True, tag=True):
     order: HeatOrder
 
 
+class Gauge(msgspec.Struct, frozen=True, tag=True):
+    """... or measure what a device can do at most ..."""
+
+    order: PeakOrder
+
+
 class Look(msgspec.Struct, frozen=True, tag=True):
     """... or say what this framework sees."""
 
@@ -246,8 +268,9 @@ class GoOn(msgspec.Struct, frozen=True, tag=True):
 FromHeat = Phase | Built | Proved | FirstStep | Closed | Ready | Fresh | Examined | Noted | Finished | Failed
 FromTraining = Resumed | Stepped | LapDone | Tested
 FromInference = FirstCall | Answered | Calls | BatchDone
-FromChild = Hello | Warmed | FromHeat | FromTraining | FromInference | Seen | Referenced | Proven | AnswersReferenced
-FromParent = Warm | Run | Train | Infer | Refer | Prove | ReferAnswers | Look | Again | Enough | GoOn
+FromScout = Seen | Referenced | Proven | AnswersReferenced | Rated | Gauged
+FromChild = Hello | Warmed | FromHeat | FromTraining | FromInference | FromScout
+FromParent = Warm | Run | Train | Infer | Refer | Prove | ReferAnswers | Gauge | Look | Again | Enough | GoOn
 
 _encoder = msgspec.json.Encoder()
 _from_child: msgspec.json.Decoder[FromChild] = msgspec.json.Decoder(FromChild)

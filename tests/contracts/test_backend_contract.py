@@ -149,6 +149,23 @@ def test_a_runner_may_be_started_again(training):
         runner.close()
 
 
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_its_device_can_be_exercised(backend, order, precision):
+    """Products in every way that it has, and a copy, again and again; each time counts the same work."""
+    exercises = backend.exercises(order.lane.device)
+    assert exercises.by.split(" ")[0] in {*backend.versions(), "tensorflow", "jax", "torch"}
+    assert exercises.ways
+    made = [exercises.product(precision, 64, way) for way in exercises.ways]
+    made.append(exercises.copy(1 << 16))
+    for exercise in made:
+        exercise.once()
+        exercise.once()
+        exercise.fence()
+    assert [exercise.work for exercise in made] == [2 * 64**3] * len(exercises.ways) + [2 << 16]
+    free = exercises.free_bytes
+    assert free.missing if isinstance(free, Missing) else free > 0
+
+
 def test_memory_is_a_size_or_an_absence_with_its_reason(training):
     """Nothing unknown is shown as zero."""
     held = training.device_memory_bytes()

@@ -13,6 +13,7 @@ from laptime import wire
 from laptime.errors import WireError
 from laptime.model.inference import AnswerReference, AnswerRun, InferOrder, InferPace
 from laptime.model.lane import Settings
+from laptime.model.limits import Peak, PeakOrder
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
@@ -64,6 +65,9 @@ FROM_CHILD = (
     wire.Seen("2.13.0", {"torch": "2.13.0"}, (DEVICE, ABSENT), None),
     wire.Referenced(Reference("key", RUN, RUN, 4, 1_337_002, "no float64")),
     wire.AnswersReferenced(AnswerReference(ANSWERS, ANSWERS, 4, "no float64")),
+    wire.Rated("fp32", Peak(2.35e11, 2.3e11, "torch 2.13.0", "product of 2,048 rows"), None),
+    wire.Rated("fp16", None, "not implemented"),
+    wire.Gauged(),
 )
 FROM_PARENT = (
     wire.Warm("torch"),
@@ -73,6 +77,7 @@ FROM_PARENT = (
     wire.Refer(ORDER),
     wire.Prove(ORDER),
     wire.ReferAnswers(ORDER),
+    wire.Gauge(PeakOrder("torch", DEVICE, ("fp32", "bf16"), 8192, 1 << 30)),
     wire.Look("keras-tf"),
     wire.Again(2),
     wire.Enough(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from laptime.backends.exercise import Exercises
 from laptime.model.inference import AnswerReference, AnswerRun
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
@@ -179,6 +180,9 @@ class Backend(Protocol):
 
     def predict(self, order: HeatOrder) -> Predictor:
         """Make the order's network, with its weights, on the order's device: nothing else that only training needs."""
+
+    def exercises(self, device: Device) -> Exercises:
+        """Make a device ready to show what it can do at most."""
 
     def clock(self) -> int:
         """Give the monotonic time in nanoseconds: the machine's, or a fake's own."""

@@ -27,6 +27,17 @@ def identify_card(number: int) -> dict[str, str]:
     return {name: words for name, words in told.items() if words}
 
 
+def ask_driver() -> dict[str, str]:
+    """Ask NVIDIA's management library, since no framework tells; nothing where there is none, as with ROCm."""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()  # never shut down: this process ends with its answer
+        return {"driver": str(pynvml.nvmlSystemGetDriverVersion())}
+    except pynvml.NVMLError:
+        return {}
+
+
 def _ask_uuid(cuda: Any, device: ctypes.c_int) -> str:
     uuid = (ctypes.c_ubyte * UUID_BYTES)()
     ask = getattr(cuda, "cuDeviceGetUuid_v2", None) or cuda.cuDeviceGetUuid  # the former gives instances of a card one

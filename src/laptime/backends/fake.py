@@ -20,6 +20,13 @@
     [cards]               # who the fake cards are, as a framework tells it; more than two, where more are named
     "cuda:0" = { uuid = "GPU-1f...", bus = "0000:3b:00" }
 
+What fake devices can do at most has a table of its own; a word in place of a rate is a failure of that kind:
+
+    [peaks]
+    "cpu/fp32" = 5e11     # operations a second
+    "cpu/copy" = 5e10     # bytes a second
+    "cpu/fp16" = "raise"  # raise, memory, kill
+
 A whole training has the phases "set up", and "lap 1" (it fails at the second step), "evaluation 1", "checkpoint 1" and
 so on; a test is an evaluation after the last lap. Inference has "build", "first call", "proof", "single calls" and
 "batch 64" and so on.
@@ -32,6 +39,7 @@ import math
 import random
 from collections.abc import Sequence
 
+from laptime.backends.fake_exercises import FakeExercises
 from laptime.backends.fake_learner import FakeExaminer, FakeLearner
 from laptime.backends.fake_predictor import FakePredictor
 from laptime.backends.fake_script import FakeClock, Script, fail_if_told, is_this_heat, read_cards, script_for
@@ -163,6 +171,9 @@ class FakeBackend:
         fail_if_told(script, order, "build")
         self.clock.pass_ms(script.build_ms)
         return FakePredictor(script, order, self.clock)
+
+    def exercises(self, device: Device) -> FakeExercises:
+        return FakeExercises(device, self.clock)
 
 
 def _card(name: str, details: dict[str, str]) -> Device:

@@ -15,8 +15,7 @@ from typing import Any
 from laptime.errors import LaneError
 from laptime.model.plan import HeatOrder
 
-CARDS = "cards"
-NO_LANES = {"sensor", CARDS}  # tables of LAPTIME_FAKE that are no lane's, but the fake sensor's and the fake cards'
+SENSOR, PEAKS, CARDS = "sensor", "peaks", "cards"  # the tables of LAPTIME_FAKE that are no lane's
 STEP_MS = {"cpu": 100.0, "cuda:0": 10.0}
 PRESET_FACTOR = {"as-written": 1.0, "best": 0.5, "fastest": 0.25}
 
@@ -58,8 +57,8 @@ def script_for(order: HeatOrder) -> Script:
     lane = order.lane
     script = Script(STEP_MS.get(lane.device.name, 50.0) * PRESET_FACTOR[lane.settings.preset])
     known = {each.name for each in fields(Script)}
-    for pattern, given in _read_scripts().items():
-        if pattern in NO_LANES:
+    for pattern, given in read_scripts().items():
+        if pattern in {SENSOR, PEAKS, CARDS}:
             continue
         if unknown := set(given) - known:
             raise LaneError(
@@ -72,11 +71,11 @@ def script_for(order: HeatOrder) -> Script:
 
 def read_cards() -> dict[str, dict[str, str]]:
     """Give by which names the fake cards are known to drivers, where the script says so."""
-    given: dict[str, dict[str, str]] = _read_scripts().get(CARDS, {})
+    given: dict[str, dict[str, str]] = read_scripts().get(CARDS, {})
     return given
 
 
-def _read_scripts() -> dict[str, Any]:
+def read_scripts() -> dict[str, Any]:
     place = os.environ.get("LAPTIME_FAKE", "1")
     if place == "1":
         return {}

@@ -1,23 +1,62 @@
-"""`laptime devices`: what there is to train on."""
+"""`laptime devices`: what there is to train on, and what it can do at most."""
 
 from __future__ import annotations
 
 import click
 
 from laptime import api
+from laptime.cli.main import complain
 from laptime.cli.output import page_width
 from laptime.cli.printing import emit
+from laptime.errors import StoreError, UsageError
+from laptime.model.machine import Machine
 
-
-@click.command(
-    "devices",
-    help="""List processor, memory and every card with what it has to do now, whether or not a framework sees it; then
+EXIT_UNSAVED = 3
+HELP = """List processor, memory and every card with what it has to do now, whether or not a framework sees it; then
 what each installed framework sees, and why something cannot be used.
 
+With --measure, what each usable device can do at most is measured and kept: large matrix products in each precision
+that it has, and a copy within its memory, by each framework that has its own; the best is the device's. It takes
+seconds on an idle machine, and tells little on a busy one. Races then say how near to the limit each lane comes.
+
 With --json a list of objects: a row a device of a framework (with the `card` that it is), then one of kind "processor"
-and one a card (kind "card"), MIG instances with their `parent`.""",
-)
+and one a card (kind "card"), MIG instances with their `parent`.
+"""
+
+
+@click.command("devices", help=HELP)
+@click.option("--measure", is_flag=True, help="Measure what each device can do at most.")
+@click.option("--framework", "frameworks", multiple=True, help="Ask this framework alone; may be given several times.")
 @click.option("--json", "as_json", is_flag=True, help="Print a list of objects as JSON.")
-def command(*, as_json: bool) -> None:
-    machine = api.devices()
-    emit(api.to_json(api.device_rows(machine)) if as_json else api.devices_as_text(machine, page_width()))
+@click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
+def command(*, measure: bool, frameworks: tuple[str, ...], as_json: bool, quiet: bool) -> int:
+    machine = api.devices(frameworks or None)
+    _check(frameworks, machine)
+    unsaved: list[StoreError] = []
+    limits = api.kept_peaks(machine)
+    if measure:
+        limits = api.measure_peaks(machine, _say_nothing if quiet else _tell, unsaved.append)
+    if as_json:
+        emit(api.to_json(api.add_limits(api.device_rows(machine), machine, limits)))
+    else:
+        told = api.peaks_as_text(limits, page_width())
+        emit("\n".join(filter(None, (api.devices_as_text(machine, page_width()), told))))
+    for error in unsaved:
+        complain(error)
+    return EXIT_UNSAVED if unsaved else 0
+
+
+def _check(frameworks: tuple[str, ...], machine: Machine) -> None:
+    """Refuse a name that nothing here has."""
+    installed = [each.name for each in machine.frameworks]
+    for name in frameworks:
+        if name not in installed:
+            raise UsageError(f"--framework {name}: it is not installed here", f"installed: {', '.join(installed)}")
+
+
+def _tell(words: str) -> None:
+    click.echo(words, err=True)
+
+
+def _say_nothing(_words: str) -> None:
+    """Show no progress."""

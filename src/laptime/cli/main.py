@@ -22,6 +22,7 @@ COMMANDS = {
     "workloads": "List the built-in trainings.",
     "data": "List, make or remove the data that is made where none is given.",
     "devices": "List what there is to train on, and why something cannot be used.",
+    "doctor": "Is each device really usable by each framework? If not: the one cause, and the command.",
     "list": "List saved records, newest first.",
     "show": "Show a saved record.",
 }

@@ -1,6 +1,7 @@
 """`python -m laptime.heat READ_FD WRITE_FD`: obey one order and end.
 
-An order is a heat, a whole training, a heat of inference, a reference, a proof alone, or a scout's question.
+An order is a heat, a whole training, a heat of inference, a reference, a proof alone, a device's
+limits, or a scout's question.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 from laptime import wire
 from laptime.backends import open_backend
 from laptime.errors import LaptimeError, WireError
+from laptime.heat.gauge import run_gauge
 from laptime.heat.inference import run_inference
 from laptime.heat.lifeline import Lifeline
 from laptime.heat.loop import run_heat, take_proof
@@ -89,6 +91,8 @@ def obey(order: wire.FromParent, line: Narrator) -> None:
             backend = open_backend(wanted.lane.framework)
             line.say(wire.Phase("reference", backend.clock()))
             line.say(wire.AnswersReferenced(backend.predict(wanted).reference()))
+        case wire.Gauge(order=asked_for):
+            run_gauge(open_backend(asked_for.framework), asked_for, line)
         case wire.Infer(order=asked):
             backend = open_backend(asked.heat.lane.framework)
             device_memory_bytes = run_inference(backend, asked, line)

@@ -102,7 +102,10 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True)
 class LaneResult:
-    """What came of a lane. Why there is no profile or roofline where one was asked for is in `absent`, by name."""
+    """What came of a lane. Why there is no profile or roofline where one was asked for is in `absent`, by name.
+
+    A roofline is asked for where the lane was profiled, or its device was measured.
+    """
 
     name: str
     framework: dict[str, str]

@@ -18,6 +18,7 @@ from laptime.model.sample import Appeal, Heat, Reference
 from laptime.model.workload import Published
 from laptime.planner.pace import shorten_pace
 from laptime.questions.asking import say_end
+from laptime.questions.bounds import Bounds, Recall, find_bounds, nothing_measured, with_roofline
 from laptime.questions.protocol import find_protocol
 from laptime.questions.proving import Shelf, find_reference, hear_appeal, order_heat
 from laptime.questions.supply import supply
@@ -33,7 +34,10 @@ FAKE = "fake"
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """What a race needs of the world: where finished heats are journalled, references kept, and progress shown."""
+    """What a race needs of the world: where finished heats are journalled, references kept, and progress shown.
+
+    `peaks` recalls what a device can do at most, where that was measured.
+    """
 
     record_id: str
     started: str
@@ -42,6 +46,7 @@ class Outside:
     recall: Callable[[str], Reference | None]
     keep: Callable[[Reference], object]
     show: Callable[[Record, str], None]
+    peaks: Recall = nothing_measured
     began_s: float = field(default_factory=time.monotonic)
 
 
@@ -61,6 +66,7 @@ class Course:
     next_round_s: float = 0.0
     journal_s: float = 0.0
     watch: Watch = field(default_factory=lambda: Watch(("none",), 1.0))
+    bounds: dict[str, Bounds] = field(default_factory=dict)
 
     def is_done(self, elapsed_s: float) -> bool:
         """Tell whether no further round is wanted, or none would fit; decided without looking at any ratio."""
@@ -97,6 +103,7 @@ def run_race(plan: Plan, machine: Machine, published: Published | None, outside:
         course.protocol = find_protocol(course.plan)
         shelf = Shelf(outside.recall, outside.keep, announce)
         course.reference = find_reference(course.plan, shelf)
+        course.bounds = find_bounds(course.plan, machine, outside.peaks)
         course.watch = Watch(plan.ask.sensors, plan.ask.sensors_hz)
         with Ahead(course.machine.processor.cores_usable, plan.ask.patience_s) as ahead:
             while True:
@@ -192,6 +199,7 @@ def _make_record(
         )
         for lane in plan.lanes
     )
+    lanes = tuple(with_roofline(each, course.bounds[each.name]) if course.bounds else each for each in lanes)
     parameters = next((heat.parameters for heats in course.heats.values() for heat in heats if heat.parameters), None)
     return Record(
         schema=SCHEMA,

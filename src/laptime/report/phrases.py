@@ -34,12 +34,17 @@ def subject_words(subject: Subject) -> str:
 def machine_words(machine: Machine) -> str:
     """Name the processor, what of it may be used, and the memory."""
     chip = machine.processor
-    name = " ".join(TRADE_WORDS.sub(" ", chip.name).split()) or chip.architecture
+    name = chip_words(chip.name) or chip.architecture
     usable = f"{chip.cores_usable} core{'s' * (chip.cores_usable != 1)}"
     may = usable if chip.cores_usable == chip.cores_visible else f"{usable} usable"
     limit = machine.memory_limit_bytes
     memory = machine.memory_bytes if isinstance(limit, Missing) else min(limit, machine.memory_bytes)
     return f"{chip.cores_visible} x {name} ({may}), {whole_size(memory)}"
+
+
+def chip_words(name: str) -> str:
+    """Leave out what makers add to every name."""
+    return " ".join(TRADE_WORDS.sub(" ", name).split())
 
 
 def accelerator_words(record: Record) -> str:

@@ -20,6 +20,7 @@ from laptime.report.phrases import (
     subject_words,
 )
 from laptime.report.published import published_line
+from laptime.report.roofline import limit_lines
 
 NARROWEST = 40
 LEAST_LANE = 14
@@ -32,6 +33,7 @@ def render(record: Record, width: int = 100, *, color: bool = False, kept: bool 
     width = max(width, NARROWEST)
     lines = [*header(record, width, color=color), *_table(record, width, color=color)]
     lines += instruments(record, width, color=color)
+    lines += limit_lines(record, width)
     lines += afterwords.failures(record, width)
     lines += [line for sentence in afterwords.remarks(record) for line in wrap(sentence, width, "  ")]
     lines += quiet(afterwords.starts(record, width), color=color)

@@ -1,19 +1,23 @@
-"""Short children that answer one question: what does a framework see, what is a training in float64, what its proof?"""
+"""Short children that answer one question: what does a framework see, what is a training in float64, what its proof,
+what can a device do at most?
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from laptime import wire
 from laptime.errors import WireError
 from laptime.model.inference import AnswerReference
+from laptime.model.limits import Peak, PeakOrder
 from laptime.model.machine import Framework
+from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
 from laptime.model.sample import ProofRun, Reference
 from laptime.run.child import Child, Silence
 
-LAST_WORDS = wire.Seen | wire.Referenced | wire.Proven | wire.AnswersReferenced
+LAST_WORDS = wire.Seen | wire.Referenced | wire.Proven | wire.AnswersReferenced | wire.Gauged
 
 
 def ask_scouts(frameworks: Sequence[Framework], patience_s: float) -> list[Framework]:
@@ -62,6 +66,19 @@ def ask_answers(order: HeatOrder, patience_s: float) -> AnswerReference | str:
     return answer if isinstance(answer, str) else "the reference gave no answer"
 
 
+def ask_peaks(order: PeakOrder, environment: dict[str, str], patience_s: float) -> dict[str, Peak | Missing]:
+    """Let a child measure a device; what it has told before it fails or dies stands."""
+    told: dict[str, Peak | Missing] = {}
+
+    def note(message: wire.FromChild) -> None:
+        if isinstance(message, wire.Rated):
+            told[message.limit] = message.peak or Missing(message.reason or "no reason given")
+
+    answer = _hear_out(_ask(wire.Gauge(order), environment), patience_s, note)
+    lost = Missing(answer if isinstance(answer, str) else "it was not told")
+    return {limit: told.get(limit, lost) for limit in order.limits}
+
+
 def _ask_child(question: wire.FromParent, environment: dict[str, str], patience_s: float) -> wire.FromChild | str:
     return _hear_out(_ask(question, environment), patience_s)
 
@@ -72,13 +89,17 @@ def _ask(question: wire.FromParent, environment: dict[str, str]) -> Child:
     return child
 
 
-def _hear_out(child: Child, patience_s: float) -> wire.FromChild | str:
-    """Give the child's last word, or why it has none, and end it."""
+def _hear_out(
+    child: Child, patience_s: float, note: Callable[[wire.FromChild], None] | None = None
+) -> wire.FromChild | str:
+    """Give the child's last word, or why it has none, and end it; `note` hears each word on the way."""
     last: wire.FromChild | None = None
     problem = ""
     try:
         while (message := child.hear(patience_s)) is not None:
             last = message
+            if note is not None:
+                note(message)
             if isinstance(message, wire.Failed | LAST_WORDS):
                 break
     except Silence:

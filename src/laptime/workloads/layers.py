@@ -22,7 +22,7 @@ from laptime.model.network import (
     Transition,
 )
 from laptime.model.workload import Workload
-from laptime.workloads.weights import Shape, count_parameters, output_shape
+from laptime.workloads.shapes import Shape, count_parameters, output_shape
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import time
 
 from laptime.backends.base import Learner, Predictor
 from laptime.backends.jax.devices import find_device, list_cards, list_versions, peak_bytes
+from laptime.backends.jax.exercises import JaxExercises
 from laptime.backends.jax.proof import prove, refer
 from laptime.backends.jax.stepping import UserSteps
 from laptime.backends.steps import NOT_TRAINED_WHOLE, StepRunner
@@ -65,6 +66,9 @@ class JaxBackend:
 
     def predict(self, order: HeatOrder) -> Predictor:
         raise LaneError(f"{order.lane.framework}: a step of your own gives no answers to be timed", "leave --infer out")
+
+    def exercises(self, device: Device) -> JaxExercises:
+        return JaxExercises(device)
 
     def clock(self) -> int:
         return time.perf_counter_ns()

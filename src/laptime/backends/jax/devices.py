@@ -12,7 +12,7 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # else it takes
 import jax
 import jaxlib
 
-from laptime.backends.cuda import identify_card
+from laptime.backends.cuda import ask_driver, identify_card
 from laptime.model.machine import Device, DeviceKind
 from laptime.model.missing import Missing
 
@@ -57,7 +57,7 @@ def _describe(device: Any) -> Device:
     name = kind if kind == "tpu" else f"{kind}:{number}"
     capability = str(getattr(device, "compute_capability", ""))
     details = {"capability": capability} if capability else {}
-    details |= {} if kind == "tpu" else identify_card(number)
+    details |= {} if kind == "tpu" else {**identify_card(number), **ask_driver()}
     return Device(name, kind, device.device_kind, usable=True, memory_bytes=NOT_TOLD, details=details)
 
 

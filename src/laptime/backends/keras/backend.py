@@ -8,6 +8,7 @@ from typing import Any
 import keras
 
 from laptime.backends.base import Learner, Runner
+from laptime.backends.exercise import Exercises
 from laptime.backends.keras.engines import Engine
 from laptime.backends.keras.learner import KerasLearner
 from laptime.backends.keras.one_thread import OneThread
@@ -82,6 +83,9 @@ class KerasBackend:
             raise LaneError("--infer: a Keras model of your own is not asked for answers yet", "leave --infer out")
         self._take_threads(order)
         return KerasPredictor(order, self._engine)
+
+    def exercises(self, device: Device) -> Exercises:
+        return self._engine.exercises(device)
 
     def _take_threads(self, order: HeatOrder) -> None:
         if order.lane.settings.threads is not None:

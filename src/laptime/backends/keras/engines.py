@@ -6,6 +6,7 @@ import importlib
 import os
 from typing import Any, Protocol
 
+from laptime.backends.exercise import Exercises
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 
@@ -54,6 +55,9 @@ class Engine(Protocol):
 
     def peak_bytes(self, device: str) -> int | Missing:
         """Give the most that the engine's allocator held on the device."""
+
+    def exercises(self, device: Device) -> Exercises:
+        """Make the device ready to show what it can do at most."""
 
 
 def card_features(capability: str) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from keras import layers as made
 from laptime.errors import LaneError
 from laptime.model import network as layers
 from laptime.model.workload import Workload
-from laptime.workloads.weights import list_weights
+from laptime.workloads.shapes import list_weights
 
 
 def build_network(workload: Workload, *, dropout: bool = True) -> Any:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from laptime.backends.jax.devices import list_cards, list_versions, peak_bytes, set_precision  # before JAX itself
+from laptime.backends.jax.exercises import JaxExercises
 from laptime.backends.keras.engines import LACKS, card_features, processor
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
@@ -55,6 +56,9 @@ class Jax:
 
     def peak_bytes(self, device: str) -> int | Missing:
         return peak_bytes(device)
+
+    def exercises(self, device: Device) -> JaxExercises:
+        return JaxExercises(device)
 
 
 def _as_keras_has_it(card: Device) -> Device:

@@ -10,8 +10,9 @@ os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")  # else it fills the 
 
 import tensorflow as tf
 
-from laptime.backends.cuda import identify_card
+from laptime.backends.cuda import ask_driver, identify_card
 from laptime.backends.keras.engines import LACKS, card_features, processor
+from laptime.backends.keras.exercises import TensorFlowExercises
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 
@@ -33,7 +34,8 @@ class TensorFlow:
     def _card(self, number: int, card: Any) -> Device:
         told = tf.config.experimental.get_device_details(card)
         capability = ".".join(map(str, told.get("compute_capability", ())))
-        details = {**LACKS, **({"capability": capability} if capability else {}), **identify_card(number)}
+        told_apart = {**identify_card(number), **ask_driver()}
+        details = {**LACKS, **({"capability": capability} if capability else {}), **told_apart}
         label = told.get("device_name", "a card")
         features = card_features(capability)
         return Device(f"cuda:{number}", "cuda", label, usable=True, features=features, details=details)
@@ -65,6 +67,9 @@ class TensorFlow:
             return Missing("the processor's memory is the process's own")
         told = tf.config.experimental.get_memory_info(device.replace("cuda", "GPU"))
         return int(told["peak"])
+
+    def exercises(self, device: Device) -> TensorFlowExercises:
+        return TensorFlowExercises(device)
 
 
 def _absent(*, for_cards: bool) -> Device:

@@ -9,6 +9,7 @@ import torch
 
 from laptime.backends.keras.engines import LACKS
 from laptime.backends.torch.devices import list_devices, list_versions, peak_bytes
+from laptime.backends.torch.exercises import TorchExercises
 from laptime.backends.torch.precision import Switches, read_switches, set_precision, turn_switches
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
@@ -61,6 +62,9 @@ class Torch:
 
     def peak_bytes(self, device: str) -> int | Missing:
         return peak_bytes(torch.device(device))
+
+    def exercises(self, device: Device) -> TorchExercises:
+        return TorchExercises(device)
 
 
 def open_engine() -> Torch:

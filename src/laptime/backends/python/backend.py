@@ -6,6 +6,7 @@ import time
 from functools import partial
 
 from laptime.backends.base import Learner, Predictor
+from laptime.backends.exercise import Exercises
 from laptime.backends.python.devices import list_devices, list_versions
 from laptime.backends.python.stepping import HostRunner, PlainSteps
 from laptime.backends.steps import NOT_TRAINED_WHOLE, StepRunner
@@ -70,6 +71,9 @@ class PythonBackend:
 
     def predict(self, order: HeatOrder) -> Predictor:
         raise LaneError(f"{order.lane.framework}: a step of your own gives no answers to be timed", "leave --infer out")
+
+    def exercises(self, device: Device) -> Exercises:
+        raise LaneError(f"{self.name}/{device.name}: a plain function has no products of its own", "ask a framework")
 
     def clock(self) -> int:
         return time.perf_counter_ns()

@@ -11,6 +11,7 @@ from laptime.backends.base import Learner, Runner
 from laptime.backends.torch.devices import list_devices, list_versions, peak_bytes
 from laptime.backends.torch.dropout import quicken_dropout
 from laptime.backends.torch.evaluation import Examiner
+from laptime.backends.torch.exercises import TorchExercises
 from laptime.backends.torch.inputs import open_source
 from laptime.backends.torch.learner import TorchLearner
 from laptime.backends.torch.precision import Written
@@ -103,6 +104,11 @@ class TorchBackend:
     def predict(self, order: HeatOrder) -> TorchPredictor:
         _take_device(order)
         return TorchPredictor(order)
+
+    def exercises(self, device: Device) -> TorchExercises:
+        if device.kind == "cuda":
+            torch.cuda.set_device(device.name)
+        return TorchExercises(device)
 
     def clock(self) -> int:
         return time.perf_counter_ns()

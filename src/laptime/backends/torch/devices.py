@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch.cuda import nccl
 
+from laptime.backends.cuda import ask_driver
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 
@@ -75,22 +76,11 @@ def _cuda() -> list[Device]:
     if not torch.cuda.is_available():
         build = "CUDA" if torch.version.cuda else "ROCm" if getattr(torch.version, "hip", None) else ""
         return [_absent("cuda", "cuda", _why_no_cuda(build), _build_details(build))]
-    driver = _ask_driver()
+    driver = ask_driver()
     return [_cuda_device(index, driver) for index in range(torch.cuda.device_count())]
 
 
-def _ask_driver() -> str:
-    """Ask NVIDIA's management library, since PyTorch does not tell; nothing where there is none, as with ROCm."""
-    import pynvml
-
-    try:
-        pynvml.nvmlInit()  # never shut down: this process ends with its answer
-        return str(pynvml.nvmlSystemGetDriverVersion())
-    except pynvml.NVMLError:
-        return ""
-
-
-def _cuda_device(index: int, driver: str) -> Device:
+def _cuda_device(index: int, driver: dict[str, str]) -> Device:
     found = torch.cuda.get_device_properties(index)
     capability = (found.major, found.minor)
     features = ["fp16", "channels_last", "fused", "graph", "malloc"]
@@ -110,7 +100,7 @@ def _cuda_device(index: int, driver: str) -> Device:
             "multiprocessors": str(found.multi_processor_count),
             **_identity(found),
             **_build_details("ROCm" if getattr(torch.version, "hip", None) else "CUDA"),
-            **({"driver": driver} if driver else {}),
+            **driver,
         },
     )
 
@@ -138,7 +128,7 @@ def _why_no_cuda(build: str) -> str:
     if not build:
         return f"this PyTorch ({torch.__version__}) is a build without CUDA"
     try:
-        torch.cuda.init()
+        torch.cuda.init()  # type: ignore[no-untyped-call]
     except Exception as error:  # noqa: BLE001  whatever it raises is the reason
         return f"PyTorch has {build} and finds no usable device: {str(error).splitlines()[0]}"
     return f"PyTorch has {build} but finds no usable device or driver"

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from laptime.errors import LaneError
 from laptime.model import network as layers
 from laptime.model.workload import Workload
-from laptime.workloads.weights import WeightSpec, list_weights, output_shape
+from laptime.workloads.shapes import WeightSpec, list_weights, output_shape
 
 
 class SwapLastAxes(nn.Module):

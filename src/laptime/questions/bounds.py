@@ -1,0 +1,75 @@
+"""What bounds each lane of a race: the work of its step, and what its device can do at most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from laptime.analysis.roofline import place_under_roof
+from laptime.model.limits import NOT_MEASURED, DeviceKey, DevicePeaks, Roofline, StepWork, key_of
+from laptime.model.machine import Machine
+from laptime.model.missing import Missing
+from laptime.model.plan import Plan, PlannedLane
+from laptime.model.record import LaneResult
+from laptime.workloads import find_workload
+from laptime.workloads.arithmetic import count_step
+
+ROOFLINE, PROFILE = "roofline", "profile"
+TRAINS_NOTHING = Missing("this lane trains nothing")
+NOT_COUNTED = Missing("a training of your own is counted with --profile")
+Recall = Callable[[DeviceKey], "DevicePeaks | Missing"]
+
+
+def nothing_measured(_key: DeviceKey) -> DevicePeaks | Missing:
+    return NOT_MEASURED
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The work of a lane's step, and its device's peaks, as far as each is known before the race."""
+
+    work: StepWork | Missing
+    peaks: DevicePeaks | Missing
+
+
+def find_bounds(plan: Plan, machine: Machine, recall: Recall) -> dict[str, Bounds]:
+    """Give each lane's bounds by the lane's name."""
+    keys = {lane.name: key_of(lane.device, lane.framework, machine.processor) for lane in plan.lanes}
+    return {lane.name: Bounds(_work_of(plan, lane), recall(keys[lane.name])) for lane in plan.lanes}
+
+
+def _work_of(plan: Plan, lane: PlannedLane) -> StepWork | Missing:
+    if lane.settings.input == "only":
+        return TRAINS_NOTHING
+    if plan.subject.file is not None:
+        return NOT_COUNTED
+    workload = find_workload(plan.subject.name)
+    return count_step(workload, lane.settings.batch or workload.batch, lane.settings.precision)
+
+
+def with_roofline(lane: LaneResult, bounds: Bounds) -> LaneResult:
+    """Say how near to its limit a lane comes, or why that is not known; nothing of a device that nobody measured.
+
+    Of a lane that was profiled, it is said that its device should be measured.
+    """
+    if lane.status != "ok" or lane.step_ms is None:
+        return lane
+    profiled = lane.profile is not None or PROFILE in lane.absent
+    if bounds.peaks == NOT_MEASURED and not profiled:
+        return lane
+    found = _roofline(lane, bounds)
+    if isinstance(found, Missing):
+        return replace(lane, absent={**lane.absent, ROOFLINE: found})
+    return replace(lane, roofline=found)
+
+
+def _roofline(lane: LaneResult, bounds: Bounds) -> Roofline | Missing:
+    work = bounds.work
+    if isinstance(work, Missing) and work == NOT_COUNTED and lane.profile is not None:
+        work = lane.profile.work or lane.profile.absent.get("work", NOT_COUNTED)
+    if isinstance(bounds.peaks, Missing):
+        return bounds.peaks
+    if isinstance(work, Missing):
+        return work
+    assert lane.step_ms is not None
+    return place_under_roof(lane.step_ms.median, lane.settings.precision, work, bounds.peaks)

@@ -1,0 +1,64 @@
+"""What a device can do at most is kept by device and driver; a file that does not fit is one to measure anew."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from laptime.disk import remove_stale, write_atomically
+from laptime.errors import StoreError
+from laptime.model.limits import NOT_MEASURED, DeviceKey, DevicePeaks
+from laptime.model.missing import Missing
+from laptime.store.files import REASONS, home_folder
+
+SHAPE = 1
+"""Changes when peaks measured before mean something else than those measured now."""
+ANEW = "laptime devices --measure measures anew"
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    shape: int
+    peaks: DevicePeaks | None = None
+
+
+def load_peaks(key: DeviceKey) -> DevicePeaks | Missing:
+    """Give what was measured of this device, or why nothing that was measured holds for it."""
+    try:
+        kept = msgspec.json.decode(_path_of(key.device).read_bytes(), type=_Kept)
+    except FileNotFoundError:
+        return NOT_MEASURED
+    except OSError as error:
+        return Missing(f"its peaks cannot be read: {error.strerror or error}")
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return Missing(f"the file of its peaks is damaged; {ANEW}")
+    found = kept.peaks
+    if kept.shape != SHAPE or found is None or found.device != key.device:
+        return Missing(f"its peaks were kept by another version of laptime; {ANEW}")
+    if key.driver and found.driver and key.driver != found.driver:
+        return Missing(f"its peaks were measured with driver {found.driver}, and this is {key.driver}; {ANEW}")
+    return found
+
+
+def save_peaks(peaks: DevicePeaks) -> Path:
+    """Write what was measured, whole, or leave what was there and say why."""
+    path = _path_of(peaks.device)
+    try:
+        remove_stale(path.parent)
+        write_atomically(path, msgspec.json.encode(_Kept(SHAPE, peaks)))
+    except OSError as error:
+        reason = REASONS.get(error.errno or errno.EIO) or error.strerror or str(error)
+        says = f"the peaks of {peaks.label} could not be saved in {path.parent}: {reason}"
+        raise StoreError(says, "Make room there, or set LAPTIME_HOME to a folder that can be written.") from error
+    return path
+
+
+def _path_of(device: str) -> Path:
+    """Name the file so that it can be known by eye; the digest tells devices apart whose names look alike in it."""
+    plain = re.sub(r"[^A-Za-z0-9.-]+", "-", device)[:60].strip("-.") or "device"
+    return home_folder() / "peaks" / f"{plain}-{hashlib.sha256(device.encode()).hexdigest()[:8]}.json"

@@ -1,0 +1,148 @@
+"""What each layer makes of a shape, and which arrays it learns; in plain numbers, with nothing drawn.
+
+Canonical layouts: a convolution's kernel is (height, width, in, out), a dense layer's is (in, out), and a dense
+layer after Flatten counts its inputs by height, then width, then channel.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from laptime.model.network import (
+    AveragePool,
+    BatchNorm,
+    Conv,
+    Dense,
+    DenseBlock,
+    Flatten,
+    GlobalAveragePool,
+    Layer,
+    MaxPool,
+    Padding,
+    Reshape,
+    SwapAxes,
+    Transition,
+)
+from laptime.model.workload import Workload
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WeightSpec:
+    """One trainable array. `flattened_from` is the (height, width, channel) shape that a dense kernel reads."""
+
+    shape: Shape
+    start: Literal["glorot", "zeros", "ones"]
+    kind: Literal["conv", "dense", "vector"]
+    flattened_from: Shape | None = None
+
+
+def list_weights(workload: Workload) -> list[WeightSpec]:
+    """Give every trainable array of the network, in the order in which the layers stand."""
+    specs: list[WeightSpec] = []
+    shape: Shape = workload.image_shape
+    before: Shape | None = None
+    for layer in expand(workload.layers, workload.image_shape[-1]):
+        specs.extend(weights_of(layer, shape, before))
+        before = shape if isinstance(layer, Flatten) else before if _keeps_order(layer) else None
+        shape = output_shape(layer, shape)
+    return specs
+
+
+def count_parameters(workload: Workload) -> int:
+    return sum(math.prod(spec.shape) for spec in list_weights(workload))
+
+
+def expand(layers: tuple[Layer, ...], channels: int) -> Iterator[Layer | Joined]:
+    """Spell out DenseNet's blocks as the plain layers that hold their weights, for counting and drawing.
+
+    The expansion is exact for weights and for the channels that each layer sees; how a block joins its
+    layers' outputs is the back end's business.
+    """
+    for layer in layers:
+        if isinstance(layer, DenseBlock):
+            for index in range(layer.layers):
+                seen = channels + index * layer.growth
+                yield Joined(seen)
+                yield BatchNorm()
+                yield Conv(layer.bottleneck * layer.growth, 1, bias=False)
+                yield BatchNorm()
+                yield Conv(layer.growth, 3, padding="same", bias=False)
+            channels += layer.layers * layer.growth
+            yield Joined(channels)
+        elif isinstance(layer, Transition):
+            channels //= 2
+            yield BatchNorm()
+            yield Conv(channels, 1, bias=False)
+            yield AveragePool(2)
+        else:
+            channels = layer.filters if isinstance(layer, Conv) else channels
+            yield layer
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A marker in an expanded block: from here the layers see this many channels."""
+
+    channels: int
+
+
+def output_shape(layer: Layer | Joined, shape: Shape) -> Shape:
+    """Give the shape that a layer makes of a shape."""
+    match layer:
+        case Conv(filters=filters, kernel=kernel, padding=padding, stride=stride):
+            sides = (_after(side, kernel, stride, padding) for side in shape[:2])
+            return (*sides, filters)
+        case MaxPool(size=size, stride=stride, padding=padding):
+            return (*(_after(side, size, stride, padding) for side in shape[:2]), shape[-1])
+        case AveragePool(size=size):
+            return (shape[0] // size, shape[1] // size, shape[2])
+        case GlobalAveragePool():
+            return (shape[-1],)
+        case Flatten():
+            return (math.prod(shape),)
+        case Dense(units=units):
+            return (*shape[:-1], units)
+        case Reshape(shape=wanted):
+            return wanted
+        case SwapAxes():
+            return (*shape[:-2], shape[-1], shape[-2])
+        case Joined(channels=channels):
+            return (*shape[:2], channels)
+        case DenseBlock(layers=count, growth=growth):
+            return (*shape[:2], shape[2] + count * growth)
+        case Transition():
+            return (shape[0] // 2, shape[1] // 2, shape[2] // 2)
+        case _:
+            return shape
+
+
+def _after(side: int, kernel: int, stride: int, padding: Padding) -> int:
+    if padding == "same":
+        return -(-side // stride)
+    around = 0 if padding == "valid" else padding
+    return (side + 2 * around - kernel) // stride + 1
+
+
+def _keeps_order(layer: Layer | Joined) -> bool:
+    """Tell whether a layer after Flatten leaves its inputs in their places."""
+    return not isinstance(layer, Dense | Conv | SwapAxes | GlobalAveragePool)
+
+
+def weights_of(layer: Layer | Joined, shape: Shape, before: Shape | None = None) -> list[WeightSpec]:
+    """Give the arrays that a layer learns which reads this shape."""
+    match layer:
+        case Conv(filters=filters, kernel=kernel, bias=bias):
+            kernels = WeightSpec((kernel, kernel, shape[-1], filters), "glorot", "conv")
+            return [kernels, WeightSpec((filters,), "zeros", "vector")] if bias else [kernels]
+        case Dense(units=units):
+            kernels = WeightSpec((shape[-1], units), "glorot", "dense", before)
+            return [kernels, WeightSpec((units,), "zeros", "vector")]
+        case BatchNorm():
+            return [WeightSpec((shape[-1],), "ones", "vector"), WeightSpec((shape[-1],), "zeros", "vector")]
+        case _:
+            return []
