@@ -1,0 +1,38 @@
+"""Is each device that is here really used by each framework: look, ask, try; nothing is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from laptime.diagnosis.placement.rules import find_unused
+from laptime.diagnosis.surroundings import find_around
+from laptime.model.checkup import Checkup, Trial
+from laptime.model.limits import DevicePeaks, PeakOrder
+from laptime.model.machine import Device, Machine
+from laptime.model.missing import Missing
+from laptime.questions.bounds import Recall
+from laptime.questions.gauge import environment_of, usable_devices, with_driver
+from laptime.run.scout import ask_peaks
+
+PRECISION = "fp32"
+ROWS, COPIED_BYTES = 1024, 64 << 20
+
+
+def examine(machine: Machine, recall: Recall, tell: Callable[[str], None], patience_s: float) -> Checkup:
+    """Judge a machine whose frameworks were scouted, and try a product on every device that can be used."""
+    seen = list(usable_devices(machine))
+    trials = []
+    for number, (key, framework, device) in enumerate(seen):
+        tell(f"{number + 1} of {len(seen)}: a product on {framework}/{device.name}")
+        trials.append(_try(framework, device, recall(with_driver(key, seen)), machine, patience_s))
+    return Checkup(machine, tuple(trials), find_unused(machine), find_around(machine))
+
+
+def _try(framework: str, device: Device, known: DevicePeaks | Missing, machine: Machine, patience_s: float) -> Trial:
+    order = PeakOrder(framework, device, (PRECISION,), ROWS, COPIED_BYTES)
+    product = ask_peaks(order, environment_of(order, machine), patience_s)[PRECISION]
+    if isinstance(product, Missing):
+        return Trial(framework, device.name, device.label, None, product, product.missing)
+    peak = known if isinstance(known, Missing) else known.peaks.get(PRECISION, Missing(f"no peak in {PRECISION}"))
+    share = peak if isinstance(peak, Missing) else product.best_per_s / peak.best_per_s
+    return Trial(framework, device.name, device.label, product, share)

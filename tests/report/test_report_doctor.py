@@ -1,0 +1,52 @@
+"""A checkup as a page: what was tried, and for what is amiss a cause and a command that can be copied."""
+
+from __future__ import annotations
+
+import pytest
+from records import MACHINE
+
+from golden import assert_agreed
+from laptime.model.checkup import Checkup, Complaint, Trial
+from laptime.model.limits import Peak
+from laptime.model.missing import Missing
+from laptime.report.doctor import render_checkup, verdict_words
+
+RIGHT = Trial("torch", "cpu", "the processor", Peak(120e9, 118e9, "torch 2.13.0"), 0.51)
+UNKNOWN = Trial("jax", "cpu", "the processor", Peak(90e9, 88e9, "jax 0.10.2"), Missing("no peak is kept"))
+FAILED = Trial("torch", "cuda:1", "NVIDIA H100", None, Missing("-"), "out of memory")
+UNUSED = Complaint(
+    "NVIDIA H100 (0000:3b:00) in jax",
+    "cpu build",
+    "jax 0.10.2 is a build for processors only",
+    'pip install --upgrade "jax[cuda12]"',
+)
+AROUND = Complaint("the host", "shared memory", "/dev/shm holds 64 MB", "docker run --shm-size=8g ...")
+ILL = Checkup(MACHINE, (RIGHT, UNKNOWN, FAILED), (UNUSED,), (AROUND,))
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_page_names_causes_and_commands(width):
+    assert_agreed("doctor", width, render_checkup(ILL, width, color=False))
+
+
+def test_a_command_is_never_broken():
+    """It is there to be copied."""
+    lines = render_checkup(ILL, 40, color=False).splitlines()
+    assert f"    {UNUSED.command}" in lines
+
+
+def test_a_machine_that_is_well_is_told_so():
+    page = render_checkup(Checkup(MACHINE, (RIGHT,), (), ()), 100, color=False)
+    assert "Every device that is here can be used by every framework that is installed." in page
+    assert "51 % of its measured peak" in page
+
+
+def test_without_a_framework_nothing_can_be_tried():
+    assert "pip install 'laptime[torch]'" in render_checkup(Checkup(MACHINE, (), (), ()), 100, color=False)
+
+
+def test_a_verdict_is_one_line():
+    assert verdict_words(UNUSED) == (
+        "NVIDIA H100 (0000:3b:00) in jax is not used: jax 0.10.2 is a build for processors only. "
+        'pip install --upgrade "jax[cuda12]"  (laptime doctor says more)'
+    )
