@@ -38,8 +38,8 @@ def hardware_rows(machine: Machine) -> list[Row]:
 
 
 def card_of(device: Device, machine: Machine) -> Row | Missing | None:
-    """Name the card that a framework's device is; a processor is none."""
-    if device.kind == "cpu" or not device.usable:
+    """Name the card that a framework's device is; a processor is none, and neither is one that is only missed."""
+    if device.kind == "cpu" or not (device.usable or {"uuid", "bus"} & device.details.keys()):
         return None
     card = match_card(device, machine.cards)
     return card if isinstance(card, Missing) else {"name": _name(card), "uuid": card.uuid, "bus": card.bus}
