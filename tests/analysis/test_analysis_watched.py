@@ -224,7 +224,7 @@ def test_a_thousand_answers_have_energy_from_all_heats_together():
 
 
 def test_one_short_heat_has_no_energy():
-    told = answer_usages(answers(heat(0.0, {CARD_POWER: lambda _: 2e5})), CUDA, 2)[1]
+    told = answer_usages(answers(heat(0.0, {CARD_POWER: lambda _: 2e5}, hz=9.7)), CUDA, 2)[1]
     assert "energy needs 2 s" in told.usage.energy.j_per_1000_items.missing
 
 

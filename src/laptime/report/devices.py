@@ -38,8 +38,8 @@ def hardware_rows(machine: Machine) -> list[Row]:
 
 
 def card_of(device: Device, machine: Machine) -> Row | Missing | None:
-    """Name the card that a framework's device is; a processor is none."""
-    if device.kind == "cpu" or not device.usable:
+    """Name the card that a framework's device is; a processor is none, and neither is one that is only missed."""
+    if device.kind == "cpu" or not (device.usable or {"uuid", "bus"} & device.details.keys()):
         return None
     card = match_card(device, machine.cards)
     return card if isinstance(card, Missing) else {"name": _name(card), "uuid": card.uuid, "bus": card.bus}
@@ -152,7 +152,8 @@ def _card_now(card: Card) -> list[str]:
     total, used, busy, held = card.memory_bytes, card.memory_used_bytes, card.busy_percent, card.processes
     told: list[str] = []
     if not isinstance(total, Missing):
-        told = [whole_size(total) if isinstance(used, Missing) else f"{size(used)} of {whole_size(total)} in use"]
+        in_use = "" if isinstance(used, Missing) else f", {size(used) if used else 'none'} of it in use"
+        told = [f"{whole_size(total)}{in_use}"]
     told += [] if isinstance(busy, Missing) else [f"{busy:.0f} % busy"]
     if not isinstance(held, Missing) and held:
         told.append(f"{len(held)} process{'es' * (len(held) != 1)} on it")

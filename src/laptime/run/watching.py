@@ -83,11 +83,8 @@ def _open(word: str, device: Device) -> list[Sensor] | Missing:
     if word == "nvml":
         cards = Asked("NVIDIA's library (NVML)", list_cards).answer(PATIENCE_S)
         card = cards if isinstance(cards, Missing) else match_card(device, cards)
-        if isinstance(card, Missing):
-            return card
-        if isinstance(card.uuid, Missing):
-            return card.uuid
-        return [NvmlSensor((card.uuid,)), SlowNvmlSensor((card.uuid,))]
+        uuid = card if isinstance(card, Missing) else card.uuid
+        return uuid if isinstance(uuid, Missing) else [NvmlSensor((uuid,)), SlowNvmlSensor((uuid,))]
     return [AmdSensor(device.details.get("bus"))] if word == "amd" else [sensor]
 
 

@@ -35,15 +35,20 @@ def test_a_card_is_listed_whole(watch):
             "display": False,
             "processes": [{"pid": 2147483647, "memory_bytes": 500000000}],
             "parent": None,
+            "maker": "NVIDIA",
+            "busy_percent": 99.0,
+            "reason": None,
+            "module": "nvidia",
+            "computes": True,
         }
     ]
 
 
 def test_what_a_card_does_not_tell_is_missing(watch):
-    silent = ("Name", "Capability", "NewMemory", "Mig", "Ecc", "Computing")
+    silent = ("Name", "Capability", "NewMemory", "Mig", "Ecc", "Computing", "Use")
     (card,) = watch(one() | {(0, each, 0): NOT_SUPPORTED for each in silent}, LIST)
     assert card["capability"] == {"missing": "NVML does not tell"}
-    names = ("name", "memory_bytes", "memory_used_bytes", "mig", "ecc", "processes")
+    names = ("name", "memory_bytes", "memory_used_bytes", "mig", "ecc", "processes", "busy_percent")
     assert {name: card[name] for name in names} == dict.fromkeys(names, NOT_TOLD)
 
 
