@@ -27,15 +27,17 @@ from laptime.model.workload import Workload
 from laptime.questions.asking import Prepared, names_a_lane, prepare, scout_machine
 from laptime.questions.full import Stage, order_words, run_full
 from laptime.questions.infer import prepare_infer, run_infer
+from laptime.questions.outside import Outside
+from laptime.questions.profile import prepare_profile, run_profiles
 from laptime.questions.protocol import prepare_full, prepare_rest
-from laptime.questions.race import Outside, run_race
-from laptime.report import datasets, environment, layers, listing, terminal
+from laptime.questions.race import run_race
+from laptime.report import datasets, environment, layers, listing, profile_page, terminal
 from laptime.report import full as report_full
 from laptime.report import infer as report_infer
 from laptime.report import json as report_json
 from laptime.report import plan as report_plan
 from laptime.report.full_words import moment_words
-from laptime.store import checkpoints, files, references, schema
+from laptime.store import checkpoints, files, references, schema, traces
 from laptime.store.rows import RecordRow
 from laptime.workloads import CATALOGUE, find_workload
 
@@ -75,6 +77,15 @@ def infer(ask: Ask, *, show: Show | None = None, warn: Warn | None = None) -> Re
     return run_infer(*prepare_infer(ask, look_at_machine()), outside)
 
 
+def profile(ask: Ask, *, show: Show | None = None, warn: Warn | None = None) -> Record:
+    """Take some steps of each lane under its framework's profiler: operators, kernels, and a trace beside the record.
+
+    With no lane named it is one: the card if there is one, else the processor, as written.
+    """
+    outside = _look_outside(*_new_name(), warn, show)
+    return run_profiles(prepare_profile(ask, look_at_machine()), outside)
+
+
 def resume(name: str, *, tell: Tell | None = None, warn: Warn | None = None) -> Record:
     """Train on where a record of whole trainings ends, from the checkpoints of their last laps."""
     record = files.load(name)
@@ -106,6 +117,7 @@ def _look_outside(record_id: str, started: str, warn: Warn | None, show: Show | 
         recall=references.load_reference,
         keep=references.save_reference,
         show=show or _say_nothing,
+        place_trace=partial(traces.place_trace, record_id),
     )
 
 
@@ -169,6 +181,8 @@ def as_text(record: Record, width: int, *, color: bool = False, kept: bool = Tru
     """
     if record.infer is not None:
         return report_infer.render(record, width, color=color, kept=kept).rstrip("\n")
+    if record.question == "profile":
+        return profile_page.render(record, width, color=color, kept=kept).rstrip("\n")
     if record.full is None:
         return terminal.render(record, width, color=color, kept=kept).rstrip("\n")
     page = report_full.render(record, width, color=color, kept=kept).rstrip("\n")
@@ -311,6 +325,7 @@ __all__ = [
     "outline",
     "plan",
     "plan_as_text",
+    "profile",
     "race",
     "records",
     "records_as_json",

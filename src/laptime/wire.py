@@ -10,6 +10,8 @@ A whole training is told lap by lap: `Resumed` with the laps of its checkpoint, 
 
 A heat of inference tells its `FirstCall`, what it `Answered` in the proof, its single `Calls`, then for each batch size
 every window as it closes and `BatchDone`.
+
+A lane that is profiled tells its first step as a heat does, and then what it `Profiled`.
 """
 
 from __future__ import annotations
@@ -23,10 +25,11 @@ from laptime.model.inference import AnswerReference, AnswerRun, InferOrder
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
+from laptime.model.profile import Profile, ProfileOrder
 from laptime.model.protocol import Evaluation, FullOrder, LapResult, Predictions
 from laptime.model.sample import Examination, FreshSteps, ProofRun, Reference, Window
 
-VERSION = 6
+VERSION = 7
 
 
 class Hello(msgspec.Struct, frozen=True, tag=True):
@@ -140,6 +143,13 @@ class BatchDone(msgspec.Struct, frozen=True, tag=True):
     reason: str | None
 
 
+class Profiled(msgspec.Struct, frozen=True, tag=True):
+    """What a profiler saw of some steps; without a profile, why there is none."""
+
+    profile: Profile | None
+    reason: str | None = None
+
+
 class Noted(msgspec.Struct, frozen=True, tag=True):
     """What had to be left out or done in another way, as it turned out."""
 
@@ -207,6 +217,12 @@ class Infer(msgspec.Struct, frozen=True, tag=True):
     order: InferOrder
 
 
+class Observe(msgspec.Struct, frozen=True, tag=True):
+    """... or take some of this lane's steps under a profiler ..."""
+
+    order: ProfileOrder
+
+
 class Refer(msgspec.Struct, frozen=True, tag=True):
     """... or compute this training's float64 reference ..."""
 
@@ -246,8 +262,9 @@ class GoOn(msgspec.Struct, frozen=True, tag=True):
 FromHeat = Phase | Built | Proved | FirstStep | Closed | Ready | Fresh | Examined | Noted | Finished | Failed
 FromTraining = Resumed | Stepped | LapDone | Tested
 FromInference = FirstCall | Answered | Calls | BatchDone
-FromChild = Hello | Warmed | FromHeat | FromTraining | FromInference | Seen | Referenced | Proven | AnswersReferenced
-FromParent = Warm | Run | Train | Infer | Refer | Prove | ReferAnswers | Look | Again | Enough | GoOn
+FromScout = Seen | Referenced | Proven | AnswersReferenced
+FromChild = Hello | Warmed | FromHeat | FromTraining | FromInference | Profiled | FromScout
+FromParent = Warm | Run | Train | Infer | Observe | Refer | Prove | ReferAnswers | Look | Again | Enough | GoOn
 
 _encoder = msgspec.json.Encoder()
 _from_child: msgspec.json.Decoder[FromChild] = msgspec.json.Decoder(FromChild)

@@ -99,7 +99,7 @@ def measure(clock: Callable[[], int], runner: Runner, pace: Pace, line: Line) ->
     spent_ns, windows = 0, 0
     if runner.holds:
         _take_fresh(clock, runner, steps, line)
-    _run_down(runner)
+    run_down(runner)
     while not _is_enough(spent_ns, windows, pace):
         spent_ns += _run_window(clock, runner, steps, windows, line)
         windows += 1
@@ -110,7 +110,7 @@ def measure(clock: Callable[[], int], runner: Runner, pace: Pace, line: Line) ->
         answer = line.listen()
         if not isinstance(answer, wire.Again):
             return
-        _run_down(runner)
+        run_down(runner)
         for _ in range(answer.windows):
             _run_window(clock, runner, steps, windows, line)
             windows += 1
@@ -126,7 +126,7 @@ def _take_fresh(clock: Callable[[], int], runner: Runner, steps: int, line: Line
 
     All laps but the first are so. Else windows would be of either kind, or of both, by how many items there are.
     """
-    _run_down(runner)
+    run_down(runner)
     line.say(wire.Fresh(FreshSteps(steps, time_steps(clock, runner, steps))))
     runner.repeat()
 
@@ -147,7 +147,7 @@ def time_steps(clock: Callable[[], int], runner: Runner, steps: int) -> int:
     return clock() - start_ns
 
 
-def _run_down(runner: Runner) -> None:
+def run_down(runner: Runner) -> None:
     """Use up what a loader had ready: after a pause that is a gift; from window to window there is no pause."""
     if runner.ready_batches:
         runner.run(-(-runner.ready_batches // runner.stride) * runner.stride)

@@ -30,7 +30,8 @@ class Ask:
     `data` is a folder (or archive) of the real thing; `items` how many are made where there is none, 0 for all that
     were published. `full` asks for whole trainings in place of heats, `every` for all installed
     frameworks in place of named lanes. `sensors` are those that may be read (None: all), so often a second;
-    `price_per_kwh` and `rate_per_hour`, in any currency, turn a lap into money.
+    `price_per_kwh` and `rate_per_hour`, in any currency, turn a lap into money. `profile` has each lane profiled after
+    its heats, off the clock.
     """
 
     what: str = DEFAULT_WORKLOAD
@@ -51,3 +52,4 @@ class Ask:
     sensors_hz: float = 10.0
     price_per_kwh: float | None = None
     rate_per_hour: float | None = None
+    profile: bool = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # its warnings tell what it crashes of
@@ -12,6 +13,7 @@ import tensorflow as tf
 
 from laptime.backends.cuda import identify_card
 from laptime.backends.keras.engines import LACKS, card_features, processor
+from laptime.backends.keras.tensorflow_profiler import TensorFlowProfiler
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 
@@ -59,6 +61,9 @@ class TensorFlow:
 
     def allow_float64(self) -> None:
         """TensorFlow does so by itself."""
+
+    def profiler(self, device: str, scratch: Path) -> TensorFlowProfiler:
+        return TensorFlowProfiler(device, scratch)
 
     def peak_bytes(self, device: str) -> int | Missing:
         if device == "cpu":

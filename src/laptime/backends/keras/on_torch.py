@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ import torch
 from laptime.backends.keras.engines import LACKS
 from laptime.backends.torch.devices import list_devices, list_versions, peak_bytes
 from laptime.backends.torch.precision import Switches, read_switches, set_precision, turn_switches
+from laptime.backends.torch.profiling import TorchProfiler
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 
@@ -58,6 +60,9 @@ class Torch:
 
     def allow_float64(self) -> None:
         """PyTorch does so by itself."""
+
+    def profiler(self, device: str, _scratch: Path) -> TorchProfiler:
+        return TorchProfiler(torch.device(device))
 
     def peak_bytes(self, device: str) -> int | Missing:
         return peak_bytes(torch.device(device))
