@@ -15,8 +15,8 @@ from laptime.model.record import Record
 from laptime.planner import make_plan
 from laptime.questions.asking import Prepared
 from laptime.questions.full import Stage, run_full
-from laptime.questions.protocol import check_alike, check_unfinished, make_protocol
 from laptime.questions.outside import Outside
+from laptime.questions.protocol import check_alike, check_unfinished, make_protocol
 from laptime.questions.subject import find_subject
 from laptime.workloads import CATALOGUE, find_workload
 

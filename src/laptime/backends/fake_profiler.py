@@ -38,7 +38,7 @@ class FakeProfiler:
         if self._order.lane.device.kind == "cpu":
             return Observed(tuple(self._host_operators()), NO_DEVICE)
         ran = self._activities()
-        return Observed((*self._host_operators(), *sum_operators(ran, MEMORY_BYTES)), sum_device(ran))
+        return Observed((*self._host_operators(), *sum_operators(ran, self._memory())), sum_device(ran))
 
     def write_trace(self, path: Path) -> None:
         events = tuple(Event(each.name, each.start_ns, each.end_ns - each.start_ns) for each in self._activities())
@@ -48,14 +48,24 @@ class FakeProfiler:
         spent_ns = self._ended_ns - self._began_ns
         on_card = self._order.lane.device.kind != "cpu"
         return [
-            OperatorSum(name, "processor", 1, share * spent_ns, 0.0 if on_card else MEMORY_BYTES[name])
+            OperatorSum(name, "processor", self._steps(), share * spent_ns, 0.0 if on_card else self._memory()[name])
             for name, share in SHARES.items()
         ]
 
     def _activities(self) -> list[Activity]:
-        found, begins_ns, spent_ns = [], float(self._began_ns), self._ended_ns - self._began_ns
-        for name, share in SHARES.items():
-            ends_ns = begins_ns + share * spent_ns
-            found.append(Activity(f"kernel of {name}", begins_ns, begins_ns + (ends_ns - begins_ns) * RUNNING, name))
-            begins_ns = ends_ns
+        """Give a kernel for each operator in each step, one after another with pauses between."""
+        found, begins_ns = [], float(self._began_ns)
+        for _ in range(self._steps()):
+            for name, share in SHARES.items():
+                takes_ns = share * (self._ended_ns - self._began_ns) / self._steps()
+                found.append(Activity(f"kernel of {name}", begins_ns, begins_ns + takes_ns * RUNNING, name))
+                begins_ns += takes_ns
         return found
+
+    def _steps(self) -> int:
+        """Reckon how many steps went by: the clock tells."""
+        step_ms = self._script.step_ms * self._script.profiler_cost
+        return max(1, round((self._ended_ns - self._began_ns) / 1e6 / step_ms))
+
+    def _memory(self) -> dict[str, float]:
+        return {name: taken * self._steps() for name, taken in MEMORY_BYTES.items()}

@@ -22,7 +22,8 @@ NO_MEMORY = Missing("XLA plans all memory before a step: no operator takes any")
 CARDS = re.compile(r"^/device:(?:GPU|TPU|CUSTOM)")
 OF_CARDS = re.compile(r"^(?:Stream|XLA Ops$)")  # a GPU's streams as they ran; a TPU tells its operators in one line
 FACTS = ("hlo_op", "tf_op")  # by which an event names the operator that it computes
-TYPED = re.compile(r"^(?P<name>[\w./\-]+):(?P<type>[A-Z]\w*)$")  # how TensorFlow names an operator on the processor
+# How TensorFlow names an operator on the processor: where it stands in the graph, and its kind.
+TYPED = re.compile(r"^(?:StatefulPartitionedCall/)*(?P<name>[\w./\-]+):_?(?P<type>[A-Z]\w*)$")
 
 
 @dataclass(frozen=True, slots=True)

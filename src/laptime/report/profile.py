@@ -13,6 +13,7 @@ from laptime.report.phrases import short_name
 
 TOP_BELOW_A_RACE = 5
 TOP_OF_MEMORY = 5
+WORTH_A_WORD = 0.01  # of what the greatest taker of memory took
 LEAST_NAME = 16
 GAP = 2
 ELLIPSIS = "…"
@@ -102,7 +103,9 @@ def _others(profile: Profile, shown: int) -> str:
 def _memory(profile: Profile, width: int) -> list[str]:
     """Name the operators that took the most memory anew, which need not be those that take time."""
     known = [(each, each.memory_bytes) for each in profile.operators if not isinstance(each.memory_bytes, Missing)]
-    most = sorted(((taken, each) for each, taken in known if taken > 0), key=lambda pair: -pair[0])[:TOP_OF_MEMORY]
+    largest = max((taken for _, taken in known), default=0.0)
+    takers = [(taken, each) for each, taken in known if taken > 0 and taken >= WORTH_A_WORD * largest]
+    most = sorted(takers, key=lambda pair: -pair[0])[:TOP_OF_MEMORY]
     if most:
         return flow((f"{cut_middle(each.name, 40)} {size(taken)}" for taken, each in most), width, "most memory: ")
     reasons = {each.memory_bytes.missing for each in profile.operators if isinstance(each.memory_bytes, Missing)}
