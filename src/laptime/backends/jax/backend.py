@@ -7,7 +7,7 @@ from pathlib import Path
 
 from laptime.backends.base import Learner, Predictor
 from laptime.backends.jax.devices import find_device, list_cards, list_versions, peak_bytes
-from laptime.backends.jax.profiling import JaxProfiler
+from laptime.backends.jax.profiling import JaxProfiler, open_profiler
 from laptime.backends.jax.proof import prove, refer
 from laptime.backends.jax.stepping import UserSteps
 from laptime.backends.steps import NOT_TRAINED_WHOLE, StepRunner
@@ -46,8 +46,8 @@ class JaxTraining:
     def learn(self) -> Learner:
         raise LaneError(NOT_TRAINED_WHOLE, "leave --full out")
 
-    def profiler(self, scratch: Path) -> JaxProfiler:
-        return JaxProfiler(self._order.lane.device.name, scratch)
+    def profiler(self, scratch: Path) -> JaxProfiler | Missing:
+        return open_profiler(self._order.lane.device.name, scratch)
 
     def work(self) -> StepWork | Missing:
         return Missing("it is counted in PyTorch's own lanes only")

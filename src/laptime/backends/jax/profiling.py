@@ -10,9 +10,20 @@ from typing import Any
 from laptime.backends.jax.devices import list_versions  # before JAX itself
 from laptime.backends.xplane import Event, Line, Plane, chrome_trace, observe
 from laptime.errors import LaneError
+from laptime.model.missing import Missing
 from laptime.model.profile import Observed
 
 import jax  # isort: skip  the line above says how much of a card it may take
+
+
+NO_READER = "JAX {} has no reader of its own profiles (jax.profiler.ProfileData); a newer one has"
+
+
+def open_profiler(device: str, scratch: Path) -> JaxProfiler | Missing:
+    """Give the profiler of a lane on this device, or say why this JAX has none that can be read."""
+    if not hasattr(jax.profiler, "ProfileData"):
+        return Missing(NO_READER.format(list_versions()["jax"]))
+    return JaxProfiler(device, scratch)
 
 
 class JaxProfiler:
@@ -27,7 +38,7 @@ class JaxProfiler:
 
     def start(self) -> None:
         """Leave out Python's own calls: each would be slowed, and they are no operators."""
-        self._folder = Path(tempfile.mkdtemp(dir=self._scratch))
+        self._folder, self._planes = Path(tempfile.mkdtemp(dir=self._scratch)), ()
         options: Any = jax.profiler.ProfileOptions()
         options.python_tracer_level = 0
         jax.profiler.start_trace(str(self._folder), profiler_options=options)

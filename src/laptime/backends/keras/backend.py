@@ -56,7 +56,8 @@ class KerasTraining:
     def profiler(self, scratch: Path) -> KerasProfiler | Missing:
         if self._drive is None:
             return Missing("nothing was started")
-        return KerasProfiler(self._engine.profiler(self._device_name, scratch), self._drive)
+        profiler = self._engine.profiler(self._device_name, scratch)
+        return profiler if isinstance(profiler, Missing) else KerasProfiler(profiler, self._drive)
 
     def work(self) -> StepWork | Missing:
         return Missing("it is counted in PyTorch's own lanes only")

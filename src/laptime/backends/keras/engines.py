@@ -54,8 +54,8 @@ class Engine(Protocol):
     def allow_float64(self) -> None:
         """Compute in float64 where Keras asks for it."""
 
-    def profiler(self, device: str, scratch: Path) -> Profiler:
-        """Give the engine's own profiler, which may write into a folder."""
+    def profiler(self, device: str, scratch: Path) -> Profiler | Missing:
+        """Give the engine's own profiler, which may write into a folder, or why there is none."""
 
     def peak_bytes(self, device: str) -> int | Missing:
         """Give the most that the engine's allocator held on the device."""

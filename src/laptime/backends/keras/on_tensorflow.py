@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from laptime.backends.cuda import identify_card
 from laptime.backends.keras.engines import LACKS, card_features, processor
-from laptime.backends.keras.tensorflow_profiler import TensorFlowProfiler
+from laptime.backends.keras.tensorflow_profiler import TensorFlowProfiler, open_profiler
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 
@@ -62,8 +62,8 @@ class TensorFlow:
     def allow_float64(self) -> None:
         """TensorFlow does so by itself."""
 
-    def profiler(self, device: str, scratch: Path) -> TensorFlowProfiler:
-        return TensorFlowProfiler(device, scratch)
+    def profiler(self, device: str, scratch: Path) -> TensorFlowProfiler | Missing:
+        return open_profiler(device, scratch)
 
     def peak_bytes(self, device: str) -> int | Missing:
         if device == "cpu":

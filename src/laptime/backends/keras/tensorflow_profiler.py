@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from laptime.backends.xplane import Event, Line, Plane, chrome_trace, observe
 from laptime.errors import LaneError
+from laptime.model.missing import Missing
 from laptime.model.profile import Observed
 
 WHERE_ITS_FORMAT_IS = (  # as versions have moved it about
@@ -21,20 +22,33 @@ WHERE_ITS_FORMAT_IS = (  # as versions have moved it about
 )
 
 
+NO_FORMAT = f"TensorFlow {tf.__version__} does not bring the format of its own profiles (xplane_pb2)"
+
+
+def open_profiler(device: str, scratch: Path) -> TensorFlowProfiler | Missing:
+    """Give the profiler of a lane on this device, or say why this TensorFlow has none that can be read."""
+    for name in WHERE_ITS_FORMAT_IS:
+        try:
+            return TensorFlowProfiler(device, scratch, importlib.import_module(name))
+        except ImportError:
+            continue
+    return Missing(NO_FORMAT)
+
+
 class TensorFlowProfiler:
     """Watches the whole process, whichever thread starts it."""
 
     by = f"tf.profiler of TensorFlow {tf.__version__}"
 
-    def __init__(self, device: str, scratch: Path) -> None:
+    def __init__(self, device: str, scratch: Path, its_format: Any) -> None:
         self._on_card, self._scratch = device != "cpu", scratch
         self._folder = scratch
         self._planes: tuple[Plane, ...] = ()
-        self._format = _find_format()
+        self._format = its_format
 
     def start(self) -> None:
         """Leave out Python's own calls: each would be slowed, and they are no operators."""
-        self._folder = Path(tempfile.mkdtemp(dir=self._scratch))
+        self._folder, self._planes = Path(tempfile.mkdtemp(dir=self._scratch)), ()
         options = tf.profiler.experimental.ProfilerOptions(
             host_tracer_level=2, python_tracer_level=0, device_tracer_level=1
         )
@@ -59,15 +73,6 @@ class TensorFlowProfiler:
             space.ParseFromString(files[-1].read_bytes())
             self._planes = tuple(map(_read_plane, space.planes))
         return self._planes
-
-
-def _find_format() -> Any:
-    for name in WHERE_ITS_FORMAT_IS:
-        try:
-            return importlib.import_module(name)
-        except ImportError:
-            continue
-    raise LaneError("this TensorFlow does not bring the format of its own profiles", "try another version")
 
 
 def _read_plane(plane: Any) -> Plane:
