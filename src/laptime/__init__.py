@@ -16,7 +16,7 @@ from laptime.model.missing import Missing
 from laptime.model.workload import Training
 
 if TYPE_CHECKING:
-    from laptime.api import devices, full, infer, load, plan, race, records, resume
+    from laptime.api import devices, full, infer, load, plan, profile, race, records, resume
 
 __all__ = [
     "Ask",
@@ -29,6 +29,7 @@ __all__ = [
     "infer",
     "load",
     "plan",
+    "profile",
     "race",
     "records",
     "resume",

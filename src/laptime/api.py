@@ -29,9 +29,11 @@ from laptime.questions.doctor import examine
 from laptime.questions.full import Stage, order_words, run_full
 from laptime.questions.gauge import Limits, PeakShelf, add_limits, known_limits, measure_limits
 from laptime.questions.infer import prepare_infer, run_infer
+from laptime.questions.outside import Outside
+from laptime.questions.profile import prepare_profile, run_profiles
 from laptime.questions.protocol import prepare_full, prepare_rest
-from laptime.questions.race import Outside, run_race
-from laptime.report import datasets, environment, layers, listing, terminal
+from laptime.questions.race import run_race
+from laptime.report import datasets, environment, layers, listing, profile_page, terminal
 from laptime.report import doctor as report_doctor
 from laptime.report import full as report_full
 from laptime.report import infer as report_infer
@@ -40,7 +42,7 @@ from laptime.report import peaks as report_peaks
 from laptime.report import plan as report_plan
 from laptime.report.devices import card_of, hardware_rows
 from laptime.report.full_words import moment_words
-from laptime.store import checkpoints, files, peaks, references, schema
+from laptime.store import checkpoints, files, peaks, references, schema, traces
 from laptime.store.rows import RecordRow
 from laptime.workloads import CATALOGUE, find_workload
 from laptime.workloads.layers import list_layers
@@ -81,6 +83,15 @@ def infer(ask: Ask, *, show: Show | None = None, warn: Warn | None = None) -> Re
     return run_infer(*prepare_infer(ask, look_at_machine()), outside)
 
 
+def profile(ask: Ask, *, show: Show | None = None, warn: Warn | None = None) -> Record:
+    """Take some steps of each lane under its framework's profiler: operators, kernels, and a trace beside the record.
+
+    With no lane named it is one: the card if there is one, else the processor, as written.
+    """
+    outside = _look_outside(*_new_name(), warn, show)
+    return run_profiles(prepare_profile(ask, look_at_machine()), outside)
+
+
 def resume(name: str, *, tell: Tell | None = None, warn: Warn | None = None) -> Record:
     """Train on where a record of whole trainings ends, from the checkpoints of their last laps."""
     record = files.load(name)
@@ -113,6 +124,7 @@ def _look_outside(record_id: str, started: str, warn: Warn | None, show: Show | 
         keep=references.save_reference,
         show=show or _say_nothing,
         peaks=peaks.load_peaks,
+        place_trace=partial(traces.place_trace, record_id),
     )
 
 
@@ -193,6 +205,8 @@ def as_text(record: Record, width: int, *, color: bool = False, kept: bool = Tru
     """
     if record.infer is not None:
         return report_infer.render(record, width, color=color, kept=kept).rstrip("\n")
+    if record.question == "profile":
+        return profile_page.render(record, width, color=color, kept=kept).rstrip("\n")
     if record.full is None:
         return terminal.render(record, width, color=color, kept=kept).rstrip("\n")
     page = report_full.render(record, width, color=color, kept=kept).rstrip("\n")
@@ -343,6 +357,7 @@ __all__ = [
     "peaks_as_text",
     "plan",
     "plan_as_text",
+    "profile",
     "race",
     "records",
     "records_as_json",

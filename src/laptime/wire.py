@@ -13,6 +13,7 @@ every window as it closes and `BatchDone`.
 
 What a device can do at most is told limit by limit, as `Rated`, and ends with `Gauged`: a child that dies on the way
 leaves what it measured before.
+A lane that is profiled tells its first step as a heat does, and then what it `Profiled`.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from laptime.model.limits import Peak, PeakOrder
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
+from laptime.model.profile import Profile, ProfileOrder
 from laptime.model.protocol import Evaluation, FullOrder, LapResult, Predictions
 from laptime.model.sample import Examination, FreshSteps, ProofRun, Reference, Window
 
@@ -144,6 +146,13 @@ class BatchDone(msgspec.Struct, frozen=True, tag=True):
     reason: str | None
 
 
+class Profiled(msgspec.Struct, frozen=True, tag=True):
+    """What a profiler saw of some steps; without a profile, why there is none."""
+
+    profile: Profile | None
+    reason: str | None = None
+
+
 class Noted(msgspec.Struct, frozen=True, tag=True):
     """What had to be left out or done in another way, as it turned out."""
 
@@ -223,6 +232,12 @@ class Infer(msgspec.Struct, frozen=True, tag=True):
     order: InferOrder
 
 
+class Observe(msgspec.Struct, frozen=True, tag=True):
+    """... or take some of this lane's steps under a profiler ..."""
+
+    order: ProfileOrder
+
+
 class Refer(msgspec.Struct, frozen=True, tag=True):
     """... or compute this training's float64 reference ..."""
 
@@ -269,8 +284,8 @@ FromHeat = Phase | Built | Proved | FirstStep | Closed | Ready | Fresh | Examine
 FromTraining = Resumed | Stepped | LapDone | Tested
 FromInference = FirstCall | Answered | Calls | BatchDone
 FromScout = Seen | Referenced | Proven | AnswersReferenced | Rated | Gauged
-FromChild = Hello | Warmed | FromHeat | FromTraining | FromInference | FromScout
-FromParent = Warm | Run | Train | Infer | Refer | Prove | ReferAnswers | Gauge | Look | Again | Enough | GoOn
+FromChild = Hello | Warmed | FromHeat | FromTraining | FromInference | Profiled | FromScout
+FromParent = Warm | Run | Train | Infer | Observe | Refer | Prove | ReferAnswers | Gauge | Look | Again | Enough | GoOn
 
 _encoder = msgspec.json.Encoder()
 _from_child: msgspec.json.Decoder[FromChild] = msgspec.json.Decoder(FromChild)

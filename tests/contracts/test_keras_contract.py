@@ -9,10 +9,11 @@ from rooms_here import INSTALLED, run_alone
 
 # Two processes an engine: each has to import it, and that takes as long as many a suite.
 SUITES = {
-    "heats, differences, answers": (
+    "heats, differences, answers, profiles": (
         "test_backend_contract.py",
         "test_planted_contract.py",
         "test_predictor_contract.py",
+        "test_profile_contract.py",
     ),
     "trainings, files, models of users": (
         "test_learner_contract.py",

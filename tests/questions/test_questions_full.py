@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from test_questions_race import MACHINE
@@ -14,8 +15,8 @@ from laptime.model.record import Record
 from laptime.planner import make_plan
 from laptime.questions.asking import Prepared
 from laptime.questions.full import Stage, run_full
+from laptime.questions.outside import Outside
 from laptime.questions.protocol import check_alike, check_unfinished, make_protocol
-from laptime.questions.race import Outside
 from laptime.questions.subject import find_subject
 from laptime.workloads import CATALOGUE, find_workload
 
@@ -44,6 +45,7 @@ class World:
             recall=lambda _key: None,
             keep=lambda _reference: None,
             show=lambda _record, _note: None,
+            place_trace=Path,
         )
         stage = Stage(outside, self._place, self.dropped.append, self.moments.append)
         prepared = Prepared(replace(plan, lanes=tuple(planned)), MACHINE, workload.published)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +12,8 @@ from laptime.model.machine import Device, Framework, Machine, Processor
 from laptime.model.missing import Missing
 from laptime.model.record import Record
 from laptime.planner import make_plan
-from laptime.questions.race import Outside, run_race
+from laptime.questions.outside import Outside
+from laptime.questions.race import run_race
 from laptime.questions.subject import find_subject
 
 FEATURES = ("bf16", "tf32", "fp16", "compile", "graph", "channels_last", "fused", "malloc")
@@ -51,6 +53,7 @@ class World:
             recall=self.references.get,
             keep=lambda reference: self.references.update({reference.key: reference}),
             show=lambda record, note: self.notes.append(note),
+            place_trace=Path,
         )
         return run_race(replace(plan, lanes=tuple(planned)), MACHINE, workload.published, outside)
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 from laptime.backends.exercise import Exercises
 from laptime.model.inference import AnswerReference, AnswerRun
+from laptime.model.limits import StepWork
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
+from laptime.model.profile import Observed
 from laptime.model.protocol import Predictions, Score
 from laptime.model.sample import ProofRun, Reference
 
@@ -137,6 +140,25 @@ class Predictor(Protocol):
         """Give the most that the framework's allocator held on the device."""
 
 
+class Profiler(Protocol):
+    """A framework's own profiler. Whoever starts or stops it has fenced before; it may be started more than once."""
+
+    by: str
+    """Its name and version, as it is told to people."""
+
+    def start(self) -> None:
+        """Watch from here on."""
+
+    def stop(self) -> None:
+        """Watch no longer."""
+
+    def read(self) -> Observed:
+        """Tell what it saw since it was last started."""
+
+    def write_trace(self, path: Path) -> None:
+        """Write the same as a trace of Chrome's, in plain JSON."""
+
+
 class Training(Protocol):
     """What a heat order built: it can be proven, and it can be run."""
 
@@ -156,6 +178,12 @@ class Training(Protocol):
 
     def learn(self) -> Learner:
         """Make the training that is run whole."""
+
+    def profiler(self, scratch: Path) -> Profiler | Missing:
+        """Give the profiler of the training that `start` made, or why there is none; it may write into `scratch`."""
+
+    def work(self) -> StepWork | Missing:
+        """Count what one step has to compute and to move, off the clock, or say why that is not told."""
 
     def device_memory_bytes(self) -> int | Missing:
         """Give the most that the framework's allocator held on the device."""

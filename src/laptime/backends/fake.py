@@ -15,6 +15,7 @@
     held = 1.0            # what a step takes, in steps, once every item was seen and is held in memory
     call_share = 0.1      # of inference: what a call takes, in steps ...
     item_share = 0.01     # ... and what each of its items adds
+    profiler_cost = 1.25  # how many times as long a step takes while it is profiled
     fail = { how = "raise", phase = "timing", heat = 1 }   # raise, exit, kill, hang, nan, memory, print
 
     [cards]               # who the fake cards are, as a framework tells it; more than two, where more are named
@@ -29,7 +30,7 @@ What fake devices can do at most has a table of its own; a word in place of a ra
 
 A whole training has the phases "set up", and "lap 1" (it fails at the second step), "evaluation 1", "checkpoint 1" and
 so on; a test is an evaluation after the last lap. Inference has "build", "first call", "proof", "single calls" and
-"batch 64" and so on.
+"batch 64" and so on. A profile has "build", "first step", "profile" and "work".
 """
 
 from __future__ import annotations
@@ -38,12 +39,15 @@ import itertools
 import math
 import random
 from collections.abc import Sequence
+from pathlib import Path
 
 from laptime.backends.fake_exercises import FakeExercises
 from laptime.backends.fake_learner import FakeExaminer, FakeLearner
 from laptime.backends.fake_predictor import FakePredictor
+from laptime.backends.fake_profiler import FakeProfiler
 from laptime.backends.fake_script import FakeClock, Script, fail_if_told, is_this_heat, read_cards, script_for
 from laptime.backends.stepwise import Marked
+from laptime.model.limits import StepWork
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
@@ -132,6 +136,14 @@ class FakeTraining:
 
     def learn(self) -> FakeLearner:
         return FakeLearner(self._script, self._order, self._clock, self.items_per_step)
+
+    def profiler(self, _scratch: Path) -> FakeProfiler:
+        return FakeProfiler(self._script, self._order, self._clock)
+
+    def work(self) -> StepWork:
+        """Reckon two operations a weight and item forward, four backward, and each weight read and written once."""
+        fail_if_told(self._script, self._order, "work")
+        return StepWork(6.0 * self.parameters * self.items_per_step, 8.0 * self.parameters, "reckoned from the weights")
 
     def device_memory_bytes(self) -> int | Missing:
         return Missing("a fake device holds no memory")

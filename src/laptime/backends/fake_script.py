@@ -37,20 +37,25 @@ class Script:
     held: float = 1.0
     call_share: float = 0.1
     item_share: float = 0.01
+    profiler_cost: float = 1.25
     fail: dict[str, Any] = field(default_factory=dict)
 
 
 class FakeClock:
-    """A clock that moves only when told to. It starts at the machine's own time, so that both can be mixed."""
+    """A clock that moves only when told to. It starts at the machine's own time, so that both can be mixed.
+
+    All takes `pace` times as long as it is told.
+    """
 
     def __init__(self) -> None:
         self._now_ns = time.perf_counter_ns()
+        self.pace = 1.0
 
     def __call__(self) -> int:
         return self._now_ns
 
     def pass_ms(self, milliseconds: float) -> None:
-        self._now_ns += round(milliseconds * 1e6)
+        self._now_ns += round(milliseconds * 1e6 * self.pace)
 
 
 def script_for(order: HeatOrder) -> Script:

@@ -1,4 +1,4 @@
-"""The arguments that race and plan share, what does not go together, and how durations and shares are written."""
+"""The arguments that race, plan and profile share, what does not go together, and how times and shares are written."""
 
 from __future__ import annotations
 
@@ -104,23 +104,26 @@ class Count(click.ParamType[int]):
         return int(value)
 
 
-OPTIONS = (
+SUBJECT_OPTIONS = (
     click.argument("what", default=DEFAULT_WORKLOAD),
     click.argument("lanes", nargs=-1, metavar="[LANE]..."),
     click.option("--every", is_flag=True, help="Race every installed framework on every device, as written."),
-    click.option("--heats", type=int, help=SAYS["heats"]),
-    click.option("--budget", type=Duration(), default="60s", show_default=True, help=SAYS["budget"]),
-    click.option("--margin", type=Share(), default="5%", show_default=True, help=SAYS["margin"]),
     click.option("--seed", type=int, default=0, show_default=True, help=SAYS["seed"]),
     click.option("--data", type=click.Path(), help=SAYS["data"]),
     click.option("--items", type=Count(), help=SAYS["items"]),
     click.option("--pretrained", is_flag=True, help=SAYS["pretrained"]),
     click.option("--patience", type=Duration(), default="10m", show_default=True, help=SAYS["patience"]),
+)
+RACE_OPTIONS = (
+    click.option("--heats", type=int, help=SAYS["heats"]),
+    click.option("--budget", type=Duration(), default="60s", show_default=True, help=SAYS["budget"]),
+    click.option("--margin", type=Share(), default="5%", show_default=True, help=SAYS["margin"]),
     click.option("--watchdog", type=Duration(), default="60s", show_default=True, help=SAYS["watchdog"]),
     click.option("--sensors", type=Words(), help=SAYS["sensors"]),
     click.option("--sensor-rate", type=float, help=SAYS["rate"]),
     click.option("--price", type=float, help=SAYS["price"]),
     click.option("--rate", type=float, help=SAYS["hour"]),
+    click.option("--profile", is_flag=True, help="Then profile each lane, off the clock: operators, kernels, a trace."),
     click.option("--full", is_flag=True, help="Train each lane whole: all laps, validation, test."),
     click.option("--infer", is_flag=True, help="Time answers, not training: latency of one item, throughput by batch."),
     click.option("--laps", type=int, help="With --full: so many laps, in place of those published."),
@@ -138,7 +141,14 @@ OF_RACES = ("margin",)
 
 def takes_an_ask(function: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the arguments of an ask."""
-    for option in reversed(OPTIONS):
+    for option in reversed((*SUBJECT_OPTIONS, *RACE_OPTIONS)):
+        function = option(function)
+    return function
+
+
+def takes_a_subject(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the arguments that say what is trained, and on which lanes, and no more."""
+    for option in reversed(SUBJECT_OPTIONS):
         function = option(function)
     return function
 
@@ -152,13 +162,32 @@ def make_asks(context: click.Context, given: dict[str, Any]) -> tuple[Ask, ...]:
     return (asked,)
 
 
-def _make_ask(given: dict[str, Any]) -> Ask:
-    what, lanes = given["what"], given["lanes"]
-    if api.names_a_lane(what):  # `laptime race torch/cpu torch/cpu/best` means the default workload
-        what, lanes = DEFAULT_WORKLOAD, (what, *lanes)
+def make_profile_ask(given: dict[str, Any]) -> Ask:
+    what, lanes = _subject_and_lanes(given)
     return Ask(
         what=what,
-        lanes=tuple(lanes),
+        lanes=lanes,
+        seed=given["seed"],
+        pretrained=given["pretrained"],
+        data=given["data"],
+        items=given["items"],
+        patience_s=given["patience"],
+        every=given["every"],
+        profile=True,
+    )
+
+
+def _subject_and_lanes(given: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
+    """`laptime race torch/cpu torch/cpu/best` means the default workload."""
+    what, lanes = given["what"], tuple(given["lanes"])
+    return (DEFAULT_WORKLOAD, (what, *lanes)) if api.names_a_lane(what) else (what, lanes)
+
+
+def _make_ask(given: dict[str, Any]) -> Ask:
+    what, lanes = _subject_and_lanes(given)
+    return Ask(
+        what=what,
+        lanes=lanes,
         heats=given["heats"],
         budget_s=given["budget"],
         margin=given["margin"],
@@ -175,6 +204,7 @@ def _make_ask(given: dict[str, Any]) -> Ask:
         sensors_hz=given["sensor_rate"],
         price_per_kwh=given["price"],
         rate_per_hour=given["rate"],
+        profile=given["profile"],
     )
 
 

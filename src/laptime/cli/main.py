@@ -18,6 +18,7 @@ from laptime.errors import LaptimeError
 COMMANDS = {
     "race": "Which lane is faster, by how much, and did they learn the same?",
     "resume": "Train on where a whole training was ended.",
+    "profile": "Where does a step go? Operators by time and memory, kernels, and a trace.",
     "plan": "Show what a race would run, without running it.",
     "workloads": "List the built-in trainings.",
     "data": "List, make or remove the data that is made where none is given.",

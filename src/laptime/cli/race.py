@@ -37,6 +37,9 @@ steps_per_execution=N (Keras).
 With --full each lane is trained whole, as published, one lane after another: every lap's time, loss and accuracy,
 validation, then a test. `laptime resume ID` goes on after the last whole lap.
 
+With --profile each lane that finished takes some more steps under its framework's profiler, after the race and its
+budget: operators by time and memory, kernels, a trace to open; `laptime profile` does that alone.
+
 With --infer nothing is trained: how long one answer takes (p50, p95, p99, the first call and start-up apart), and how
 many there are a second in batches of 1, 8, 64 and 256. With both, it follows the training, in a record of its own.
 
@@ -79,8 +82,8 @@ def find_answer(ask: Ask, *, quiet: bool) -> Answer:
     if ask.full is not None:
         return train(lambda tell, warn: api.full(ask, tell=tell, warn=warn), quiet=quiet)
     unsaved: list[StoreError] = []
+    run = api.infer if ask.infer else api.race
     with Progress(quiet=quiet) as progress:
-        run = api.infer if ask.infer else api.race
         return Answer(run(ask, show=progress.show, warn=unsaved.append), unsaved)
 
 

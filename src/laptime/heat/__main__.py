@@ -1,7 +1,7 @@
 """`python -m laptime.heat READ_FD WRITE_FD`: obey one order and end.
 
-An order is a heat, a whole training, a heat of inference, a reference, a proof alone, a device's
-limits, or a scout's question.
+An order is a heat, a whole training, a heat of inference, a profile, a reference, a proof alone, a device's limits, or
+a scout's question.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from laptime.heat.gauge import run_gauge
 from laptime.heat.inference import run_inference
 from laptime.heat.lifeline import Lifeline
 from laptime.heat.loop import run_heat, take_proof
+from laptime.heat.profile import run_profile
 from laptime.heat.protocol import run_protocol
 from laptime.model.memory import is_memory, refusal_words
 from laptime.model.missing import Missing
@@ -100,6 +101,10 @@ def obey(order: wire.FromParent, line: Narrator) -> None:
         case wire.Run(order=wanted):
             backend = open_backend(wanted.lane.framework)
             device_memory_bytes = run_heat(backend, wanted, line)
+            line.say(wire.Finished(peak_memory_bytes(), device_memory_bytes))
+        case wire.Observe(order=observed):
+            backend = open_backend(observed.heat.lane.framework)
+            device_memory_bytes = run_profile(backend, observed, line)
             line.say(wire.Finished(peak_memory_bytes(), device_memory_bytes))
         case wire.Train(order=whole):
             backend = open_backend(whole.heat.lane.framework)

@@ -100,7 +100,7 @@ def measure(clock: Callable[[], int], runner: Runner, pace: Pace, line: Line) ->
     spent_ns, windows = 0, 0
     if runner.holds:
         _take_fresh(clock, runner, steps, line)
-    tell_notes(_run_down(clock, runner), line)
+    tell_notes(run_down(clock, runner), line)
     while not _is_enough(spent_ns, windows, pace):
         spent_ns += _run_window(clock, runner, steps, windows, line)
         windows += 1
@@ -111,7 +111,7 @@ def measure(clock: Callable[[], int], runner: Runner, pace: Pace, line: Line) ->
         answer = line.listen()
         if not isinstance(answer, wire.Again):
             return
-        _run_down(clock, runner)
+        run_down(clock, runner)
         for _ in range(answer.windows):
             _run_window(clock, runner, steps, windows, line)
             windows += 1
@@ -127,7 +127,7 @@ def _take_fresh(clock: Callable[[], int], runner: Runner, steps: int, line: Line
 
     All laps but the first are so. Else windows would be of either kind, or of both, by how many items there are.
     """
-    _run_down(clock, runner)
+    run_down(clock, runner)
     line.say(wire.Fresh(FreshSteps(steps, time_steps(clock, runner, steps))))
     runner.repeat()
 
@@ -148,7 +148,7 @@ def time_steps(clock: Callable[[], int], runner: Runner, steps: int) -> int:
     return clock() - start_ns
 
 
-def _run_down(clock: Callable[[], int], runner: Runner) -> tuple[str, ...]:
+def run_down(clock: Callable[[], int], runner: Runner) -> tuple[str, ...]:
     """Use up what a loader had ready: after a pause that is a gift; from window to window there is no pause.
 
     Steps so slow that this takes half a minute leave their loader the time to make more: the rest stays, and is told.

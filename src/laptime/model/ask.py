@@ -31,6 +31,7 @@ class Ask:
     were published. `full` asks for whole trainings in place of heats, `every` for all installed
     frameworks in place of named lanes. `sensors` are those that may be read (None: all), so often a second (None: ten
     times, in whole trainings once); `price_per_kwh` and `rate_per_hour`, in any currency, turn a lap into money.
+    `profile` has each lane profiled after its heats, off the clock.
     """
 
     what: str = DEFAULT_WORKLOAD
@@ -51,3 +52,4 @@ class Ask:
     sensors_hz: float | None = None
     price_per_kwh: float | None = None
     rate_per_hour: float | None = None
+    profile: bool = False

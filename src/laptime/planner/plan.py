@@ -39,6 +39,9 @@ def check_ask(ask: Ask) -> None:
         raise UsageError("--every races all that is installed, and lanes are named", "leave one of the two out")
     if ask.items is not None and ask.data is not None:
         raise UsageError("--items says how many are made, and --data brings its own", "leave one of them out")
+    if ask.profile and (ask.full is not None or ask.infer):
+        other = "--full trains whole" if ask.full is not None else "--infer trains nothing"
+        raise UsageError(f"--profile looks at the steps of a race, and {other}", "leave one of the two out")
     check_sensors(ask)
     for flag, seconds in (("--patience", ask.patience_s), ("--watchdog", ask.watchdog_s)):
         if not (math.isfinite(seconds) and 0.1 <= seconds <= LARGEST_BUDGET_S):

@@ -20,6 +20,8 @@ from laptime.questions.subject import find_subject
 from laptime.questions.supply import describe_supply, find_given
 from laptime.run.scout import ask_scouts
 
+PROFILED = "each lane that finished takes some steps more under its framework's profiler, after the race and its budget"
+
 __all__ = ["Prepared", "names_a_lane", "prepare", "scout_machine"]
 
 
@@ -42,8 +44,8 @@ def prepare(ask: Ask, machine: Machine) -> Prepared:
     data = find_given(ask, workload)
     plan = make_plan(ask, seen, subject, workload, reads_images=util.find_spec("PIL") is not None)
     plan = replace(plan, data=data)
-    said = describe_supply(plan)
-    plan = replace(plan, notes=(*plan.notes, said)) if said else plan
+    said = [describe_supply(plan), PROFILED if ask.profile else None]
+    plan = replace(plan, notes=(*plan.notes, *filter(None, said)))
     return Prepared(plan, seen, workload.published if workload else None)
 
 

@@ -12,13 +12,16 @@ from laptime.analysis.lanes import summarise_lane
 from laptime.diagnosis.rules import find_findings
 from laptime.model.machine import Machine
 from laptime.model.plan import Pace, Plan, PlannedLane
+from laptime.model.profile import ProfileRun
 from laptime.model.protocol import Protocol
 from laptime.model.record import SCHEMA, Comparison, LaneResult, Record
 from laptime.model.sample import Appeal, Heat, Reference
 from laptime.model.workload import Published
 from laptime.planner.pace import shorten_pace
 from laptime.questions.asking import say_end
-from laptime.questions.bounds import Bounds, Recall, find_bounds, nothing_measured, with_roofline
+from laptime.questions.bounds import Bounds, find_bounds, with_roofline
+from laptime.questions.outside import SHOWN_AT, Outside
+from laptime.questions.profile import profile_lane, with_profile
 from laptime.questions.protocol import find_protocol
 from laptime.questions.proving import Shelf, find_reference, hear_appeal, order_heat
 from laptime.questions.supply import supply
@@ -27,27 +30,7 @@ from laptime.run.director import Director, Limits
 from laptime.run.watching import Watch
 from laptime.stats import FIRST_LOOK, alpha_for_look
 
-# Progress is drawn while a child builds: from its first step on, nothing of ours runs beside it.
-SHOWN_AT = "build"
 FAKE = "fake"
-
-
-@dataclass(frozen=True, slots=True)
-class Outside:
-    """What a race needs of the world: where finished heats are journalled, references kept, and progress shown.
-
-    `peaks` recalls what a device can do at most, where that was measured.
-    """
-
-    record_id: str
-    started: str
-    tool: dict[str, str]
-    journal: Callable[[Record], None]
-    recall: Callable[[str], Reference | None]
-    keep: Callable[[Reference], object]
-    show: Callable[[Record, str], None]
-    peaks: Recall = nothing_measured
-    began_s: float = field(default_factory=time.monotonic)
 
 
 @dataclass(slots=True)
@@ -67,6 +50,7 @@ class Course:
     journal_s: float = 0.0
     watch: Watch = field(default_factory=lambda: Watch(("none",), 1.0))
     bounds: dict[str, Bounds] = field(default_factory=dict)
+    profiles: dict[str, ProfileRun] | None = None
 
     def is_done(self, elapsed_s: float) -> bool:
         """Tell whether no further round is wanted, or none would fit; decided without looking at any ratio."""
@@ -97,6 +81,7 @@ def run_race(plan: Plan, machine: Machine, published: Published | None, outside:
         if phase == SHOWN_AT:
             outside.show(report("running", final=False), _note(course, lane, outside))
 
+    final = True  # whoever interrupts a race has made the look before it the last
     try:
         announce = partial(_tell, outside, report)
         course.plan = supply(plan, announce)
@@ -113,11 +98,28 @@ def run_race(plan: Plan, machine: Machine, published: Published | None, outside:
                 last = course.is_done(time.monotonic() - outside.began_s)
                 if last or _is_settled(report("running", final=False), course):
                     break
-        record = report("finished", final=last)
+        final = last
+        if plan.ask.profile:
+            _profile(course, outside, announce)
+        record = report("finished", final=final)
     except KeyboardInterrupt:
-        record = report("interrupted", final=True)
+        record = report("interrupted", final=final)
     outside.journal(record)
     return record
+
+
+def _profile(course: Course, outside: Outside, announce: Callable[[str], None]) -> None:
+    """Profile each lane that finished, off the clock: nothing is raced any more."""
+    course.profiles = {}
+    finished = [lane for lane in course.plan.lanes if _has_finished(course, lane)]
+    for number, lane in enumerate(finished):
+        announce(f"profile {number + 1} of {len(finished)}: {lane.name}")
+        course.profiles[lane.name] = profile_lane(course.plan, lane, number, outside, lambda _phase: None)
+
+
+def _has_finished(course: Course, lane: PlannedLane) -> bool:
+    heats = course.heats[lane.name]
+    return bool(heats) and all(heat.status == "ok" for heat in heats)
 
 
 def _tell(outside: Outside, report: Callable[..., Record], note: str) -> None:
@@ -199,6 +201,8 @@ def _make_record(
         )
         for lane in plan.lanes
     )
+    if course.profiles is not None:
+        lanes = tuple(with_profile(lane, course.profiles.get(lane.name)) for lane in lanes)
     lanes = tuple(with_roofline(each, course.bounds[each.name]) if course.bounds else each for each in lanes)
     parameters = next((heat.parameters for heats in course.heats.values() for heat in heats if heat.parameters), None)
     return Record(

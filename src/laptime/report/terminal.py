@@ -19,6 +19,7 @@ from laptime.report.phrases import (
     step_words,
     subject_words,
 )
+from laptime.report.profile import profiles
 from laptime.report.published import published_line
 from laptime.report.roofline import limit_lines
 
@@ -39,6 +40,7 @@ def render(record: Record, width: int = 100, *, color: bool = False, kept: bool 
     lines += quiet(afterwords.starts(record, width), color=color)
     lines += afterwords.forecasts(record, width)
     lines += wrap(published_line(record, width), width, "  ")
+    lines += profiles(record, width, color=color)
     saved = afterwords.saved(record) if kept else afterwords.NOT_SAVED
     lines += closing_lines(afterwords.closing(record), width, saved)
     return "\n".join(line for line in lines if line) + "\n"

@@ -44,6 +44,8 @@ def _summary(record: Record) -> str:
     if faster:
         best = max(faster, key=lambda each: each.ratio)
         words.append(f"{_short(best.lane)} {best.ratio:.2f}x faster than {_short(best.reference)}")
+    if record.question == "profile":
+        words += _heaviest_operator(record)
     if record.full is not None:
         words.append(f"{sum(len(run.laps) for run in record.full.runs)} whole laps")
         words += _fastest_training(record.full)
@@ -53,6 +55,15 @@ def _summary(record: Record) -> str:
     if failed:
         words.append(f"{failed} without a result")
     return ", ".join(words)
+
+
+def _heaviest_operator(record: Record) -> list[str]:
+    """Name the operator that takes the most of a step, on the first lane that has a profile."""
+    profile = next((lane.profile for lane in record.lanes if lane.profile is not None), None)
+    if profile is None or not profile.operators:
+        return ["no profile"]
+    most = profile.operators[0]
+    return [f"profile, most in {most.name[:40]} ({100 * most.own_ms / profile.profiled_ms:.0f} % of a step)"]
 
 
 def _fastest_training(full: FullRace) -> list[str]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 from laptime.backends.base import Learner, Predictor
 from laptime.backends.jax.devices import find_device, list_cards, list_versions, peak_bytes
 from laptime.backends.jax.exercises import JaxExercises
+from laptime.backends.jax.profiling import JaxProfiler, open_profiler
 from laptime.backends.jax.proof import prove, refer
 from laptime.backends.jax.stepping import UserSteps
 from laptime.backends.steps import NOT_TRAINED_WHOLE, StepRunner
 from laptime.errors import LaneError
+from laptime.model.limits import StepWork
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
@@ -43,6 +46,12 @@ class JaxTraining:
 
     def learn(self) -> Learner:
         raise LaneError(NOT_TRAINED_WHOLE, "leave --full out")
+
+    def profiler(self, scratch: Path) -> JaxProfiler | Missing:
+        return open_profiler(self._order.lane.device.name, scratch)
+
+    def work(self) -> StepWork | Missing:
+        return Missing("it is counted in PyTorch's own lanes only")
 
     def device_memory_bytes(self) -> int | Missing:
         return peak_bytes(self._order.lane.device.name)

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import keras
 
 from laptime.backends.base import Learner, Runner
 from laptime.backends.exercise import Exercises
+from laptime.backends.keras.driving import Drive
 from laptime.backends.keras.engines import Engine
 from laptime.backends.keras.learner import KerasLearner
 from laptime.backends.keras.one_thread import OneThread
 from laptime.backends.keras.own_work import OwnWork
 from laptime.backends.keras.predictor import KerasPredictor
+from laptime.backends.keras.profiling import KerasProfiler
 from laptime.backends.keras.runner import KerasRunner
 from laptime.backends.keras.work import BuiltInWork, Work
 from laptime.errors import LaneError
+from laptime.model.limits import StepWork
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
@@ -32,6 +36,7 @@ class KerasTraining:
         self._work: Work = work_of(order, engine, self._device)
         self.parameters, self.notes = self._work.parameters, self._work.notes
         self.items_per_step, self.steps_per_lap = self._work.items_per_step, self._work.steps_per_lap
+        self._drive: Drive | None = None
 
     def prove(self, precision: str) -> ProofRun:
         return self._one_thread(lambda: self._work.prove(precision))
@@ -41,13 +46,22 @@ class KerasTraining:
 
     def start(self) -> Runner:
         model, feed = self._one_thread(self._work.make)
-        drive = feed.drive(model, self._one_thread)
+        self._drive = drive = feed.drive(model, self._one_thread)
         examiner = self._work.examiner(model, feed, drive.finish, self._one_thread)
         return KerasRunner(model, drive, feed, self._engine, examiner)
 
     def learn(self) -> Learner:
         model, feed = self._one_thread(self._work.make)
         return KerasLearner(self._work, model, feed, self._engine, self._one_thread)
+
+    def profiler(self, scratch: Path) -> KerasProfiler | Missing:
+        if self._drive is None:
+            return Missing("nothing was started")
+        profiler = self._engine.profiler(self._device_name, scratch)
+        return profiler if isinstance(profiler, Missing) else KerasProfiler(profiler, self._drive)
+
+    def work(self) -> StepWork | Missing:
+        return Missing("it is counted in PyTorch's own lanes only")
 
     def device_memory_bytes(self) -> int | Missing:
         return self._engine.peak_bytes(self._device_name)

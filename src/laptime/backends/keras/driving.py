@@ -41,6 +41,7 @@ class Drive:
         self._is_ending = self._is_over = False
         self._error: BaseException | None = None
         self._marks: list[int] | None = None
+        self._errand: Callable[[], object] | None = None
         self.logs: Any = {}
         self.epochs: list[tuple[int, Any]] = []
 
@@ -64,6 +65,20 @@ class Drive:
         marks, self._marks = self._marks, None
         return marks
 
+    def within(self, errand: Callable[[], object]) -> None:
+        """Do something in `fit`'s own thread, which is held between two steps, and wait until it is done.
+
+        PyTorch's profiler watches the thread that starts it.
+        """
+        if self._running is None or self._is_over:
+            errand()
+            return
+        told: Future[object] = Future()
+        self._errand = lambda: _settle(told, errand)
+        self._go.release()
+        self._held.acquire()
+        told.result()
+
     def finish(self) -> None:
         """Let `fit` come to its own end, after the step that it has taken."""
         if self._running is None or self._is_over:
@@ -86,6 +101,9 @@ class Drive:
         while self._taken >= self._goal and not self._is_ending:
             self._held.release()
             self._go.acquire()
+            errand, self._errand = self._errand, None
+            if errand is not None:
+                errand()
 
     def epoch_done(self, logs: Any) -> None:
         self.epochs.append((self.steps_of_epoch(), logs))
@@ -98,6 +116,14 @@ class Drive:
             self._error = error
         self._is_over = True
         self._held.release()
+
+
+def _settle(told: Future[object], errand: Callable[[], object]) -> None:
+    """Let whoever asked have the error: `fit` is not to end of it."""
+    try:
+        told.set_result(errand())
+    except BaseException as error:  # noqa: BLE001  whoever waits is told
+        told.set_exception(error)
 
 
 class _Held(keras.callbacks.CallbackList):

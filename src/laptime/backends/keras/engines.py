@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib
 import os
+from pathlib import Path
 from typing import Any, Protocol
 
+from laptime.backends.base import Profiler
 from laptime.backends.exercise import Exercises
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
@@ -52,6 +54,9 @@ class Engine(Protocol):
 
     def allow_float64(self) -> None:
         """Compute in float64 where Keras asks for it."""
+
+    def profiler(self, device: str, scratch: Path) -> Profiler | Missing:
+        """Give the engine's own profiler, which may write into a folder, or why there is none."""
 
     def peak_bytes(self, device: str) -> int | Missing:
         """Give the most that the engine's allocator held on the device."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from laptime.backends.jax.devices import list_cards, list_versions, peak_bytes, set_precision  # before JAX itself
 from laptime.backends.jax.exercises import JaxExercises
+from laptime.backends.jax.profiling import JaxProfiler, open_profiler
 from laptime.backends.keras.engines import LACKS, card_features, processor
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
@@ -53,6 +55,9 @@ class Jax:
 
     def allow_float64(self) -> None:
         jax.config.update("jax_enable_x64", True)
+
+    def profiler(self, device: str, scratch: Path) -> JaxProfiler | Missing:
+        return open_profiler(device, scratch)
 
     def peak_bytes(self, device: str) -> int | Missing:
         return peak_bytes(device)

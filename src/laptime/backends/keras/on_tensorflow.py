@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # its warnings tell what it crashes of
@@ -13,6 +14,7 @@ import tensorflow as tf
 from laptime.backends.cuda import ask_driver, identify_card
 from laptime.backends.keras.engines import LACKS, card_features, processor
 from laptime.backends.keras.exercises import TensorFlowExercises
+from laptime.backends.keras.tensorflow_profiler import TensorFlowProfiler, open_profiler
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 
@@ -61,6 +63,9 @@ class TensorFlow:
 
     def allow_float64(self) -> None:
         """TensorFlow does so by itself."""
+
+    def profiler(self, device: str, scratch: Path) -> TensorFlowProfiler | Missing:
+        return open_profiler(device, scratch)
 
     def peak_bytes(self, device: str) -> int | Missing:
         if device == "cpu":

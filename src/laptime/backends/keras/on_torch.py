@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from laptime.backends.keras.engines import LACKS
 from laptime.backends.torch.devices import list_devices, list_versions, peak_bytes
 from laptime.backends.torch.exercises import TorchExercises
 from laptime.backends.torch.precision import Switches, read_switches, set_precision, turn_switches
+from laptime.backends.torch.profiling import TorchProfiler
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 
@@ -59,6 +61,9 @@ class Torch:
 
     def allow_float64(self) -> None:
         """PyTorch does so by itself."""
+
+    def profiler(self, device: str, _scratch: Path) -> TorchProfiler:
+        return TorchProfiler(torch.device(device))
 
     def peak_bytes(self, device: str) -> int | Missing:
         return peak_bytes(torch.device(device))

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import time
 from functools import partial
+from pathlib import Path
 
-from laptime.backends.base import Learner, Predictor
+from laptime.backends.base import Learner, Predictor, Profiler
 from laptime.backends.exercise import Exercises
 from laptime.backends.python.devices import list_devices, list_versions
 from laptime.backends.python.stepping import HostRunner, PlainSteps
 from laptime.backends.steps import NOT_TRAINED_WHOLE, StepRunner
 from laptime.backends.steps_proof import hold_against_float64, take_steps
 from laptime.errors import LaneError
+from laptime.model.limits import StepWork
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
 from laptime.model.sample import ProofRun, Reference
+
+UNKNOWN_FRAMEWORK = Missing("a python lane calls the step as it is, and does not know whose profiler would see into it")
 
 
 class PythonTraining:
@@ -47,6 +51,12 @@ class PythonTraining:
 
     def learn(self) -> Learner:
         raise LaneError(NOT_TRAINED_WHOLE, "leave --full out")
+
+    def profiler(self, _scratch: Path) -> Profiler | Missing:
+        return UNKNOWN_FRAMEWORK
+
+    def work(self) -> StepWork | Missing:
+        return UNKNOWN_FRAMEWORK
 
     def device_memory_bytes(self) -> int | Missing:
         if self._lane.device.kind == "cpu":

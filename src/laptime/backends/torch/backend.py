@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import time
+from dataclasses import replace
+from pathlib import Path
 
 import torch
 
@@ -16,11 +18,14 @@ from laptime.backends.torch.inputs import open_source
 from laptime.backends.torch.learner import TorchLearner
 from laptime.backends.torch.precision import Written
 from laptime.backends.torch.predictor import TorchPredictor
+from laptime.backends.torch.profiling import TorchProfiler
 from laptime.backends.torch.proof import prove, refer
 from laptime.backends.torch.recipe import Own, endless, open_recipe
 from laptime.backends.torch.runners import Clockwork, EagerRunner, GraphRunner, LoaderRunner
 from laptime.backends.torch.stepping import Stepper, draws_words
+from laptime.backends.torch.work import count_work
 from laptime.model.lane import Settings
+from laptime.model.limits import StepWork
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
@@ -64,6 +69,25 @@ class TorchTraining:
     def learn(self) -> Learner:
         self._set_up()
         return TorchLearner(self._recipe, self._settings, self._device, self._seed)
+
+    def profiler(self, _scratch: Path) -> TorchProfiler:
+        return TorchProfiler(self._device)
+
+    def work(self) -> StepWork | Missing:
+        """Count a step of the lane's network, precision and layout, one operator after another as nobody compiled it.
+
+        One batch is enough, so none are held.
+        """
+        if self._settings.input == "only":
+            return Missing("the loader alone computes no step")
+        source = open_source(self._recipe, replace(self._settings, input="published"), self._device, self._seed)
+        try:
+            batch = source()
+        finally:
+            source.close()
+        settings = replace(self._settings, execution="eager")
+        stepper = Stepper(self._recipe, settings, self._device, self._recipe.rate(settings))
+        return count_work(lambda: stepper(batch))
 
     def device_memory_bytes(self) -> int | Missing:
         return peak_bytes(self._device)

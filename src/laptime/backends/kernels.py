@@ -1,0 +1,61 @@
+"""What ran on a device, in plain figures: the time in which any kernel ran, and to which operator each belongs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from laptime.model.missing import Missing
+from laptime.model.profile import NOT_TOLD, DeviceSum, OperatorSum
+
+COPIES = ("memcpy", "memset")  # done by a card's copy engines, in the words of all frameworks
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """A kernel or a copy; `cause` is the operator that launched it, where that is known."""
+
+    name: str
+    start_ns: float
+    end_ns: float
+    cause: str | None = None
+
+    @property
+    def is_kernel(self) -> bool:
+        return not self.name.lower().startswith(COPIES)
+
+
+def sum_device(activities: Iterable[Activity]) -> DeviceSum:
+    """Give for how long any kernel ran, how many did, and their times added up: those that overlap count each."""
+    kernels = [each for each in activities if each.is_kernel]
+    busy_ns = unite_ns((each.start_ns, each.end_ns) for each in kernels)
+    return DeviceSum(busy_ns, len(kernels), sum(each.end_ns - each.start_ns for each in kernels))
+
+
+def unite_ns(intervals: Iterable[tuple[float, float]]) -> float:
+    """Give the length of what intervals cover together."""
+    covered, reached = 0.0, float("-inf")
+    for start, end in sorted(intervals):
+        if end > reached:
+            covered += end - max(start, reached)
+            reached = end
+    return covered
+
+
+def sum_operators(activities: Sequence[Activity], memory_bytes: Mapping[str, float] | None) -> tuple[OperatorSum, ...]:
+    """Give the device's time by operator; what nobody launched by name (as in a graph) stands for itself.
+
+    `memory_bytes` is what each operator took of the device's memory, which no kernel tells; an operator that only took
+    memory is there as well. Without it nothing is known of memory.
+    """
+    times: dict[str, list[float]] = {}
+    for each in activities:
+        times.setdefault(each.cause or each.name, []).append(each.end_ns - each.start_ns)
+    taken = memory_bytes or {}
+    for name in taken:
+        times.setdefault(name, [])
+    untold: float | Missing = NOT_TOLD if memory_bytes is None else 0.0
+    return tuple(
+        OperatorSum(name, "device", len(lengths), sum(lengths), taken.get(name, untold))
+        for name, lengths in times.items()
+    )

@@ -1,0 +1,184 @@
+"""A lane's steps under its framework's own profiler, with plain ones before and after: the profiler's cost is told.
+
+Nothing here is raced. The lane is built and stepped as a heat has it; the back end knows how to profile, and this
+file reads the clock.
+"""
+
+from __future__ import annotations
+
+import gzip
+import math
+import shutil
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from laptime import wire
+from laptime.backends.base import Backend, Profiler, Runner, Training
+from laptime.disk import open_atomically
+from laptime.heat.loop import Line, build_training, run_down, tell_notes, time_steps
+from laptime.model.missing import Missing
+from laptime.model.profile import STEPS_LEAST, DeviceSum, Observed, Operator, OperatorSum, Profile, ProfileOrder
+
+WARM_S = 1.0
+PLAIN_WINDOWS = 3  # before, and as many after
+PLAIN_WINDOW_S = 0.3
+COMPRESSION = 6  # a trace is text that says the same again and again
+
+
+def run_profile(backend: Backend, order: ProfileOrder, line: Line) -> int | Missing:
+    """Build, take the first step, warm up, profile, count; give what the device's memory held at most."""
+    clock = backend.clock
+    training = build_training(backend, order.heat, line)
+    line.say(wire.Phase("first step", clock()))
+    runner = training.start()
+    line.say(wire.FirstStep(time_steps(clock, runner, runner.stride)))
+    profiler = training.profiler(Path(order.scratch))
+    if isinstance(profiler, Missing):
+        line.say(wire.Profiled(None, profiler.missing))
+        tell_notes(runner.close(), line)
+        return training.device_memory_bytes()
+    line.say(wire.Phase("warm-up", clock()))
+    course = Course(clock, runner, order, warm_up(clock, runner))
+    line.say(wire.Phase("profile", clock()))
+    profile = course.profile(profiler)
+    tell_notes(runner.close(), line)
+    line.say(wire.Profiled(profile))  # told before the counting, which may find no room in memory
+    line.say(wire.Phase("work", clock()))
+    del course, runner, profiler
+    line.say(wire.Profiled(with_work(profile, training)))
+    line.say(wire.Phase("end", clock()))
+    return training.device_memory_bytes()
+
+
+def warm_up(clock: Callable[[], int], runner: Runner) -> float:
+    """Take about a second of steps, and give what one of the last took; images that are held are held by then."""
+    taken_ns, steps = time_steps(clock, runner, runner.stride), runner.stride
+    spent_ns = taken_ns
+    while spent_ns < WARM_S * 1e9:
+        steps = _fitting(WARM_S * 1e9 - spent_ns, taken_ns / steps, runner.stride)
+        taken_ns = time_steps(clock, runner, steps)
+        spent_ns += max(taken_ns, 1)
+    if runner.holds:
+        runner.repeat()
+    return taken_ns / steps
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How many steps were profiled, how long they took together, and a step without the profiler."""
+
+    steps: int
+    window_ns: float
+    plain_ns: float
+
+
+@dataclass(slots=True)
+class Course:
+    """A lane that is warm, and what a step of it takes."""
+
+    clock: Callable[[], int]
+    runner: Runner
+    order: ProfileOrder
+    step_ns: float
+
+    def profile(self, profiler: Profiler) -> Profile:
+        plain = self._plain_windows()
+        # The first start of all brings a profiler's libraries in, and its first steps are not like those that follow.
+        self._watch(profiler, self.runner.stride)
+        steps = self._steps()
+        run_down(self.clock, self.runner)
+        window_ns = self._watch(profiler, steps)
+        plain += self._plain_windows()
+        trace = keep_trace(profiler, self.order)
+        timing = Timing(steps, window_ns, statistics.median(plain))
+        return describe(profiler.by, profiler.read(), timing, trace)
+
+    def _steps(self) -> int:
+        """Profile as many steps as take the time that is given, three at least, in whole strides."""
+        stride = self.runner.stride
+        fitting = min(self.order.steps, self.order.seconds * 1e9 / max(self.step_ns, 1))
+        return math.ceil(max(STEPS_LEAST, int(fitting)) / stride) * stride
+
+    def _plain_windows(self) -> list[float]:
+        """Give the mean step of each of some windows."""
+        steps = _fitting(PLAIN_WINDOW_S * 1e9, self.step_ns, self.runner.stride)
+        run_down(self.clock, self.runner)
+        return [time_steps(self.clock, self.runner, steps) / steps for _ in range(PLAIN_WINDOWS)]
+
+    def _watch(self, profiler: Profiler, steps: int) -> int:
+        self.runner.fence()
+        profiler.start()
+        try:
+            return time_steps(self.clock, self.runner, steps)
+        finally:
+            profiler.stop()
+
+
+def describe(by: str, seen: Observed, timing: Timing, trace: str | Missing) -> Profile:
+    """Turn what was seen of all steps into figures of one."""
+    operators = sorted((_of_a_step(each, timing.steps) for each in seen.operators), key=lambda each: -each.own_ms)
+    busy, device_ms, kernels, length = _device_figures(seen.device, timing)
+    return Profile(
+        by=by,
+        steps=timing.steps,
+        plain_ms=timing.plain_ns / 1e6,
+        profiled_ms=timing.window_ns / timing.steps / 1e6,
+        operators=tuple(operators),
+        device_busy=busy,
+        kernels=kernels,
+        kernel_mean_us=length,
+        trace=trace,
+        work=None,
+        device_ms=device_ms,
+        absent={"work": Missing("its counting did not come to an end")},
+        notes=seen.notes,
+    )
+
+
+def _device_figures(device: DeviceSum | Missing, timing: Timing) -> tuple[float | Missing, ...]:
+    """Give the device's busy share, its time a step, its kernels a step, and their mean length."""
+    if isinstance(device, Missing):
+        return (device,) * 4
+    length = device.kernels_ns / device.kernels / 1e3 if device.kernels else Missing("no kernel ran")
+    steps = timing.steps
+    return device.busy_ns / timing.window_ns, device.busy_ns / steps / 1e6, device.kernels / steps, length
+
+
+def _of_a_step(each: OperatorSum, steps: int) -> Operator:
+    memory = each.memory_bytes
+    per_step = memory if isinstance(memory, Missing) else memory / steps
+    return Operator(each.name, each.where, each.calls / steps, each.own_ns / steps / 1e6, per_step)
+
+
+def keep_trace(profiler: Profiler, order: ProfileOrder) -> str | Missing:
+    """Put the trace, packed, where it is to lie; a disk that is full costs the trace, and not the profile."""
+    plain = Path(order.scratch) / "trace.json"
+    try:
+        profiler.write_trace(plain)
+        with (
+            plain.open("rb") as source,
+            open_atomically(Path(order.trace)) as file,
+            gzip.GzipFile("", "wb", COMPRESSION, file, mtime=0) as packed,
+        ):
+            shutil.copyfileobj(source, packed)
+    except OSError as error:
+        return Missing(f"it could not be written to {order.trace}: {error.strerror or error}")
+    return order.trace
+
+
+def with_work(profile: Profile, training: Training) -> Profile:
+    """Add what a step has to compute and to move; where that cannot be counted, the profile stands."""
+    try:
+        work = training.work()
+    except Exception as error:  # noqa: BLE001  whatever a framework raises: what was asked for is the profile
+        work = Missing(f"counting ended in {type(error).__name__}: {str(error).splitlines()[0] if str(error) else '-'}")
+    if isinstance(work, Missing):
+        return replace(profile, absent={"work": work})
+    return replace(profile, work=work, absent={})
+
+
+def _fitting(time_ns: float, step_ns: float, stride: int) -> int:
+    """Give how many steps fit into a time: whole strides, one at least."""
+    return max(1, round(time_ns / max(step_ns, 1) / stride)) * stride
