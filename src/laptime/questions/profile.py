@@ -57,7 +57,9 @@ def run_profiles(prepared: Prepared, outside: Outside) -> Record:
     try:
         course.plan = supply(course.plan, lambda note: outside.show(_make_record(course, "running"), note))
         for number, lane in enumerate(course.plan.lanes):
-            course.runs[lane.name] = profile_lane(course.plan, lane, number, outside, partial(_tell, course, lane))
+            course.runs[lane.name] = profile_lane(
+                course.plan, course.machine, number, outside, partial(_tell, course, lane)
+            )
             _journal(course)
         record = _make_record(course, "finished")
     except KeyboardInterrupt:
@@ -67,13 +69,14 @@ def run_profiles(prepared: Prepared, outside: Outside) -> Record:
 
 
 def profile_lane(
-    plan: Plan, lane: PlannedLane, number: int, outside: Outside, tell: Callable[[str], None]
+    plan: Plan, machine: Machine, number: int, outside: Outside, tell: Callable[[str], None]
 ) -> ProfileRun:
-    """Profile one lane as it is raced: in the same environment, with the same settings and input."""
+    """Profile the plan's lane of this number as it is raced: same environment, same settings, same input."""
+    lane, cores = plan.lanes[number], machine.processor.cores_usable
     with tempfile.TemporaryDirectory(prefix="laptime-", ignore_cleanup_errors=True) as scratch:
         heat = order_heat(plan, lane, plan.pace, number)
         order = ProfileOrder(heat, str(outside.place_trace(lane.name)), scratch)
-        return run_profile(order, plan.ask.patience_s, tell)
+        return run_profile(order, plan.ask.patience_s, cores, tell)
 
 
 def with_profile(lane: LaneResult, run: ProfileRun | None) -> LaneResult:

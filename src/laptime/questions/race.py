@@ -111,10 +111,11 @@ def run_race(plan: Plan, machine: Machine, published: Published | None, outside:
 def _profile(course: Course, outside: Outside, announce: Callable[[str], None]) -> None:
     """Profile each lane that finished, off the clock: nothing is raced any more."""
     course.profiles = {}
-    finished = [lane for lane in course.plan.lanes if _has_finished(course, lane)]
-    for number, lane in enumerate(finished):
-        announce(f"profile {number + 1} of {len(finished)}: {lane.name}")
-        course.profiles[lane.name] = profile_lane(course.plan, lane, number, outside, lambda _phase: None)
+    finished = [number for number, lane in enumerate(course.plan.lanes) if _has_finished(course, lane)]
+    for place, number in enumerate(finished):
+        name = course.plan.lanes[number].name
+        announce(f"profile {place + 1} of {len(finished)}: {name}")
+        course.profiles[name] = profile_lane(course.plan, course.machine, number, outside, lambda _phase: None)
 
 
 def _has_finished(course: Course, lane: PlannedLane) -> bool:

@@ -10,6 +10,7 @@ from laptime.model.profile import Profile, ProfileOrder, ProfileRun
 from laptime.model.sample import Dnf
 from laptime.run.child import Child
 from laptime.run.following import Notes, Started, Tell, follow
+from laptime.run.instruments import Instruments
 
 
 @dataclass(slots=True)
@@ -18,6 +19,7 @@ class ProfileNotes(Notes):
 
     profile: Profile | None = None
     reason: str | None = None
+    flag: str | None = None
 
     def take(self, message: wire.FromChild) -> None:
         Notes.take(self, message)  # not super(): a slotted dataclass is another class than the one written here
@@ -25,13 +27,19 @@ class ProfileNotes(Notes):
             self.profile, self.reason = message.profile, message.reason
 
 
-def run_profile(order: ProfileOrder, patience_s: float, tell: Tell) -> ProfileRun:
+def run_profile(order: ProfileOrder, patience_s: float, cores: int, tell: Tell) -> ProfileRun:
     """Have a child profile a lane; reading what a profiler saw takes long without a word, as compiling does."""
-    notes = ProfileNotes()
+    notes, instruments = ProfileNotes(), Instruments(cores)
 
-    def answer(_child: Child, message: wire.FromChild) -> None:
-        if isinstance(message, wire.Phase):
-            tell(message.name)
+    def answer(child: Child, message: wire.FromChild) -> None:
+        if not isinstance(message, wire.Phase):
+            return
+        tell(message.name)
+        if message.name == "profile":
+            instruments.open(child.pid)
+        elif message.name == "work":
+            noise = instruments.close_window()
+            notes.flag = instruments.judge(noise, message.at_ns - dict(notes.phases)["profile"])
 
     started = Started(Child(order.heat.lane.environment))
     dnf = follow(started, wire.Observe(order), notes, answer, lambda: patience_s)
@@ -44,6 +52,8 @@ def _make_run(notes: ProfileNotes, dnf: Dnf | None) -> ProfileRun:
     if profile is not None and dnf is not None:
         ended = Missing(f"the process ended in {dnf.phase}: {dnf.reason}")
         profile = replace(profile, absent=dict.fromkeys(profile.absent, ended))
+    if profile is not None and notes.flag is not None:
+        profile = replace(profile, notes=(*profile.notes, f"disturbed while it was profiled: {notes.flag}"))
     gone = Missing("the process did not come to its end")
     return ProfileRun(
         profile=profile,
