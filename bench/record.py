@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from common import Figure, finish, fresh_home, parser_for, run_json
-from laptime import api
+from laptime import api, pages
 from laptime.analysis.compare import compare_lanes
 from laptime.analysis.lanes import summarise_lane
 from laptime.heat.__main__ import peak_memory_bytes
@@ -147,7 +147,7 @@ def read(path: Path) -> dict[str, Any]:
     lanes = [estimate_again(lane, record) for lane in record.lanes]
     comparison = compare(lanes)
     moments.append(time.perf_counter())
-    text = api.as_text(record, WIDTH)
+    text = pages.as_text(record, WIDTH)
     moments.append(time.perf_counter())
     same = tuple(lanes) == record.lanes and (comparison,) == record.comparisons
     parts = dict(zip(("read_s", "estimate_s", "render_s"), np.diff(moments).tolist(), strict=True))

@@ -42,8 +42,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "analysis": {"stats"},
     "diagnosis": {"analysis", "stats"},
     "questions": {"planner", "run", "analysis", "diagnosis", "stats", "workloads", "machine", "data"},
-    "api": {"questions", "store", "report", "machine", "workloads", "data"},
-    "cli": {"api"},
+    "api": {"questions", "store", "machine", "workloads", "data"},
+    "pages": {"api", "questions", "store", "report", "data", "workloads"},
+    "cli": {"api", "pages"},
     "__init__": {"api"},
     "__main__": {"cli"},
 }

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from laptime import api
+from laptime import pages
 from laptime.errors import RecordError
 from laptime.store import decode
 from laptime.store.rows import row_of
@@ -91,8 +91,8 @@ def answer_to(data):
         record = decode(data, "the file")
     except RecordError as error:
         return error.says.replace("was written by a newer laptime", "cannot be read as a record: it is newer")
-    assert api.as_text(record, 80)
-    assert api.as_json(record)
+    assert pages.as_text(record, 80)
+    assert pages.as_json(record)
     assert row_of("r", record)
     return "shown"
 

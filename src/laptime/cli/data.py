@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import click
 
-from laptime import api
+from laptime import api, pages
 from laptime.cli.output import page_width
 from laptime.cli.printing import emit
 
@@ -60,9 +60,9 @@ def make(*, what: str, items: int | None, as_json: bool) -> None:
     seconds = time.monotonic() - began
     was_there = made.name in there
     if as_json:
-        emit(api.to_json({**asdict(made), "seconds": round(seconds, 3), "was_there": was_there}))
+        emit(pages.to_json({**asdict(made), "seconds": round(seconds, 3), "was_there": was_there}))
     else:
-        emit(api.made_as_text(made, seconds, was_there=was_there))
+        emit(pages.made_as_text(made, seconds, was_there=was_there))
 
 
 @command.command("remove", help="Remove the made data called NAME.")
@@ -70,9 +70,9 @@ def make(*, what: str, items: int | None, as_json: bool) -> None:
 @AS_JSON
 def remove(*, name: str, as_json: bool) -> None:
     removed = api.remove_data(name)
-    emit(api.to_json(removed) if as_json else api.removed_as_text(removed))
+    emit(pages.to_json(removed) if as_json else pages.removed_as_text(removed))
 
 
 def _show_sets(*, as_json: bool) -> None:
     rows = api.made_data()
-    emit(api.to_json(rows) if as_json else api.made_data_as_text(rows, page_width()))
+    emit(pages.to_json(rows) if as_json else pages.made_data_as_text(rows, page_width()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from laptime import api
+from laptime import api, pages
 from laptime.cli.main import complain
 from laptime.cli.output import page_width
 from laptime.cli.printing import emit
@@ -37,10 +37,10 @@ def command(*, measure: bool, frameworks: tuple[str, ...], as_json: bool, quiet:
     if measure:
         limits = api.measure_peaks(machine, _say_nothing if quiet else _tell, unsaved.append)
     if as_json:
-        emit(api.to_json(api.add_limits(api.device_rows(machine), machine, limits)))
+        emit(pages.to_json(api.add_limits(pages.device_rows(machine), machine, limits)))
     else:
-        told = api.peaks_as_text(limits, page_width())
-        emit("\n".join(filter(None, (api.devices_as_text(machine, page_width()), told))))
+        told = pages.peaks_as_text(limits, page_width())
+        emit("\n".join(filter(None, (pages.devices_as_text(machine, page_width()), told))))
     for error in unsaved:
         complain(error)
     return EXIT_UNSAVED if unsaved else 0

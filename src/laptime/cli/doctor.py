@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from laptime import api
+from laptime import api, pages
 from laptime.cli.output import may_colour, page_width
 from laptime.cli.printing import emit
 
@@ -25,7 +25,7 @@ EXIT_NOT_WELL = 5
 @click.option("--json", "as_json", is_flag=True, help="Print the whole checkup as JSON.")
 def command(*, data: Path | None, quiet: bool, as_json: bool) -> int:
     checkup = api.doctor(data, _say_nothing if quiet else _tell)
-    page = api.to_json(checkup) if as_json else api.checkup_as_text(checkup, page_width(), color=may_colour())
+    page = pages.to_json(checkup) if as_json else pages.checkup_as_text(checkup, page_width(), color=may_colour())
     emit(page)
     return 0 if checkup.is_well else EXIT_NOT_WELL
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from laptime import api
+from laptime import api, pages
 from laptime.cli.output import page_width
 from laptime.cli.printing import emit
 
@@ -13,4 +13,4 @@ from laptime.cli.printing import emit
 @click.option("--json", "as_json", is_flag=True, help="Print a list of objects as JSON.")
 def command(*, as_json: bool) -> None:
     rows = api.records()
-    emit(api.to_json(rows) if as_json else api.records_as_text(rows, page_width()))
+    emit(pages.to_json(rows) if as_json else pages.records_as_text(rows, page_width()))

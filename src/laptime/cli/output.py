@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import click
 
-from laptime import api
+from laptime import pages
 from laptime.model.protocol import Moment
 from laptime.model.record import Record
 
@@ -52,7 +52,7 @@ class Progress:
 
     def show(self, record: Record, note: str) -> None:
         if self._live is not None:
-            self._live.update(api.live_table(record, note), refresh=True)
+            self._live.update(pages.live_table(record, note), refresh=True)
         elif not self._quiet and note != self._last:
             click.echo(note, err=True)
         self._last = note
@@ -70,8 +70,8 @@ class Trainings(Progress):
     def tell(self, moment: Moment) -> None:
         if self._live is None:
             if moment.is_news and not self._quiet:
-                click.echo(api.moment_words(moment), err=True)
+                click.echo(pages.moment_words(moment), err=True)
             return
         if moment.lap is not None:
-            self._live.console.print(api.moment_words(moment), markup=False, highlight=False, soft_wrap=True)
-        self._live.update(api.lap_bar(moment), refresh=True)
+            self._live.console.print(pages.moment_words(moment), markup=False, highlight=False, soft_wrap=True)
+        self._live.update(pages.lap_bar(moment), refresh=True)

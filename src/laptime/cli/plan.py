@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from laptime import api
+from laptime import api, pages
 from laptime.cli.asking import make_asks, takes_an_ask
 from laptime.cli.output import page_width
 from laptime.cli.printing import emit
@@ -19,7 +19,7 @@ from laptime.cli.printing import emit
 def command(context: click.Context, /, *, as_json: bool, **given: Any) -> None:
     outlines = [api.outline(ask) for ask in make_asks(context, given)]
     if as_json:
-        emit(api.to_json(outlines if len(outlines) > 1 else outlines[0]))
+        emit(pages.to_json(outlines if len(outlines) > 1 else outlines[0]))
         return
     for number, outline in enumerate(outlines):
-        emit("\n" * bool(number) + api.plan_as_text(outline, page_width()))
+        emit("\n" * bool(number) + pages.plan_as_text(outline, page_width()))

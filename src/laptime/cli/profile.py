@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from laptime import api
+from laptime import api, pages
 from laptime.cli.asking import make_profile_ask, takes_a_subject
 from laptime.cli.output import Progress
 from laptime.cli.printing import emit
@@ -38,7 +38,7 @@ def command(*, as_json: bool, quiet: bool, **given: Any) -> int:
     with Progress(quiet=quiet) as progress:
         answer = Answer(api.profile(ask, show=progress.show, warn=unsaved.append), unsaved)
     if as_json:
-        emit(api.as_json(answer.record))
+        emit(pages.as_json(answer.record))
     else:
         show(answer)
     return conclude([answer])

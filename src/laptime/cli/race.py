@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from laptime import api
+from laptime import api, pages
 from laptime.cli.asking import make_asks, takes_an_ask
 from laptime.cli.main import EXIT_INTERRUPTED, complain
 from laptime.cli.output import Progress, Trainings, may_colour, page_width
@@ -65,7 +65,7 @@ def command(context: click.Context, /, *, as_json: bool, quiet: bool, **given: A
         if answers[-1].record.status == "interrupted":
             break
     if as_json:
-        emit(api.records_as_json([each.record for each in answers]))
+        emit(pages.records_as_json([each.record for each in answers]))
     return conclude(answers)
 
 
@@ -95,7 +95,7 @@ def train(run: Callable[[Tell, Warn], Record], *, quiet: bool) -> Answer:
 
 
 def show(answer: Answer) -> None:
-    emit(api.as_text(answer.record, page_width(), color=may_colour(), kept=not answer.unsaved))
+    emit(pages.as_text(answer.record, page_width(), color=may_colour(), kept=not answer.unsaved))
 
 
 def conclude(answers: Sequence[Answer]) -> int:

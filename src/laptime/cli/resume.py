@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from laptime import api
+from laptime import api, pages
 from laptime.cli.printing import emit
 from laptime.cli.race import conclude, show, train
 
@@ -23,7 +23,7 @@ they are.
 def command(*, identity: str, as_json: bool, quiet: bool) -> int:
     answer = train(lambda tell, warn: api.resume(identity, tell=tell, warn=warn), quiet=quiet)
     if as_json:
-        emit(api.as_json(answer.record))
+        emit(pages.as_json(answer.record))
     else:
         show(answer)
     return conclude([answer])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from laptime import api
+from laptime import api, pages
 from laptime.cli.output import may_colour, page_width
 from laptime.cli.printing import emit
 
@@ -19,4 +19,4 @@ No framework is needed to read a record.
 @click.option("--json", "as_json", is_flag=True, help="Print the whole record as JSON.")
 def command(*, identity: str, as_json: bool) -> None:
     record = api.load(identity)
-    emit(api.as_json(record) if as_json else api.as_text(record, page_width(), color=may_colour()))
+    emit(pages.as_json(record) if as_json else pages.as_text(record, page_width(), color=may_colour()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from laptime import api
+from laptime import api, pages
 from laptime.cli.output import page_width
 from laptime.cli.printing import emit
 
@@ -19,6 +19,6 @@ The table of layers has the output shape of one item, channels last, and the par
 @click.option("--json", "as_json", is_flag=True, help="Print a list of objects, or the named one, as JSON.")
 def command(*, name: str | None, as_json: bool) -> None:
     if name is None:
-        emit(api.to_json(api.workloads) if as_json else api.workloads_as_text(page_width()))
+        emit(pages.to_json(api.workloads) if as_json else pages.workloads_as_text(page_width()))
     else:
-        emit(api.to_json(api.workload_row(name)) if as_json else api.workload_as_text(name, page_width()))
+        emit(pages.to_json(pages.workload_row(name)) if as_json else pages.workload_as_text(name, page_width()))
