@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 SCRIPT = """
-import sys, time
+import sys
 from pathlib import Path
 from dataclasses import replace
 from store_records import record
@@ -20,19 +20,16 @@ windows = tuple(Window(0, 1, 50, step_ns, noise) for step_ns in steps)
 lane = record().lanes[0]
 heat = replace(lane.heats[0], windows=windows, losses=tuple(n / 7 for n in range(100_000)))
 large = replace(record(), lanes=(replace(lane, heats=(heat,)),))
-begun = time.process_time()
 same = decode(encode(large), "a.json") == large
-took = time.process_time() - begun
 peak = [row.split()[1] for row in Path('/proc/self/status').read_text().splitlines() if row.startswith('VmHWM')]
-print(int(same), took, *peak)
+print(int(same), *peak)
 """
 
 
-def test_a_million_steps_are_written_and_read_within_a_second_and_300_megabytes():
-    """Long races are the ones that one would least like to lose."""
+def test_a_million_steps_are_written_and_read_within_300_megabytes():
+    """Long races are the ones that one would least like to lose. How long it takes is measured by bench/record.py."""
     here = {"PYTHONPATH": f"{Path(__file__).parent}:{':'.join(sys.path)}"}
     told = subprocess.run([sys.executable, "-c", SCRIPT], check=True, capture_output=True, text=True, env=here)
-    same, took_s, peak = told.stdout.split()
+    same, peak = told.stdout.split()
     assert same == "1"
-    assert float(took_s) < 1.0
     assert int(peak) < 300_000, "kilobytes"

@@ -13,10 +13,11 @@ from laptime import wire
 from laptime.errors import WireError
 from laptime.model.inference import AnswerReference, AnswerRun, InferOrder, InferPace
 from laptime.model.lane import Settings
-from laptime.model.limits import Peak, PeakOrder
+from laptime.model.limits import Peak, PeakOrder, StepWork
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
+from laptime.model.profile import Operator, Profile, ProfileOrder
 from laptime.model.protocol import Evaluation, FullOrder, LapResult, Predictions, Protocol, Score
 from laptime.model.sample import Examination, FreshSteps, Noise, ProofRun, Reference, Window
 from laptime.model.workload import ProofPlan
@@ -37,6 +38,13 @@ LAP = LapResult(2, 5, 0.5, SCORE, fresh=True, validation=Evaluation(Score(10, 1.
 WHOLE = FullOrder(ORDER, Protocol(3, None, 1_000, 10_000, 20, 2, 0.7), "/ä b/lane.npz", prove=False)
 
 ANSWERS = AnswerRun("fp32", (0.5, -0.25), 0.559, 2)
+
+OPERATORS = (Operator("aten::mm", "processor", 6.0, 3.5, 1e6), Operator("gemm", "device", 2.0, 0.25))
+ABSENCES = {"memory": Missing("not told")}
+WORK = StepWork(1e9, 2e8, "counted")
+PROFILE = Profile(
+    "torch.profiler", 5, 4.0, 5.0, OPERATORS, 0.25, 2.0, 125.0, Missing("no room"), WORK, 0.25, ABSENCES, ("a note",)
+)
 
 FROM_CHILD = (
     wire.Warmed(),
@@ -68,6 +76,8 @@ FROM_CHILD = (
     wire.Rated("fp32", Peak(2.35e11, 2.3e11, "torch 2.13.0", "product of 2,048 rows"), None),
     wire.Rated("fp16", None, "not implemented"),
     wire.Gauged(),
+    wire.Profiled(PROFILE),
+    wire.Profiled(None, "no profiler here"),
 )
 FROM_PARENT = (
     wire.Warm("torch"),
@@ -78,6 +88,7 @@ FROM_PARENT = (
     wire.Prove(ORDER),
     wire.ReferAnswers(ORDER),
     wire.Gauge(PeakOrder("torch", DEVICE, ("fp32", "bf16"), 8192, 1 << 30)),
+    wire.Observe(ProfileOrder(ORDER, "/ä b/lane.json.gz", "/ä b/scratch", 5, 0.5)),
     wire.Look("keras-tf"),
     wire.Again(2),
     wire.Enough(),
