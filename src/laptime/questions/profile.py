@@ -126,14 +126,14 @@ def _make_record(course: Course, status: str) -> Record:
 
 def _describe(lane: PlannedLane, run: ProfileRun | None) -> LaneResult:
     """Give a lane as every record holds one; a step of it is in its profile."""
-    failed = run is not None and run.profile is None
+    failed = run if run is not None and run.profile is None else None
     made = LaneResult(
         name=lane.name,
         framework=run.versions if run else {},
         device=lane.device,
         settings=lane.settings,
-        status="ok" if not failed else "dnf" if run.is_dnf else "unusable",
-        reason=run.reason if failed else None,
+        status="ok" if failed is None else "dnf" if failed.is_dnf else "unusable",
+        reason=failed.reason if failed is not None else None,
         step_ms=None,
         lap_s=None,
         items_per_s=None,

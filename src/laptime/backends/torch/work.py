@@ -39,11 +39,11 @@ def count_work(step: Callable[[], object]) -> StepWork:
     return StepWork(float(counter.get_total_flops()), float(weighed.total_bytes), HOW)
 
 
-class BytesMode(TorchDispatchMode):
+class BytesMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Adds up what each operator reads and writes, as it is called."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.total_bytes = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
