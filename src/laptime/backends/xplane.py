@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from laptime.backends.hlo import Origins
 from laptime.backends.kernels import Activity, sum_device, sum_operators
 from laptime.model.missing import Missing
 from laptime.model.profile import DeviceSum, Observed, OperatorSum
@@ -22,6 +23,7 @@ NO_MEMORY = Missing("XLA plans all memory before a step: no operator takes any")
 CARDS = re.compile(r"^/device:(?:GPU|TPU|CUSTOM)")
 OF_CARDS = re.compile(r"^(?:Stream|XLA Ops$)")  # a GPU's streams as they ran; a TPU tells its operators in one line
 FACTS = ("hlo_op", "tf_op")  # by which an event names the operator that it computes
+ORIGIN = "origin"  # ours: where in the user's code it stands
 # How TensorFlow names an operator on the processor: where it stands in the graph, and its kind.
 TYPED = re.compile(r"^(?:StatefulPartitionedCall/)*(?P<name>[\w./\-]+):_?(?P<type>[A-Z]\w*)$")
 
@@ -62,6 +64,24 @@ def observe(planes: Sequence[Plane], *, on_card: bool) -> Observed:
     return Observed((*host_operators(planes), *sum_operators(ran, None)), device, notes)
 
 
+def name_origins(planes: Iterable[Plane], origins: Origins) -> tuple[Plane, ...]:
+    """Give the planes with the place in the user's code beside each of XLA's operators."""
+    return tuple(
+        Plane(
+            plane.name,
+            tuple(Line(line.name, tuple(_placed(each, origins) for each in line.events)) for line in plane.lines),
+        )
+        for plane in planes
+    )
+
+
+def _placed(event: Event, origins: Origins) -> Event:
+    facts = event.facts
+    program = f"{facts.get('hlo_module')}({facts.get('program_id')})"
+    origin = origins.get((program, str(facts.get("hlo_op"))))
+    return event if origin is None else replace(event, facts={**facts, ORIGIN: origin})
+
+
 def host_operators(planes: Iterable[Plane]) -> tuple[OperatorSum, ...]:
     """Add up each operator's own time over all threads; what a runtime does between operators is none."""
     calls: dict[str, int] = {}
@@ -81,7 +101,8 @@ def operator_of(event: Event) -> str:
     """Give the name of the operator that an event computes; nothing, where it computes none."""
     for fact in FACTS:
         if event.facts.get(fact):
-            return str(event.facts[fact])
+            origin = event.facts.get(ORIGIN)
+            return f"{event.facts[fact]} ({origin})" if origin else str(event.facts[fact])
     typed = TYPED.match(event.name)
     return f"{typed['type']} {typed['name']}" if typed else ""
 

@@ -7,8 +7,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from laptime.backends.hlo import read_origins
 from laptime.backends.jax.devices import list_versions  # before JAX itself
-from laptime.backends.xplane import Event, Line, Plane, chrome_trace, observe
+from laptime.backends.xplane import Event, Line, Plane, chrome_trace, name_origins, observe
 from laptime.errors import LaneError
 from laptime.model.missing import Missing
 from laptime.model.profile import Observed
@@ -59,7 +60,8 @@ class JaxProfiler:
             if not files:
                 raise LaneError("jax.profiler wrote nothing that could be read", "try another version of JAX")
             told: Any = jax.profiler.ProfileData.from_file(str(files[-1]))
-            self._planes = tuple(map(_read_plane, told.planes))
+            origins = read_origins(files[-1].read_bytes())
+            self._planes = name_origins(map(_read_plane, told.planes), origins)
         return self._planes
 
 

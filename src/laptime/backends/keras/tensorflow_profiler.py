@@ -10,7 +10,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from laptime.backends.xplane import Event, Line, Plane, chrome_trace, observe
+from laptime.backends.hlo import read_origins
+from laptime.backends.xplane import Event, Line, Plane, chrome_trace, name_origins, observe
 from laptime.errors import LaneError
 from laptime.model.missing import Missing
 from laptime.model.profile import Observed
@@ -70,8 +71,9 @@ class TensorFlowProfiler:
             if not files:
                 raise LaneError("tf.profiler wrote nothing that could be read", "try another version of TensorFlow")
             space: Any = self._format.XSpace()
-            space.ParseFromString(files[-1].read_bytes())
-            self._planes = tuple(map(_read_plane, space.planes))
+            data = files[-1].read_bytes()
+            space.ParseFromString(data)
+            self._planes = name_origins(map(_read_plane, space.planes), read_origins(data))
         return self._planes
 
 

@@ -1,0 +1,55 @@
+"""Programs of XLA's in the bytes of a profile: whose operator is whose, and what is of another form names nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from laptime.backends.hlo import read_origins
+from laptime.backends.xplane import Event, Line, Plane, host_operators, name_origins
+
+
+def field(number: int, held: bytes | int) -> bytes:
+    """Write a field as protobuf does; these are all short."""
+    if isinstance(held, int):
+        return bytes([number << 3, held])
+    length = [len(held)] if len(held) < 128 else [len(held) & 0x7F | 0x80, len(held) >> 7]
+    return bytes([number << 3 | 2, *length]) + held
+
+
+def instruction(name: str, origin: str) -> bytes:
+    return field(2, field(1, name.encode()) + field(2, b"fusion") + field(7, field(2, origin.encode())))
+
+
+MODULE = field(1, b"jit_step") + field(
+    3,
+    field(1, b"main")
+    + instruction("ynn_fusion.9", "jit(step)/transpose(jvp(cnn))/conv_general_dilated")
+    + instruction("copy", "")
+    + instruction("w", "w[0]"),
+)
+PROGRAM = field(1, 12) + field(2, b"jit_step(12)") + field(5, field(1, 4) + field(6, field(1, MODULE)))
+SPACE = field(1, field(2, b"/host:CPU")) + field(
+    1, field(2, b"/host:metadata") + field(4, field(1, 12) + field(2, PROGRAM))
+)
+
+
+def test_an_operator_is_known_by_its_program_and_its_name():
+    """The program's own name is left out of the place; what has no place is not there."""
+    assert read_origins(SPACE) == {
+        ("jit_step(12)", "ynn_fusion.9"): "transpose(jvp(cnn))/conv_general_dilated",
+        ("jit_step(12)", "w"): "w[0]",
+    }
+
+
+@pytest.mark.parametrize("told", [b"", b"no profile at all", SPACE[:-3], b"\x0a\xff", b"\xff" * 9])
+def test_what_is_of_another_form_names_nothing(told):
+    assert read_origins(told) == {}
+
+
+def test_xlas_operators_say_where_they_come_from():
+    """Two programs may have an operator of one name."""
+    facts = {"hlo_op": "ynn_fusion.9", "hlo_module": "jit_step"}
+    events = (Event("a", 0, 5, {**facts, "program_id": "12"}), Event("b", 5, 3, {**facts, "program_id": "13"}))
+    planes = name_origins([Plane("/host:CPU", (Line("worker", events),))], read_origins(SPACE))
+    told = {each.name: each.own_ns for each in host_operators(planes)}
+    assert told == {"ynn_fusion.9 (transpose(jvp(cnn))/conv_general_dilated)": 5, "ynn_fusion.9": 3}
