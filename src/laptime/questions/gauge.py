@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 
 from laptime.analysis.peaks import join_peaks
-from laptime.model.lane import Settings
+from laptime.model.lane import Malloc, Settings
 from laptime.model.limits import NOT_MEASURED, PRECISIONS, DeviceKey, DevicePeaks, Peak, PeakOrder, key_of
 from laptime.model.machine import Device, Machine
 from laptime.model.missing import Missing
@@ -118,6 +118,6 @@ def _environment(order: PeakOrder, machine: Machine) -> dict[str, str]:
     """On a processor take the threads that a lane at its best takes, and keep memory: results are made anew."""
     if order.device.kind != "cpu":
         return environment_for(order.framework, Settings(), order.device)
-    malloc = "keep" if "malloc" in order.device.features else "system"
+    malloc: Malloc = "keep" if "malloc" in order.device.features else "system"
     settings = Settings(threads=machine.processor.cores_usable, malloc=malloc)
     return environment_for(order.framework, settings, order.device)
