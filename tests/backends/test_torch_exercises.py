@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from laptime import wire
+from laptime.backends.exercise import CONVOLUTION, ELSEWHERE, IN_PLACE, PRODUCT
 from laptime.backends.torch.backend import open_room
-from laptime.backends.torch.exercises import CONVOLUTION, MATRICES, TorchExercises
+from laptime.backends.torch.exercises import TorchExercises
 from laptime.backends.torch.precision import read_switches, turn_switches
 from laptime.heat.gauge import run_gauge
 from laptime.model.limits import COPY, PeakOrder
@@ -54,23 +55,24 @@ def test_a_real_processor_shows_its_rates():
 def test_both_ways_are_whole_products(precision, near):
     """Each gives what float64 has of the same matrices: none leaves anything out."""
     exercises = TorchExercises(CPU)
-    assert exercises.ways == (MATRICES, CONVOLUTION)
+    assert exercises.products == (PRODUCT, CONVOLUTION)
     left, right = _drawn(precision)
     torch.manual_seed(7)
-    product = exercises.product(precision, ROWS, MATRICES)
+    product = exercises.product(precision, PRODUCT, ROWS)
     torch.testing.assert_close(product.once().double(), left @ right, rtol=near, atol=near * ROWS)
     torch.manual_seed(7)
-    convolution = exercises.product(precision, ROWS, CONVOLUTION)
+    convolution = exercises.product(precision, CONVOLUTION, ROWS)
     answered = convolution.once().double().reshape(ROWS, ROWS).t()
     torch.testing.assert_close(answered, left @ right.t(), rtol=near, atol=near * ROWS)
     assert product.work == convolution.work == 2 * ROWS**3
 
 
 def test_a_copy_is_one():
-    """All bytes arrive elsewhere; each counts twice."""
-    copy = TorchExercises(CPU).copy(4096)
-    assert copy.once().sum() == 1024
-    assert copy.work == 2 * 4096
+    """All bytes arrive elsewhere, or are turned where they are; each counts twice."""
+    exercises = TorchExercises(CPU)
+    copied, turned = (exercises.copy(way, 4096) for way in (ELSEWHERE, IN_PLACE))
+    assert (copied.once().sum(), turned.once().sum(), turned.once().sum()) == (1024, -1024, 1024)
+    assert copied.work == turned.work == 2 * 4096
 
 
 def _drawn(precision):

@@ -41,15 +41,15 @@ class Workshop:
 
     def __init__(self, flops: dict[str, float], copied: float = 5e10, room: int = 1 << 40) -> None:
         self.clock = FakeClock()
-        self.ways = tuple(flops)
+        self.products, self.copies = tuple(flops), ("copied",)
         self.free_bytes: int | Missing = room
         self.asked_bytes: list[int] = []
         self._flops, self._copied, self._room = flops, copied, room
 
-    def product(self, precision: str, rows: int, way: str) -> Exercise:
+    def product(self, precision: str, way: str, rows: int) -> Exercise:
         return self._exercise(product_work(rows), self._flops[way], 12 * rows**2)
 
-    def copy(self, size_bytes: int) -> Exercise:
+    def copy(self, way: str, size_bytes: int) -> Exercise:
         self.asked_bytes.append(size_bytes)
         return self._exercise(copy_work(size_bytes), self._copied, 2 * size_bytes)
 
@@ -83,7 +83,7 @@ def test_a_device_shows_the_rates_that_it_has(script):
     best = {limit: rated.peak.best_per_s for limit, rated in line.rated.items()}
     assert best == pytest.approx({"fp32": 2e11, "bf16": 9e11, "fp16": 2e12, COPY: 4e10}, rel=1e-6)
     assert line.rated["fp32"].peak.of == "product of 2,048 rows"
-    assert line.rated[COPY].peak.of == "copy of 512 MB"
+    assert line.rated[COPY].peak.of == "512 MB copied"
     assert line.said[-1] == wire.Gauged()
     assert [each.name for each in line.said if isinstance(each, wire.Phase)] == list(ORDER.limits)
 
@@ -138,9 +138,9 @@ def test_what_has_no_room_is_made_smaller():
     """A card of 300 MB takes matrices of 4,096 rows, and copies an eighth of what is free."""
     workshop = Workshop({"product": 1e13}, room=300_000_000)
     assert peak_of(workshop, order=PeakOrder("fake", CPU, ("fp32",), 8192, 1 << 30)).of.endswith("of 4,096 rows")
-    assert peak_of(workshop, COPY).of == "copy of 38 MB"
+    assert peak_of(workshop, COPY).of == "38 MB copied"
     workshop.free_bytes = Missing("it does not tell")
-    assert peak_of(workshop, COPY).of == "copy of 128 MB"
+    assert peak_of(workshop, COPY).of == "128 MB copied"
     assert workshop.asked_bytes[-3:] == [512_000_000, 256_000_000, 128_000_000]
 
 

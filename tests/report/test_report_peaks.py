@@ -23,7 +23,7 @@ PEAKS = DevicePeaks(
     {
         "fp32": Peak(2.35e11, 2.3e11, "jax 0.10.2", "product"),
         "bf16": Peak(1.022e12, 9.6e11, "torch 2.13.0", "1x1 convolution"),
-        "copy": Peak(4.7e10, 4.55e10, "torch 2.13.0", "copy of 512 MB"),
+        "copy": Peak(4.7e10, 4.55e10, "torch 2.13.0", "512 MB copied"),
     },
     {"fp16": Missing("torch: not implemented")},
 )
@@ -37,7 +37,7 @@ def test_each_limit_has_a_row_with_who_reached_it():
         "at most                    what                    best         middle    by",
         "AMD EPYC 9755 (2 cores)    fp32 product     235 GFLOP/s    230 GFLOP/s    jax 0.10.2, product",
         "                           bf16 product    1.02 TFLOP/s    960 GFLOP/s    torch 2.13.0, 1x1 convolution",
-        "                           copy               47.0 GB/s      45.5 GB/s    torch 2.13.0, copy of 512 MB",
+        "                           copy               47.0 GB/s      45.5 GB/s    torch 2.13.0, 512 MB copied",
         "- (AMD EPYC 9755 (2 cores), fp16: torch: not implemented)",
         "AMD EPYC 9755 (2 cores): measured 2026-11-22",
     ]

@@ -35,14 +35,23 @@ class Exercises(Protocol):
         """Give how much of the device's memory is free."""
 
     @property
-    def ways(self) -> tuple[str, ...]:
+    def products(self) -> tuple[str, ...]:
         """By which of its functions the framework can have a product here; the fastest is the device's."""
 
-    def product(self, precision: str, rows: int, way: str) -> Exercise:
+    @property
+    def copies(self) -> tuple[str, ...]:
+        """In which ways it can make the device's memory move bytes."""
+
+    def product(self, precision: str, way: str, rows: int) -> Exercise:
         """Multiply two square matrices of so many rows, whose values are kept in this precision."""
 
-    def copy(self, size_bytes: int) -> Exercise:
-        """Read so many bytes of the device's memory and write as many elsewhere in it."""
+    def copy(self, way: str, size_bytes: int) -> Exercise:
+        """Read so many bytes of the device's memory, and write as many there or elsewhere in it."""
+
+
+# What is written elsewhere, many processors read first, which nobody counts; in place nothing is moved but what is.
+PRODUCT, CONVOLUTION = "product", "1x1 convolution"
+ELSEWHERE, IN_PLACE = "copied", "turned in place"
 
 
 def product_work(rows: int) -> float:
@@ -51,4 +60,5 @@ def product_work(rows: int) -> float:
 
 
 def copy_work(size_bytes: int) -> float:
+    """Count what is read and what is written."""
     return 2.0 * size_bytes

@@ -6,7 +6,7 @@ import os
 import signal
 from collections.abc import Callable
 
-from laptime.backends.exercise import Exercise, copy_work, product_work
+from laptime.backends.exercise import ELSEWHERE, PRODUCT, Exercise, copy_work, product_work
 from laptime.backends.fake_script import PEAKS, FakeClock, read_scripts
 from laptime.model.limits import COPY
 from laptime.model.machine import Device
@@ -28,17 +28,18 @@ RATES: dict[str, float | str] = {
 
 class FakeExercises:
     by = "fake 1"
-    ways: tuple[str, ...] = ("product",)
+    products = (PRODUCT,)
+    copies = (ELSEWHERE,)
     free_bytes: int | Missing = Missing("a fake device holds no memory")
 
     def __init__(self, device: Device, clock: FakeClock) -> None:
         self._device, self._clock = device.name, clock
         self._rates = {**RATES, **read_scripts().get(PEAKS, {})}
 
-    def product(self, precision: str, rows: int, way: str) -> Exercise:  # noqa: ARG002  there is one
+    def product(self, precision: str, way: str, rows: int) -> Exercise:  # noqa: ARG002  there is one
         return self._at_rate(precision, product_work(rows))
 
-    def copy(self, size_bytes: int) -> Exercise:
+    def copy(self, way: str, size_bytes: int) -> Exercise:  # noqa: ARG002  as above
         return self._at_rate(COPY, copy_work(size_bytes))
 
     def _at_rate(self, limit: str, work: float) -> Exercise:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from laptime.backends.exercise import Exercise, copy_work, product_work
+import numpy as np
+
+from laptime.backends.exercise import IN_PLACE, PRODUCT, Exercise, copy_work, product_work
 from laptime.backends.jax.devices import find_device, set_precision  # before JAX itself
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
@@ -14,11 +16,11 @@ import jax  # isort: skip  devices.py says how much of a card it may take
 import jax.numpy as jnp  # isort: skip
 
 TYPES = {"fp32": jnp.float32, "tf32": jnp.float32, "bf16": jnp.bfloat16, "fp16": jnp.float16}
-MATRICES = "product"
 
 
 class JaxExercises:
-    ways: tuple[str, ...] = (MATRICES,)
+    products = (PRODUCT,)
+    copies = (IN_PLACE,)
 
     def __init__(self, device: Device) -> None:
         self.by = f"jax {jax.__version__}"
@@ -33,24 +35,30 @@ class JaxExercises:
             return Missing("JAX does not tell")
         return int(told["bytes_limit"] - told.get("bytes_in_use", 0))
 
-    def product(self, precision: str, rows: int, way: str) -> Exercise:  # noqa: ARG002  there is one
+    def product(self, precision: str, way: str, rows: int) -> Exercise:  # noqa: ARG002  there is one
+        """JAX gives a new matrix each time, of which the last is kept to wait for."""
         set_precision(precision)
-        keys = jax.random.split(jax.random.key(0))
-        matrices = (jax.random.normal(key, (rows, rows)).astype(TYPES[precision]) for key in keys)
-        left, right = (jax.device_put(each, self._device) for each in matrices)
-        return _again(jax.jit(jnp.matmul), (left, right), product_work(rows))
+        random = np.random.default_rng(0)
+        drawn = (random.standard_normal((rows, rows), np.float32) for _ in range(2))
+        left, right = (jax.device_put(each, self._device).astype(TYPES[precision]) for each in drawn)
+        multiply = jax.jit(jnp.matmul)
+        last = left
 
-    def copy(self, size_bytes: int) -> Exercise:
-        """Turn every sign: XLA leaves a copy out, whose source nobody changes."""
-        source = jax.device_put(jnp.ones(size_bytes // 4, jnp.float32, device=self._device), self._device)
-        return _again(jax.jit(jnp.negative), (source,), copy_work(source.nbytes))
+        def once() -> Any:
+            nonlocal last
+            last = multiply(left, right)
+            return last
 
+        return Exercise(once, lambda: jax.block_until_ready(last), product_work(rows))
 
-def _again(function: Any, given: tuple[Any, ...], work: float) -> Exercise:
-    """JAX gives new arrays each time, of which the last is kept to wait for."""
-    last: list[Any] = list(given)
+    def copy(self, way: str, size_bytes: int) -> Exercise:  # noqa: ARG002  as above
+        """Give the array away each time, so that what comes of it lies where it lay."""
+        held = jax.device_put(jnp.ones(size_bytes // 4, jnp.float32, device=self._device), self._device)
+        turn = jax.jit(jnp.negative, donate_argnums=0)
 
-    def once() -> None:
-        last[:] = [function(*given)]
+        def once() -> Any:
+            nonlocal held
+            held = turn(held)
+            return held
 
-    return Exercise(once, lambda: jax.block_until_ready(last), work)
+        return Exercise(once, lambda: jax.block_until_ready(held), copy_work(held.nbytes))

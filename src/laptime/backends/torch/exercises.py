@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from laptime.backends.exercise import Exercise, copy_work, product_work
+from laptime.backends.exercise import CONVOLUTION, ELSEWHERE, IN_PLACE, PRODUCT, Exercise, copy_work, product_work
 from laptime.backends.torch.precision import set_precision
 from laptime.backends.torch.runners import Clockwork
 from laptime.model.machine import Device
@@ -13,10 +13,11 @@ from laptime.model.missing import Missing
 from laptime.pipelines.room import free_memory_bytes
 
 TYPES = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-MATRICES, CONVOLUTION = "product", "1x1 convolution"
 
 
 class TorchExercises:
+    copies = (ELSEWHERE, IN_PLACE)
+
     def __init__(self, device: Device) -> None:
         self.by = f"torch {torch.__version__}"
         self._device = torch.device(device.name)
@@ -29,11 +30,11 @@ class TorchExercises:
         return free_memory_bytes() if self._device.type == "cpu" else Missing(f"PyTorch tells none of {self._device}")
 
     @property
-    def ways(self) -> tuple[str, ...]:
+    def products(self) -> tuple[str, ...]:
         """On a processor, oneDNN's convolutions can use wider vectors than the library behind PyTorch's products."""
-        return (MATRICES, CONVOLUTION) if self._device.type == "cpu" else (MATRICES,)
+        return (PRODUCT, CONVOLUTION) if self._device.type == "cpu" else (PRODUCT,)
 
-    def product(self, precision: str, rows: int, way: str) -> Exercise:
+    def product(self, precision: str, way: str, rows: int) -> Exercise:
         set_precision("tf32" if precision == "tf32" else "fp32")
         kind = TYPES[precision]
         left, right = (torch.randn(rows, rows, device=self._device).to(kind) for _ in range(2))
@@ -48,7 +49,9 @@ class TorchExercises:
         filters = right.reshape(rows, rows, 1, 1).to(memory_format=torch.channels_last)
         return Exercise(lambda: torch.conv2d(image, filters), self._fence, product_work(rows))
 
-    def copy(self, size_bytes: int) -> Exercise:
+    def copy(self, way: str, size_bytes: int) -> Exercise:
         source = torch.ones(size_bytes // 4, device=self._device)
+        if way == IN_PLACE:
+            return Exercise(source.neg_, self._fence, copy_work(source.nbytes))
         into = torch.zeros_like(source)
         return Exercise(lambda: into.copy_(source), self._fence, copy_work(source.nbytes))
