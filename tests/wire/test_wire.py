@@ -13,9 +13,11 @@ from laptime import wire
 from laptime.errors import WireError
 from laptime.model.inference import AnswerReference, AnswerRun, InferOrder, InferPace
 from laptime.model.lane import Settings
+from laptime.model.limits import StepWork
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
+from laptime.model.profile import Operator, Profile, ProfileOrder
 from laptime.model.protocol import Evaluation, FullOrder, LapResult, Predictions, Protocol, Score
 from laptime.model.sample import Examination, FreshSteps, Noise, ProofRun, Reference, Window
 from laptime.model.workload import ProofPlan
@@ -35,6 +37,20 @@ SCORE = Score(500, 1.5, Missing("no classes"))
 LAP = LapResult(2, 5, 0.5, SCORE, fresh=True, validation=Evaluation(Score(10, 1.25, 0.5, 0.25), 0.125))
 WHOLE = FullOrder(ORDER, Protocol(3, None, 1_000, 10_000, 20, 2, 0.7), "/ä b/lane.npz", prove=False)
 
+PROFILE = Profile(
+    by="torch.profiler",
+    steps=9,
+    plain_ms=172.5,
+    profiled_ms=181.0,
+    operators=(Operator("aten::mm", "device", 4.0, 2.5), Operator("aten::empty", "processor", 40.0, 0.25, -64.0)),
+    device_busy=0.5,
+    kernels=412.0,
+    kernel_mean_us=Missing("no kernel ran"),
+    trace=Missing("the disk is full"),
+    work=StepWork(9e9, 4e8, "counted"),
+    absent={"work": Missing("out of memory")},
+    notes=("a note",),
+)
 ANSWERS = AnswerRun("fp32", (0.5, -0.25), 0.559, 2)
 
 FROM_CHILD = (
@@ -57,6 +73,8 @@ FROM_CHILD = (
     wire.Answered(ANSWERS),
     wire.Calls((11_000_000, 11_000_001)),
     wire.BatchDone(256, "out of memory: 64 GiB asked"),
+    wire.Profiled(PROFILE),
+    wire.Profiled(None, "no profiler sees into it"),
     wire.Proven((RUN, RUN)),
     wire.Noted(("left out 1 of 9 images: a.jpg is only 1x1 pixels",)),
     wire.Finished(1 << 30, Missing("a fake device holds no memory")),
@@ -70,6 +88,7 @@ FROM_PARENT = (
     wire.Run(ORDER),
     wire.Train(WHOLE),
     wire.Infer(InferOrder(ORDER, InferPace(3, 1.2, 0.12, 3.6))),
+    wire.Observe(ProfileOrder(ORDER, "/ä b/trace.json.gz", "/tmp/scratch", 5, 0.5)),
     wire.Refer(ORDER),
     wire.Prove(ORDER),
     wire.ReferAnswers(ORDER),
