@@ -37,14 +37,21 @@ SCORE = Score(500, 1.5, Missing("no classes"))
 LAP = LapResult(2, 5, 0.5, SCORE, fresh=True, validation=Evaluation(Score(10, 1.25, 0.5, 0.25), 0.125))
 WHOLE = FullOrder(ORDER, Protocol(3, None, 1_000, 10_000, 20, 2, 0.7), "/ä b/lane.npz", prove=False)
 
-ANSWERS = AnswerRun("fp32", (0.5, -0.25), 0.559, 2)
-
-OPERATORS = (Operator("aten::mm", "processor", 6.0, 3.5, 1e6), Operator("gemm", "device", 2.0, 0.25))
-ABSENCES = {"memory": Missing("not told")}
-WORK = StepWork(1e9, 2e8, "counted")
 PROFILE = Profile(
-    "torch.profiler", 5, 4.0, 5.0, OPERATORS, 0.25, 2.0, 125.0, Missing("no room"), WORK, 0.25, ABSENCES, ("a note",)
+    by="torch.profiler",
+    steps=9,
+    plain_ms=172.5,
+    profiled_ms=181.0,
+    operators=(Operator("aten::mm", "device", 4.0, 2.5), Operator("aten::empty", "processor", 40.0, 0.25, -64.0)),
+    device_busy=0.5,
+    kernels=412.0,
+    kernel_mean_us=Missing("no kernel ran"),
+    trace=Missing("the disk is full"),
+    work=StepWork(9e9, 4e8, "counted"),
+    absent={"work": Missing("out of memory")},
+    notes=("a note",),
 )
+ANSWERS = AnswerRun("fp32", (0.5, -0.25), 0.559, 2)
 
 FROM_CHILD = (
     wire.Warmed(),
@@ -66,6 +73,8 @@ FROM_CHILD = (
     wire.Answered(ANSWERS),
     wire.Calls((11_000_000, 11_000_001)),
     wire.BatchDone(256, "out of memory: 64 GiB asked"),
+    wire.Profiled(PROFILE),
+    wire.Profiled(None, "no profiler sees into it"),
     wire.Proven((RUN, RUN)),
     wire.Noted(("left out 1 of 9 images: a.jpg is only 1x1 pixels",)),
     wire.Finished(1 << 30, Missing("a fake device holds no memory")),
@@ -76,19 +85,17 @@ FROM_CHILD = (
     wire.Rated("fp32", Peak(2.35e11, 2.3e11, "torch 2.13.0", "product of 2,048 rows"), None),
     wire.Rated("fp16", None, "not implemented"),
     wire.Gauged(),
-    wire.Profiled(PROFILE),
-    wire.Profiled(None, "no profiler here"),
 )
 FROM_PARENT = (
     wire.Warm("torch"),
     wire.Run(ORDER),
     wire.Train(WHOLE),
     wire.Infer(InferOrder(ORDER, InferPace(3, 1.2, 0.12, 3.6))),
+    wire.Observe(ProfileOrder(ORDER, "/ä b/trace.json.gz", "/tmp/scratch", 5, 0.5)),
     wire.Refer(ORDER),
     wire.Prove(ORDER),
     wire.ReferAnswers(ORDER),
     wire.Gauge(PeakOrder("torch", DEVICE, ("fp32", "bf16"), 8192, 1 << 30)),
-    wire.Observe(ProfileOrder(ORDER, "/ä b/lane.json.gz", "/ä b/scratch", 5, 0.5)),
     wire.Look("keras-tf"),
     wire.Again(2),
     wire.Enough(),

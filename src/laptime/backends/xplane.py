@@ -19,7 +19,7 @@ ON_PROCESSOR = Missing("this lane computes on the processor")
 NOTHING_TOLD = Missing(
     "the profiler told of no kernel: another tool may hold the card's profiling interface, or the driver refuses it"
 )
-NO_MEMORY = Missing("XLA plans all memory before a step: no operator takes any")
+NO_MEMORY = Missing("this profiler does not tell it by operator; XLA takes it for a whole step at once")
 CARDS = re.compile(r"^/device:(?:GPU|TPU|CUSTOM)")
 OF_CARDS = re.compile(r"^(?:Stream|XLA Ops$)")  # a GPU's streams as they ran; a TPU tells its operators in one line
 FACTS = ("hlo_op", "tf_op")  # by which an event names the operator that it computes

@@ -22,7 +22,7 @@ NO_READER = "JAX {} has no reader of its own profiles (jax.profiler.ProfileData)
 
 def open_profiler(device: str, scratch: Path) -> JaxProfiler | Missing:
     """Give the profiler of a lane on this device, or say why this JAX has none that can be read."""
-    if not hasattr(jax.profiler, "ProfileData"):
+    if not (hasattr(jax.profiler, "ProfileData") and hasattr(jax.profiler, "ProfileOptions")):
         return Missing(NO_READER.format(list_versions()["jax"]))
     return JaxProfiler(device, scratch)
 
