@@ -18,10 +18,7 @@ and one a card (kind "card"), MIG instances with their `parent`.
 """
 
 
-@click.command(
-    "devices",
-    help=HELP,
-)
+@click.command("devices", help=HELP)
 @click.option("--json", "as_json", is_flag=True, help="Print a list of objects as JSON.")
 def command(*, as_json: bool) -> None:
     machine = api.devices()
