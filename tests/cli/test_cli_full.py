@@ -10,7 +10,7 @@ FULL = ("race", "cifar-cnn", "fake/cpu", "fake/cpu/best", "--full", "--laps", "3
 RUN_KEYS = {
     *("lane", "seed", "order", "status", "laps", "test", "predictions", "reached", "parameters", "items_per_step"),
     *("first_step_ms", "phases_s", "proofs", "processes", "peak_memory_bytes", "device_memory_bytes", "versions"),
-    *("notes", "dnf"),
+    *("notes", "dnf", "watched"),
 }
 
 

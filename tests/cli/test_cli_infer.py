@@ -20,6 +20,8 @@ HEAT_KEYS = {
         "versions",
         "notes",
         "dnf",
+        "timeline",
+        "marks",
     ),
 }
 

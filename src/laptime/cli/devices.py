@@ -12,8 +12,10 @@ from laptime.errors import StoreError, UsageError
 from laptime.model.machine import Machine
 
 EXIT_UNSAVED = 3
-HELP = """List processor, memory and every card with what it has to do now, whether or not a framework sees it; then
-what each installed framework sees, and why something cannot be used.
+HELP = """List what there is to train on, and what each framework sees of it.
+
+First processor, memory and every card with what it has to do now, whether or not a framework sees it; then what each
+installed framework can use, and why something cannot be used.
 
 With --measure, what each usable device can do at most is measured and kept: large matrix products in each precision
 that it has, and a copy within its memory, by each framework that has its own; the best is the device's. It takes
