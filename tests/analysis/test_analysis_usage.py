@@ -42,6 +42,17 @@ def test_cores_and_others_are_shares_of_the_machine():
     assert told.others_percent == pytest.approx(25, abs=2)
 
 
+def test_others_have_all_cores_of_the_machine():
+    """A container with two of 64: what runs beside it takes 32 of them, which is half of the machine."""
+    shown = {
+        BUSY: lambda t: 2.0 * t,
+        ALL_BUSY: lambda t: 34.0 * t,
+        channel("host", "cores_online", "cores"): lambda _: 64.0,
+    }
+    told = usage(timeline(shown))
+    assert (told.processor_percent, told.others_percent) == (pytest.approx(100, abs=1), pytest.approx(50, abs=1))
+
+
 def test_only_what_was_timed_counts():
     """Before and after its five seconds the heat imports and ends."""
     line = timeline({RESIDENT: lambda t: 8e9 if t > 5.1 else 1e9 * t, HOT: lambda t: 40 + t if t < 5.05 else 90})

@@ -9,7 +9,7 @@ from golden import assert_agreed
 from laptime.model.checkup import Checkup, Complaint, Trial
 from laptime.model.limits import Peak
 from laptime.model.missing import Missing
-from laptime.report.doctor import render_checkup, verdict_words
+from laptime.report.doctor import render_checkup
 
 RIGHT = Trial("torch", "cpu", "the processor", Peak(120e9, 118e9, "torch 2.13.0"), 0.51)
 UNKNOWN = Trial("jax", "cpu", "the processor", Peak(90e9, 88e9, "jax 0.10.2"), Missing("no peak is kept"))
@@ -43,10 +43,3 @@ def test_a_machine_that_is_well_is_told_so():
 
 def test_without_a_framework_nothing_can_be_tried():
     assert "pip install 'laptime[torch]'" in render_checkup(Checkup(MACHINE, (), (), ()), 100, color=False)
-
-
-def test_a_verdict_is_one_line():
-    assert verdict_words(UNUSED) == (
-        "NVIDIA H100 (0000:3b:00) in jax is not used: jax 0.10.2 is a build for processors only. "
-        'pip install --upgrade "jax[cuda12]"  (laptime doctor says more)'
-    )

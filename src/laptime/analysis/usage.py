@@ -145,10 +145,12 @@ def _share(cores_busy: float | Missing, cores: int) -> float | Missing:
 
 
 def _others(timeline: Timeline, span: Span, cores: int) -> float | Missing:
+    """Hold what others took against all cores of the machine: a container may have been given a few of them."""
     all_, own = _growth(timeline, HOST, "busy_s", span), _growth(timeline, HEAT, "busy_s", span)
     if isinstance(all_, Missing) or isinstance(own, Missing):
         return all_ if isinstance(all_, Missing) else own
-    return max(0.0, 100 * (all_ - own) / cores)
+    online = mean_of(within(timeline, HOST, "cores_online", span))
+    return max(0.0, 100 * (all_ - own) / (cores if isinstance(online, Missing) else online))
 
 
 def _gauge(card: str | None, name: str) -> Reading:

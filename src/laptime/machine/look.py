@@ -52,7 +52,11 @@ def look_around(machine: Machine, folders: Sequence[Path] = ()) -> Machine:
 
 
 def add_cards(machine: Machine, found: Cards) -> Machine:
-    return replace(machine, cards=found.cards, absent=found.absent)
+    """Add cards, and where there are any what may stand between them and a program."""
+    around = machine.surroundings
+    if around is None and any(each.computes for each in found.cards):
+        around = look_at_surroundings(container=machine.container)
+    return replace(machine, cards=found.cards, absent=found.absent, surroundings=around)
 
 
 def _installed() -> tuple[Framework, ...]:
@@ -62,7 +66,7 @@ def _installed() -> tuple[Framework, ...]:
         if all(util.find_spec(module) is not None for module in modules)
     ]
     found.append(Framework("python", platform.python_version()))  # it calls steps of users' own, and is always there
-    if FAKE in os.environ:
+    if os.environ.get(FAKE):
         found.append(Framework("fake", "1"))
     return tuple(found)
 

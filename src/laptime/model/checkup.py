@@ -8,6 +8,8 @@ from laptime.model.limits import Peak
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 
+CARD_NOT_SEEN = "card not seen"  # the rule by which a race tells of a complaint
+
 
 @dataclass(frozen=True, slots=True)
 class Complaint:

@@ -52,18 +52,26 @@ def with_roofline(lane: LaneResult, bounds: Bounds) -> LaneResult:
 
     Of a lane that was profiled, it is said that its device should be measured.
     """
-    if lane.status != "ok" or lane.step_ms is None:
+    step_ms = _step_ms(lane)
+    if lane.status != "ok" or step_ms is None:
         return lane
     profiled = lane.profile is not None or PROFILE in lane.absent
     if bounds.peaks == NOT_MEASURED and not profiled:
         return lane
-    found = _roofline(lane, bounds)
+    found = _roofline(lane, bounds, step_ms)
     if isinstance(found, Missing):
         return replace(lane, absent={**lane.absent, ROOFLINE: found})
     return replace(lane, roofline=found)
 
 
-def _roofline(lane: LaneResult, bounds: Bounds) -> Roofline | Missing:
+def _step_ms(lane: LaneResult) -> float | None:
+    """Give the lane's step: the race's, or where it was profiled alone a plain one beside the profiled."""
+    if lane.step_ms is not None:
+        return lane.step_ms.median
+    return None if lane.profile is None else lane.profile.plain_ms
+
+
+def _roofline(lane: LaneResult, bounds: Bounds, step_ms: float) -> Roofline | Missing:
     work = bounds.work
     if isinstance(work, Missing) and work == NOT_COUNTED and lane.profile is not None:
         work = lane.profile.work or lane.profile.absent.get("work", NOT_COUNTED)
@@ -71,5 +79,4 @@ def _roofline(lane: LaneResult, bounds: Bounds) -> Roofline | Missing:
         return bounds.peaks
     if isinstance(work, Missing):
         return work
-    assert lane.step_ms is not None
-    return place_under_roof(lane.step_ms.median, lane.settings.precision, work, bounds.peaks)
+    return place_under_roof(step_ms, lane.settings.precision, work, bounds.peaks)

@@ -18,6 +18,7 @@ from laptime.model.record import SCHEMA, LaneResult, Parity, Record
 from laptime.model.workload import Published
 from laptime.planner.frameworks import default_framework
 from laptime.questions.asking import Prepared, prepare
+from laptime.questions.bounds import Bounds, find_bounds, with_roofline
 from laptime.questions.outside import SHOWN_AT, Outside
 from laptime.questions.proving import order_heat
 from laptime.questions.subject import find_subject
@@ -38,6 +39,7 @@ class Course:
     machine: Machine
     published: Published | None
     outside: Outside
+    bounds: dict[str, Bounds]
     runs: dict[str, ProfileRun] = field(default_factory=dict)
     journal_s: float = 0.0
 
@@ -53,7 +55,8 @@ def prepare_profile(ask: Ask, machine: Machine) -> Prepared:
 
 def run_profiles(prepared: Prepared, outside: Outside) -> Record:
     """Profile one lane after another; journal after each. No lane's failure stops the others."""
-    course = Course(prepared.plan, prepared.machine, prepared.published, outside)
+    bounds = find_bounds(prepared.plan, prepared.machine, outside.peaks)
+    course = Course(prepared.plan, prepared.machine, prepared.published, outside, bounds)
     try:
         course.plan = supply(course.plan, lambda note: outside.show(_make_record(course, "running"), note))
         for number, lane in enumerate(course.plan.lanes):
@@ -117,7 +120,9 @@ def _make_record(course: Course, status: str) -> Record:
         machine=course.machine,
         workload=replace(plan.subject, parameters=next(iter(known), plan.subject.parameters)),
         published=course.published,
-        lanes=tuple(_describe(lane, course.runs.get(lane.name)) for lane in plan.lanes),
+        lanes=tuple(
+            with_roofline(_describe(lane, course.runs.get(lane.name)), course.bounds[lane.name]) for lane in plan.lanes
+        ),
         elapsed_s=time.monotonic() - outside.began_s,
         overhead={"parent_processor_s": time.process_time(), "journal_s": course.journal_s},
         data=plan.data,

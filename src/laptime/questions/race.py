@@ -9,12 +9,13 @@ from functools import partial
 
 from laptime.analysis.compare import compare_lanes
 from laptime.analysis.lanes import summarise_lane
+from laptime.diagnosis.placement.rules import find_unseen
 from laptime.diagnosis.rules import find_findings
 from laptime.model.machine import Machine
 from laptime.model.plan import Pace, Plan, PlannedLane
 from laptime.model.profile import ProfileRun
 from laptime.model.protocol import Protocol
-from laptime.model.record import SCHEMA, Comparison, LaneResult, Record
+from laptime.model.record import SCHEMA, Comparison, Finding, LaneResult, Record
 from laptime.model.sample import Appeal, Heat, Reference
 from laptime.model.workload import Published
 from laptime.planner.pace import shorten_pace
@@ -219,12 +220,17 @@ def _make_record(
         published=published,
         lanes=lanes,
         comparisons=_compare(lanes, course, final=final),
-        findings=find_findings(lanes, course.machine) if status != "running" else (),
+        findings=_judge(lanes, course.machine) if status != "running" else (),
         reference=course.reference if isinstance(course.reference, Reference) else None,
         elapsed_s=time.monotonic() - outside.began_s,
         overhead={"parent_processor_s": time.process_time(), "journal_s": course.journal_s},
         data=plan.data,
     )
+
+
+def _judge(lanes: tuple[LaneResult, ...], machine: Machine) -> tuple[Finding, ...]:
+    """Say first which cards are here and were not raced on."""
+    return (*find_unseen(machine), *find_findings(lanes, machine))
 
 
 def _compare(lanes: tuple[LaneResult, ...], course: Course, *, final: bool) -> tuple[Comparison, ...]:

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
+from laptime.model.checkup import CARD_NOT_SEEN
 from laptime.model.missing import Missing
 from laptime.model.record import HeatResult, LaneResult, Record
 from laptime.model.sample import Dnf
@@ -37,7 +38,8 @@ def failures(record: Record, width: int) -> list[str]:
 def remarks(record: Record) -> list[str]:
     """Say what a reader must know before trusting the figures."""
     said = [_no_lap(record), _steadiness(record), _disturbance(record), _freshness(record), *_notes(record)]
-    said += [f"{each.sure}: {each.says} {each.advice}".rstrip() for each in record.findings]
+    judged = [each for each in record.findings if each.rule != CARD_NOT_SEEN]  # which stands above the table
+    said += [f"{each.sure}: {each.says} {each.advice}".rstrip() for each in judged]
     return [sentence for sentence in said if sentence]
 
 

@@ -27,11 +27,6 @@ def render_checkup(checkup: Checkup, width: int, *, color: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
-def verdict_words(complaint: Complaint) -> str:
-    """Say in a line what a race's reader must know first."""
-    return f"{complaint.about} is not used: {complaint.says}. {complaint.command}  (laptime doctor says more)"
-
-
 def _tried(trials: Sequence[Trial], width: int, *, color: bool) -> list[str]:
     columns = [
         Column("framework"),

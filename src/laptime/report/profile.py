@@ -43,7 +43,7 @@ def _of_lane(lane: LaneResult, profile: Profile, width: int, top: int, *, color:
     lines += wrap(_others(profile, len(shown)), width, "  ")
     lines += _memory(profile, width)
     lines += [] if lane.device.kind == "cpu" else wrap(_device(profile), width, "  ")
-    lines += wrap(_work(profile), width, "  ")
+    lines += [] if profile.work is None and lane.roofline is not None else wrap(_work(profile), width, "  ")
     lines += [line for note in profile.notes for line in wrap(note, width, "  ")]
     return lines + _trace(profile, width)
 

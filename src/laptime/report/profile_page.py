@@ -7,6 +7,7 @@ from laptime.report import afterwords
 from laptime.report.figures import duration
 from laptime.report.layout import wrap
 from laptime.report.profile import profiles
+from laptime.report.roofline import limit_lines
 from laptime.report.terminal import NARROWEST, closing_lines, header
 
 TOP = 15
@@ -16,6 +17,7 @@ def render(record: Record, width: int = 100, *, color: bool = False, kept: bool 
     """Give the whole page, at most `width` places wide but for a trace's name."""
     width = max(width, NARROWEST)
     lines = [*header(record, width, color=color), *profiles(record, width, TOP, color=color)]
+    lines += limit_lines(record, width)
     lines += [line for sentence in afterwords.remarks(record) for line in wrap(sentence, width, "  ")]
     saved = afterwords.saved(record) if kept else afterwords.NOT_SAVED
     lines += closing_lines(_closing(record), width, saved)

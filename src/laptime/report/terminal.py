@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from laptime.model.checkup import CARD_NOT_SEEN
 from laptime.model.record import LaneResult, Record
 from laptime.report import afterwords
 from laptime.report.instruments import instruments
@@ -32,7 +33,7 @@ LEAST_PROOF = 22
 def render(record: Record, width: int = 100, *, color: bool = False, kept: bool = True) -> str:
     """Give the whole report of a race, at most `width` places wide; one that is `kept` ends with its id."""
     width = max(width, NARROWEST)
-    lines = [*header(record, width, color=color), *_table(record, width, color=color)]
+    lines = [*header(record, width, color=color), *_unseen(record, width), *_table(record, width, color=color)]
     lines += instruments(record, width, color=color)
     lines += limit_lines(record, width)
     lines += afterwords.failures(record, width)
@@ -54,6 +55,13 @@ def header(record: Record, width: int, *, color: bool) -> list[str]:
     if space >= 2:
         return [paint(subject, "strong", color=color) + " " * space + machine]
     return [paint(line, "strong", color=color) for line in wrap(subject, width, "  ")] + wrap(machine, width, "  ")
+
+
+def _unseen(record: Record, width: int) -> list[str]:
+    """Say before all figures which card is here and was not raced on, and what mends it."""
+    told = (f"{each.says} {each.advice}" for each in record.findings if each.rule == CARD_NOT_SEEN)
+    lines = [line for sentence in told for line in wrap(sentence, width, "  ")]
+    return [*lines, "laptime doctor says more."] if lines else []
 
 
 def _table(record: Record, width: int, *, color: bool) -> list[str]:

@@ -39,6 +39,8 @@ def not_in_container(patient: Patient) -> Complaint | None:
     around = patient.machine.surroundings
     if around is None or around.container is None or patient.card is None:
         return None
+    if not isinstance(patient.card.driver, Missing):  # who talks to the driver was given the card
+        return None
     if patient.maker == "NVIDIA" and not patient.nodes("/dev/nvidia", "/dev/dxg"):
         says = "this container was started without the card: there is no /dev/nvidia*"
         return patient.complain("container", says, _start_words(around.container, "--gpus all"), nodes="none")

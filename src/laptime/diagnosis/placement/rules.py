@@ -26,8 +26,9 @@ from laptime.diagnosis.placement.hidden import (
     not_permitted,
 )
 from laptime.diagnosis.placement.patient import Patient, Rule, find_patients
-from laptime.model.checkup import Complaint
+from laptime.model.checkup import CARD_NOT_SEEN, Complaint
 from laptime.model.machine import Machine
+from laptime.model.record import Finding
 
 # What stands farthest from the framework comes first: a build that is right cannot use a card that has no driver.
 RULES: tuple[Rule, ...] = (
@@ -58,6 +59,14 @@ def find_unused(machine: Machine) -> tuple[Complaint, ...]:
         if each.problem is not None
     )
     return (*broken, *map(judge, find_patients(machine)))
+
+
+def find_unseen(machine: Machine) -> tuple[Finding, ...]:
+    """Give the same as findings of a race: only the frameworks that race were asked what they see."""
+    return tuple(
+        Finding(CARD_NOT_SEEN, f"{each.about} is not used: {each.says}.", dict(each.evidence), each.command, "likely")
+        for each in map(judge, find_patients(machine))
+    )
 
 
 def judge(patient: Patient) -> Complaint:

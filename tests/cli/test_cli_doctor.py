@@ -1,0 +1,49 @@
+"""`laptime doctor` as a whole: what is tried, what is amiss around devices, and the exit code."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+PEAKS = '[peaks]\n"cpu/fp32" = 5e11\n"cuda:0/fp32" = 4e13\n"cpu/copy" = 5e10\n"cuda:0/copy" = 2e12\n'
+
+
+def fakes(told):
+    return {each["device"]: each for each in told["trials"] if each["framework"] == "fake"}
+
+
+def test_each_device_that_can_be_used_is_tried(house):
+    """A small product, and its share of the peak where that was measured."""
+    house.script(PEAKS)
+    house.done("devices", "--measure", "--framework", "fake", "--quiet")
+    told = house.done("doctor", "--json", "--quiet").json
+    assert fakes(told)["cuda:0"]["product"]["best_per_s"] > 1e12
+    assert fakes(told)["cuda:0"]["share"] > 0.5
+    assert told["unused"] == []
+
+
+def test_a_device_that_fails_its_product_is_not_well(house):
+    """Exit code 5, with the reason; the others are tried all the same."""
+    house.script('[peaks]\n"cuda:0/fp32" = "raise"\n"cpu/fp32" = 5e11\n')
+    answer = house.done("doctor", "--quiet", code=5)
+    line = next(each for each in answer.out.splitlines() if "cuda:0" in each)
+    assert "failed: " in line
+    assert fakes(house.done("doctor", "--json", "--quiet", code=5).json)["cpu"]["reason"] is None
+
+
+def test_what_is_amiss_around_devices_is_told_with_a_command(house):
+    """It ends nothing: every device can be used."""
+    cores = len(os.sched_getaffinity(0))
+    house.script(PEAKS)
+    answer = house.done("doctor", "--quiet", env={"OMP_NUM_THREADS": str(cores + 7)})
+    assert f"OMP_NUM_THREADS={cores + 7}: more threads than the {cores} cores that may be used." in answer.out
+    assert "    unset OMP_NUM_THREADS" in answer.out.splitlines()
+
+
+def test_a_folder_of_data_is_looked_at(house, tmp_path):
+    """On which kind of file system it lies."""
+    told = house.done("doctor", "--json", "--quiet", "--data", str(tmp_path)).json
+    kinds = told["machine"]["surroundings"]["filesystems"]
+    assert list(kinds) == [str(tmp_path)]
+    assert shutil.disk_usage(tmp_path).total > 0
+    assert kinds[str(tmp_path)]
