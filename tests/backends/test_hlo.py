@@ -8,36 +8,65 @@ from laptime.backends.hlo import read_origins
 from laptime.backends.xplane import Event, Line, Plane, host_operators, name_origins
 
 
+def varint(value: int) -> bytes:
+    return bytes([value] if value < 128 else [value & 0x7F | 0x80, value >> 7])
+
+
 def field(number: int, held: bytes | int) -> bytes:
     """Write a field as protobuf does; these are all short."""
     if isinstance(held, int):
-        return bytes([number << 3, held])
-    length = [len(held)] if len(held) < 128 else [len(held) & 0x7F | 0x80, len(held) >> 7]
-    return bytes([number << 3 | 2, *length]) + held
+        return varint(number << 3) + varint(held)
+    return varint(number << 3 | 2) + varint(len(held)) + held
 
 
-def instruction(name: str, origin: str) -> bytes:
-    return field(2, field(1, name.encode()) + field(2, b"fusion") + field(7, field(2, origin.encode())))
+def instruction(name: str, origin: str, kind: bytes = b"fusion", calls: bytes | int = b"") -> bytes:
+    told = field(7, field(2, origin.encode())) if origin else b""
+    return field(2, field(1, name.encode()) + field(2, kind) + told + (field(38, calls) if calls else b""))
 
 
-MODULE = field(1, b"jit_step") + field(
+BODY = field(
     3,
-    field(1, b"main")
-    + instruction("ynn_fusion.9", "jit(step)/transpose(jvp(cnn))/conv_general_dilated")
-    + instruction("copy", "")
-    + instruction("w", "w[0]"),
+    field(1, b"fused")
+    + instruction("conv.1", "jit(step)/jvp(cnn)/conv_general_dilated", b"convolution")
+    + instruction("max.2", "jit(step)/jvp(re_lu)/max", b"maximum")
+    + field(5, 200),
+)
+NAMELESS = field(3, field(1, b"anew") + instruction("conv.3", "", b"convolution") + field(5, 7))
+MODULE = (
+    BODY
+    + NAMELESS
+    + field(
+        3,
+        field(1, b"main")
+        + instruction("ynn_fusion.9", "jit(step)/transpose(jvp(cnn))/conv_general_dilated")
+        + instruction("copy", "")
+        + instruction("w", "w[0]")
+        + instruction("ynn_fusion.5", "", calls=varint(200))
+        + instruction("ynn_fusion.6", "", calls=200)
+        + instruction("ynn_fusion.7", "", calls=7)
+        + field(5, 1),
+    )
 )
 PROGRAM = field(1, 12) + field(2, b"jit_step(12)") + field(5, field(1, 4) + field(6, field(1, MODULE)))
+CONVOLUTION = "jvp(cnn)/conv_general_dilated"
 SPACE = field(1, field(2, b"/host:CPU")) + field(
     1, field(2, b"/host:metadata") + field(4, field(1, 12) + field(2, PROGRAM))
 )
 
 
 def test_an_operator_is_known_by_its_program_and_its_name():
-    """The program's own name is left out of the place; what has no place is not there."""
+    """The program's own name is left out of the place; what has no place is not there.
+
+    A fusion that says nothing of itself is there for the convolution in it.
+    """
     assert read_origins(SPACE) == {
         ("jit_step(12)", "ynn_fusion.9"): "transpose(jvp(cnn))/conv_general_dilated",
         ("jit_step(12)", "w"): "w[0]",
+        ("jit_step(12)", "conv.1"): CONVOLUTION,
+        ("jit_step(12)", "max.2"): "jvp(re_lu)/max",
+        ("jit_step(12)", "ynn_fusion.5"): CONVOLUTION,
+        ("jit_step(12)", "ynn_fusion.6"): CONVOLUTION,
+        ("jit_step(12)", "ynn_fusion.7"): "convolution",
     }
 
 

@@ -6,7 +6,7 @@ them, so the few fields that are wanted are read here: messages are pairs of a f
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 Origins = dict[tuple[str, str], str]
 
@@ -14,7 +14,9 @@ Origins = dict[tuple[str, str], str]
 PLANES, PLANE_NAME, PLANE_PROGRAMS = 1, 2, 4
 ENTRY_VALUE, PROGRAM_NAME, PROGRAM_FACTS, FACT_BYTES = 2, 2, 5, 6
 MODULE, COMPUTATIONS, INSTRUCTIONS = 1, 3, 2
-INSTRUCTION_NAME, INSTRUCTION_METADATA, METADATA_OP_NAME = 1, 7, 2
+COMPUTATION_ID, INSTRUCTION_CALLS = 5, 38
+INSTRUCTION_NAME, INSTRUCTION_KIND, INSTRUCTION_METADATA, METADATA_OP_NAME = 1, 2, 7, 2
+HEAVY = (b"convolution", b"dot")  # what a fusion is there for, where it holds one
 PLANE_OF_PROGRAMS = b"/host:metadata"
 VARINT, FIXED_64, BYTES, FIXED_32 = 0, 1, 2, 5
 
@@ -44,13 +46,55 @@ def _origins_in(space: bytes) -> Iterator[tuple[tuple[str, str], str]]:
 
 def _origins_of(program: str, told: bytes) -> Iterator[tuple[tuple[str, str], str]]:
     for module in _held(told, MODULE):
-        for computation in _held(module, COMPUTATIONS):
-            for instruction in _held(computation, INSTRUCTIONS):
-                name = b"".join(_held(instruction, INSTRUCTION_NAME)).decode()
-                for metadata in _held(instruction, INSTRUCTION_METADATA):
-                    origin = b"".join(_held(metadata, METADATA_OP_NAME)).decode()
-                    if origin:
-                        yield (program, name), _without_program(origin)
+        bodies = {_id_of(computation): _held(computation, INSTRUCTIONS) for computation in _held(module, COMPUTATIONS)}
+        for instruction in (each for body in bodies.values() for each in body):
+            name = b"".join(_held(instruction, INSTRUCTION_NAME)).decode()
+            origin = _origin_of(instruction) or _origin_within(instruction, bodies)
+            if origin:
+                yield (program, name), _without_program(origin)
+
+
+def _origin_of(instruction: bytes) -> str:
+    told = (word for metadata in _held(instruction, INSTRUCTION_METADATA) for word in _held(metadata, METADATA_OP_NAME))
+    return next(told, b"").decode()
+
+
+def _origin_within(instruction: bytes, bodies: Mapping[int, list[bytes]]) -> str:
+    """Where a fusion has no place of its own, give that of its product or convolution, else of what it ends in.
+
+    XLA loses the place of some that it writes anew: then the word for what it computes is better than none.
+    """
+    inside = [each for called in _calls_of(instruction) for each in bodies.get(called, [])]
+    heavy = [each for each in inside if _kind_of(each) in HEAVY]
+    if heavy:
+        return _origin_of(heavy[-1]) or _kind_of(heavy[-1]).decode()
+    return next((_origin_of(each) for each in reversed(inside) if _origin_of(each)), "")
+
+
+def _kind_of(instruction: bytes) -> bytes:
+    return b"".join(_held(instruction, INSTRUCTION_KIND))
+
+
+def _calls_of(instruction: bytes) -> list[int]:
+    """Read which computations an instruction calls: numbers in a row, or a field each."""
+    called: list[int] = []
+    for field, value in _fields(instruction):
+        if field != INSTRUCTION_CALLS:
+            continue
+        if isinstance(value, int):
+            called.append(value)
+            continue
+        place = 0
+        while place < len(value):
+            number, place = _read_varint(value, place)
+            called.append(number)
+    return called
+
+
+def _id_of(computation: bytes) -> int:
+    return next(
+        (value for field, value in _fields(computation) if field == COMPUTATION_ID and isinstance(value, int)), -1
+    )
 
 
 def _without_program(origin: str) -> str:
