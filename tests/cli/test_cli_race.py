@@ -12,7 +12,7 @@ TOP_KEYS = {
 LANE_KEYS = {
     *("name", "framework", "device", "settings", "status", "reason", "step_ms", "lap_s", "items_per_s"),
     *("first_step_ms", "startup_s", "peak_memory_bytes", "device_memory_bytes", "energy_j_per_lap", "parity"),
-    *("items_per_step", "heats", "notes", "whole", "appeal", "usage"),
+    *("items_per_step", "heats", "notes", "whole", "appeal", "usage", "profile", "roofline", "absent"),
 }
 HEAT_KEYS = {
     *("order", "round", "status", "class", "steady_from", "step_ms", "first_step_ms", "phases_s", "windows"),
