@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from patients import NODE, OTHERS, UUID, card, for_processors, framework, machine, using
 
-from laptime.diagnosis.placement.rules import find_unused
+from laptime.diagnosis.placement.rules import find_unseen, find_unused
 from laptime.model.missing import Missing
 from laptime.model.surroundings import DeviceNode
 
@@ -195,3 +195,21 @@ def test_a_framework_that_cannot_run_says_why():
     (found,) = find_unused(machine(frameworks=(broken,)))
     assert (found.about, found.cause) == ("torch", "broken")
     assert "numpy" in found.says
+
+
+def test_a_race_tells_of_cards_with_one_cause_together():
+    """Eight cards and a build for processors are one line."""
+    eight = [card(uuid=f"GPU-{number}", bus=f"0000:{number:02x}:00") for number in range(8)]
+    (found,) = find_unseen(machine(*eight, frameworks=(for_processors("torch"),)))
+    assert found.says.startswith(
+        "NVIDIA H100 (0000:00:00) and 7 more are not used in torch: torch 2.13.0+cpu is a build"
+    )
+    assert "pip install torch" in found.advice
+
+
+def test_a_race_does_not_tell_who_chose_a_card_of_the_others():
+    """One is used, and the other is left out by the variable; the doctor tells of it all the same."""
+    second = card(uuid="GPU-cccccccc-0000-0000-0000-000000000003", bus="0000:5e:00")
+    here = machine(card(), second, frameworks=(using(),), variables={"CUDA_VISIBLE_DEVICES": UUID})
+    assert find_unseen(here) == ()
+    assert len(find_unused(here)) == 1

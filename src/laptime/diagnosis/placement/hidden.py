@@ -18,6 +18,7 @@ CHOOSERS = {
     "JAX_PLATFORMS": (("NVIDIA", "AMD"), ("jax",)),
     "JAX_PLATFORM_NAME": (("NVIDIA", "AMD"), ("jax",)),
 }
+HIDDEN = "hidden"
 NOBODY = {"", "-1", "none", "void", "NoDevFiles"}
 ACCELERATED = {"cuda", "gpu", "rocm"}
 
@@ -30,7 +31,7 @@ def hidden_by_variable(patient: Patient) -> Complaint | None:
             continue
         why = _why_platform(value) if name.startswith("JAX_") else _why_hidden(patient, value)
         if why:
-            return patient.complain("hidden", f"{name}={value!r} {why}", f"unset {name}", variable=f"{name}={value}")
+            return patient.complain(HIDDEN, f"{name}={value!r} {why}", f"unset {name}", variable=f"{name}={value}")
     return None
 
 

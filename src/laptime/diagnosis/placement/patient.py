@@ -53,6 +53,11 @@ class Patient:
         kind = KINDS.get(self.maker)
         return next((each for each in self.framework.devices if each.kind == kind and not each.usable), None)
 
+    @property
+    def has_another(self) -> bool:
+        """Tell whether the framework computes on another card."""
+        return any(each.usable and each.kind != "cpu" for each in self.framework.devices)
+
     def variable(self, name: str) -> str | None:
         around = self.machine.surroundings
         return None if around is None else around.variables.get(name)

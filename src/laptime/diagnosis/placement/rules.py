@@ -20,6 +20,7 @@ from laptime.diagnosis.placement.driver import (
     without_driver,
 )
 from laptime.diagnosis.placement.hidden import (
+    HIDDEN,
     hidden_by_variable,
     hosted_without_card,
     not_in_container,
@@ -62,11 +63,23 @@ def find_unused(machine: Machine) -> tuple[Complaint, ...]:
 
 
 def find_unseen(machine: Machine) -> tuple[Finding, ...]:
-    """Give the same as findings of a race: only the frameworks that race were asked what they see."""
-    return tuple(
-        Finding(CARD_NOT_SEEN, f"{each.about} is not used: {each.says}.", dict(each.evidence), each.command, "likely")
-        for each in map(judge, find_patients(machine))
-    )
+    """Give the same as findings of a race, cards with one cause together: only frameworks that race were asked.
+
+    Who has a card and hides another by a variable has chosen, and is told nothing.
+    """
+    alike: dict[tuple[str, str, str], list[tuple[Patient, Complaint]]] = {}
+    for patient in find_patients(machine):
+        found = judge(patient)
+        if found.cause != HIDDEN or not patient.has_another:
+            alike.setdefault((patient.framework.name, found.cause, found.says), []).append((patient, found))
+    return tuple(_as_finding(*each[0], len(each)) for each in alike.values())
+
+
+def _as_finding(patient: Patient, found: Complaint, cards: int) -> Finding:
+    more = f" and {cards - 1} more" if cards > 1 else ""
+    are = "are" if cards > 1 else "is"
+    says = f"{patient.label}{more} {are} not used in {patient.framework.name}: {found.says}."
+    return Finding(CARD_NOT_SEEN, says, dict(found.evidence), found.command, "likely")
 
 
 def judge(patient: Patient) -> Complaint:
