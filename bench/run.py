@@ -29,6 +29,7 @@ BENCHES: dict[str, tuple[str, ...]] = {
     "peaks": ("peaks.py",),
     "startup": ("startup.py",),
     "record": ("record.py",),
+    "stats": ("stats.py",),
     "sensor_cost": ("sensor_cost.py",),
     "overhead": ("overhead.py",),
     "overhead_keras": ("overhead_keras.py",),

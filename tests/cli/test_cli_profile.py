@@ -53,7 +53,8 @@ def test_lanes_are_profiled_one_after_another(house):
     assert (record["question"], record["status"]) == ("profile", "finished")
     for lane, sides in zip(record["lanes"], ({"processor"}, {"processor", "device"}), strict=True):
         profile = lane["profile"]
-        assert (lane["status"], lane["absent"], lane["step_ms"]) == ("ok", {}, None)
+        assert (lane["status"], set(lane["absent"]), lane["step_ms"]) == ("ok", {"roofline"}, None)
+        assert "laptime devices --measure" in lane["absent"]["roofline"]["missing"]
         assert {each["where"] for each in profile["operators"]} == sides
         assert profile["work"]["flops"] == 6 * 1_337_002 * 100
         assert Path(profile["trace"]).parent == house.home / "traces"

@@ -38,4 +38,7 @@ def test_keras_answers_as_pytorch_does(torch_house):
     _, written, best = record["infer"]["lanes"]
     assert written["wait"]["first_call_s"] > 0
     assert best["p50_ms"]["median"] < written["p50_ms"]["median"]
-    assert all(each["items_per_s"]["median"] > 0 for lane in (written, best) for each in lane["batches"])
+    for lane in (written, best):
+        assert lane["batches"][0]["items_per_s"]["median"] > 0
+        # On a slow processor the largest batches do not fit into five seconds, and are said not to.
+        assert all(each["reason"] or each["items_per_s"]["median"] > 0 for each in lane["batches"])

@@ -95,10 +95,14 @@ def test_a_quantile_outside_the_sample_is_refused(q):
 
 
 @pytest.mark.parametrize("statistic", [median, mad])
-def test_a_million_steps_take_less_than_a_second(statistic):
-    """Somebody's training run has a million steps."""
+def test_a_million_steps_cost_little_more_than_sorting_them(statistic):
+    """Somebody's training run has a million steps. bench/stats.py tells the seconds."""
     generator = random.Random(1)
     values = [generator.random() for _ in range(1_000_000)]
-    begin = time.process_time()
-    statistic(values)
-    assert time.process_time() - begin < 1
+
+    def took_s(work):
+        begin = time.process_time()
+        work(values)
+        return time.process_time() - begin
+
+    assert min(took_s(statistic) for _ in range(3)) < 4 * min(took_s(sorted) for _ in range(3))
