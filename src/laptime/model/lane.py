@@ -11,7 +11,9 @@ Execution = Literal["eager", "compile", "graph"]
 Layout = Literal["framework", "channels_last"]
 Optimizer = Literal["framework", "fused"]
 Malloc = Literal["system", "keep"]
-Input = Literal["published", "fast", "cached", "resident", "only"]
+Denormals = Literal["keep", "flush"]
+Reads = Literal["at once", "deferred"]
+Input = Literal["published", "fast", "cached", "resident", "one", "copy", "only"]
 
 AS_WRITTEN: Preset = "as-written"
 
@@ -45,3 +47,5 @@ class Settings:
     batch: int | None = None
     learning_rate: float | None = None
     steps_per_execution: int | None = None
+    denormals: Denormals = "keep"
+    reads: Reads = "at once"

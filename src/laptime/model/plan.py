@@ -73,7 +73,8 @@ class HeatOrder:
     """All that a child needs to know to run one heat.
 
     `seed` draws weights, order and dropout; data made in memory come from `data_seed` where it is another. So many
-    `test_items` are there to be looked at after the windows; of them as many are as tell how long all would take.
+    `test_items` are there to be looked at after the windows; of them as many are as tell how long all would take. With
+    `takes_apart`, some steps are taken apart after that.
     """
 
     subject: Subject
@@ -86,3 +87,4 @@ class HeatOrder:
     data: DataSource | None = None
     data_seed: int | None = None
     test_items: int = 0
+    takes_apart: bool = False

@@ -17,7 +17,9 @@ from laptime.model.profile import Profile
 from laptime.model.protocol import FullRace
 from laptime.model.sample import Appeal, Dnf, Examination, FreshSteps, ProofRun, Reference, Window
 from laptime.model.timeline import Timeline
+from laptime.model.signs import Signs
 from laptime.model.usage import AnswerUsage, Usage
+from laptime.model.why import Why
 from laptime.model.workload import Published
 
 SCHEMA = 1
@@ -79,6 +81,7 @@ class HeatResult:
     examination: Examination | None = None
     fresh: FreshSteps | None = None
     timeline: Timeline | None = None
+    signs: Signs | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,3 +255,4 @@ class Record:
     full: FullRace | None = None
     data: DataSource | None = None
     infer: Inference | None = None
+    why: Why | None = None

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from laptime.model.missing import Missing
+from laptime.model.signs import Signs
 from laptime.model.timeline import Timeline
 
 
@@ -137,3 +138,4 @@ class Heat:
     notes: tuple[str, ...] = ()
     dnf: Dnf | None = None
     timeline: Timeline | None = None
+    signs: Signs | None = None

@@ -1,0 +1,43 @@
+"""What a heat's own process can tell of its steps, taken apart off the clock: signatures of causes, never proofs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from laptime.model.missing import Missing
+
+NOT_LOOKED = Missing("this heat's steps were not taken apart")
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A place in the user's code, and how often it was come by in each step."""
+
+    where: str
+    what: str
+    per_step: float
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """Some steps taken apart, after all windows were timed; each part is fenced, so that nothing overlaps.
+
+    `wait_ns` is the time in the loader's next batch, `copy_ns` that of bringing it to the device (`copied_bytes` of
+    them, in `copied_arrays` arrays), `compute_ns` all else of a step; each for all `steps` together.
+    `reads` counts for each step how often the host asked the device for a value, and so waited for it, and `sites`
+    tell where. `shapes` is how many different shapes of batch these steps had, `compiles` how often a framework
+    compiled during them. `denormals` is the share of denormal numbers among weights, gradients and optimizer's sums.
+    """
+
+    steps: int
+    wait_ns: int | Missing = NOT_LOOKED
+    copy_ns: int | Missing = NOT_LOOKED
+    compute_ns: int | Missing = NOT_LOOKED
+    copied_bytes: int | Missing = NOT_LOOKED
+    copied_arrays: float | Missing = NOT_LOOKED
+    reads: float | Missing = NOT_LOOKED
+    sites: tuple[Site, ...] = ()
+    shapes: int | Missing = NOT_LOOKED
+    compiles: int | Missing = NOT_LOOKED
+    denormals: float | Missing = NOT_LOOKED
+    notes: dict[str, str] = field(default_factory=dict)
