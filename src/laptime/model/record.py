@@ -16,8 +16,8 @@ from laptime.model.plan import Subject
 from laptime.model.profile import Profile
 from laptime.model.protocol import FullRace
 from laptime.model.sample import Appeal, Dnf, Examination, FreshSteps, ProofRun, Reference, Window
-from laptime.model.timeline import Timeline
 from laptime.model.signs import Signs
+from laptime.model.timeline import Timeline
 from laptime.model.usage import AnswerUsage, Usage
 from laptime.model.why import Why
 from laptime.model.workload import Published
