@@ -11,6 +11,7 @@ from laptime.analysis.compare import compare_lanes
 from laptime.analysis.lanes import summarise_lane
 from laptime.diagnosis.placement.rules import find_unseen
 from laptime.diagnosis.rules import find_findings
+from laptime.model.lane import NO_TRAINING
 from laptime.model.machine import Machine
 from laptime.model.plan import Pace, Plan, PlannedLane
 from laptime.model.profile import ProfileRun
@@ -168,7 +169,7 @@ def _looked_at(course: Course, lane: PlannedLane) -> int:
     protocol = course.protocol
     if (
         protocol is None
-        or lane.settings.input == "only"
+        or lane.settings.input in NO_TRAINING
         or any(heat.examination is not None for heat in course.heats[lane.name])
     ):
         return 0
