@@ -148,7 +148,7 @@ class Field:
         protocol = self.protocol
         if (
             protocol is None
-            or lane.settings.input in {"only", "copy"}
+            or lane.settings.trains_nothing
             or any(heat.examination is not None for heat in self.heats[lane.name])
         ):
             return 0
