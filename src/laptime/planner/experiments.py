@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from laptime.errors import UsageError
-from laptime.model.lane import AS_WRITTEN, Lane, Settings
+from laptime.model.lane import AS_WRITTEN, Lane
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane, Subject
@@ -119,9 +119,9 @@ def _inputs(base: Base) -> Iterator[Experiment]:
     else:
         words = ("input=fast", f"workers={base.workers}")
         yield Experiment("workers", "input pipeline", by, words, code=workers)
-    first = "give every batch the same shape"
-    yield Experiment("one", "changing shapes", first, ("input=one",), LEARNING, "laptime.same_shapes(batches)",
-                     absent=None if base.workload is None else Missing("a built-in workload has one shape"))  # fmt: skip
+    known = None if base.workload is None else Missing("a built-in workload has one shape of batch")
+    yield Experiment("one", "changing shapes", "give every batch the same shape", ("input=one",), LEARNING,
+                     "laptime.same_shapes(batches)", absent=known)  # fmt: skip
 
 
 def _sizes(base: Base) -> Iterator[Experiment]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from laptime.analysis.lanes import summarise_lane
+from laptime.model.lane import NO_TRAINING
 from laptime.model.machine import Machine
 from laptime.model.plan import Pace, Plan, PlannedLane
 from laptime.model.profile import ProfileRun
@@ -148,7 +149,7 @@ class Field:
         protocol = self.protocol
         if (
             protocol is None
-            or lane.settings.trains_nothing
+            or lane.settings.input in NO_TRAINING
             or any(heat.examination is not None for heat in self.heats[lane.name])
         ):
             return 0

@@ -1,8 +1,8 @@
 """Why is a lane as fast as it is? It races against itself with one stage alone, then with what may be the cause gone.
 
-The lane and its three ceilings take a first heat each. What they show says which experiments are worth their time. These
-then race beside the lane, as many as fit the budget, and so on with those that are left. A cause is proven by the time
-that its removal moved, never by its signature.
+The lane and its three ceilings take a first heat each. What these show tells which experiments are worth their time;
+they then race beside the lane, as many as fit the budget, and so on with those that are left. A cause is proven by the
+time that its removal moved, never by its signature.
 """
 
 from __future__ import annotations
