@@ -14,7 +14,7 @@ MEMORY_WORDS = ("memory", "RAM")
 
 
 def remedies(case: Case, trials: Mapping[str, Trial]) -> tuple[Remedy, ...]:
-    """Give a row for each remedy that was thought of: measured ones by their gain, then the others by what was foretold.
+    """Give a row for each remedy that was thought of: those measured by their gain, then by what was foretold.
 
     Recommended is the best of those that change nothing; where none of them gains, of those that take memory only.
     """

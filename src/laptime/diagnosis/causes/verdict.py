@@ -52,7 +52,7 @@ def sum_up(case: Case, verdicts: Sequence[Verdict]) -> tuple[str, tuple[str, ...
 
 
 def _weight(verdict: Verdict) -> tuple[int, int, float]:
-    """What is proven comes first, and of that what gains most; who is in the wrong place, or mismeasured, hears it first."""
+    """Put first who is in the wrong place, or mismeasured; then what is proven, and of that what gains most."""
     gain = 1.0 if isinstance(verdict.gain, Missing) else verdict.gain
     proven = 0 if verdict.standing == "proven" else 1
     if verdict.cause == NOT_ON_DEVICE or (verdict.cause == MEASURING_ERROR and not proven):
