@@ -3,7 +3,8 @@
 The child speaks first (`Hello`), then tells each phase as it begins, what it proved and every window as it closes;
 after its last planned window it asks `Ready` and the parent answers `Again` (run that many windows more, because some
 were disturbed) or `Enough`. Where a loader holds its items, `Fresh` steps
-come before the windows; a heat that was asked to look at test items ends with what it `Examined`.
+come before the windows; a heat that was asked to look at test items ends with what it `Examined`, and one that was
+asked to take some steps apart with what it `Signed`.
 
 A whole training is told lap by lap: `Resumed` with the laps of its checkpoint, `Stepped` about twice a second,
 `LapDone` when the lap is validated and kept, whereupon the child waits for `GoOn`, and `Tested` at the end.
@@ -31,8 +32,9 @@ from laptime.model.plan import HeatOrder
 from laptime.model.profile import Profile, ProfileOrder
 from laptime.model.protocol import Evaluation, FullOrder, LapResult, Predictions
 from laptime.model.sample import Examination, FreshSteps, ProofRun, Reference, Window
+from laptime.model.signs import Signs
 
-VERSION = 7
+VERSION = 8
 
 
 class Hello(msgspec.Struct, frozen=True, tag=True):
@@ -90,6 +92,12 @@ class Fresh(msgspec.Struct, frozen=True, tag=True):
 
 class Examined(msgspec.Struct, frozen=True, tag=True):
     examination: Examination
+
+
+class Signed(msgspec.Struct, frozen=True, tag=True):
+    """Some steps were taken apart, after all windows."""
+
+    signs: Signs
 
 
 class Resumed(msgspec.Struct, frozen=True, tag=True):
@@ -280,7 +288,7 @@ class GoOn(msgspec.Struct, frozen=True, tag=True):
     """The lap is written down: train the next one."""
 
 
-FromHeat = Phase | Built | Proved | FirstStep | Closed | Ready | Fresh | Examined | Noted | Finished | Failed
+FromHeat = Phase | Built | Proved | FirstStep | Closed | Ready | Fresh | Examined | Signed | Noted | Finished | Failed
 FromTraining = Resumed | Stepped | LapDone | Tested
 FromInference = FirstCall | Answered | Calls | BatchDone
 FromScout = Seen | Referenced | Proven | AnswersReferenced | Rated | Gauged

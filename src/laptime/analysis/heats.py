@@ -36,6 +36,7 @@ def summarise_heat(heat: Heat) -> HeatResult:
         notes=heat.notes,
         dnf=heat.dnf,
         timeline=heat.timeline,
+        signs=heat.signs,
     )
 
 

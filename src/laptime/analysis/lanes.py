@@ -9,6 +9,7 @@ from laptime.analysis.forecast import forecast_whole
 from laptime.analysis.heats import mean_step_ms, steady_windows, summarise_heat
 from laptime.analysis.parity import judge_parity, tell_chance
 from laptime.analysis.usage import summarise_usage
+from laptime.model.lane import NO_TRAINING
 from laptime.model.missing import Missing
 from laptime.model.plan import Plan, PlannedLane
 from laptime.model.protocol import Protocol
@@ -37,7 +38,7 @@ def summarise_lane(
     items = next((heat.items_per_step for heat in heats if heat.items_per_step is not None), None)
     told = next((heat.steps_per_lap for heat in heats if heat.steps_per_lap is not None), None)
     steps = steps_of_lap(plan, lane, told)
-    trains_nothing = lane.settings.input == "only"
+    trains_nothing = lane.settings.input in NO_TRAINING
     step = estimate([heat.step_ms for heat in finished if heat.step_ms is not None], p95=_p95(finished))
     mean = estimate([mean_step_ms(heat) for heat in finished])
     lap, pace = _lap(mean, steps), rate(step, items)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from laptime.model.lane import Settings
+from laptime.model.lane import NO_TRAINING, Settings
 from laptime.model.record import Parity
 from laptime.model.sample import Appeal, ProofRun, Reference
 
@@ -67,8 +67,8 @@ def tell_chance(parity: Parity) -> tuple[str, ...]:
 def _judge_once(
     settings: Settings, proofs: Sequence[tuple[ProofRun, ...]], reference: Reference | str | None
 ) -> Parity:
-    if settings.input == "only":
-        return Parity("unproven", reason="input=only trains nothing")
+    if settings.input in NO_TRAINING:
+        return Parity("unproven", reason=f"input={settings.input} trains nothing")
     if reference is None or isinstance(reference, str):
         return Parity("unproven", reason=reference or "no reference was computed")
     if reference.problem:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,6 +15,7 @@ from laptime.model.plan import HeatOrder
 from laptime.model.profile import Observed
 from laptime.model.protocol import Predictions, Score
 from laptime.model.sample import ProofRun, Reference
+from laptime.model.signs import Signs
 
 # What a network raises that was given a batch of a size for which it was not made.
 REFUSALS = (RuntimeError, ValueError, IndexError, AssertionError)
@@ -31,6 +32,32 @@ class Examiner(Protocol):
 
     def predict(self, items: int) -> Predictions:
         """Give what is predicted of the first so many items of the test set, and the truth."""
+
+
+class Apart(Protocol):
+    """A training whose steps are taken one part after another; the loop fences and times them."""
+
+    stride: int
+    """How many steps one round of the parts takes."""
+
+    def fetch(self) -> Any:
+        """Wait for the loader's next batch; it may still lie on the host."""
+
+    def move(self, batch: Any) -> Any:
+        """Bring it to where it is used."""
+
+    def compute(self, batch: Any) -> None:
+        """Do all else of a step."""
+
+    def shape(self, batch: Any) -> Hashable:
+        """Give what a framework would have to compile, or to search, anew for, if it were another."""
+
+    def look(self, steps: int, timed: int) -> Signs:
+        """Take so many rounds more, off the clock, and count what can be counted; `timed` were taken before.
+
+        A part that cannot be told from the others is `Missing` with its reason; one that is left as it was not looked
+        at is what the loop has timed.
+        """
 
 
 class Runner(Protocol):
@@ -66,6 +93,9 @@ class Runner(Protocol):
 
     def repeat(self) -> None:
         """Step on batches that were trained before; called where the loader holds their items."""
+
+    def apart(self) -> Apart | Missing:
+        """Give the same training in parts, after its windows, or why its steps cannot be taken apart."""
 
     def close(self) -> tuple[str, ...]:
         """Let go of threads and memory, and say what had to be left out, or done in another way."""

@@ -16,6 +16,17 @@
     call_share = 0.1      # of inference: what a call takes, in steps ...
     item_share = 0.01     # ... and what each of its items adds
     profiler_cost = 1.25  # how many times as long a step takes while it is profiled
+    loader_ms = 30.0      # the stages of a step, of which each input leaves some (only: the loader, copy: the copy,
+    copy_ms = 2.0         # cached: all but the loader, resident and one: the computing); with any of them,
+    compute_ms = 8.0      # step_ms says nothing, and what is not named takes no time
+    overlap = false       # whether they run side by side: a step is then as long as the longest of them
+    batch_share = 1.0     # how much of the computing grows with the batch: at 0 a step costs the same whatever its
+                          # batch, as it does unasked where no stages are named; loader and copy always grow with it
+    gains = { "malloc=keep" = 2.0, "workers=4" = { loader = 3.5 } }   # by word of a lane, its preset's too: how many
+                          # times as fast the computing is, or the stages that a table names
+    signs = { reads = 2.0, shapes = 3, sites = [{ where = "my.py:7", what = ".item()", per_step = 2.0 }] }
+                          # what is seen where steps are taken apart: any field of laptime.model.signs.Signs; times that
+                          # it does not give are the stages', counts that it does not give are none
     fail = { how = "raise", phase = "timing", heat = 1 }   # raise, exit, kill, hang, nan, memory, print
 
     [cards]               # who the fake cards are, as a framework tells it; more than two, where more are named
@@ -29,7 +40,8 @@ What fake devices can do at most has a table of its own; a word in place of a ra
     "cpu/fp16" = "raise"  # raise, memory, kill
 
 A whole training has the phases "set up", and "lap 1" (it fails at the second step), "evaluation 1", "checkpoint 1" and
-so on; a test is an evaluation after the last lap. Inference has "build", "first call", "proof", "single calls" and
+so on; a test is an evaluation after the last lap. A heat has "build", "proof", "first step", "timing", "look ahead" and
+"take apart". Inference has "build", "first call", "proof", "single calls" and
 "batch 64" and so on. A profile has "build", "first step", "profile" and "work".
 """
 
@@ -39,6 +51,7 @@ import itertools
 import math
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from laptime.backends.fake_exercises import FakeExercises
@@ -46,6 +59,7 @@ from laptime.backends.fake_learner import FakeExaminer, FakeLearner
 from laptime.backends.fake_predictor import FakePredictor
 from laptime.backends.fake_profiler import FakeProfiler
 from laptime.backends.fake_script import FakeClock, Script, fail_if_told, is_this_heat, read_cards, script_for
+from laptime.backends.fake_stages import FakeApart, Stages, stages_of
 from laptime.backends.stepwise import Marked
 from laptime.model.limits import StepWork
 from laptime.model.machine import Device
@@ -64,8 +78,9 @@ LABEL, OUT_OF_ORDER = "fake accelerator", "cuda:1"
 class FakeRunner(Marked):
     ready_batches = 0
 
-    def __init__(self, script: Script, order: HeatOrder, clock: FakeClock) -> None:
+    def __init__(self, script: Script, order: HeatOrder, clock: FakeClock, stages: Stages | None = None) -> None:
         self._script, self._order, self._clock = script, order, clock
+        self._stages = stages or Stages(0.0, 0.0, script.step_ms)
         self._factor = math.exp(script.spread * random.Random(f"{order.number}/{order.lane.name}").gauss(0, 1))
         self._steps = 0
         self._windows = 0
@@ -101,6 +116,9 @@ class FakeRunner(Marked):
     def repeat(self) -> None:
         self._factor *= self._script.held
 
+    def apart(self) -> FakeApart:
+        return FakeApart(self._script, self._order, self._clock, self._stages, self._factor)
+
     def close(self) -> tuple[str, ...]:
         """Nothing is held."""
         return ()
@@ -118,7 +136,8 @@ class FakeTraining:
         self.parameters = workload.parameters
         self.items_per_step = order.lane.settings.batch or workload.batch
         self.steps_per_lap = workload.steps_per_lap
-        self._script, self._order, self._clock = script, order, clock
+        self._stages = stages_of(script, order, workload.batch)
+        self._script, self._order, self._clock = replace(script, step_ms=self._stages.step_ms), order, clock
 
     def prove(self, precision: str) -> ProofRun:
         fail_if_told(self._script, self._order, "proof")
@@ -132,7 +151,7 @@ class FakeTraining:
 
     def start(self) -> FakeRunner:
         fail_if_told(self._script, self._order, "first step")
-        return FakeRunner(self._script, self._order, self._clock)
+        return FakeRunner(self._script, self._order, self._clock, self._stages)
 
     def learn(self) -> FakeLearner:
         return FakeLearner(self._script, self._order, self._clock, self.items_per_step)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from laptime.backends.fake_script import FakeClock, Script, fail_if_told, is_this_heat
 from laptime.backends.stepwise import Stepwise
 from laptime.errors import LaneError
@@ -61,6 +59,8 @@ class FakeLearner(Stepwise):
 
     def state(self) -> Any:
         fail_if_told(self._script, self._order, f"checkpoint {self._lap}")
+        import numpy as np
+
         return {"lap and steps": np.array([self._lap, self._steps], np.int64)}
 
     def close(self) -> tuple[str, ...]:

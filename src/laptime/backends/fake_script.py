@@ -39,6 +39,17 @@ class Script:
     item_share: float = 0.01
     profiler_cost: float = 1.25
     fail: dict[str, Any] = field(default_factory=dict)
+    loader_ms: float | None = None
+    copy_ms: float | None = None
+    compute_ms: float | None = None
+    overlap: bool = False
+    batch_share: float | None = None
+    gains: dict[str, Any] = field(default_factory=dict)
+    signs: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def has_stages(self) -> bool:
+        return any(each is not None for each in (self.loader_ms, self.copy_ms, self.compute_ms))
 
 
 class FakeClock:

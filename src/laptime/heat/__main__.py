@@ -21,7 +21,6 @@ from laptime.heat.inference import run_inference
 from laptime.heat.lifeline import Lifeline
 from laptime.heat.loop import run_heat, take_proof
 from laptime.heat.profile import run_profile
-from laptime.heat.protocol import run_protocol
 from laptime.model.memory import is_memory, refusal_words
 from laptime.model.missing import Missing
 
@@ -107,6 +106,8 @@ def obey(order: wire.FromParent, line: Narrator) -> None:
             device_memory_bytes = run_profile(backend, observed, line)
             line.say(wire.Finished(peak_memory_bytes(), device_memory_bytes))
         case wire.Train(order=whole):
+            from laptime.heat.protocol import run_protocol  # noqa: PLC0415  numpy is half of what a child imports
+
             backend = open_backend(whole.heat.lane.framework)
             device_memory_bytes = run_protocol(backend, whole, line)
             line.say(wire.Finished(peak_memory_bytes(), device_memory_bytes))

@@ -9,8 +9,9 @@ from typing import Protocol
 from laptime import wire
 from laptime.backends.base import Backend, Runner, Training
 from laptime.errors import LaneError
+from laptime.heat.apart import take_apart
 from laptime.heat.examination import examine
-from laptime.model.lane import Settings
+from laptime.model.lane import NO_TRAINING, Settings
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Pace
 from laptime.model.sample import FreshSteps, ProofRun, Window
@@ -38,6 +39,8 @@ def run_heat(backend: Backend, order: HeatOrder, line: Line) -> int | Missing:
     line.say(wire.Phase("timing", backend.clock()))
     measure(backend.clock, runner, order.pace, line)
     missed = look_ahead(backend.clock, runner, order.test_items, training.items_per_step, line)
+    if order.takes_apart:
+        missed = (*missed, *look_apart(backend.clock, runner, line))
     tell_notes((*missed, *runner.close()), line)
     line.say(wire.Phase("end", backend.clock()))
     return training.device_memory_bytes()
@@ -52,6 +55,20 @@ def look_ahead(clock: Callable[[], int], runner: Runner, items: int, batch: int,
         line.say(wire.Examined(examine(clock, runner, runner.examiner, batch, items)))
     except Exception as error:  # noqa: BLE001  whatever a framework raises: what was asked for is the timing
         return (f"no forecast of the whole training: looking ahead ended in {type(error).__name__}: {error}",)
+    return ()
+
+
+def look_apart(clock: Callable[[], int], runner: Runner, line: Line) -> tuple[str, ...]:
+    """Take some steps apart, for signatures of causes; where that fails, the timing stands, and a note says why."""
+    line.say(wire.Phase("take apart", clock()))
+    try:
+        apart = runner.apart()
+        if isinstance(apart, Missing):
+            return (f"its steps were not taken apart: {apart.missing}",)
+        run_down(clock, runner)
+        line.say(wire.Signed(take_apart(clock, runner.fence, apart)))
+    except Exception as error:  # noqa: BLE001  whatever a framework or a user's code raises
+        return (f"its steps were not taken apart: that ended in {type(error).__name__}: {error}",)
     return ()
 
 
@@ -80,7 +97,7 @@ def take_proof(training: Training, settings: Settings) -> tuple[ProofRun, ...]:
 
 def precisions_to_prove(settings: Settings) -> tuple[str, ...]:
     """Every lane shows the same work in float32; one of reduced precision also shows how far it strays."""
-    if settings.input == "only":
+    if settings.input in NO_TRAINING:
         return ()
     return ("fp32",) if settings.precision == "fp32" else ("fp32", settings.precision)
 

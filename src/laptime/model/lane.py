@@ -16,6 +16,7 @@ Reads = Literal["at once", "deferred"]
 Input = Literal["published", "fast", "cached", "resident", "one", "copy", "only"]
 
 AS_WRITTEN: Preset = "as-written"
+NO_TRAINING = ("copy", "only")  # inputs of lanes that have one stage alone, and compute nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,10 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All settings of a lane, filled in: what the preset gives on this device, then what was named."""
+    """All settings of a lane, filled in: what the preset gives on this device, then what was named.
+
+    `joined` is of a training of somebody's own, whose batches are not ours to make: so many of them are one step's.
+    """
 
     preset: Preset = AS_WRITTEN
     precision: Precision = "fp32"
@@ -49,3 +53,4 @@ class Settings:
     steps_per_execution: int | None = None
     denormals: Denormals = "keep"
     reads: Reads = "at once"
+    joined: int | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from laptime.errors import UsageError
 from laptime.model.ask import Ask
 from laptime.model.inference import BATCHES, InferPace
+from laptime.model.lane import NO_TRAINING
 from laptime.model.plan import Plan
 from laptime.planner.keras import check_answers
 from laptime.planner.pace import HEATS_LEAST, OVERHEAD_S
@@ -28,9 +29,14 @@ def check_infer_lanes(plan: Plan) -> None:
     """Refuse what has no meaning where nothing is trained."""
     for lane in plan.lanes:
         check_answers(lane.framework, lane.name, is_own=plan.subject.file is not None)
-        if lane.settings.input == "only":
-            raise UsageError(f"--infer: {lane.name} only loads, and answers nothing", "leave input=only out")
-        if lane.settings.batch is not None:
+        kind = lane.settings.input
+        if kind in NO_TRAINING:
+            does = {"only": "loads", "copy": "copies"}[kind]
+            raise UsageError(f"--infer: {lane.name} only {does}, and answers nothing", f"leave input={kind} out")
+        if lane.settings.reads != "at once":
+            raise UsageError(f"--infer: {lane.name} defers what a step reads, and nothing is trained",
+                             "leave reads=deferred out")  # fmt: skip
+        if lane.settings.batch is not None or lane.settings.joined is not None:
             sizes = ", ".join(map(str, BATCHES))
             raise UsageError(f"--infer: {lane.name} names a batch, and every lane is asked in batches of {sizes}",
                              "leave batch out")  # fmt: skip

@@ -58,7 +58,7 @@ def make_plan(
         planned = plan_every(ask, machine, subject, given)
     else:
         lanes = [parse_lane(text) for text in ask.lanes] or default_lanes(machine, default_framework(machine, subject))
-        planned = tuple(_plan_lane(lane, machine, given) for lane in spread_lanes(lanes, ask.full))
+        planned = tuple(plan_lane(lane, machine, given) for lane in spread_lanes(lanes, ask.full))
     names = [lane.name for lane in planned]
     for name in names:
         if names.count(name) > 1:
@@ -86,7 +86,7 @@ def plan_every(ask: Ask, machine: Machine, subject: Subject, given: Given) -> tu
         devices: list[str | None] = [device.name for device in devices_to_race(framework)]
         for lane in spread_lanes([Lane(framework.name, device) for device in devices or [None]], ask.full):
             try:
-                planned.append(_plan_lane(lane, machine, given))
+                planned.append(plan_lane(lane, machine, given))
             except UsageError as error:
                 left_out.append(f"{framework.name} is left out: {error.says}")
     if not planned:
@@ -98,7 +98,7 @@ def plan_every(ask: Ask, machine: Machine, subject: Subject, given: Given) -> tu
     return (replace(first, notes=(*first.notes, *left_out)), *others)
 
 
-def _plan_lane(lane: Lane, machine: Machine, given: Given) -> PlannedLane:
+def plan_lane(lane: Lane, machine: Machine, given: Given) -> PlannedLane:
     if lane.framework == "fake" and given.workload is None:
         raise UsageError("the fake back end runs no code: it cannot race a training of your own", "name a workload")
     view = _view(machine, lane.framework)

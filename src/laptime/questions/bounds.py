@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from laptime.analysis.roofline import place_under_roof
+from laptime.model.lane import NO_TRAINING
 from laptime.model.limits import NOT_MEASURED, DeviceKey, DevicePeaks, Roofline, StepWork, key_of
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
@@ -39,7 +40,7 @@ def find_bounds(plan: Plan, machine: Machine, recall: Recall) -> dict[str, Bound
 
 
 def _work_of(plan: Plan, lane: PlannedLane) -> StepWork | Missing:
-    if lane.settings.input == "only":
+    if lane.settings.input in NO_TRAINING:
         return TRAINS_NOTHING
     if plan.subject.file is not None:
         return NOT_COUNTED

@@ -21,9 +21,9 @@ from laptime.model.record import SCHEMA, LaneResult, Record
 from laptime.model.sample import Appeal, Dnf, Reference
 from laptime.model.workload import Published
 from laptime.questions.asking import Prepared
+from laptime.questions.field import FAKE
 from laptime.questions.outside import Outside
 from laptime.questions.proving import Shelf, find_reference, hear_appeal, order_heat
-from laptime.questions.race import FAKE
 from laptime.questions.supply import supply
 from laptime.run.following import Limits
 from laptime.run.marathon import Marathon, TrainingNotes, make_run

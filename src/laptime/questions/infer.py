@@ -18,9 +18,9 @@ from laptime.model.workload import Published
 from laptime.planner.inference import check_infer_lanes, choose_infer_pace
 from laptime.planner.presets import KEEP_MEMORY
 from laptime.questions.asking import Prepared, prepare, say_end
+from laptime.questions.field import FAKE
 from laptime.questions.outside import SHOWN_AT, Outside
 from laptime.questions.proving import order_heat
-from laptime.questions.race import FAKE
 from laptime.questions.supply import supply
 from laptime.run.following import Limits
 from laptime.run.inference import InferDirector

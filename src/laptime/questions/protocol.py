@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from laptime.errors import UsageError
 from laptime.model.ask import Ask, FullAsk
+from laptime.model.lane import NO_TRAINING
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan
 from laptime.model.protocol import Protocol
@@ -101,8 +102,12 @@ def check_lanes(plan: Plan) -> None:
     """Refuse a lane that trains nothing."""
     for lane in plan.lanes:
         check_step_is_timed(lane.framework, lane.name)
-        if lane.settings.input == "only":
-            raise UsageError(f"--full: {lane.name} trains nothing, it only loads", "leave input=only out")
+        kind = lane.settings.input
+        if kind in NO_TRAINING:
+            does = {"only": "loads", "copy": "copies"}[kind]
+            raise UsageError(f"--full: {lane.name} trains nothing, it only {does}", f"leave input={kind} out")
+        if lane.settings.reads != "at once":
+            raise UsageError(f"--full: {lane.name} is told stale values, which is no training", "leave reads out")
 
 
 def check_unfinished(record: Record) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from laptime.analysis.parity import judge_parity, may_be_chance
-from laptime.model.lane import Settings
+from laptime.model.lane import NO_TRAINING, Settings
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, Pace, Plan, PlannedLane
 from laptime.model.sample import Appeal, ProofRun, Reference
@@ -61,7 +61,7 @@ def hear_appeal(
 
 def find_reference(plan: Plan, shelf: Shelf) -> Reference | str | None:
     """Recall the float64 reference, or have it computed and kept; a user's own may change, so is not kept."""
-    if all(lane.settings.input == "only" for lane in plan.lanes):
+    if all(lane.settings.input in NO_TRAINING for lane in plan.lanes):
         return None
     framework = plan.lanes[0].framework
     key = _reference_key(plan, framework)

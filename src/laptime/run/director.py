@@ -9,6 +9,7 @@ from laptime import wire
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
 from laptime.model.sample import Dnf, Examination, FreshSteps, Heat, Window
+from laptime.model.signs import Signs
 from laptime.run.child import Child
 from laptime.run.following import (
     FIRST_STEPS_OF_SILENCE,
@@ -34,6 +35,7 @@ class HeatNotes(Notes):
     losses: list[float] = field(default_factory=list)
     examination: Examination | None = None
     fresh: FreshSteps | None = None
+    signs: Signs | None = None
     reruns: int = 0
 
 
@@ -73,6 +75,8 @@ class Director:
                 notes.examination = examination
             case wire.Fresh(steps=fresh):
                 notes.fresh = fresh
+            case wire.Signed(signs=signs):
+                notes.signs = signs
             case wire.Ready():
                 child.say(_wanted_again(notes, order))
             case _:
@@ -125,6 +129,7 @@ def _make_heat(order: HeatOrder, round_number: int, notes: HeatNotes, dnf: Dnf |
         losses=tuple(notes.losses),
         examination=notes.examination,
         fresh=notes.fresh,
+        signs=notes.signs,
         peak_memory_bytes=finished.peak_memory_bytes if finished else gone,
         device_memory_bytes=finished.device_memory_bytes if finished else gone,
         versions=built.versions if built else {},

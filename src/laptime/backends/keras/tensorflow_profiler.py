@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import importlib
-import json
-import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
-from laptime.backends.hlo import read_origins
-from laptime.backends.xplane import Event, Line, Plane, chrome_trace, name_origins, observe
-from laptime.errors import LaneError
+from laptime.backends.xplane import Event, Line, Plane
+from laptime.backends.xplane_files import FolderProfiler
 from laptime.model.missing import Missing
-from laptime.model.profile import Observed
 
 WHERE_ITS_FORMAT_IS = (  # as versions have moved it about
     "tensorflow.tsl.profiler.protobuf.xplane_pb2",
@@ -36,45 +33,27 @@ def open_profiler(device: str, scratch: Path) -> TensorFlowProfiler | Missing:
     return Missing(NO_FORMAT)
 
 
-class TensorFlowProfiler:
-    """Watches the whole process, whichever thread starts it."""
-
+class TensorFlowProfiler(FolderProfiler):
     by = f"tf.profiler of TensorFlow {tf.__version__}"
+    framework = "TensorFlow"
 
     def __init__(self, device: str, scratch: Path, its_format: Any) -> None:
-        self._on_card, self._scratch = device != "cpu", scratch
-        self._folder = scratch
-        self._planes: tuple[Plane, ...] = ()
+        super().__init__(device, scratch)
         self._format = its_format
 
-    def start(self) -> None:
-        """Leave out Python's own calls: each would be slowed, and they are no operators."""
-        self._folder, self._planes = Path(tempfile.mkdtemp(dir=self._scratch)), ()
+    def watch(self, folder: Path) -> None:
         options = tf.profiler.experimental.ProfilerOptions(
             host_tracer_level=2, python_tracer_level=0, device_tracer_level=1
         )
-        tf.profiler.experimental.start(str(self._folder), options=options)
+        tf.profiler.experimental.start(str(folder), options=options)
 
     def stop(self) -> None:
         tf.profiler.experimental.stop()
 
-    def read(self) -> Observed:
-        return observe(self._read(), on_card=self._on_card)
-
-    def write_trace(self, path: Path) -> None:
-        path.write_text(json.dumps(chrome_trace(self._read())), encoding="utf-8")
-
-    def _read(self) -> tuple[Plane, ...]:
-        """Read what the last session wrote, once."""
-        if not self._planes:
-            files = sorted(self._folder.rglob("*.xplane.pb"))
-            if not files:
-                raise LaneError("tf.profiler wrote nothing that could be read", "try another version of TensorFlow")
-            space: Any = self._format.XSpace()
-            data = files[-1].read_bytes()
-            space.ParseFromString(data)
-            self._planes = name_origins(map(_read_plane, space.planes), read_origins(data))
-        return self._planes
+    def planes_of(self, data: bytes, _file: Path) -> Iterable[Plane]:
+        space: Any = self._format.XSpace()
+        space.ParseFromString(data)
+        return map(_read_plane, space.planes)
 
 
 def _read_plane(plane: Any) -> Plane:

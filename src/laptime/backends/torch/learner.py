@@ -16,7 +16,7 @@ from laptime.backends.torch.runners import CapturedStep, Clockwork
 from laptime.backends.torch.state import put_state, take_state
 from laptime.backends.torch.stepping import Stepper
 from laptime.errors import LaneError
-from laptime.model.lane import Settings
+from laptime.model.lane import NO_TRAINING, Settings
 from laptime.model.protocol import Score
 
 
@@ -24,8 +24,8 @@ class TorchLearner(Stepwise):
     """One lane's training, from its first step to its last."""
 
     def __init__(self, recipe: BuiltIn | Own, settings: Settings, device: torch.device, seed: int) -> None:
-        if settings.input == "only":
-            raise LaneError("input=only trains nothing", "name another input for a whole training")
+        if settings.input in NO_TRAINING:
+            raise LaneError(f"input={settings.input} trains nothing", "name another input for a whole training")
         self._recipe, self._settings, self._device, self._seed = recipe, settings, device, seed
         self._account = Account(device)
         self._stepper = Stepper(recipe, settings, device, recipe.rate(settings), look=self._account)
