@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from laptime.model.protocol import FullRace
 from laptime.model.record import Inference, Record
+from laptime.model.why import Why
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,8 @@ def unreadable_row(identity: str, why: str) -> RecordRow:
 
 def _summary(record: Record) -> str:
     """Say in a few words what came out."""
+    if record.why is not None:
+        return ", ".join(_found_cause(record.why))
     words = [f"{len(record.lanes)} lane{'s' * (len(record.lanes) != 1)}"]
     faster = [each for each in record.comparisons if each.verdict == "faster" and each.same_work]
     if faster:
@@ -55,6 +58,16 @@ def _summary(record: Record) -> str:
     if failed:
         words.append(f"{failed} without a result")
     return ", ".join(words)
+
+
+def _found_cause(why: Why) -> list[str]:
+    """Name the cause that stands first, and what the recommended remedy gains."""
+    standing = {each.cause: each.standing for each in why.causes}
+    cause = f"{why.first[0]} ({standing.get(why.first[0], 'likely')})" if why.first else "no cause found"
+    words = [f"why {_short(why.lane)}: {cause}"]
+    words += [] if why.trusted else ["too noisy to tell"]
+    best = next((each for each in why.remedies if each.recommended and each.measured is not None), None)
+    return [*words, f"{best.says} {best.measured.ratio:.2f}x"] if best and best.measured else words
 
 
 def _heaviest_operator(record: Record) -> list[str]:
