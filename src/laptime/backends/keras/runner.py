@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from laptime.backends.base import Examiner
+from laptime.backends.keras.apart import KerasApart
 from laptime.backends.keras.driving import Drive
 from laptime.backends.keras.engines import Engine
 from laptime.backends.keras.feeding import Feed
@@ -39,6 +40,9 @@ class KerasRunner:
 
     def repeat(self) -> None:
         self._feed.repeat()
+
+    def apart(self) -> KerasApart:
+        return KerasApart(self._model, self._drive, self._engine, self.stride)
 
     def close(self) -> tuple[str, ...]:
         self._drive.finish()
