@@ -5,6 +5,7 @@ It needs a process of its own for each engine, which `test_keras_contract.py` gi
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import own_plain_steps
@@ -15,8 +16,10 @@ from rooms_here import HERE, INSTALLED
 
 from laptime.analysis.parity import judge_parity
 from laptime.errors import TrainingError
+from laptime.heat.apart import take_apart
 from laptime.model.lane import Settings
 from laptime.model.machine import Device
+from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, PlannedLane, Subject
 from laptime.model.workload import ProofPlan
 
@@ -24,6 +27,7 @@ if not HERE[0].startswith("keras"):
     pytest.skip("test_keras_contract.py runs it", allow_module_level=True)
 
 from laptime.backends import open_backend
+from laptime.backends.keras.alone import Placed
 
 FILE = str(Path(__file__).with_name("own_keras.py"))
 CPU = Device("cpu", "cpu", "the processor", usable=True)
@@ -64,7 +68,7 @@ def test_a_model_is_proven_and_trained_on_data_of_any_kind(function):
     assert runner.close() == ()
 
 
-@pytest.mark.parametrize("kind", ["cached", "resident"])
+@pytest.mark.parametrize("kind", ["cached", "resident", "one"])
 def test_the_first_batches_are_kept(kind):
     """On the host or on the device; `fit` cuts them as they were cut."""
     runner = build("two_inputs", input=kind).start()
@@ -203,3 +207,61 @@ def test_a_whole_training_goes_on_where_it_was():
     other.run(6)
     assert other.score().loss == pytest.approx(whole.loss, abs=0)
     other.close()
+
+
+@pytest.mark.parametrize("function", KINDS)
+def test_data_are_walked_through_without_fit(function):
+    """As `fit` would take them, lap after lap; nothing is trained."""
+    runner = build(function, input="only").start()
+    runner.run(20)
+    runner.fence()
+    assert (runner.loss(), runner.examiner) == (0.0, None)
+    assert isinstance(runner.apart(), Missing)
+    assert runner.close() == ()
+
+
+def test_data_that_break_without_fit_are_told_in_words():
+    """As they are with it."""
+    runner = build("raises_at_nine", input="only").start()
+    with pytest.raises(TrainingError, match="data raised ValueError at batch 9: no such picture"):
+        runner.run(40)
+
+
+def test_a_data_set_of_keras_takes_workers():
+    """Threads of Keras's own; what they hold ready is run down before a window."""
+    runner = build("py_dataset", workers=3).start()
+    assert runner.ready_batches == 10 + 3
+    runner.run(8)
+    runner.fence()
+    assert 0 < runner.loss() < 10
+    runner.close()
+    assert build("numbered_by_workers").start().ready_batches == 10 + 2
+    assert build("numbered_by_workers", workers=0).start().ready_batches == 0
+
+
+def test_other_data_take_no_workers():
+    """With what would."""
+    with pytest.raises(TrainingError, match="workers=2: the data of arrays are tuple, and no PyDataset of Keras's"):
+        build("arrays", workers=2)
+
+
+def test_a_copy_takes_one_batch_after_another():
+    """Each made the engine's own kind; of two inputs both."""
+    training = build("two_inputs", input="copy")
+    runner = training.start()
+    runner.run(5)
+    runner.fence()
+    assert len(Placed(runner._last).variables) == 3
+    assert runner.close() == ()
+
+
+def test_little_can_be_told_of_a_fit():
+    """Its step comes in one piece, and it says so; what is denormal among its weights can be counted."""
+    runner = build("batches").start()
+    runner.run(3)
+    signs = take_apart(time.perf_counter_ns, runner.fence, runner.apart())
+    assert signs.steps >= 3
+    assert all(isinstance(each, Missing) for each in (signs.wait_ns, signs.compute_ns, signs.reads, signs.shapes))
+    assert 0 <= signs.denormals < 0.5
+    assert signs.compiles == 0 if HERE[0] != "keras-tf" else isinstance(signs.compiles, Missing)
+    runner.close()
