@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import numpy as np
 import own_plain_steps
 import own_trainings
 import pytest
@@ -28,6 +29,7 @@ if not HERE[0].startswith("keras"):
 
 from laptime.backends import open_backend
 from laptime.backends.keras.alone import Placed
+from laptime.backends.keras.apart import share_of_denormals
 
 FILE = str(Path(__file__).with_name("own_keras.py"))
 CPU = Device("cpu", "cpu", "the processor", usable=True)
@@ -255,13 +257,42 @@ def test_a_copy_takes_one_batch_after_another():
     assert runner.close() == ()
 
 
-def test_little_can_be_told_of_a_fit():
-    """Its step comes in one piece, and it says so; what is denormal among its weights can be counted."""
-    runner = build("batches").start()
+@pytest.mark.parametrize("function", [*KINDS, "two_lengths"])
+def test_a_step_is_taken_apart(function):
+    """After its `fit`: the wait for a batch and the step on it; what Keras does within is not told apart."""
+    runner = build(function).start()
     runner.run(3)
     signs = take_apart(time.perf_counter_ns, runner.fence, runner.apart())
     assert signs.steps >= 3
-    assert all(isinstance(each, Missing) for each in (signs.wait_ns, signs.compute_ns, signs.reads, signs.shapes))
+    assert signs.wait_ns > 0
+    assert signs.compute_ns > 0
+    assert signs.shapes == (2 if function == "two_lengths" else 1)
+    assert isinstance(signs.copy_ns, Missing)
+    assert isinstance(signs.reads, Missing)
     assert 0 <= signs.denormals < 0.5
+    runner.close()
+
+
+def test_what_is_compiled_anew_is_counted():
+    """Where the engine tells; nothing is, once each shape was there."""
+    runner = build("two_lengths").start()
+    runner.run(8)
+    apart = runner.apart()
+    signs = take_apart(time.perf_counter_ns, runner.fence, apart)
     assert signs.compiles == 0 if HERE[0] != "keras-tf" else isinstance(signs.compiles, Missing)
     runner.close()
+
+
+def test_several_steps_at_once_are_not_taken_apart():
+    """They are the engine's own."""
+    runner = build("four_at_once").start()
+    runner.run(4)
+    assert isinstance(runner.apart(), Missing)
+    runner.close()
+
+
+def test_denormal_numbers_are_counted_by_their_bits():
+    """In either of the precisions that Keras keeps weights in."""
+    tiny = [np.array([1e-40, -1e-40, 1.0, 0.0], np.float32), np.array([1e-310, 1.0], np.float64), np.arange(3)]
+    assert share_of_denormals(tiny) == 0.5
+    assert share_of_denormals([]) == 0

@@ -46,6 +46,11 @@ class Alone(ABC):
     def run(self, steps: int) -> None:
         self._one_thread(lambda: self._take(steps // self.stride))
 
+    def take(self) -> Any:
+        """Give the batches of one stride."""
+        self.run(self.stride)
+        return self._last
+
     def run_marked(self, steps: int) -> Sequence[object]:
         self.run(steps)
         return ()

@@ -62,13 +62,12 @@ class TorchApart:
         return replace(told, reads=reads.total() / steps, sites=reads.sites(steps))
 
     def _watch(self, stepper: Stepper, steps: int, census: Census) -> Reads:
+        """Count reads in each of these steps, and what layers give in the first."""
         reads = Reads(self._device)
-        for _ in range(steps):
+        for number in range(steps):
             batch = self.move(self.fetch())
-            with reads:
+            with reads, _outputs_counted(stepper.network, census) if number == 0 else contextlib.nullcontext():
                 self.compute(batch)
-        with _outputs_counted(stepper.network, census):
-            self.compute(self.move(self.fetch()))
         return reads
 
 
