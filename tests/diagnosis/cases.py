@@ -24,10 +24,10 @@ QUIET = Noise(0.05, 0.5, 0.0)
 APART = (-0.01, 0.0, 0.01)
 
 
-def lane_of(step_ms, *, device=CPU, shown=None, signs=None, windows=None, input="published", **settings):
+def lane_of(step_ms, *, device=CPU, shown=None, signs=None, windows=None, **settings):
     """Give a lane of three heats a hundredth apart; `shown` is what instruments read, `windows` those of each heat."""
     place = "cuda:0" if device.kind == "cuda" else "cpu"
-    lane = replace(planned(f"torch/{place}/as-written", input=input, **settings), device=device)
+    lane = replace(planned(f"torch/{place}/as-written", **settings), device=device)
     heats = tuple(_heat(step_ms * (1 + off), number, windows, shown, signs) for number, off in enumerate(APART))
     return summarise_lane(plan_of(lane), lane, heats, None, cores=MACHINE.processor.cores_usable)
 

@@ -21,7 +21,7 @@ UNTOLD = lane_of(1.0).peak_memory_bytes
 
 def busy_cores(lane, cores):
     """Give the lane with so many of its four cores busy."""
-    nothing = [UNTOLD] * 6
+    nothing = [UNTOLD] * 5
     energy = Energy("the processor", *[UNTOLD] * 5)
     return replace(lane, usage=Usage(100 * cores / 4, *nothing, "host", UNTOLD, UNTOLD, UNTOLD, energy))
 
@@ -64,11 +64,11 @@ CASES = {
         lambda: case_of(lane_of(100.0, signs=signs_of(denormals=0.3)), trial("flush", 6.0)),
     ),
     "memory given back, proven": (
-        processor_oddities, "proven", "50,000 page faults a step fetch 205 MB anew; with freed memory kept it is 2.00x",
+        processor_oddities, "proven", "49,998 page faults a step fetch 205 MB anew; with freed memory kept it is 2.00x",
         lambda: case_of(faulting(500_000), trial("keep", 2.0)),
     ),
     "memory given back is likely by its faults": (
-        processor_oddities, "likely", "50,000 page faults a step",
+        processor_oddities, "likely", "49,998 page faults a step",
         lambda: case_of(faulting(500_000)),
     ),
     "one thread, proven": (
@@ -121,7 +121,7 @@ CASES = {
         lambda: case_of(replace(lane_of(100.0), roofline=near(0.12)), stages={"compute": 99.0}),
     ),
     "near the peak": (
-        poor_kernels, "ruled out", "80 % of what the device's memory allow",
+        poor_kernels, "ruled out", "80 % of what the device's memory allows",
         lambda: case_of(replace(lane_of(100.0), roofline=near(0.8, "memory")), stages={"compute": 99.0}),
     ),
     "a layout that gains little": (

@@ -143,7 +143,7 @@ CASES = {
         lambda: case_of(lane_of(100.0), trial("batch 2x", 1.9), stages={"loader": 90.0, "compute": 10.0}),
     ),
     "neighbours slow each step alike, so that it is likely only": (
-        too_little_work, "likely", "but other processes take 1 cores",
+        too_little_work, "likely", "but other processes take 1 core",
         lambda: case_of(hogged(), trial("batch 2x", 1.5)),
     ),
     "threads that gain more explain it": (
