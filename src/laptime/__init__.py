@@ -16,7 +16,7 @@ from laptime.model.missing import Missing
 from laptime.model.workload import Training
 
 if TYPE_CHECKING:
-    from laptime.api import devices, full, infer, load, plan, profile, race, records, resume
+    from laptime.api import devices, full, infer, load, plan, profile, race, records, resume, why
 
 __all__ = [
     "Ask",
@@ -33,6 +33,7 @@ __all__ = [
     "race",
     "records",
     "resume",
+    "why",
 ]
 
 

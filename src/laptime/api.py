@@ -29,6 +29,7 @@ from laptime.questions.outside import Outside
 from laptime.questions.profile import prepare_profile, run_profiles
 from laptime.questions.protocol import prepare_full, prepare_rest
 from laptime.questions.race import run_race
+from laptime.questions.why import prepare_why, run_why
 from laptime.store import checkpoints, files, peaks, references, schema, traces
 from laptime.workloads import CATALOGUE, find_workload
 
@@ -71,6 +72,15 @@ def profile(ask: Ask, *, show: Show | None = None, warn: Warn | None = None) -> 
     """
     outside = _look_outside(*_new_name(), warn, show)
     return run_profiles(prepare_profile(ask, look_at_machine()), outside)
+
+
+def why(ask: Ask, *, show: Show | None = None, warn: Warn | None = None) -> Record:
+    """Tell where one lane's time goes, what limits it, and what each remedy gains; the answer is the record's `why`.
+
+    With no lane named it is the card if there is one, else the processor, as written.
+    """
+    outside = _look_outside(*_new_name(), warn, show)
+    return run_why(prepare_why(ask, look_at_machine()), outside)
 
 
 def resume(name: str, *, tell: Tell | None = None, warn: Warn | None = None) -> Record:
@@ -207,5 +217,6 @@ __all__ = [
     "remove_data",
     "resume",
     "version",
+    "why",
     "workloads",
 ]

@@ -25,6 +25,7 @@ from laptime.report import infer as report_infer
 from laptime.report import json as report_json
 from laptime.report import peaks as report_peaks
 from laptime.report import plan as report_plan
+from laptime.report import why as report_why
 from laptime.report.devices import card_of, hardware_rows
 from laptime.report.full_words import moment_words
 from laptime.store import schema
@@ -47,6 +48,8 @@ def as_text(record: Record, width: int, *, color: bool = False, kept: bool = Tru
         return report_infer.render(record, width, color=color, kept=kept).rstrip("\n")
     if record.question == "profile":
         return profile_page.render(record, width, color=color, kept=kept).rstrip("\n")
+    if record.why is not None:
+        return report_why.render(record, width, color=color, kept=kept).rstrip("\n")
     if record.full is None:
         return terminal.render(record, width, color=color, kept=kept).rstrip("\n")
     page = report_full.render(record, width, color=color, kept=kept).rstrip("\n")

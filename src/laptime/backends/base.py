@@ -49,8 +49,11 @@ class Apart(Protocol):
     def compute(self, batch: Any) -> None:
         """Do all else of a step."""
 
-    def shape(self, batch: Any) -> Hashable:
-        """Give what a framework would have to compile, or to search, anew for, if it were another."""
+    def describe(self, batch: Any) -> Hashable:
+        """Take account of a batch that was used, and give its shapes: others may be compiled, or searched, anew for.
+
+        Called off the clock.
+        """
 
     def look(self, steps: int, timed: int) -> Signs:
         """Take so many rounds more, off the clock, and count what can be counted; `timed` were taken before.

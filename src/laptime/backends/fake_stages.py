@@ -124,7 +124,7 @@ class FakeApart:
     def compute(self, _batch: Any) -> None:
         self._clock.pass_ms(self._stages.compute * self._factor)
 
-    def shape(self, _batch: Any) -> Hashable:
+    def describe(self, _batch: Any) -> Hashable:
         return (self._order.lane.settings.batch,)
 
     def look(self, _steps: int, _timed: int) -> Signs:

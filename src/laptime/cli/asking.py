@@ -133,6 +133,12 @@ RACE_OPTIONS = (
     click.option("--lr", "learning_rates", type=Several(float), help="With --full: a lane each: 1e-3,1e-4."),
     click.option("--batch", "batches", type=Several(int), help="With --full: a lane each: 64,128."),
 )
+INQUIRY_OPTIONS = (
+    click.option("--budget", type=Duration(), default="2m", show_default=True, help=SAYS["budget"]),
+    click.option("--watchdog", type=Duration(), default="60s", show_default=True, help=SAYS["watchdog"]),
+    click.option("--sensors", type=Words(), help=SAYS["sensors"]),
+    click.option("--sensor-rate", type=float, help="Readings a second.  [default: 10]"),
+)
 OF_FULL = ("laps", "steps_per_lap", "seeds", "until_accuracy", "learning_rates", "batches")
 FLAGS = {"learning_rates": "--lr", "batches": "--batch"}
 OF_HEATS = ("heats", "budget", "margin")
@@ -149,6 +155,13 @@ def takes_an_ask(function: Callable[..., Any]) -> Callable[..., Any]:
 def takes_a_subject(function: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the arguments that say what is trained, and on which lanes, and no more."""
     for option in reversed(SUBJECT_OPTIONS):
+        function = option(function)
+    return function
+
+
+def takes_an_inquiry(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the arguments of a question about one lane."""
+    for option in reversed((*SUBJECT_OPTIONS, *INQUIRY_OPTIONS)):
         function = option(function)
     return function
 
@@ -174,6 +187,24 @@ def make_profile_ask(given: dict[str, Any]) -> Ask:
         patience_s=given["patience"],
         every=given["every"],
         profile=True,
+    )
+
+
+def make_why_ask(given: dict[str, Any]) -> Ask:
+    what, lanes = _subject_and_lanes(given)
+    return Ask(
+        what=what,
+        lanes=lanes,
+        budget_s=given["budget"],
+        seed=given["seed"],
+        pretrained=given["pretrained"],
+        data=given["data"],
+        items=given["items"],
+        patience_s=given["patience"],
+        watchdog_s=given["watchdog"],
+        every=given["every"],
+        sensors=given["sensors"],
+        sensors_hz=given["sensor_rate"],
     )
 
 

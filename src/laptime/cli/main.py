@@ -18,6 +18,7 @@ from laptime.errors import LaptimeError
 COMMANDS = {
     "race": "Which lane is faster, by how much, and did they learn the same?",
     "resume": "Train on where a whole training was ended.",
+    "why": "Where does the time go, what limits it, and what does each remedy gain? By experiment.",
     "profile": "Where does a step go? Operators by time and memory, kernels, and a trace.",
     "plan": "Show what a race would run, without running it.",
     "workloads": "List the built-in trainings.",

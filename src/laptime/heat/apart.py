@@ -49,7 +49,7 @@ def _time_parts(
     apart.compute(placed)
     fence()
     done_ns = clock()
-    shapes.add(apart.shape(batch))
+    shapes.add(apart.describe(batch))
     return fetched_ns - start_ns, moved_ns - fetched_ns, done_ns - moved_ns
 
 

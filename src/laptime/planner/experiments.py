@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 from laptime.errors import UsageError
-from laptime.model.lane import AS_WRITTEN, Lane, Settings
+from laptime.model.lane import AS_WRITTEN, Lane
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane, Subject
@@ -17,7 +17,7 @@ from laptime.planner.lanes import parse_lane
 from laptime.planner.plan import plan_lane
 from laptime.planner.presets import Given
 
-Family = Literal["torch", "keras", "jax", "python", "fake"]
+Family = Literal["torch", "keras", "jax", "python"]
 MOST_WORKERS = 8  # for a card; on a processor as many as there are cores, since they compute there too
 MOST_STRIDE = 8
 FLOAT_BYTES = 4
@@ -41,8 +41,9 @@ class Base:
 
     @property
     def family(self) -> Family:
+        """Give whose words the lines of code are in; the fake speaks PyTorch's."""
         name = self.planned.framework.split("-", maxsplit=1)[0]
-        return next(each for each in ("torch", "keras", "jax", "python", "fake") if each == name)
+        return next((each for each in get_args(Family) if each == name), "torch")
 
     @property
     def on_card(self) -> bool:
@@ -119,9 +120,11 @@ def _inputs(base: Base) -> Iterator[Experiment]:
     else:
         words = ("input=fast", f"workers={base.workers}")
         yield Experiment("workers", "input pipeline", by, words, code=workers)
-    first = "give every batch the same shape"
-    yield Experiment("one", "changing shapes", first, ("input=one",), LEARNING, "laptime.same_shapes(batches)",
-                     absent=None if base.workload is None else Missing("a built-in workload has one shape"))  # fmt: skip
+    if base.workload is not None:
+        yield Experiment("fast", "input pipeline", "laptime's own loader", ("input=fast",), code=_flag("input=fast"))
+    known = None if base.workload is None else Missing("a built-in workload has one shape of batch")
+    yield Experiment("one", "changing shapes", "give every batch the same shape", ("input=one",), LEARNING,
+                     "laptime.same_shapes(batches)", absent=known)  # fmt: skip
 
 
 def _sizes(base: Base) -> Iterator[Experiment]:
@@ -145,6 +148,7 @@ def _ways(base: Base) -> Iterator[Experiment]:
     yield Experiment("fused", little, "a fused optimizer", ("fused",), code="Adam(..., fused=True)")
     yield Experiment("layout", poor, "channels last", ("channels_last",),
                      code="model.to(memory_format=torch.channels_last), and the inputs")  # fmt: skip
+    yield Experiment("best", poor, "all that keeps the arithmetic and is known to help", ("best",), code=_flag("best"))
     low = {"torch": "torch.autocast(device_type, dtype=torch.bfloat16)",
            "keras": 'keras.config.set_dtype_policy("mixed_bfloat16")'}  # fmt: skip
     yield Experiment("bf16", poor, "compute in bfloat16", ("bf16",), ARITHMETIC, low.get(family, _flag("bf16")))
@@ -157,8 +161,10 @@ def _host(base: Base) -> Iterator[Experiment]:
     code = {"torch": f"torch.set_num_threads({base.cores})"}.get(base.family, f"OMP_NUM_THREADS={base.cores}")
     says = f"{base.cores} threads" if base.cores > 1 else "one thread"
     yield Experiment("threads", "processor limited", says, (threads,), code=code)
-    keep = "laptime.keep_memory()" if base.family != "fake" else _flag("malloc=keep")
-    yield Experiment("keep", "processor oddities", "keep freed memory in the process", ("malloc=keep",), MEMORY, keep)
+    yield Experiment("one thread", "processor limited", "one thread", ("threads=1",),
+                     code=code.replace(str(base.cores), "1"))  # fmt: skip
+    yield Experiment("keep", "processor oddities", "keep freed memory in the process", ("malloc=keep",), MEMORY,
+                     "laptime.keep_memory()")  # fmt: skip
     yield Experiment("flush", "processor oddities", "take denormal numbers as zero", ("denormals=flush",), ARITHMETIC,
                      "torch.set_flush_denormal(True)")  # fmt: skip
     yield Experiment("deferred", "host waits for values", "read values later", ("reads=deferred",),

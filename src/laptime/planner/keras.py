@@ -18,10 +18,6 @@ def check_keras(
     """Refuse what no engine, or not this one, has a word for."""
     if not framework.startswith("keras-"):
         return
-    if settings.input == "only":
-        raise UsageError(
-            "input=only: Keras's fit cannot be had without its training", "race torch lanes with input=only"
-        )
     if settings.input == "fast" and workload is not None and not workload.reads_files:
         raise UsageError(
             f"input=fast: {workload.name}'s arrays lie in memory, and Keras's fit cuts them itself", CACHED

@@ -21,7 +21,7 @@ WORDS = {
     "channels_last": "layout",
     "fused": "optimizer",
 }
-INPUTS = ("published", "fast", "cached", "resident", "only")
+INPUTS = ("published", "fast", "cached", "resident", "only", "one", "copy")
 LARGEST_COUNT = 1_000_000
 LARGEST_RATE = 100.0
 SYNTAX = "a lane is [framework/]device[/setting+setting...], such as torch/cuda:0/bf16+compile"
@@ -88,7 +88,8 @@ def _read_setting(text: str, word: str) -> tuple[str, str]:
         raise UsageError(
             f"lane '{text}': '{word}' is not a setting",
             f"settings: {', '.join(PRESETS)}, {', '.join(WORDS)}, threads=N, malloc=keep, "
-            f"input={'|'.join(INPUTS)}, workers=N, batch=N, batch=4x, lr=X, steps_per_execution=N",
+            f"denormals=flush, reads=deferred, input={'|'.join(INPUTS)}, workers=N, batch=N, batch=4x, batch=0.5x, "
+            "lr=X, steps_per_execution=N",
         )
     allowed = KEYED[key]
     if not re.fullmatch(allowed, value) or (_is_no_rate(value) if key == "lr" else _is_absurd(value)):
@@ -114,7 +115,9 @@ KEYED = {
     "malloc": r"keep|system",
     "input": "|".join(INPUTS),
     "workers": "0|" + COUNT,
-    "batch": COUNT + "x?",
+    "batch": COUNT + "x?|0[.]5x",
+    "denormals": r"flush|keep",
+    "reads": r"deferred",
     "steps_per_execution": COUNT,
     "lr": r"[0-9]{0,3}\.?[0-9]{0,9}(e-?[0-9]{1,2})?",
 }
@@ -123,7 +126,9 @@ TAKES = {
     "malloc": "keep (freed memory stays in the process) or system",
     "input": ", ".join(INPUTS),
     "workers": "a whole number, 0 for none beside the training's own process",
-    "batch": f"a whole number from 1 to {LARGEST_COUNT:,}, or a multiple such as 4x",
+    "batch": f"a whole number from 1 to {LARGEST_COUNT:,}, or a multiple such as 4x; or 0.5x, the half",
+    "denormals": "flush (numbers too small for full precision count as nought) or keep",
+    "reads": "deferred (a step's code is told values of an earlier step, and does not wait)",
     "steps_per_execution": "a whole number from 1 on: how many steps Keras gives its engine at once",
     "lr": "a learning rate above 0 and up to 100, such as 0.001 or 1e-3",
 }

@@ -10,6 +10,7 @@ from laptime.model.lane import Lane, Layout, Malloc, Settings
 from laptime.model.machine import Device, Machine
 from laptime.model.network import Conv
 from laptime.model.workload import Workload
+from laptime.planner.counterfactuals import check_counterfactuals, read_batch
 from laptime.planner.keras import check_keras
 from laptime.planner.own_steps import check_steps
 
@@ -99,22 +100,12 @@ def _named(lane: Lane, settings: Settings, given: Given) -> Settings:
         if key in {"threads", "workers", "steps_per_execution"}:
             named = int(value)
         if key == "batch":
-            named = _read_batch(value, given)
+            named, joined = read_batch(value, lane.framework, given.workload)
+            settings = replace(settings, joined=joined)
         if key == "lr":
             named = float(value)
         settings = replace(settings, **{FIELDS.get(key, key): named})
     return settings
-
-
-def _read_batch(value: str, given: Given) -> int:
-    if not value.endswith("x"):
-        return int(value)
-    if given.workload is None:
-        raise UsageError(
-            f"batch={value}: a training of your own has no published batch to multiply",
-            "set the batch in its own data, or race two functions",
-        )
-    return int(value[:-1]) * given.workload.batch
 
 
 def _refuse(framework: str, settings: Settings, device: Device, machine: Machine, given: Given) -> None:
@@ -136,6 +127,7 @@ def _refuse(framework: str, settings: Settings, device: Device, machine: Machine
     if settings.steps_per_execution is not None and not framework.startswith("keras-"):
         raise UsageError(f"steps_per_execution={settings.steps_per_execution}: that is a word of Keras's, and not of "
                          f"{framework}'s", "race it in a Keras lane, or name graph or compile here")  # fmt: skip
+    check_counterfactuals(framework, settings, device, given.workload)
     _refuse_input(settings, given)
     check_keras(framework, settings, device, machine, given.workload)
 
@@ -152,11 +144,6 @@ def _why_not(value: str, device: Device) -> str:
 
 
 def _refuse_input(settings: Settings, given: Given) -> None:
-    if settings.workers is not None and settings.input != "fast":
-        raise UsageError(
-            f"workers={settings.workers} with input={settings.input}: only input=fast has workers",
-            "add input=fast, or leave workers out",
-        )
     if given.workload is None:
         if settings.batch is not None:
             raise UsageError("batch=N: a training of your own brings its batches with it", "set it in its data")

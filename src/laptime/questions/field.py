@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from laptime.analysis.lanes import summarise_lane
+from laptime.model.lane import NO_TRAINING
 from laptime.model.machine import Machine
 from laptime.model.plan import Pace, Plan, PlannedLane
 from laptime.model.profile import ProfileRun
@@ -65,11 +66,24 @@ class Field:
         self.bounds = find_bounds(self.plan, self.machine, self.outside.peaks)
         self.watch = Watch(self.plan.ask.sensors, self.plan.ask.sensors_hz)
 
+    def admit(self, lane: PlannedLane) -> None:
+        """Let a lane take part in the rounds to come, unless it does."""
+        if lane.name not in self.heats:
+            self.plan = replace(self.plan, lanes=(*self.plan.lanes, lane))
+            self.heats[lane.name] = []
+            self.bounds = find_bounds(self.plan, self.machine, self.outside.peaks)
+
     def shelf(self, report: Report) -> Shelf:
         return Shelf(self.outside.recall, self.outside.keep, partial(self._announce, report))
 
     def run_round(
-        self, lanes: Sequence[PlannedLane], ahead: Ahead, report: Report, most: int, *, apart: str | None = None
+        self,
+        lanes: Sequence[PlannedLane],
+        ahead: Ahead,
+        report: Report,
+        most: int | None = None,
+        *,
+        apart: str | None = None,
     ) -> float:
         """Run one heat of each of these lanes, every other round in reverse order: A B, B A, A B.
 
@@ -148,7 +162,7 @@ class Field:
         protocol = self.protocol
         if (
             protocol is None
-            or lane.settings.trains_nothing
+            or lane.settings.input in NO_TRAINING
             or any(heat.examination is not None for heat in self.heats[lane.name])
         ):
             return 0
@@ -157,7 +171,8 @@ class Field:
     def _announce(self, report: Report, note: str) -> None:
         self.outside.show(report(), note)
 
-    def _tell(self, report: Report, most: int, lane: PlannedLane, phase: str) -> None:
+    def _tell(self, report: Report, most: int | None, lane: PlannedLane, phase: str) -> None:
         if phase == SHOWN_AT:
             done = sum(map(len, self.heats.values()))
-            self.outside.show(report(), f"heat {done + 1} of at most {most}: {lane.name}; {say_end(self.left_s)}")
+            of = "" if most is None else f" of at most {most}"
+            self.outside.show(report(), f"heat {done + 1}{of}: {lane.name}; {say_end(self.left_s)}")

@@ -1,8 +1,8 @@
 """Why is a lane as fast as it is? It races against itself with one stage alone, then with what may be the cause gone.
 
-The lane and its three ceilings take a first heat each. What they show says which experiments are worth their time. These
-then race beside the lane, as many as fit the budget, and so on with those that are left. A cause is proven by the time
-that its removal moved, never by its signature.
+The lane and its three ceilings take a first heat each. What these show tells which experiments are worth their time;
+they then race beside the lane, as many as fit the budget, and so on with those that are left. A cause is proven by the
+time that its removal moved, never by its signature.
 """
 
 from __future__ import annotations
@@ -95,9 +95,7 @@ class Search(Field):
         """Let an experiment take part; one of the same settings as another shares its lane."""
         lane = plan_experiment(self.asked.base, experiment)
         self.lanes[experiment.name] = lane.name
-        if lane.name not in self.heats:
-            self.plan = replace(self.plan, lanes=(*self.plan.lanes, lane))
-            self.heats[lane.name] = []
+        self.admit(lane)
 
     def lanes_of(self, names: Sequence[str]) -> list[PlannedLane]:
         """Give the lanes of these experiments that have not failed, each once, the lane itself first."""
@@ -110,8 +108,7 @@ class Search(Field):
         return sum(self.heat_s.get(lane.name, usual) for lane in lanes)
 
     def run(self, lanes: Sequence[PlannedLane], ahead: Ahead, *, apart: str | None = None) -> None:
-        most = sum(map(len, self.heats.values())) + len(lanes)
-        self.run_round(lanes, ahead, self.report, most, apart=apart)
+        self.run_round(lanes, ahead, self.report, apart=apart)
         for lane in lanes:
             heat = self.heats[lane.name][-1]
             phases = {name: took for name, took in heat.phases_s.items() if name not in {"look ahead", "apart"}}

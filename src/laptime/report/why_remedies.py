@@ -71,10 +71,10 @@ def _style(measured: Factor) -> Style:
 
 
 def _code_lines(tried: Iterable[Remedy], width: int) -> list[str]:
-    """Keep each line of code whole, whatever the width."""
+    """Keep each line of code whole, whatever the width; of what gains nothing nobody wants one."""
     lines: list[str] = []
     for remedy in tried:
-        if remedy.code and remedy.measured is not None:
+        if remedy.code and remedy.measured is not None and _style(remedy.measured) == "good":
             lines += [*wrap(f"{remedy.says}:", width, "  "), f"    {clean(remedy.code)}"]
     return lines
 

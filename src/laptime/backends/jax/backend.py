@@ -10,8 +10,8 @@ from laptime.backends.jax.devices import find_device, list_cards, list_versions,
 from laptime.backends.jax.exercises import JaxExercises
 from laptime.backends.jax.profiling import JaxProfiler, open_profiler
 from laptime.backends.jax.proof import prove, refer
-from laptime.backends.jax.stepping import UserSteps
-from laptime.backends.steps import NOT_TRAINED_WHOLE, StepRunner
+from laptime.backends.jax.stepping import UserSteps, place
+from laptime.backends.steps import NOT_TRAINED_WHOLE, StepRunner, SupplyRunner, start_runner
 from laptime.errors import LaneError
 from laptime.model.limits import StepWork
 from laptime.model.machine import Device
@@ -40,9 +40,10 @@ class JaxTraining:
     def reference(self) -> Reference:
         return refer(self._steps)
 
-    def start(self) -> StepRunner:
+    def start(self) -> StepRunner | SupplyRunner:
         self._steps.restore_precision()
-        return StepRunner(self._steps, self._steps.supply(self._order.lane.settings.input))
+        kind = self._order.lane.settings.input
+        return start_runner(self._steps, kind, self._steps.supply(kind), place, StepRunner)
 
     def learn(self) -> Learner:
         raise LaneError(NOT_TRAINED_WHOLE, "leave --full out")

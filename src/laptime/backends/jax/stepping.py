@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from laptime.backends.fingerprint import Array
+from laptime.backends.jax.compiling import compiler
 from laptime.backends.steps import call_for_steps, count_items, supply_batches
 from laptime.model.plan import HeatOrder
 
@@ -30,9 +31,19 @@ class UserSteps:
         self.own, training = call_for_steps(order, "JAX")
         self._start = jax.tree.map(_lay_down, training.state)
         self._written = jax.config.jax_default_matmul_precision
+        compiler()  # it counts from here on
 
     def items_per_step(self) -> int:
-        return count_items(jax.tree.leaves(next(self.own.batches())))
+        return count_items(self.leaves(next(self.own.batches())))
+
+    def leaves(self, batch: Any) -> list[Any]:
+        return jax.tree.leaves(batch)
+
+    def await_batch(self, batch: Any) -> None:
+        jax.block_until_ready(batch)
+
+    def compiled(self) -> int:
+        return compiler().times
 
     def fresh_state(self, *, wide: bool = False) -> Any:
         state = jax.tree.map(_lift, self._start)
@@ -59,10 +70,10 @@ class UserSteps:
 
     def supply(self, kind: str) -> Callable[[], Any]:
         """Give batches from the user's data; kept on the host, or on the device, where the lane says so."""
-        return supply_batches(self.own, kind, _place if kind == "resident" else _leave)
+        return supply_batches(self.own, kind, place if kind in {"resident", "one"} else _leave)
 
 
-def _place(batch: Any) -> Any:
+def place(batch: Any) -> Any:
     return jax.tree.map(jax.device_put, batch)
 
 

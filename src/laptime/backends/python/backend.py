@@ -10,7 +10,7 @@ from laptime.backends.base import Learner, Predictor, Profiler
 from laptime.backends.exercise import Exercises
 from laptime.backends.python.devices import list_devices, list_versions
 from laptime.backends.python.stepping import HostRunner, PlainSteps
-from laptime.backends.steps import NOT_TRAINED_WHOLE, StepRunner
+from laptime.backends.steps import NOT_TRAINED_WHOLE, StepRunner, SupplyRunner, start_runner
 from laptime.backends.steps_proof import hold_against_float64, take_steps
 from laptime.errors import LaneError
 from laptime.model.limits import StepWork
@@ -44,10 +44,11 @@ class PythonTraining:
             steps, partial(take_steps, steps, "fp32"), partial(take_steps, steps, "fp64", wide=True)
         )
 
-    def start(self) -> StepRunner:
+    def start(self) -> StepRunner | SupplyRunner:
         """With a fence to wait at, a step may not be done when it returns."""
         runner = HostRunner if self._steps.own.fence is None else StepRunner
-        return runner(self._steps, self._steps.supply(self._lane.settings.input))
+        kind = self._lane.settings.input
+        return start_runner(self._steps, kind, self._steps.supply(kind), lambda batch: batch, runner)
 
     def learn(self) -> Learner:
         raise LaneError(NOT_TRAINED_WHOLE, "leave --full out")

@@ -6,7 +6,7 @@ import copy
 import itertools
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from laptime.backends.fingerprint import Array
 from laptime.backends.python.leaves import has_floats, list_arrays, read_array, widen_batch, widen_state
 from laptime.backends.steps import StepRunner, call_for_steps, count_items, supply_batches
 from laptime.errors import TrainingError
+from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
 
 
@@ -34,7 +35,18 @@ class PlainSteps:
             )
 
     def items_per_step(self) -> int:
-        return count_items(list_arrays(next(self.own.batches())))
+        return count_items(self.leaves(next(self.own.batches())))
+
+    def leaves(self, batch: Any) -> Iterator[Any]:
+        return list_arrays(batch)
+
+    def await_batch(self, _batch: Any) -> None:
+        """Wait for the device as the user's code does, if it gives a way."""
+        if self.own.fence is not None:
+            self.own.fence(self._start)
+
+    def compiled(self) -> Missing:
+        return Missing("a python lane does not know what computes")
 
     def fresh_state(self, *, wide: bool = False) -> Any:
         try:

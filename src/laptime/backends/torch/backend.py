@@ -10,6 +10,8 @@ from pathlib import Path
 import torch
 
 from laptime.backends.base import Learner, Runner
+from laptime.backends.torch.deferring import STALE
+from laptime.backends.torch.denormals import flush_denormals
 from laptime.backends.torch.devices import list_devices, list_versions, peak_bytes
 from laptime.backends.torch.dropout import quicken_dropout
 from laptime.backends.torch.evaluation import Examiner
@@ -21,10 +23,17 @@ from laptime.backends.torch.predictor import TorchPredictor
 from laptime.backends.torch.profiling import TorchProfiler
 from laptime.backends.torch.proof import prove, refer
 from laptime.backends.torch.recipe import Own, endless, open_recipe
-from laptime.backends.torch.runners import Clockwork, EagerRunner, GraphRunner, LoaderRunner
+from laptime.backends.torch.runners import (
+    Clockwork,
+    CopyRunner,
+    DeferredRunner,
+    EagerRunner,
+    GraphRunner,
+    LoaderRunner,
+)
 from laptime.backends.torch.stepping import Stepper, draws_words
 from laptime.backends.torch.work import count_work
-from laptime.model.lane import Settings
+from laptime.model.lane import NO_TRAINING, Settings
 from laptime.model.limits import StepWork
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
@@ -44,8 +53,9 @@ class TorchTraining:
         network = self._recipe.network()
         self.parameters = sum(each.numel() for each in network.parameters() if each.requires_grad)
         self.items_per_step = self._count_items()
-        self.steps_per_lap = self._recipe.steps_per_lap
-        self.notes = (*self._recipe.notes, *self._written.notes(order.lane.device))
+        self.steps_per_lap = self._count_steps()
+        stale = (STALE,) if self._settings.reads == "deferred" else ()
+        self.notes = (*self._recipe.notes, *self._written.notes(order.lane.device), *stale)
         if draws_words(self._settings, self._device) and quicken_dropout(network):
             self.notes = (*self.notes, "dropout draws its masks from 16-bit random numbers")
 
@@ -59,10 +69,11 @@ class TorchTraining:
         self._set_up()
         clockwork = Clockwork(self._device)
         source = open_source(self._recipe, self._settings, self._device, self._seed)
-        if self._settings.input == "only":
-            return LoaderRunner(source, clockwork)
+        if self._settings.input in NO_TRAINING:
+            alone = LoaderRunner if self._settings.input == "only" else CopyRunner
+            return alone(source, clockwork)
         stepper = Stepper(self._recipe, self._settings, self._device, self._recipe.rate(self._settings))
-        runner = GraphRunner if self._settings.execution == "graph" else EagerRunner
+        runner = _runner_of(self._settings)
         examiner = Examiner(self._recipe, stepper.network, self._settings, self._device)
         return runner(stepper, source, clockwork, examiner)
 
@@ -78,8 +89,8 @@ class TorchTraining:
 
         One batch is enough, so none are held.
         """
-        if self._settings.input == "only":
-            return Missing("the loader alone computes no step")
+        if self._settings.input in NO_TRAINING:
+            return Missing("the loader or the copy alone computes no step")
         source = open_source(self._recipe, replace(self._settings, input="published"), self._device, self._seed)
         try:
             batch = source()
@@ -102,10 +113,15 @@ class TorchTraining:
         if not isinstance(self._recipe, Own):
             return self._settings.batch or self._recipe.workload.batch
         inputs, targets = next(endless(self._recipe.training.data, self._recipe.name))
+        joined = self._settings.joined or 1
         for value in (targets, inputs):
             if isinstance(value, torch.Tensor) and value.dim():
-                return len(value)
-        return 1
+                return len(value) * joined
+        return joined
+
+    def _count_steps(self) -> int | None:
+        lap = self._recipe.steps_per_lap
+        return lap if lap is None else max(1, lap // (self._settings.joined or 1))
 
 
 class TorchBackend:
@@ -141,8 +157,16 @@ class TorchBackend:
 def _take_device(order: HeatOrder) -> None:
     if order.lane.settings.threads is not None:
         torch.set_num_threads(order.lane.settings.threads)
+    if order.lane.settings.denormals == "flush":
+        flush_denormals()
     if order.lane.device.kind == "cuda":
         torch.cuda.set_device(order.lane.device.name)
+
+
+def _runner_of(settings: Settings) -> type[EagerRunner | GraphRunner]:
+    if settings.reads == "deferred":
+        return DeferredRunner
+    return GraphRunner if settings.execution == "graph" else EagerRunner
 
 
 def open_room(_framework: str = "torch") -> TorchBackend:

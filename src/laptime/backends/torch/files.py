@@ -37,7 +37,13 @@ class FileSource:
         self._stage = Stage(device) if device.type == "cuda" else None
 
     def __call__(self) -> Batch:
-        images, labels = self._pipeline()
+        return self.move(self.fetch())
+
+    def fetch(self) -> Any:
+        return self._pipeline()
+
+    def move(self, batch: Any) -> Batch:
+        images, labels = batch
         placed = self._images(torch.from_numpy(images))
         return placed if self._turning is None else self._turning(placed), self._labels(labels)
 

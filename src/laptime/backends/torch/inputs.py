@@ -15,13 +15,13 @@ from torch import Tensor
 
 from laptime.backends.items import repeated
 from laptime.backends.torch.files import open_files
-from laptime.backends.torch.recipe import Batch, BuiltIn, Own, endless
+from laptime.backends.torch.own_inputs import QUEUE_A_WORKER, keep_own, open_loader, ready_of, walk_own
+from laptime.backends.torch.recipe import Batch, BuiltIn, Own
 from laptime.errors import TrainingError
 from laptime.model.lane import Settings
 
-CACHED_MOST_BYTES = 512 << 20
 CACHED_MOST_BATCHES = 64
-QUEUE_A_WORKER = 2
+KEPT = {"cached", "resident", "one", "copy"}
 
 
 class Source(Protocol):
@@ -31,6 +31,12 @@ class Source(Protocol):
     holds: bool
 
     def __call__(self) -> Batch: ...
+
+    def fetch(self) -> Any:
+        """Give the next batch as the loader leaves it."""
+
+    def move(self, batch: Any) -> Batch:
+        """Bring it to the device, in the lane's layout."""
 
     def repeat(self) -> None:
         """Give only batches that were given before; called where pictures are held."""
@@ -67,15 +73,33 @@ class Cycle(InMemory):
     def __call__(self) -> Batch:
         return self._move(self._next()) if self._move else self._next()
 
+    def fetch(self) -> Batch:
+        return self._next()
+
+    def move(self, batch: Batch) -> Batch:
+        return self._move(batch) if self._move else batch
+
 
 class Stream(InMemory):
     """Batches made one after another in the training process, as the authors of in-memory trainings had it."""
 
-    def __init__(self, batches: Iterator[Batch], move: Callable[[Batch], Batch], ready_batches: int = 0) -> None:
-        self._next, self._move, self.ready_batches = batches.__next__, move, ready_batches
+    def __init__(
+        self,
+        batches: Iterator[Batch],
+        move: Callable[[Batch], Batch],
+        ready_batches: int = 0,
+        let_go: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._next, self._move, self.ready_batches, self.close = batches.__next__, move, ready_batches, let_go
 
     def __call__(self) -> Batch:
         return self._move(self._next())
+
+    def fetch(self) -> Batch:
+        return self._next()
+
+    def move(self, batch: Batch) -> Batch:
+        return self._move(batch)
 
 
 class Prefetch(InMemory):
@@ -89,8 +113,14 @@ class Prefetch(InMemory):
         self._queue = deque(self._ask() for _ in range(self.ready_batches))
 
     def __call__(self) -> Batch:
+        return self._move(self.fetch())
+
+    def fetch(self) -> Batch:
         batch = self._queue.popleft().result()
         self._queue.append(self._ask())
+        return batch
+
+    def move(self, batch: Batch) -> Batch:
         return self._move(batch)
 
     def close(self) -> None:
@@ -138,45 +168,39 @@ def open_source(
     move = _mover(device, channels_last=channels_last)
     if isinstance(recipe, Own):
         return _open_own(recipe, settings, move, first)
-    if recipe.data is not None and recipe.workload.reads_files and settings.input not in {"cached", "resident"}:
+    if recipe.data is not None and recipe.workload.reads_files and settings.input not in KEPT:
         return open_files(recipe.workload, recipe.data, settings, device, seed=seed, first=first)
     batch = settings.batch or recipe.workload.batch
-    pin = device.type == "cuda" and settings.input in {"fast", "cached"}
+    pin = device.type == "cuda" and (settings.input in {"fast", "cached"} or _copies_at_best(settings))
     gather = Gather(recipe, batch, channels_last=channels_last, pin=pin, seed=seed)
     if settings.input == "fast":
         return Prefetch(gather, move, settings.workers or 1, first)
-    if settings.input in {"cached", "resident"}:
-        count = max(1, min(CACHED_MOST_BATCHES, len(recipe.items(0).labels) // batch))
+    if settings.input in KEPT:
+        most = 1 if settings.input == "one" else CACHED_MOST_BATCHES
+        count = max(1, min(most, len(recipe.items(0).labels) // batch))
         return _cycle([gather((first + number) % count) for number in range(count)], settings, move)
     return Stream(map(gather, itertools.count(first)), move)
 
 
 def _open_own(recipe: Own, settings: Settings, move: Callable[[Batch], Batch], first: int) -> Source:
-    data = recipe.training.data
-    stream = endless(data, recipe.name)
-    if settings.input not in {"cached", "resident"}:
-        return Stream(itertools.islice(stream, first, None), move, _ready_of(data))
-    batches: list[Batch] = []
-    held = 0
-    for batch in itertools.islice(stream, min(CACHED_MOST_BATCHES, recipe.steps_per_lap or CACHED_MOST_BATCHES)):
-        batches.append(batch)
-        held += sum(each.nbytes for each in batch if isinstance(each, Tensor))
-        if held > CACHED_MOST_BYTES:
-            break
-    turned = first % len(batches)
-    return _cycle(batches[turned:] + batches[:turned], settings, move)
+    if settings.input in KEPT:
+        kept = keep_own(recipe, settings)
+        turned = first % len(kept)
+        return _cycle(kept[turned:] + kept[:turned], settings, move)
+    data = open_loader(recipe, settings)
+    walk = walk_own(data, recipe, settings)
+    return Stream(itertools.islice(walk, first, None), move, ready_of(data, settings), walk.close)
 
 
 def _cycle(batches: list[Batch], settings: Settings, move: Callable[[Batch], Batch]) -> Cycle:
-    if settings.input == "resident":
+    if settings.input in {"resident", "one"}:
         return Cycle([move(batch) for batch in batches], None)
     return Cycle(batches, move)
 
 
-def _ready_of(data: Any) -> int:
-    """Give how many batches a DataLoader's workers may hold ready."""
-    workers = getattr(data, "num_workers", 0) or 0
-    return workers * (getattr(data, "prefetch_factor", None) or QUEUE_A_WORKER)
+def _copies_at_best(settings: Settings) -> bool:
+    """The copy alone is what the lane's preset does: as written, from wherever the batches lie."""
+    return settings.input == "copy" and settings.preset != "as-written"
 
 
 def _mover(device: torch.device, *, channels_last: bool) -> Callable[[Batch], Batch]:

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 
 from laptime.backends.stepwise import Marked
+from laptime.backends.torch.apart import TorchApart
+from laptime.backends.torch.deferring import Deferred
 from laptime.backends.torch.evaluation import Examiner
 from laptime.backends.torch.inputs import Source
 from laptime.backends.torch.recipe import Batch
@@ -24,16 +26,16 @@ class Clockwork:
     """How a device is fenced and marked: a processor by the host's clock, an accelerator by its own events."""
 
     def __init__(self, device: torch.device) -> None:
-        self._device = device
+        self.device = device
         self._module: Any = {"cuda": torch.cuda, "xpu": getattr(torch, "xpu", None), "mps": torch.mps}.get(device.type)
         self._events: list[Any] = []
         self._used = 0
 
     def fence(self) -> None:
-        if self._device.type == "mps":
+        if self.device.type == "mps":
             torch.mps.synchronize()
         elif self._module is not None:
-            self._module.synchronize(self._device)
+            self._module.synchronize(self.device)
 
     def mark(self) -> object:
         if self._module is None:
@@ -52,14 +54,16 @@ class Clockwork:
     def _next_event(self) -> Any:
         """Take an event from the pool: making one costs more than recording it, and a window may need thousands."""
         if self._used == len(self._events):
-            maker = torch.mps.Event if self._device.type == "mps" else self._module.Event
+            maker = torch.mps.Event if self.device.type == "mps" else self._module.Event
             self._events.append(maker(enable_timing=True))
         self._used += 1
         return self._events[self._used - 1]
 
 
 class Clocked(Marked):
-    """What all of them do with their loader and their device."""
+    """What all of them do with their loader and their device. `stepper` is what there is to be looked into."""
+
+    stepper: Stepper | None = None
 
     def __init__(self, source: Source, clockwork: Clockwork) -> None:
         self._source, self._clockwork = source, clockwork
@@ -72,6 +76,12 @@ class Clocked(Marked):
     def repeat(self) -> None:
         self._source.repeat()
 
+    def train(self, batch: Any) -> None:
+        """Start one update on a batch that lies where it is used; a lane of one stage alone trains nothing."""
+
+    def apart(self) -> TorchApart:
+        return TorchApart(self._source, self.train, self._clockwork.device, self.stepper)
+
     def close(self) -> tuple[str, ...]:
         self._source.close()
         return self._source.notes()
@@ -82,15 +92,38 @@ class EagerRunner(Clocked):
 
     def __init__(self, stepper: Stepper, source: Source, clockwork: Clockwork, examiner: Examiner) -> None:
         super().__init__(source, clockwork)
-        self._stepper, self.examiner = stepper, examiner
+        self.stepper, self.examiner = stepper, examiner
         self._loss: Tensor | None = None
 
     def step(self) -> None:
-        self._loss = self._stepper(self._source())
+        self._loss = self.stepper(self._source())
+
+    def train(self, batch: Any) -> None:
+        self._loss = self.stepper(batch)
 
     def loss(self) -> float:
         assert self._loss is not None
         return float(self._loss.item())
+
+
+class DeferredRunner(EagerRunner):
+    """The same, with a step's code told values of earlier steps wherever it reads one from the device."""
+
+    def __init__(self, stepper: Stepper, source: Source, clockwork: Clockwork, examiner: Examiner) -> None:
+        super().__init__(stepper, source, clockwork, examiner)
+        self._deferred = Deferred(clockwork.device)
+        self._deferred.begin()
+
+    def step(self) -> None:
+        self.train(self._source())
+
+    def train(self, batch: Any) -> None:
+        with self._deferred:
+            super().train(batch)
+
+    def close(self) -> tuple[str, ...]:
+        self._deferred.end()
+        return super().close()
 
 
 class GraphRunner(Clocked):
@@ -98,12 +131,15 @@ class GraphRunner(Clocked):
 
     def __init__(self, stepper: Stepper, source: Source, clockwork: Clockwork, examiner: Examiner) -> None:
         super().__init__(source, clockwork)
-        self.examiner = examiner
+        self.stepper, self.examiner = stepper, examiner
         self._graph = CapturedStep(stepper, source())
         self._graph.capture()
 
     def step(self) -> None:
-        self._graph.feed(self._source())
+        self.train(self._source())
+
+    def train(self, batch: Any) -> None:
+        self._graph.feed(batch)
         self._graph.replay()
 
     def loss(self) -> float:
@@ -146,13 +182,33 @@ class CapturedStep:
 
 
 class LoaderRunner(Clocked):
-    """The loader with no training behind it: the ceiling that it sets."""
+    """The loader with no training behind it: the ceiling that it sets.
+
+    On a processor what brings a batch to its place (floats of bytes, a layout) is the loader's last part; on an
+    accelerator the copy is a stage of its own.
+    """
 
     examiner = None
 
+    def __init__(self, source: Source, clockwork: Clockwork) -> None:
+        super().__init__(source, clockwork)
+        self._take = source if clockwork.device.type == "cpu" else source.fetch
+
     def step(self) -> None:
-        self._source()
+        self._take()
 
     def loss(self) -> float:
         """There is none; a constant that is finite keeps the loop's question simple."""
         return 0.0
+
+
+class CopyRunner(LoaderRunner):
+    """Batches of host memory brought to the device, and nothing done with them."""
+
+    def __init__(self, source: Source, clockwork: Clockwork) -> None:
+        super().__init__(source, clockwork)
+        self._take = source
+        self._batch: Any = None
+
+    def step(self) -> None:
+        self._batch = self._take()

@@ -51,6 +51,7 @@ class Stepper:
         if settings.precision == "bf16" and device.type == "cpu":
             spare_wide_layers_the_casts(self.network)
         self.scaler = torch.amp.GradScaler(device.type) if settings.precision == "fp16" else None
+        self.is_eager = settings.execution == "eager"
         self._forward = self._make_forward(recipe.loss, settings, device, look)
         self.weigh: Weigh | None = None
 

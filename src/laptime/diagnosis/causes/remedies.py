@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from laptime.diagnosis.causes.case import Case
@@ -10,20 +10,33 @@ from laptime.diagnosis.causes.predict import predict
 from laptime.model.missing import Missing
 from laptime.model.why import NO_CHANGE, Factor, Remedy, Trial
 
+NEARLY = 0.9
 MEMORY_WORDS = ("memory", "RAM")
 
 
 def remedies(case: Case, trials: Mapping[str, Trial]) -> tuple[Remedy, ...]:
     """Give a row for each remedy that was thought of: those measured by their gain, then by what was foretold.
 
-    Recommended is the best of those that change nothing; where none of them gains, of those that take memory only.
+    Recommended is the best of those that change nothing or take memory only; what changes nothing is preferred where
+    it gains nearly as much.
     """
     rows = sorted((_row(case, trial) for trial in trials.values() if trial.experiment.is_remedy), key=_place)
     gaining = [row for row in rows if _gains(row.measured, case.margin)]
     free = [row for row in gaining if row.changes == NO_CHANGE]
     memory = [row for row in gaining if any(word in row.changes for word in MEMORY_WORDS)]
-    best = next(iter([*free, *memory]), None)
+    best = _preferred(free, memory)
     return tuple(replace(row, recommended=True) if row is best else row for row in rows)
+
+
+def _preferred(free: Sequence[Remedy], memory: Sequence[Remedy]) -> Remedy | None:
+    """Take the first of either, as they stand sorted."""
+    if not free or not memory:
+        return next(iter([*free, *memory]), None)
+    return free[0] if _ratio(free[0]) >= NEARLY * _ratio(memory[0]) else memory[0]
+
+
+def _ratio(row: Remedy) -> float:
+    return row.measured.ratio if row.measured is not None else 0.0
 
 
 def _row(case: Case, trial: Trial) -> Remedy:

@@ -192,7 +192,7 @@ def _ms(case: Case, part: float) -> str:
 def _bytes_per_s(case: Case) -> float | None:
     """Give how fast batches came to the device in the steps taken apart."""
     copied, spent = case.sign("copied_bytes"), case.sign("copy_ns")
-    if isinstance(copied, Missing) or isinstance(spent, Missing) or not spent:
+    if isinstance(copied, Missing) or isinstance(spent, Missing) or not spent or not copied:
         return None
     return copied / spent * 1e9
 

@@ -1,0 +1,113 @@
+"""Looks into a step: how often the host asks the device for a value, and so waits for it, and from where."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from laptime.backends.torch.callers import READERS, caller, is_users, name_place
+from laptime.model.signs import Site
+
+SITES_MOST = 20
+# Operators that wait for the device themselves: a value, or a shape that depends on values, is wanted on the host.
+WAITING = {"_local_scalar_dense": ".item()", "nonzero": "nonzero", "masked_select": "a mask", "_unique2": "unique"}
+COPIES = {"_to_copy", "copy_"}
+
+
+class Reads:
+    """Counts reads while it is entered; on a processor the user's own alone, since there nobody waits for any."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._real: dict[str, Any] = {}
+        self._found: Counter[tuple[str, str]] = Counter()
+        self._is_within = False
+        self._mode = _Dispatched(self) if device.type != "cpu" else None
+
+    def __enter__(self) -> Self:
+        self._real = {name: vars(Tensor)[name] for name in READERS if name in vars(Tensor)}
+        inherited = {name: getattr(Tensor, name) for name in READERS if name not in self._real}
+        for name, real in (self._real | inherited).items():
+            setattr(Tensor, name, self._watched(real, READERS[name]))
+        if self._mode is not None:
+            self._mode.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._mode is not None:
+            self._mode.__exit__(*error)
+        for name in READERS:
+            if name in self._real:
+                setattr(Tensor, name, self._real[name])
+            else:
+                delattr(Tensor, name)
+
+    def total(self) -> int:
+        return self._found.total()
+
+    def sites(self, steps: int) -> tuple[Site, ...]:
+        return tuple(Site(where, what, times / steps) for (where, what), times in self._found.most_common(SITES_MOST))
+
+    def note(self, frame: FrameType, what: str) -> None:
+        """Count a read; what it is made of within is not counted again."""
+        if not self._is_within:
+            self._found[name_place(frame), what] += 1
+
+    def _watched(self, real: Callable[..., Any], what: str) -> Callable[..., Any]:
+        @functools.wraps(real)
+        def watched(tensor: Tensor, *arguments: Any, **words: Any) -> Any:
+            frame = caller()
+            if self._is_within or not self._is_asked(tensor, frame):
+                return real(tensor, *arguments, **words)
+            self.note(frame, what)
+            self._is_within = True
+            try:
+                return real(tensor, *arguments, **words)
+            finally:
+                self._is_within = False
+
+        return watched
+
+    def _is_asked(self, tensor: Tensor, frame: FrameType) -> bool:
+        """An optimizer of PyTorch's reads its own count of steps, which lies on the host: nobody waits for that."""
+        if tensor.device.type != self._device.type:
+            return False
+        return self._device.type != "cpu" or is_users(frame)
+
+
+class _Dispatched(TorchDispatchMode):
+    """Sees what PyTorch's own code asks an accelerator for."""
+
+    def __init__(self, reads: Reads) -> None:
+        super().__init__()
+        self._reads = reads
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        words = kwargs or {}
+        name = func.overloadpacket.__name__
+        if name in WAITING and args and _is_away(args[0]):
+            self._reads.note(caller(), WAITING[name])
+        elif name in COPIES and _comes_home(name, args, words):
+            self._reads.note(caller(), ".cpu()")
+        return func(*args, **words)
+
+
+def _is_away(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.device.type not in {"cpu", "meta"}
+
+
+def _comes_home(name: str, args: Any, words: dict[str, Any]) -> bool:
+    """Tell whether something is copied from the device to the host, which waits for it."""
+    if name == "copy_":
+        waits = not (len(args) > 2 and args[2]) and not words.get("non_blocking")
+        return waits and len(args) > 1 and _is_away(args[1]) and not _is_away(args[0])
+    to = words.get("device")
+    is_home = to is not None and torch.device(to).type == "cpu"
+    return is_home and bool(args) and _is_away(args[0]) and not words.get("non_blocking")

@@ -1,0 +1,143 @@
+"""A user's own batches: walked through by the user's loader, by more workers, kept, or joined to larger ones."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from collections.abc import Generator, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, IterableDataset
+
+from laptime.backends.torch.recipe import Batch, Own, endless
+from laptime.errors import LaneError, TrainingError
+from laptime.model.lane import Settings
+
+CACHED_MOST_BYTES = 512 << 20
+CACHED_MOST_BATCHES = 64
+QUEUE_A_WORKER = 2
+
+
+def open_loader(recipe: Own, settings: Settings) -> Any:
+    """Give the user's data; or, where the lane names workers, the same DataLoader with so many of them."""
+    data, workers = recipe.training.data, settings.workers
+    if workers is None:
+        return data
+    if not isinstance(data, DataLoader) or type(data).__iter__ is not DataLoader.__iter__:
+        raise TrainingError(
+            f"workers={workers}: the data of {recipe.name} are {type(data).__name__}, and no DataLoader of PyTorch's",
+            "give a DataLoader over a dataset that has items by number, or leave workers out",
+        )
+    if isinstance(data.dataset, IterableDataset):
+        raise TrainingError(
+            f"workers={workers}: {type(data.dataset).__name__} of {recipe.name} is an iterable dataset, which each "
+            "worker would walk through as a whole",
+            "give a dataset that has items by number, or leave workers out",
+        )
+    return _with_workers(data, workers)
+
+
+def walk_own(data: Any, recipe: Own, settings: Settings) -> Generator[Batch, None, None]:
+    """Walk through the data without end, and join the batches where the lane says so.
+
+    Whoever closes the walk lets go of the loader, and of its workers with it.
+    """
+    batches = endless(data, recipe.name)
+    if settings.workers is not None:
+        batches = _told_of_workers(batches, settings.workers)
+    yield from batches if settings.joined is None else _joined(batches, settings.joined, recipe.name)
+
+
+def keep_own(recipe: Own, settings: Settings) -> list[Batch]:
+    """Give the first batches of a lap, as many as a modest memory holds; or the very first one."""
+    most = 1 if settings.input == "one" else min(CACHED_MOST_BATCHES, recipe.steps_per_lap or CACHED_MOST_BATCHES)
+    count = max(1, most // (settings.joined or 1))
+    batches: list[Batch] = []
+    held = 0
+    for batch in itertools.islice(walk_own(recipe.training.data, recipe, settings), count):
+        batches.append(batch)
+        held += sum(each.nbytes for each in batch if isinstance(each, Tensor))
+        if held > CACHED_MOST_BYTES:
+            break
+    return batches
+
+
+def ready_of(data: Any, settings: Settings) -> int:
+    """Give how many steps' batches a DataLoader's workers may hold ready."""
+    workers = getattr(data, "num_workers", 0) or 0
+    ready: int = workers * (getattr(data, "prefetch_factor", None) or QUEUE_A_WORKER)
+    return -(-ready // (settings.joined or 1))
+
+
+def _with_workers(given: DataLoader[Any], workers: int) -> DataLoader[Any]:
+    """Make it anew on the same dataset and the same order of items, with processes that live on from lap to lap."""
+    words: dict[str, Any] = {
+        "collate_fn": given.collate_fn,
+        "pin_memory": given.pin_memory,
+        "timeout": given.timeout if workers else 0,
+        "worker_init_fn": given.worker_init_fn,
+        "generator": given.generator,
+        "num_workers": workers,
+        "persistent_workers": workers > 0,
+    }
+    if workers:
+        words["multiprocessing_context"] = given.multiprocessing_context
+        words["prefetch_factor"] = given.prefetch_factor
+    if given.batch_sampler is None:
+        return DataLoader(given.dataset, batch_size=None, sampler=given.sampler, **words)
+    return DataLoader(given.dataset, batch_sampler=given.batch_sampler, **words)
+
+
+def _told_of_workers(batches: Iterator[Batch], workers: int) -> Iterator[Batch]:
+    """Say in words that a worker died, or could not be given its dataset."""
+    try:
+        yield from batches
+    except RuntimeError as error:
+        if "DataLoader worker (pid" not in str(error):
+            raise
+        raise LaneError(
+            f"workers={workers}: {str(error).splitlines()[0]}", "see its last words, or name fewer"
+        ) from error
+    except (AttributeError, TypeError, pickle.PicklingError) as error:
+        if "pickle" not in str(error):
+            raise
+        raise LaneError(f"workers={workers}: its dataset cannot be given to a worker: {type(error).__name__}: {error}",
+                        "define it at the top of its file, without open files and locks") from error  # fmt: skip
+
+
+def _joined(batches: Iterator[Batch], count: int, name: str) -> Iterator[Batch]:
+    while True:
+        several = list(itertools.islice(batches, count))
+        yield _join([each[0] for each in several], name), _join([each[1] for each in several], name)
+
+
+def _join(parts: list[Any], name: str) -> Any:
+    """Put one batch's items after another's, in tensors and in all that holds tensors."""
+    first = parts[0]
+    kinds = {type(each) for each in parts}
+    if isinstance(first, Tensor):
+        return _join_tensors(parts, name)
+    if len(kinds) == 1 and isinstance(first, dict) and all(each.keys() == first.keys() for each in parts):
+        return {key: _join([each[key] for each in parts], name) for key in first}
+    if len(kinds) == 1 and isinstance(first, tuple | list) and all(len(each) == len(first) for each in parts):
+        made = [_join(list(each), name) for each in zip(*parts, strict=True)]
+        return type(first)(*made) if hasattr(first, "_fields") else type(first)(made)
+    if all(each is None for each in parts):
+        return None
+    raise _unjoined(name, f"{type(first).__name__} is no tensor, nor do they hold the same")
+
+
+def _join_tensors(parts: list[Any], name: str) -> Tensor:
+    if not all(isinstance(each, Tensor) and each.dim() for each in parts):
+        raise _unjoined(name, "one holds a single number")
+    if len({(each.shape[1:], each.dtype, each.device) for each in parts}) > 1:
+        raise _unjoined(name, f"shapes are {', '.join(str(tuple(each.shape)) for each in parts[:2])}")
+    return torch.cat(parts)
+
+
+def _unjoined(name: str, why: str) -> TrainingError:
+    return TrainingError(
+        f"batch=Nx: batches of {name} cannot be joined: {why}", "set the batch in its own data, and race two functions"
+    )

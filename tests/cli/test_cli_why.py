@@ -1,0 +1,134 @@
+"""`laptime why` end to end on fake lanes: a cause that is planted is found, proven, and its remedies are measured."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+import pytest
+
+SLOW_LOADER = """
+["fake/*"]
+loader_ms = 90.0
+copy_ms = 0.0
+compute_ms = 10.0
+spread = 0.01
+[ "fake/*".gains ]
+"workers=2" = { loader = 2.0 }
+"""
+NOTHING = """
+["fake/*"]
+loader_ms = 0.1
+copy_ms = 0.0
+compute_ms = 50.0
+spread = 0.01
+"""
+ASK = ("fake/cpu", "--budget", "60s", "-q")
+
+
+def verdicts(record):
+    return {each["cause"]: each for each in record["why"]["causes"]}
+
+
+def words_of(text):
+    return " ".join(text.split())
+
+
+@pytest.fixture
+def found(house):
+    house.script(SLOW_LOADER)
+    return house.done("why", "cifar-cnn", *ASK), house.kept()
+
+
+def test_a_slow_loader_is_found_proven_and_mended(found, house):
+    answer, record = found
+    why = record["why"]
+    assert why["first"][0] == "input pipeline"
+    assert verdicts(record)["input pipeline"]["standing"] == "proven"
+    parts = {part["of"]: part["share"] for part in why["parts"]}
+    assert sum(parts.values()) == pytest.approx(1)
+    assert parts["loader"] == pytest.approx(0.9, abs=0.03)
+    assert parts["compute"] == pytest.approx(0.1, abs=0.02)
+    ceilings = {each["stage"]: each for each in why["ceilings"]}
+    assert ceilings["loader"]["binds"]
+    assert ceilings["loader"]["items_per_s"] == pytest.approx(1111, rel=0.05)
+    assert ceilings["compute"]["items_per_s"] == pytest.approx(10_000, rel=0.05)
+    decoded = next(each for each in why["remedies"] if each["lane"] == "fake/cpu/input=cached")
+    assert decoded["measured"]["low"] < 10 < decoded["measured"]["high"]
+    assert decoded["predicted"] == pytest.approx(10, rel=0.2)
+    assert "laptime.cached" in decoded["code"]
+    assert decoded["recommended"]
+    assert len(verdicts(record)) == 15
+    assert record["lanes"][0]["name"] == "fake/cpu/as-written"
+    assert record["question"] == "why"
+    said = words_of(answer.out)
+    assert "cifar-cnn on fake/cpu" in said
+    assert "(proven)" in said
+    assert house.done("show", "latest").out == answer.out
+    (row,) = house.done("list", "--json").json
+    assert row["question"] == "why"
+    assert "input pipeline" in row["summary"] or "loader" in row["summary"]
+
+
+def test_where_nothing_is_amiss_nothing_is_proven(house):
+    house.script(NOTHING)
+    record = house.done("why", "cifar-cnn", *ASK, "--json").json
+    standings = {each["standing"] for each in record["why"]["causes"]}
+    assert "proven" not in standings
+    assert record["why"]["trusted"]
+
+
+def test_an_experiment_that_fails_is_a_row_with_its_reason(house):
+    """The answer stands: what was asked about is the lane as it is."""
+    house.script(SLOW_LOADER + '["fake/cpu/input=cached"]\nfail = { how = "memory", phase = "build" }\n')
+    record = house.done("why", "cifar-cnn", *ASK, "--json").json
+    failed = next(each for each in record["why"]["remedies"] if each["lane"] == "fake/cpu/input=cached")
+    assert failed["measured"] is None
+    assert "out of memory" in failed["reason"]
+    assert [lane["status"] for lane in record["lanes"] if lane["name"] == "fake/cpu/input=cached"] == ["dnf"]
+
+
+def test_a_lane_that_does_not_finish_is_told_and_nothing_is_tried(house):
+    house.script('["fake/cpu/as-written"]\nfail = { how = "kill", phase = "timing" }\n')
+    answer = house.run("why", "cifar-cnn", *ASK)
+    assert answer.code == 3
+    record = house.kept()
+    assert record["lanes"][0]["status"] == "dnf"
+    assert not any(each["standing"] == "proven" for each in record["why"]["causes"])
+    assert "SIGKILL" in answer.out
+
+
+def test_noise_too_great_to_tell_is_said_so(house):
+    house.script('["fake/*"]\nloader_ms = 40.0\ncompute_ms = 50.0\nspread = 0.8\n')
+    answer = house.run("why", "cifar-cnn", *ASK)
+    assert answer.code == 4
+    assert not house.kept()["why"]["trusted"]
+    assert house.kept()["why"]["distrust"] in words_of(answer.out)
+
+
+def test_what_the_budget_has_no_room_for_is_named(house):
+    house.script(SLOW_LOADER)
+    record = house.done("why", "cifar-cnn", "fake/cpu", "--budget", "1s", "-q", "--json").json
+    assert record["why"]["missing"]
+    assert verdicts(record)["input pipeline"]["standing"] != "proven"
+
+
+def test_several_lanes_are_refused(house):
+    answer = house.done("why", "cifar-cnn", "fake/cpu", "fake/cuda:0", code=2)
+    assert "why looks at one lane" in answer.err
+
+
+def test_a_lane_that_trains_nothing_is_refused(house):
+    assert "trains nothing" in house.done("why", "cifar-cnn", "fake/cpu/input=only", code=2).err
+
+
+def test_an_interrupt_keeps_what_is_finished(house):
+    house.script(SLOW_LOADER + '["fake/cpu/input=cached"]\nfail = { how = "hang", phase = "timing" }\n')
+    process = house.start("why", "cifar-cnn", "fake/cpu")
+    house.read_until(process, "fake/cpu/input=cached")
+    process.send_signal(signal.SIGINT)
+    answer = house.finish(process)
+    assert answer.code == 130
+    record = json.loads(json.dumps(house.kept()))
+    assert record["status"] == "interrupted"
+    assert record["lanes"][0]["heats"]
