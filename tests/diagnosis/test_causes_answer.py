@@ -179,10 +179,10 @@ def test_an_idle_card_is_given_more_work():
 
 
 def test_remedies_stand_by_what_they_gained():
-    """The recommended one changes nothing, though one that takes memory gains more; a failed one says why."""
+    """The recommended one changes nothing, though one that takes memory gains a little more; a failed one says why."""
     case = case_of(
         lane_of(100.0),
-        trial("workers", 1.8, settings=("workers=2",)),
+        trial("workers", 9.0, settings=("workers=2",)),
         trial("decoded", 9.5, changes="4.2 GB of memory"),
         trial("batch 4x", failed=True, reason="out of memory", changes="the learning"),
         trial("compile", reason="nothing pointed to it"),
@@ -194,6 +194,14 @@ def test_remedies_stand_by_what_they_gained():
     assert [row.recommended for row in rows] == [False, True, False, False]
     assert [row.reason for row in rows] == [None, None, "out of memory", "nothing pointed to it"]
     assert rows[0].predicted == pytest.approx(10.0)
+
+
+def test_memory_is_recommended_where_it_gains_far_more():
+    case = case_of(lane_of(100.0), trial("workers", 1.8), trial("decoded", 9.5, changes="4.2 GB of memory"))
+    assert [(row.says, row.recommended) for row in remedies(case, case.trials)] == [
+        ("decoded", True),
+        ("workers", False),
+    ]
 
 
 def test_memory_is_recommended_where_nothing_else_gains():

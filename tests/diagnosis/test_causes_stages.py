@@ -61,7 +61,7 @@ CASES = {
         lambda: case_of(lane_of(100.0, windows=without_steps())),
     ),
     "the swap proves the loader": (
-        input_pipeline, "proven", "the loader takes 90 % of a step (90 ms of 100 ms alone); on decoded batches",
+        input_pipeline, "proven", "the loader takes 90 % of a step, alone 90 ms of 100 ms; on decoded batches",
         lambda: case_of(lane_of(100.0), trial("decoded", 9.5), stages={"loader": 90.0, "compute": 10.0}),
     ),
     "a loader's share alone is likely": (

@@ -84,11 +84,11 @@ CASES = {
         lambda: case_of(lane_of(100.0)),
     ),
     "full memory is proven by half the batch": (
-        memory_full, "proven", "79.0 of the device's 80.0 GB are used (99 %); at half the batch it is 1.50x",
+        memory_full, "proven", "79.0 of the device's 80.0 GB are used, 99 %; at half the batch it is 1.50x",
         lambda: case_of(on_card({USED: lambda _: 79e9, TOTAL: lambda _: 80e9}), trial("half batch", 1.5)),
     ),
     "full memory alone is likely": (
-        memory_full, "likely", "(99 %)",
+        memory_full, "likely", "99 %",
         lambda: case_of(on_card({USED: lambda _: 79e9, TOTAL: lambda _: 80e9})),
     ),
     "full memory that costs nothing": (
@@ -96,7 +96,7 @@ CASES = {
         lambda: case_of(on_card({USED: lambda _: 79e9, TOTAL: lambda _: 80e9}), trial("half batch", 0.8)),
     ),
     "room enough": (
-        memory_full, "ruled out", "(25 %)",
+        memory_full, "ruled out", "25 %",
         lambda: case_of(on_card({USED: lambda _: 20e9, TOTAL: lambda _: 80e9})),
     ),
     "no instrument tells of memory": (

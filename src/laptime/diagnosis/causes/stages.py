@@ -65,7 +65,7 @@ def input_pipeline(case: Case) -> Verdict:
         return weigh(case, INPUT, Signature(None, f"the loader's share is not known: {alone.missing}"), ["decoded"])
     says = f"the loader takes {share(part)} of a step"
     if not isinstance(alone, Missing):
-        says += f" ({_ms(case, alone)} of {_ms(case, 1.0)} alone)" if part >= WORTH else _beside(case, alone)
+        says += f", alone {_ms(case, alone)} of {_ms(case, 1.0)}" if part >= WORTH else _beside(case, alone)
     evidence = {"share": part, "alone": None if isinstance(alone, Missing) else alone}
     if part < WORTH:
         return Verdict(INPUT, "ruled out", says, evidence)
