@@ -80,12 +80,13 @@ def slow_starts(lane: LaneResult) -> list[float]:
 def windows_apart(lane: LaneResult, is_disturbed: Callable[[Window], bool | None]) -> list[float]:
     """Give for each heat how many times as long a step takes in disturbed windows as in its quiet ones.
 
-    A heat that has windows of one kind only tells nothing.
+    A heat that has windows of one kind only tells nothing. A disturbance changes the level, so those before the level
+    that counts are looked at, too, unless the heat was warming up there.
     """
     told = []
     for heat in finished(lane):
         sides: dict[bool, list[float]] = {True: [], False: []}
-        for window in heat.windows[heat.steady_from :]:
+        for window in heat.windows[heat.steady_from if heat.steady == "warm-up" else 0 :]:
             side = is_disturbed(window)
             if side is not None:
                 sides[side].append(step_ms(window))

@@ -89,7 +89,8 @@ def _distance(case: Case) -> Signature:
         why = case.lane.absent.get("roofline")
         says = "how near it comes to what the device can do is not known"
         return Signature(None, says if why is None else f"{says} ({why.missing})")
-    says = f"{share(limit.share)} of what the device's {limit.binds} allow"
+    allow = "allow" if limit.binds == "products" else "allows"
+    says = f"{share(limit.share)} of what the device's {limit.binds} {allow}"
     there = True if limit.share < FAR else False if limit.share > NEAR else None
     gain = 1 / max(limit.share, 0.01)
     return Signature(there, f"{says}, so {times(gain)} at the very most", {"share_of_peak": limit.share})

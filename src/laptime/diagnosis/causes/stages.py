@@ -7,7 +7,7 @@ from dataclasses import replace
 from laptime.diagnosis.causes.case import Case
 from laptime.diagnosis.causes.parts import share_of, stage_share
 from laptime.diagnosis.causes.weigh import NOT_KNOWN, Signature, weigh
-from laptime.diagnosis.causes.words import counted, share, taken
+from laptime.diagnosis.causes.words import cores, counted, share, taken
 from laptime.diagnosis.steps import finished, long_share, others_cores, steps_ns
 from laptime.model.missing import Missing
 from laptime.model.why import Verdict
@@ -65,7 +65,7 @@ def input_pipeline(case: Case) -> Verdict:
         return weigh(case, INPUT, Signature(None, f"the loader's share is not known: {alone.missing}"), ["decoded"])
     says = f"the loader takes {share(part)} of a step"
     if not isinstance(alone, Missing):
-        says += f" ({_ms(case, alone)} of {_ms(case, 1.0)} alone)" if part >= WORTH else _beside(case, alone)
+        says += f", alone {_ms(case, alone)} of {_ms(case, 1.0)}" if part >= WORTH else _beside(case, alone)
     evidence = {"share": part, "alone": None if isinstance(alone, Missing) else alone}
     if part < WORTH:
         return Verdict(INPUT, "ruled out", says, evidence)
@@ -168,7 +168,7 @@ def explained_otherwise(case: Case) -> str | None:
         return "the container's quota held it back"
     other = others_cores(case.lane)
     if other is not None and other >= OTHERS:
-        return f"other processes take {other:.2g} cores"
+        return f"other processes take {cores(other)}"
     pauses = case.pauses()
     if pauses is not None and pauses.share >= 2 * WORTH:
         return "pauses between steps are shared by more items, too"

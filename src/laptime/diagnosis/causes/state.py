@@ -40,7 +40,7 @@ def memory_full(case: Case) -> Verdict:
         verdict = weigh(case, MEMORY_FULL, sign, ["half batch"])
         return verdict if case.factor("half batch") else _not_testable(MEMORY_FULL, sign.says)
     full = max(used) / total
-    says = f"{max(used) / 1e9:.1f} of the device's {total / 1e9:.1f} GB are used ({share(full)})"
+    says = f"{max(used) / 1e9:.1f} of the device's {total / 1e9:.1f} GB are used, {share(full)}"
     evidence = {"used_bytes": max(used), "total_bytes": total}
     return weigh(case, MEMORY_FULL, Signature(full > FULL, says, evidence), ["half batch"] if full > FULL else [])
 

@@ -63,3 +63,7 @@ def taken(ms: float) -> str:
 def counted(value: float) -> str:
     """Give a count that may be a mean."""
     return f"{value:,.0f}" if value >= 10 or value == round(value) else f"{value:.1f}"
+
+
+def cores(count: float) -> str:
+    return f"{count:.2g} core{'s' * (f'{count:.2g}' != '1')}"

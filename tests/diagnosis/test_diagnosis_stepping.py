@@ -1,0 +1,87 @@
+"""What a race sees of steps for nothing: a slow beginning, pauses, signs, a loader beside its lane."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from cases import CUDA, MACHINE, lane_of, signs_of, steps_windows
+
+from laptime.diagnosis.rules import find_findings
+from laptime.diagnosis.steps import find_pauses, long_share
+
+LAP_ENDS = steps_windows(*[[*[10.0] * 9, 60.0] * 2] * 5)
+
+
+def named(lane, other):
+    return replace(other, name=lane)
+
+
+CASES = {
+    "slow at first": (
+        "in the first window of every heat a step took 3.0 times what it took later",
+        lambda: lane_of(100.0, windows=steps_windows([300.0] * 4, *[[100.0] * 4] * 6)),
+    ),
+    "pauses between steps": (
+        "every 10 steps there was a pause of 50 ms, 33 % of the time",
+        lambda: lane_of(15.0, windows=LAP_ENDS),
+    ),
+    "denormal numbers": ("30 % of its weights and gradients", lambda: lane_of(100.0, signs=signs_of(denormals=0.3))),
+    "values read": (
+        "asked the device for a value 2 times a step",
+        lambda: lane_of(100.0, device=CUDA, signs=signs_of(reads=2.0)),
+    ),
+    "compiled anew": (
+        "were compiled 5 times more, with 7 shapes of batch",
+        lambda: lane_of(100.0, signs=signs_of(shapes=7, compiles=5)),
+    ),
+}
+
+
+@pytest.mark.parametrize("rule", CASES)
+def test_a_rule_finds_what_it_is_for(rule):
+    says, make = CASES[rule]
+    (found,) = find_findings([make()], MACHINE)
+    assert found.rule == rule
+    assert says in found.says
+    assert found.evidence
+    assert found.advice.endswith(".")
+
+
+def test_quiet_steps_are_not_accused():
+    """Nor what costs nothing where it is: a value read on a processor, denormals on a card."""
+    quiet = signs_of(reads=2.0, shapes=3, compiles=0, denormals=0.0)
+    assert find_findings([lane_of(100.0, signs=quiet)], MACHINE) == ()
+    assert find_findings([lane_of(100.0, device=CUDA, signs=signs_of(reads=0.0, denormals=0.5))], MACHINE) == ()
+
+
+def test_a_lane_without_its_loader_proves_the_loader():
+    """Raced beside it, whatever it was raced for."""
+    lane, ready = lane_of(100.0), named("torch/cpu/input=cached", lane_of(40.0, input="cached"))
+    (found,) = find_findings([lane, ready], MACHINE)
+    assert (found.rule, found.sure, found.evidence["share"]) == ("loader", "proven", pytest.approx(0.6))
+    assert "torch/cpu/as-written: its loader takes 60 % of a step" in found.says
+
+
+def test_a_loader_alone_that_takes_the_whole_step_is_likely_to_bind_it():
+    lane, alone = lane_of(100.0), named("torch/cpu/input=only", lane_of(97.0, input="only"))
+    (found,) = find_findings([lane, alone], MACHINE)
+    assert (found.rule, found.sure, found.evidence["share"]) == ("loader", "likely", pytest.approx(0.97))
+    quick = named("torch/cpu/input=only", lane_of(60.0, input="only"))
+    assert find_findings([lane, quick], MACHINE) == ()
+
+
+def test_lanes_that_differ_otherwise_tell_nothing_of_a_loader():
+    lane = lane_of(100.0)
+    other = named("torch/cpu/malloc=keep+input=cached", lane_of(40.0, input="cached", malloc="keep"))
+    assert find_findings([lane, other], MACHINE) == ()
+
+
+def test_chance_and_a_loaders_beat_are_no_pauses():
+    """Long steps at no even distances are noise, and those very near to each other the beat of its workers."""
+    uneven = [10.0] * 60
+    for place in (3, 9, 31, 38, 55):
+        uneven[place] = 50.0
+    assert find_pauses(lane_of(10.0, windows=steps_windows(uneven))) is None
+    assert find_pauses(lane_of(20.0, windows=steps_windows([10.0, 10.0, 40.0] * 20))) is None
+    assert long_share(lane_of(10.0, windows=steps_windows(uneven))) == pytest.approx(200 / 800)
