@@ -64,7 +64,7 @@ def shorten(record: Record) -> dict[str, Any]:
         "cores": record.machine.processor.cores_usable,
         "versions": {key: value for lane in record.lanes for key, value in lane.framework.items()},
         "rows": [row_of_lane(record, lane, factor_words(against.get(lane.name))) for lane in record.lanes],
-        "lanes": [kept_of(lane) for lane in json.loads(api.encode(record))["lanes"]],
+        "lanes": [kept_of(lane) for lane in json.loads(api.encode(record))["lanes"] if lane["heats"]],
     }
 
 
@@ -79,6 +79,8 @@ def kept_of(lane: dict[str, Any]) -> dict[str, Any]:
 
 
 def row_of_lane(record: Record, lane: LaneResult, factor: str) -> list[str]:
+    if not lane.heats:
+        return [record.workload.name, lane.name, "not raced yet", "", "", ""]
     if lane.step_ms is None or lane.status != "ok":
         return [record.workload.name, lane.name, f"failed: {lane.reason or 'no heat was finished'}", "", "", ""]
     words = (estimate_words(lane.step_ms, "ms"), estimate_words(lane.lap_s, "s"), factor, proof_words(lane))
