@@ -66,9 +66,12 @@ def throttled_share(case: Case) -> float | None:
 
 
 def threads_wanted(case: Case) -> int | None:
-    """Give how many threads were asked for, by the lane or else by a variable."""
+    """Give how many threads were asked for: by the lane, or else by what the framework takes unasked, or a variable."""
     if case.lane.settings.threads is not None:
         return case.lane.settings.threads
+    unasked = case.lane.device.details.get("threads", "")
+    if case.on_processor and unasked.isdecimal():
+        return int(unasked)
     around = case.machine.surroundings
     for name in THREADS_VARIABLES:
         value = "" if around is None else around.variables.get(name, "").split(",")[0]
