@@ -6,9 +6,9 @@
     python bench/causes.py --budget 30 --scripted                  only what needs no real training
 
 On the processor the causes are real: slow loaders, tiny steps, a look at other batches at a lap's end, too many
-threads, a quota of the container's, a neighbour, denormal numbers, memory given back. What needs a card runs on scripted
-ones: fake lanes with stages of their own, or the shipped sensor's readings. What cannot be planted here says why, and is
-no case. Each case runs in a process of its own.
+threads, a quota of the container's, a neighbour, denormal numbers, memory given back. What needs a card runs on
+scripted ones: fake lanes with stages of their own, or the shipped sensor's readings. What cannot be planted here says
+why, and is no case. Each case runs in a process of its own.
 
 Figures, and their limits: the planted cause is named first in 85 % of cases, first or second in 95 %; in 2 % at most
 another one is called proven; where nothing is planted nothing is proven in 95 %; the recommended remedy's gain lies
@@ -225,7 +225,7 @@ def figures_of(cases: Sequence[Mapping[str, Any]]) -> list[Figure]:
     return [
         Figure("cases with a planted cause", len(planted)),
         Figure("cases that failed", sum("failed" in each for each in cases), most=0),
-        *(Figure(name, sum(told) / len(told), least=least) for name, told in counted if told),
+        *(Figure(name, sum(told) / len(told), least=least) for name, told, least in counted if told),
         Figure("recommended remedies of which nothing was foretold",
                sum(each["foretold"] is None for each in ran if each["recommended"])),
         *([Figure("longest answer, in budgets", max(late), most=OVER)] if late else []),
