@@ -23,6 +23,7 @@ from common import ROOT, Figure, finish, fresh_home, result, write_json
 from laptime import api
 from laptime.model.ask import Ask
 from laptime.model.record import LaneResult, Record
+from page import put, table
 from truth_page import estimate_words, factor_words, proof_words
 
 WORKLOADS = ("cifar-mlp", "cifar-cnn", "plates-cnn", "scenes-cnn", "pets-densenet")
@@ -32,7 +33,6 @@ KERAS_PRESETS = ("", "/best")
 BUDGET_S = {"cifar-mlp": 260.0, "cifar-cnn": 300.0, "plates-cnn": 420.0, "scenes-cnn": 1500.0, "pets-densenet": 1700.0}
 HEATS = {"scenes-cnn": 1, "pets-densenet": 1}
 HEATS_ELSE = 3
-PAGE = ROOT / "docs" / "published.md"
 RESULTS = ROOT / "bench" / "results"
 BEGIN, END = "<!-- lanes: written by bench/lanes.py -->", "<!-- end of lanes -->"
 HEAD = ("workload", "lane", "a step", "a lap", "against the first", "proof: worst loss, weights")
@@ -85,16 +85,6 @@ def row_of_lane(record: Record, lane: LaneResult, factor: str) -> list[str]:
     return [record.workload.name, lane.name, *words]
 
 
-def write_page(told: dict[str, Any], kept_as: str) -> None:
-    """Put the table where the page has its place for it."""
-    page = PAGE.read_text(encoding="utf-8")
-    before, _, rest = page.partition(BEGIN)
-    _, found, after = rest.partition(END)
-    if not found:
-        raise SystemExit(f"{PAGE} has no place for the table: {BEGIN} ... {END}")
-    PAGE.write_text(f"{before}{BEGIN}\n{table_of(told, kept_as)}{END}{after}", encoding="utf-8")
-
-
 def table_of(told: dict[str, Any], kept_as: str) -> str:
     """Say where and when the rows were measured, machine by machine, then give them all."""
     done = [told["details"][name] for name in WORKLOADS if name in told["details"]]
@@ -104,8 +94,7 @@ def table_of(told: dict[str, Any], kept_as: str) -> str:
         f"By `{told['command']}`, intervals of 95 %, [all figures](../bench/results/{kept_as}).",
         "",
     ]
-    rows = [HEAD, ("---",) * len(HEAD), *(tuple(row) for each in done for row in each["rows"])]
-    return "\n".join([*said, *(f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in rows)]) + "\n"
+    return "\n".join([*said, *table(HEAD, (row for each in done for row in each["rows"]))]) + "\n"
 
 
 def _where_words(done: list[dict[str, Any]]) -> str:
@@ -143,7 +132,7 @@ def main() -> int:
     parser.add_argument("--page", type=Path, metavar="FILE.json", help="write the page's table from this result")
     given = parser.parse_args()
     if given.page is not None:
-        write_page(json.loads(given.page.read_text()), given.page.name)
+        put(table_of(json.loads(given.page.read_text()), given.page.name), BEGIN, END)
         return 0
     details = newest_details()
     with fresh_home():
@@ -152,7 +141,7 @@ def main() -> int:
             details[name] = shorten(race(name, lanes, given.heats))
             told = result("lanes", figures_of(details), details=details, versions={}, command="python bench/lanes.py")
             write_json(RESULT, told)
-            write_page(told, RESULT.name)
+            put(table_of(told, RESULT.name), BEGIN, END)
     return finish("lanes", figures_of(details), None)
 
 

@@ -31,6 +31,7 @@ BENCHES: dict[str, tuple[str, ...]] = {
     "record": ("record.py",),
     "stats": ("stats.py",),
     "sensor_cost": ("sensor_cost.py",),
+    "cached": ("cached.py",),
     "overhead": ("overhead.py",),
     "overhead_keras": ("overhead_keras.py",),
     "default_race": ("default_race.py",),

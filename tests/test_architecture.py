@@ -42,10 +42,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "analysis": {"stats"},
     "diagnosis": {"analysis", "stats"},
     "questions": {"planner", "run", "analysis", "diagnosis", "stats", "workloads", "machine", "data"},
+    "remedies": {"sensors", "disk"},
     "api": {"questions", "store", "machine", "workloads", "data"},
     "pages": {"api", "questions", "store", "report", "data", "workloads"},
     "cli": {"api", "pages"},
-    "__init__": {"api"},
+    "__init__": {"api", "remedies"},
     "__main__": {"cli"},
 }
 # The child may leave without looking back, and a fake one may chat as frameworks do.

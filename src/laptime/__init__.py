@@ -8,6 +8,7 @@ A training of your own is a function that returns `laptime.Training`; see exampl
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from laptime.errors import LaptimeError
@@ -17,28 +18,41 @@ from laptime.model.workload import Training
 
 if TYPE_CHECKING:
     from laptime.api import devices, full, infer, load, plan, profile, race, records, resume, why
+    from laptime.remedies.allocator import keep_memory
+    from laptime.remedies.cached import cached
+    from laptime.remedies.deferred import Deferred
+    from laptime.remedies.shapes import same_shapes
+
+# What a training script may take goes without the rest of the house.
+REMEDIES = {"Deferred": "deferred", "cached": "cached", "keep_memory": "allocator", "same_shapes": "shapes"}
 
 __all__ = [
     "Ask",
+    "Deferred",
     "FullAsk",
     "LaptimeError",
     "Missing",
     "Training",
+    "cached",
     "devices",
     "full",
     "infer",
+    "keep_memory",
     "load",
     "plan",
     "profile",
     "race",
     "records",
     "resume",
+    "same_shapes",
     "why",
 ]
 
 
 def __getattr__(name: str) -> Any:
     """Open the rest of the house only when it is asked for: a training script imports laptime for `Training` alone."""
+    if name in REMEDIES:
+        return getattr(importlib.import_module(f"laptime.remedies.{REMEDIES[name]}"), name)
     if name in __all__:
         from laptime import api  # noqa: PLC0415  opened late on purpose
 

@@ -8,6 +8,7 @@ from measured import failed, heat_of, windows_of
 from laptime.analysis.heats import mean_step_ms, quiet_windows, steady_windows, step_ms, summarise_heat
 from laptime.model.missing import Missing
 from laptime.model.sample import Window
+from laptime.model.signs import Signs
 
 
 @pytest.mark.parametrize(
@@ -54,6 +55,12 @@ def test_a_heat_that_did_not_finish_has_no_step():
     found = summarise_heat(broken)
     assert (found.step_ms, found.status, found.dnf.phase) == (None, "dnf", "build")
     assert len(found.windows) == 5
+
+
+def test_what_a_heat_tells_of_its_steps_goes_with_it():
+    """It is a signature, and judged elsewhere."""
+    signs = Signs(9, wait_ns=1, reads=Missing("not looked"))
+    assert summarise_heat(heat_of(1.0, signs=signs)).signs == signs
 
 
 def test_a_heat_without_any_window_is_no_error():

@@ -93,7 +93,7 @@ def test_a_card_that_is_not_there_is_refused(torch_house):
     [
         (("cifar-mlp", "python/cpu"), "python: cifar-mlp is raced in a framework; its lanes run steps of your own"),
         ((NUMPY, "python/cpu/input=resident"), "laptime cannot place the batches of a framework that it does not know"),
-        ((NUMPY, "python/cpu/input=only"), "input=only: a step of your own is timed with its data"),
+        ((NUMPY, "python/cpu/input=copy"), "input=copy: on a processor batches are where they are used"),
         ((NUMPY, "python/cpu/bf16"), "bf16: a step of your own has the precision that its code gives it"),
         ((NUMPY, "python/cpu", "--full", "--laps", "1"), "--full: python/cpu/as-written is of a step function, which"),
         ((NUMPY, "python/cpu", "--infer"), "--infer: python/cpu/as-written takes steps of your own"),

@@ -45,6 +45,17 @@ def py_dataset():
     return _model(), Numbered()
 
 
+def two_lengths():
+    """Batches of two shapes, in turns."""
+    return _model(), [(rows[: 32 - 16 * (number % 2)], classes[: 32 - 16 * (number % 2)])
+                      for number, (rows, classes) in enumerate(BATCHES)]  # fmt: skip
+
+
+def numbered_by_workers():
+    """By two threads of Keras's, as its own code says."""
+    return _model(), Numbered(workers=2)
+
+
 def tf_dataset():
     import tensorflow as tf
 

@@ -10,6 +10,7 @@ from rooms_here import HERE, NEEDS
 
 from laptime.backends import ROOMS, open_backend
 from laptime.errors import LaptimeError
+from laptime.heat.apart import take_apart
 from laptime.model.lane import Settings
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
@@ -172,3 +173,28 @@ def test_memory_is_a_size_or_an_absence_with_its_reason(training):
     """Nothing unknown is shown as zero."""
     held = training.device_memory_bytes()
     assert held.missing if isinstance(held, Missing) else held > 0
+
+
+@pytest.mark.parametrize("kind", ["only", "one"])
+def test_a_built_in_runs_without_its_loader_or_without_its_training(backend, order, kind):
+    """The loader alone has no loss; one batch has, again and again."""
+    lane = replace(order.lane, settings=Settings(batch=BATCH, input=kind))
+    runner = backend.build(replace(order, lane=lane)).start()
+    for _ in range(2):
+        runner.run(runner.stride * 3)
+        runner.fence()
+    assert math.isfinite(runner.loss())
+    if backend.name != "fake":
+        assert (runner.loss() > 0) == (kind == "one")
+    assert runner.close() == ()
+
+
+def test_a_step_is_taken_apart_after_the_windows(backend, training):
+    """As far as the back end can; what it cannot has its reason."""
+    runner = training.start()
+    runner.run(runner.stride)
+    signs = take_apart(backend.clock, runner.fence, runner.apart())
+    assert signs.steps >= 3
+    parts = [signs.wait_ns, signs.copy_ns, signs.compute_ns, signs.reads, signs.shapes, signs.compiles, signs.denormals]
+    assert all(each.missing if isinstance(each, Missing) else each >= 0 for each in parts)
+    assert runner.close() == ()

@@ -184,3 +184,16 @@ def test_the_authors_reading_needs_no_pytorch(sources):
     images, labels = open_published_pipeline(workload, job_for(sources, "pets-densenet"), 0)()
     assert (images.shape, images.dtype) == ((BATCH, 224, 224, 3), np.float32)
     assert set(np.reshape(labels, -1)) <= {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("what", "settings"), [("scenes-cnn", {}), ("plates-cnn", {}), ("plates-cnn", {"preset": "best"})]
+)
+def test_files_are_read_without_fit(backend, sources, what, settings):
+    """By the authors' loader, or by ours where the preset says so; nothing is trained."""
+    runner = backend.build(order_for(backend, sources, what, input="only", **settings)).start()
+    runner.run(3)
+    runner.fence()
+    assert runner.loss() == 0.0
+    assert runner.holds == (settings == {"preset": "best"})
+    assert runner.close() == ()

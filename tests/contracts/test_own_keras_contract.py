@@ -5,8 +5,10 @@ It needs a process of its own for each engine, which `test_keras_contract.py` gi
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
+import numpy as np
 import own_plain_steps
 import own_trainings
 import pytest
@@ -15,8 +17,10 @@ from rooms_here import HERE, INSTALLED
 
 from laptime.analysis.parity import judge_parity
 from laptime.errors import TrainingError
+from laptime.heat.apart import take_apart
 from laptime.model.lane import Settings
 from laptime.model.machine import Device
+from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, PlannedLane, Subject
 from laptime.model.workload import ProofPlan
 
@@ -24,6 +28,8 @@ if not HERE[0].startswith("keras"):
     pytest.skip("test_keras_contract.py runs it", allow_module_level=True)
 
 from laptime.backends import open_backend
+from laptime.backends.keras.alone import Placed
+from laptime.backends.keras.apart import share_of_denormals
 
 FILE = str(Path(__file__).with_name("own_keras.py"))
 CPU = Device("cpu", "cpu", "the processor", usable=True)
@@ -64,7 +70,7 @@ def test_a_model_is_proven_and_trained_on_data_of_any_kind(function):
     assert runner.close() == ()
 
 
-@pytest.mark.parametrize("kind", ["cached", "resident"])
+@pytest.mark.parametrize("kind", ["cached", "resident", "one"])
 def test_the_first_batches_are_kept(kind):
     """On the host or on the device; `fit` cuts them as they were cut."""
     runner = build("two_inputs", input=kind).start()
@@ -203,3 +209,90 @@ def test_a_whole_training_goes_on_where_it_was():
     other.run(6)
     assert other.score().loss == pytest.approx(whole.loss, abs=0)
     other.close()
+
+
+@pytest.mark.parametrize("function", KINDS)
+def test_data_are_walked_through_without_fit(function):
+    """As `fit` would take them, lap after lap; nothing is trained."""
+    runner = build(function, input="only").start()
+    runner.run(20)
+    runner.fence()
+    assert (runner.loss(), runner.examiner) == (0.0, None)
+    assert isinstance(runner.apart(), Missing)
+    assert runner.close() == ()
+
+
+def test_data_that_break_without_fit_are_told_in_words():
+    """As they are with it."""
+    runner = build("raises_at_nine", input="only").start()
+    with pytest.raises(TrainingError, match="data raised ValueError at batch 9: no such picture"):
+        runner.run(40)
+
+
+def test_a_data_set_of_keras_takes_workers():
+    """Threads of Keras's own; what they hold ready is run down before a window."""
+    runner = build("py_dataset", workers=3).start()
+    assert runner.ready_batches == 10 + 3
+    runner.run(8)
+    runner.fence()
+    assert 0 < runner.loss() < 10
+    runner.close()
+    assert build("numbered_by_workers").start().ready_batches == 10 + 2
+    assert build("numbered_by_workers", workers=0).start().ready_batches == 0
+
+
+def test_other_data_take_no_workers():
+    """With what would."""
+    with pytest.raises(TrainingError, match="workers=2: the data of arrays are tuple, and no PyDataset of Keras's"):
+        build("arrays", workers=2)
+
+
+def test_a_copy_takes_one_batch_after_another():
+    """Each made the engine's own kind; of two inputs both."""
+    training = build("two_inputs", input="copy")
+    runner = training.start()
+    runner.run(5)
+    runner.fence()
+    assert len(Placed(runner._last).variables) == 3
+    assert runner.close() == ()
+
+
+@pytest.mark.parametrize("function", [*KINDS, "two_lengths"])
+def test_a_step_is_taken_apart(function):
+    """After its `fit`: the wait for a batch and the step on it; what Keras does within is not told apart."""
+    runner = build(function).start()
+    runner.run(3)
+    signs = take_apart(time.perf_counter_ns, runner.fence, runner.apart())
+    assert signs.steps >= 3
+    assert signs.wait_ns > 0
+    assert signs.compute_ns > 0
+    assert signs.shapes == (2 if function == "two_lengths" else 1)
+    assert isinstance(signs.copy_ns, Missing)
+    assert isinstance(signs.reads, Missing)
+    assert 0 <= signs.denormals < 0.5
+    runner.close()
+
+
+def test_what_is_compiled_anew_is_counted():
+    """Where the engine tells; nothing is, once each shape was there."""
+    runner = build("two_lengths").start()
+    runner.run(8)
+    apart = runner.apart()
+    signs = take_apart(time.perf_counter_ns, runner.fence, apart)
+    assert signs.compiles == 0 if HERE[0] != "keras-tf" else isinstance(signs.compiles, Missing)
+    runner.close()
+
+
+def test_several_steps_at_once_are_not_taken_apart():
+    """They are the engine's own."""
+    runner = build("four_at_once").start()
+    runner.run(4)
+    assert isinstance(runner.apart(), Missing)
+    runner.close()
+
+
+def test_denormal_numbers_are_counted_by_their_bits():
+    """In either of the precisions that Keras keeps weights in."""
+    tiny = [np.array([1e-40, -1e-40, 1.0, 0.0], np.float32), np.array([1e-310, 1.0], np.float64), np.arange(3)]
+    assert share_of_denormals(tiny) == 0.5
+    assert share_of_denormals([]) == 0

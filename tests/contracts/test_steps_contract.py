@@ -6,6 +6,7 @@ process with threads is not to be forked.
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +18,10 @@ from rooms_here import HERE, OF_STEPS
 from laptime.analysis.parity import judge_parity
 from laptime.backends import open_backend
 from laptime.errors import LaneError, TrainingError
+from laptime.heat.apart import take_apart
 from laptime.model.lane import Settings
 from laptime.model.machine import Device
+from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, PlannedLane, Subject
 from laptime.model.workload import ProofPlan
 
@@ -29,7 +32,7 @@ ROOM = HERE[0]
 LANES = {"jax": "JAX", "python": "python"}[ROOM]
 FILE = str(Path(__file__).with_name({"jax": "own_jax_steps.py", "python": "own_plain_steps.py"}[ROOM]))
 VERSIONS = {"jax": ["jax", "jaxlib"], "python": ["python", "numpy"]}
-INPUTS = {"jax": ["published", "cached", "resident"], "python": ["published", "cached"]}
+INPUTS = {"jax": ["published", "cached", "resident", "one"], "python": ["published", "cached", "one"]}
 CPU = Device("cpu", "cpu", "the processor", usable=True)
 
 
@@ -141,6 +144,37 @@ def test_a_step_is_no_work_for_pytorch_and_a_model_none_for_steps():
         TorchTraining(order("sound"))
     with pytest.raises(TrainingError, match=f"gives a model, and {LANES} lanes take a step"):
         open_backend(ROOM).build(order("sound", file=own_trainings.__file__))
+
+
+def test_the_data_are_walked_through_without_a_step():
+    """The loader alone: no state is touched, and there is no loss."""
+    training = build("sound", input="only")
+    runner = training.start()
+    runner.run(20)
+    runner.fence()
+    assert (runner.loss(), runner.examiner, runner.close()) == (0.0, None, ())
+    assert isinstance(runner.apart(), Missing)
+
+
+def test_one_batch_is_given_again_and_again():
+    runner = build("two_lengths", input="one").start()
+    runner.run(3)
+    signs = take_apart(time.perf_counter_ns, runner.fence, runner.apart())
+    assert signs.shapes == 1
+
+
+def test_a_step_is_taken_apart():
+    """Into the wait for its batch and the step; a new shape is compiled for, where laptime hears of it."""
+    runner = build("two_lengths").start()
+    apart = runner.apart()
+    signs = take_apart(time.perf_counter_ns, runner.fence, apart)
+    assert 3 <= signs.steps <= 50
+    assert 0 < signs.wait_ns < signs.compute_ns
+    assert signs.shapes == 2
+    assert isinstance(signs.copy_ns, Missing)
+    assert signs.compiles >= 2 if ROOM == "jax" else isinstance(signs.compiles, Missing)
+    again = take_apart(time.perf_counter_ns, runner.fence, runner.apart())
+    assert again.compiles == 0 if ROOM == "jax" else isinstance(again.compiles, Missing)
 
 
 def test_whole_trainings_and_answers_are_not_there_yet():

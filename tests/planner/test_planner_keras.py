@@ -36,7 +36,15 @@ def test_a_lane_names_its_engine():
 @pytest.mark.parametrize(
     ("lane", "what", "says"),
     [
-        ("keras-tf/cpu/input=only", "cifar-cnn", "input=only: Keras's fit cannot be had without its training"),
+        ("keras-tf/cpu/input=copy", "cifar-cnn", "input=copy: on a processor batches are where they are used"),
+        ("keras-tf/cpu/denormals=flush", "cifar-cnn", "denormals=flush: keras-tf takes denormal numbers for nought"),
+        ("keras-torch/cpu/reads=deferred", "my.py:training", "reads=deferred: only PyTorch's own lanes can be told"),
+        ("keras-jax/cpu/batch=2x", "my.py:training", "batch=2x: a training of your own has no published batch to"),
+        (
+            "keras-jax/cpu/workers=2+input=cached",
+            "my.py:training",
+            "workers=2 with input=cached: batches that are kept",
+        ),
         ("keras-tf/cpu/input=fast", "cifar-cnn", "input=fast: cifar-cnn's arrays lie in memory, and Keras's fit cuts"),
         ("keras-jax/cpu/threads=2", "cifar-mlp", "threads=2: XLA takes as many threads as it may use cores, here 6"),
         (

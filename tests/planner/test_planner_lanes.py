@@ -18,9 +18,11 @@ CHOICES = (
     ("fused",),
     ("threads=1", "threads=1000000"),
     ("malloc=keep", "malloc=system"),
-    ("input=published", "input=fast", "input=cached", "input=resident", "input=only"),
+    ("input=published", "input=fast", "input=cached", "input=resident", "input=one", "input=copy", "input=only"),
     ("workers=4",),
-    ("batch=64", "batch=4x", "batch=1000000"),
+    ("batch=64", "batch=4x", "batch=0.5x", "batch=1000000"),
+    ("denormals=flush", "denormals=keep"),
+    ("reads=deferred",),
 )
 
 
@@ -129,7 +131,10 @@ def test_a_lane_is_named(text, name):
         ("cpu/batch=0x", "batch=0x cannot be", "a multiple such as 4x"),
         ("cpu/batch=1000001", "batch=1000001 cannot be", "from 1 to 1,000,000"),
         ("cpu/batch=4xx", "batch=4xx cannot be", "a multiple such as 4x"),
+        ("cpu/batch=0.25x", "batch=0.25x cannot be", "a multiple such as 4x; or 0.5x, the half"),
         ("cpu/malloc=give", "malloc=give cannot be", "malloc takes keep"),
+        ("cpu/denormals=yes", "denormals=yes cannot be", "denormals takes flush"),
+        ("cpu/reads=never", "reads=never cannot be", "reads takes deferred"),
         ("cpu/input=slow", "input=slow cannot be", "input takes published, fast, cached, resident, only"),
     ],
 )

@@ -75,11 +75,11 @@ def test_a_device_may_bring_its_own_reason():
             ("batch=N: a training of your own brings its batches with it", "set it in its data"),
         ),
         (
-            "cpu/batch=4x",
+            "cpu/batch=0.5x",
             "my.py:training",
             (
-                "batch=4x: a training of your own has no published batch to multiply",
-                "set the batch in its own data, or race two functions",
+                "batch=0.5x: batches of a training of your own are joined, and not cut",
+                "set a smaller batch in its own data, and race two functions",
             ),
         ),
         (

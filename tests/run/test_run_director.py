@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 from heat_orders import order_for
@@ -38,6 +39,14 @@ def test_a_heat_that_finishes_brings_everything_back(tmp_path, house):
     assert heat.device_memory_bytes == Missing("a fake device holds no memory")
     assert heat.versions == {"fake": "1"}
     assert house.is_empty_within(2)
+
+
+def test_what_a_heat_tells_of_its_steps_is_kept(tmp_path):
+    """Where it was asked to take them apart; it stands in the heat's result too."""
+    script = "loader_ms = 30.0\ncopy_ms = 2.0\ncompute_ms = 8.0\nsigns = { reads = 2.0 }"
+    heat = run(replace(order_for(tmp_path, script), takes_apart=True))
+    assert (heat.signs.steps, heat.signs.wait_ns, heat.signs.reads) == (25, 750_000_000, 2.0)
+    assert run(order_for(tmp_path, script)).signs is None
 
 
 def test_each_phase_has_its_length(tmp_path):

@@ -20,6 +20,7 @@ from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.profile import Operator, Profile, ProfileOrder
 from laptime.model.protocol import Evaluation, FullOrder, LapResult, Predictions, Protocol, Score
 from laptime.model.sample import Examination, FreshSteps, Noise, ProofRun, Reference, Window
+from laptime.model.signs import Signs, Site
 from laptime.model.workload import ProofPlan
 
 RUN = ProofRun("fp32", (2.3, 2.2), 10.0, -1e-8, (0.5, 0.25), 0.125)
@@ -31,7 +32,13 @@ LANE = PlannedLane(
 )
 SUBJECT = Subject("my.py:f", "f of my.py", None, 100, None, 3, "items", "/ä b/my.py", "f")
 ORDER = HeatOrder(
-    SUBJECT, LANE, 7, ProofPlan(4, 8, 0.001, 1e-4), Pace(3, 5, adaptive=True, measure_s=2.0, window_s=0.2), 3
+    SUBJECT,
+    LANE,
+    7,
+    ProofPlan(4, 8, 0.001, 1e-4),
+    Pace(3, 5, adaptive=True, measure_s=2.0, window_s=0.2),
+    3,
+    takes_apart=True,
 )
 SCORE = Score(500, 1.5, Missing("no classes"))
 LAP = LapResult(2, 5, 0.5, SCORE, fresh=True, validation=Evaluation(Score(10, 1.25, 0.5, 0.25), 0.125))
@@ -64,6 +71,8 @@ FROM_CHILD = (
     wire.Closed(Window(1, 9, 4), None),
     wire.Examined(Examination(64, 9, 2, 1)),
     wire.Fresh(FreshSteps(7, 99)),
+    wire.Signed(Signs(9, 1, 2, 3, 4, 5.0, 1.5, (Site("my.py:7", ".item()", 1.5),), 2, 0, 0.25, {"denormals": "why"})),
+    wire.Signed(Signs(9, wait_ns=Missing("fit takes its batches itself"))),
     wire.Ready(),
     wire.Resumed((LAP, LAP)),
     wire.Stepped(2, 3, 5, 300_000_000, None, 0.5),

@@ -31,8 +31,8 @@ and for a step function of your own jax, or python, which calls it as it is, wha
 With no lane, every usable device races as written and at its best; with --every, every framework as written.
 
 Settings: as-written, best, fastest; fp32, tf32, bf16, fp16; eager, compile, graph; channels_last; fused; threads=N,
-malloc=keep; input=published|fast|cached|resident|only; workers=N; batch=N, batch=4x; lr=X;
-steps_per_execution=N (Keras).
+malloc=keep; input=published|fast|cached|resident|only; workers=N; batch=N, batch=4x, batch=0.5x; lr=X;
+steps_per_execution=N (Keras). To see what one thing costs: input=one|copy, denormals=flush, reads=deferred.
 
 With --full each lane is trained whole, as published, one lane after another: every lap's time, loss and accuracy,
 validation, then a test. `laptime resume ID` goes on after the last whole lap.

@@ -26,7 +26,8 @@ class Signs:
     them, in `copied_arrays` arrays), `compute_ns` all else of a step; each for all `steps` together.
     `reads` counts for each step how often the host asked the device for a value, and so waited for it, and `sites`
     tell where. `shapes` is how many different shapes of batch these steps had, `compiles` how often a framework
-    compiled during them. `denormals` is the share of denormal numbers among weights, gradients and optimizer's sums.
+    compiled during them. `denormals` is the share of denormal numbers among weights, gradients, the optimizer's sums,
+    running statistics or what layers give, whichever is largest; `notes` tells which.
     """
 
     steps: int

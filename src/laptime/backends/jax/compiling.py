@@ -5,8 +5,6 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-import jax
-
 COMPILED = "/jax/core/compile/backend_compile_duration"
 
 
@@ -22,6 +20,8 @@ class Compiler:
 
 @functools.cache
 def compiler() -> Compiler:
+    import jax  # whoever asks has said by now how much of a card it may take
+
     made = Compiler()
     jax.monitoring.register_event_duration_secs_listener(made.hear)
     return made

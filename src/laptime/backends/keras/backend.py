@@ -10,6 +10,7 @@ import keras
 
 from laptime.backends.base import Learner, Runner
 from laptime.backends.exercise import Exercises
+from laptime.backends.keras.alone import CopyRunner, LoaderRunner
 from laptime.backends.keras.driving import Drive
 from laptime.backends.keras.engines import Engine
 from laptime.backends.keras.learner import KerasLearner
@@ -20,6 +21,7 @@ from laptime.backends.keras.profiling import KerasProfiler
 from laptime.backends.keras.runner import KerasRunner
 from laptime.backends.keras.work import BuiltInWork, Work
 from laptime.errors import LaneError
+from laptime.model.lane import NO_TRAINING
 from laptime.model.limits import StepWork
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
@@ -32,6 +34,7 @@ class KerasTraining:
 
     def __init__(self, order: HeatOrder, engine: Engine, one_thread: OneThread) -> None:
         self._device_name, self._engine, self._one_thread = order.lane.device.name, engine, one_thread
+        self._input = order.lane.settings.input
         work_of = BuiltInWork if order.subject.file is None else OwnWork
         self._work: Work = work_of(order, engine, self._device)
         self.parameters, self.notes = self._work.parameters, self._work.notes
@@ -46,9 +49,12 @@ class KerasTraining:
 
     def start(self) -> Runner:
         model, feed = self._one_thread(self._work.make)
+        if self._input in NO_TRAINING:
+            alone = LoaderRunner if self._input == "only" else CopyRunner
+            return alone(feed, self._engine, self._one_thread)
         self._drive = drive = feed.drive(model, self._one_thread)
         examiner = self._work.examiner(model, feed, drive.finish, self._one_thread)
-        return KerasRunner(model, drive, feed, self._engine, examiner)
+        return KerasRunner(model, drive, feed, self._engine, self._one_thread, examiner)
 
     def learn(self) -> Learner:
         model, feed = self._one_thread(self._work.make)
@@ -90,6 +96,8 @@ class KerasBackend:
 
     def _build(self, order: HeatOrder) -> KerasTraining:
         self._take_threads(order)
+        if order.lane.settings.denormals == "flush":
+            self._engine.flush_denormals()
         return KerasTraining(order, self._engine, self._one_thread)
 
     def predict(self, order: HeatOrder) -> KerasPredictor:

@@ -52,6 +52,15 @@ class Engine(Protocol):
     def await_model(self, model: Any) -> None:
         """Wait until all that was started on this model is done."""
 
+    def epochs(self, data: dict[str, Any], at_once: int) -> Any:
+        """Give what `fit` would walk through, epoch after epoch, from what it is told of its data."""
+
+    def flush_denormals(self) -> None:
+        """Take denormal numbers for nought from here on; asked of PyTorch alone, the others do so unasked."""
+
+    def compiled(self) -> int | Missing:
+        """Give how often it has compiled so far, or why that is not known."""
+
     def allow_float64(self) -> None:
         """Compute in float64 where Keras asks for it."""
 

@@ -19,7 +19,8 @@ from laptime.pipelines.published import KERAS_QUEUE, KERAS_THREADS
 from laptime.pipelines.room import workers_for
 
 READ_AHEAD = 8  # batches that an engine may have taken from its data set before their turn; JAX takes 2
-FROM_MEMORY = {"cached", "resident"}
+FROM_MEMORY = {"cached", "resident", "one", "copy"}
+ON_DEVICE = {"resident", "one"}
 
 
 class Feed(ABC):
@@ -100,9 +101,12 @@ class FromMemory(BuiltInFeed):
 
     def __init__(self, recipe: Recipe, settings: Settings, device: Callable[[], Any]) -> None:
         super().__init__(recipe, settings, device)
-        self._shuffles = settings.input == "published"
+        self._shuffles = settings.input in {"published", "only"}
         self._images, self._labels = recipe.training_arrays(self.batch, self.at_once)
-        if settings.input == "resident":
+        if settings.input == "one":
+            first = self.batch * self.at_once
+            self._images, self._labels = self._images[:first], self._labels[:first]
+        if settings.input in ON_DEVICE:
             with device():
                 self._images, self._labels = map(keras.ops.convert_to_tensor, (self._images, self._labels))
 
@@ -165,7 +169,7 @@ def open_feed(recipe: Recipe, settings: Settings, device: Callable[[], Any], dev
     if recipe.data is None or not workload.reads_files or settings.input in FROM_MEMORY:
         return FromMemory(recipe, settings, device)
     job = make_job(workload, recipe.data, "train", settings.batch or workload.batch, recipe.seed)
-    if settings.input == "fast":
+    if settings.input == "fast" or (settings.input == "only" and settings.preset != "as-written"):
         workers = workers_for(settings, device_kind)
         return FromPipeline(recipe, settings, device, lambda first: open_fast_pipeline(job, workers, first))
     if workload.loader == "threads":

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from laptime.backends.jax.compiling import compiler
 from laptime.backends.jax.devices import list_cards, list_versions, peak_bytes, set_precision  # before JAX itself
 from laptime.backends.jax.exercises import JaxExercises
 from laptime.backends.jax.profiling import JaxProfiler, open_profiler
@@ -52,6 +53,17 @@ class Jax:
         else:
             held = [each.value for each in model.variables]
         jax.block_until_ready(held)
+
+    def epochs(self, data: dict[str, Any], at_once: int) -> Any:
+        from keras.src.backend.jax.trainer import JAXEpochIterator
+
+        return JAXEpochIterator(**data, steps_per_execution=at_once)
+
+    def flush_denormals(self) -> None:
+        """XLA does so unasked."""
+
+    def compiled(self) -> int:
+        return compiler().times
 
     def allow_float64(self) -> None:
         jax.config.update("jax_enable_x64", True)

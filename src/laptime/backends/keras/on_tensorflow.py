@@ -61,6 +61,17 @@ class TensorFlow:
     def await_model(self, _model: Any) -> None:
         tf.test.experimental.sync_devices()
 
+    def epochs(self, data: dict[str, Any], at_once: int) -> Any:
+        from keras.src.backend.tensorflow.trainer import TFEpochIterator
+
+        return TFEpochIterator(tf.distribute.get_strategy(), **data, steps_per_execution=at_once)
+
+    def flush_denormals(self) -> None:
+        """Its threads do so unasked."""
+
+    def compiled(self) -> Missing:
+        return Missing("TensorFlow keeps no count of what it traces")
+
     def allow_float64(self) -> None:
         """TensorFlow does so by itself."""
 

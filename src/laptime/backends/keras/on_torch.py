@@ -9,8 +9,10 @@ from typing import Any
 import torch
 
 from laptime.backends.keras.engines import LACKS
+from laptime.backends.torch.denormals import flush_denormals
 from laptime.backends.torch.devices import list_devices, list_versions, peak_bytes
 from laptime.backends.torch.exercises import TorchExercises
+from laptime.backends.torch.looking import count_compiled
 from laptime.backends.torch.precision import Switches, read_switches, set_precision, turn_switches
 from laptime.backends.torch.profiling import TorchProfiler
 from laptime.model.machine import Device
@@ -58,6 +60,17 @@ class Torch:
             torch.mps.synchronize()
         elif module is not None:
             module.synchronize(device)
+
+    def epochs(self, data: dict[str, Any], at_once: int) -> Any:
+        from keras.src.backend.torch.trainer import TorchEpochIterator
+
+        return TorchEpochIterator(**data, steps_per_execution=at_once)
+
+    def flush_denormals(self) -> None:
+        flush_denormals()
+
+    def compiled(self) -> int:
+        return count_compiled()
 
     def allow_float64(self) -> None:
         """PyTorch does so by itself."""

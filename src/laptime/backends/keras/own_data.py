@@ -54,6 +54,24 @@ class UserData:
         words = {"x": self._data, "shuffle": is_numbered}
         return words if self._adapter.num_batches else words | {"steps_per_epoch": self._epoch(at_once)}
 
+    def take_workers(self, workers: int) -> None:
+        """Have so many threads make its batches, or processes where its own code says so."""
+        if not isinstance(self._data, keras.utils.PyDataset):
+            kind = type(self._data).__name__
+            raise TrainingError(
+                f"workers={workers}: the data of {self._name} are {kind}, and no PyDataset of Keras's",
+                "give a keras.utils.PyDataset, or leave workers out",
+            )
+        self._data.workers = workers
+
+    def ready_batches(self) -> int:
+        """Give how many batches Keras's own workers may hold ready."""
+        data = self._data
+        if not isinstance(data, keras.utils.PyDataset):
+            return 0
+        has_queue = data.workers > 1 or (data.workers > 0 and data.use_multiprocessing)
+        return int(data.max_queue_size + data.workers) if has_queue else 0
+
     def epoch_steps(self, at_once: int) -> int:
         """Give how many steps Keras counts as an epoch here."""
         count = self._adapter.num_batches if self._adapter is not None else None

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from laptime.backends.keras.feeding import Feed
+from laptime.backends.keras.feeding import FROM_MEMORY, ON_DEVICE, Feed
 from laptime.backends.keras.own_data import Batch, UserData, items_of
 from laptime.backends.steps import KEPT_BATCHES
 from laptime.errors import LaptimeError
@@ -20,7 +20,7 @@ class FromUser(Feed):
 
     def __init__(self, data: UserData, at_once: int, settings: Settings, device: Callable[[], Any]) -> None:
         super().__init__(items_of(data.first(1)[0]), at_once, settings, device)
-        self._data = data
+        self._data, self.ready_batches = data, data.ready_batches()
 
     def epoch_steps(self) -> int:
         return self._data.epoch_steps(self.at_once)
@@ -40,12 +40,13 @@ class FromKept(Feed):
     """The first batches, one after another in one array, again and again."""
 
     def __init__(self, data: UserData, at_once: int, settings: Settings, device: Callable[[], Any]) -> None:
-        kept = _of_one_size(data.first(min(KEPT_BATCHES, data.lap or KEPT_BATCHES)))
+        most = 1 if settings.input == "one" else min(KEPT_BATCHES, data.lap or KEPT_BATCHES)
+        kept = _of_one_size(data.first(most))
         super().__init__(items_of(kept[0]), at_once, settings, device)
         self._steps = max(1, len(kept) // at_once) * at_once
         whole = [kept[each % len(kept)] for each in range(self._steps)]
         self._parts = [_joined([batch[part] for batch in whole]) for part in range(len(kept[0]))]
-        if settings.input == "resident":
+        if settings.input in ON_DEVICE:
             with device():
                 self._parts = [keras.tree.map_structure(keras.ops.convert_to_tensor, each) for each in self._parts]
 
@@ -64,7 +65,7 @@ class FromKept(Feed):
 
 def open_own_feed(data: UserData, at_once: int, settings: Settings, device: Callable[[], Any]) -> Feed:
     """Give the feed that the lane's settings name."""
-    feed = FromKept if settings.input in {"cached", "resident"} else FromUser
+    feed = FromKept if settings.input in FROM_MEMORY else FromUser
     return feed(data, at_once, settings, device)
 
 

@@ -35,6 +35,8 @@ class OwnModel:
             training = call_own(subject.file, subject.function)
             self.model = self._checked(training.model, is_step=training.step is not None)
             self.data = UserData(training.data, training.batch, training.steps_per_lap, self.name)
+            if order.lane.settings.workers is not None:
+                self.data.take_workers(order.lane.settings.workers)
             self._build(self.data.first(1)[0])
         self.at_once = int(self.model.steps_per_execution)
         self.start = self._read()

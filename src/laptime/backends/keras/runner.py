@@ -7,13 +7,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from laptime.backends.base import Examiner
+from laptime.backends.keras.apart import KerasApart
 from laptime.backends.keras.driving import Drive
 from laptime.backends.keras.engines import Engine
 from laptime.backends.keras.feeding import Feed
+from laptime.backends.keras.one_thread import OneThread
+from laptime.model.missing import Missing
 
 
 class KerasRunner:
-    def __init__(self, model: Any, drive: Drive, feed: Feed, engine: Engine, examiner: Examiner | None) -> None:
+    def __init__(
+        self, model: Any, drive: Drive, feed: Feed, engine: Engine, one_thread: OneThread, examiner: Examiner | None
+    ) -> None:
+        self._one_thread = one_thread
         self._model, self._drive, self._feed, self._engine, self.examiner = model, drive, feed, engine, examiner
         self.stride = feed.at_once
         self.ready_batches, self.holds = feed.ready_batches, feed.holds
@@ -39,6 +45,12 @@ class KerasRunner:
 
     def repeat(self) -> None:
         self._feed.repeat()
+
+    def apart(self) -> KerasApart | Missing:
+        if self.stride > 1:
+            return Missing(f"Keras gives its engine {self.stride} steps at once")
+        self._drive.finish()
+        return KerasApart(self._model, self._feed, self._engine, self._one_thread)
 
     def close(self) -> tuple[str, ...]:
         self._drive.finish()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -14,7 +13,7 @@ from torch import Tensor
 
 from laptime.backends.torch.denormals import Census, take_census
 from laptime.backends.torch.inputs import Source
-from laptime.backends.torch.looking import Reads
+from laptime.backends.torch.looking import Reads, count_compiled
 from laptime.backends.torch.stepping import Stepper
 from laptime.model.missing import Missing
 from laptime.model.signs import Signs
@@ -34,7 +33,7 @@ class TorchApart:
         self.fetch, self.move, self.compute = source.fetch, source.move, train
         self._device, self._stepper = device, stepper
         self._bytes = self._arrays = 0
-        self._compiled = _count_compiled()
+        self._compiled = count_compiled()
 
     def describe(self, batch: Any) -> Hashable:
         leaves = list(_leaves(batch))
@@ -49,7 +48,7 @@ class TorchApart:
         if self._stepper is None:
             return replace(told, reads=NOTHING, compiles=NOTHING, denormals=NOTHING)
         told = self._read(self._stepper, steps, told)
-        return replace(told, compiles=_count_compiled() - self._compiled)
+        return replace(told, compiles=count_compiled() - self._compiled)
 
     def _read(self, stepper: Stepper, steps: int, told: Signs) -> Signs:
         census = Census()
@@ -63,13 +62,12 @@ class TorchApart:
         return replace(told, reads=reads.total() / steps, sites=reads.sites(steps))
 
     def _watch(self, stepper: Stepper, steps: int, census: Census) -> Reads:
+        """Count reads in each of these steps, and what layers give in the first."""
         reads = Reads(self._device)
-        for _ in range(steps):
+        for number in range(steps):
             batch = self.move(self.fetch())
-            with reads:
+            with reads, _outputs_counted(stepper.network, census) if number == 0 else contextlib.nullcontext():
                 self.compute(batch)
-        with _outputs_counted(stepper.network, census):
-            self.compute(self.move(self.fetch()))
         return reads
 
 
@@ -86,12 +84,6 @@ def _outputs_counted(network: torch.nn.Module, census: Census) -> Iterator[None]
     finally:
         for hook in hooks:
             hook.remove()
-
-
-def _count_compiled() -> int:
-    """Give how many graphs PyTorch's compiler has made in this process, here or in a user's own code."""
-    compiler = sys.modules.get("torch._dynamo.utils")
-    return int(compiler.counters["stats"]["unique_graphs"]) if compiler is not None else 0
 
 
 def _leaves(batch: Any) -> Iterator[Any]:

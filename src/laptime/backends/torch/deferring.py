@@ -33,13 +33,14 @@ class Reading:
         return tensor.shape == self._arrived.shape and tensor.dtype == self._arrived.dtype
 
     def value(self) -> Any:
+        """Give the newest that is here by now."""
+        if self._is_coming and (self._event is None or self._event.query()):
+            self._arrived, self._coming = self._coming, self._arrived
+            self._is_coming = False
         return self._take(self._arrived)
 
     def send(self, tensor: Tensor) -> None:
         """Start bringing the next value over, unless one is still on its way."""
-        if self._is_coming and (self._event is None or self._event.query()):
-            self._arrived, self._coming = self._coming, self._arrived
-            self._is_coming = False
         if not self._is_coming:
             self._coming.copy_(tensor.detach(), non_blocking=True)
             if self._event is not None:

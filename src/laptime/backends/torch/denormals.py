@@ -12,6 +12,7 @@ from laptime.errors import LaneError
 
 ROWS, SMALL, SMALLER = 256, 1e-30, 1e-10  # a product that is denormal throughout, and of which each thread gets rows
 MANY = 1 << 20
+CHUNK = 1 << 22
 # A number is denormal where all bits of its exponent are nought, and not all of its fraction.
 BITS: dict[torch.dtype, tuple[torch.dtype, int, int]] = {
     torch.float32: (torch.int32, 0x7F800000, 0x007FFFFF),
@@ -44,10 +45,22 @@ def keeps_denormals() -> bool:
 
 
 def count(values: Tensor) -> Tensor:
-    """Count the denormal numbers, as bits: where they are flushed a comparison does not see them either."""
+    """Count the denormal numbers, as bits: where they are flushed a comparison does not see them either.
+
+    A part at a time, so that the memory that it takes is not the training's largest.
+    """
     kind, exponent, fraction = BITS[values.dtype]
-    bits = values.detach().contiguous().view(kind)
-    return ((bits & exponent == 0) & (bits & fraction != 0)).sum()
+    bits = _in_a_row(values.detach()).view(kind)
+    found = torch.zeros((), dtype=torch.int64, device=values.device)
+    for part in bits.split(CHUNK):
+        found += ((part & exponent == 0) & (part & fraction != 0)).sum()
+    return found
+
+
+def _in_a_row(values: Tensor) -> Tensor:
+    if values.dim() == 4 and values.is_contiguous(memory_format=torch.channels_last):
+        values = values.permute(0, 2, 3, 1)
+    return values.reshape(-1)
 
 
 class Census:

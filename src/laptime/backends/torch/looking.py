@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections import Counter
 from collections.abc import Callable
 from types import FrameType
@@ -97,6 +98,12 @@ class _Dispatched(TorchDispatchMode):
         elif name in COPIES and _comes_home(name, args, words):
             self._reads.note(caller(), ".cpu()")
         return func(*args, **words)
+
+
+def count_compiled() -> int:
+    """Give how many graphs PyTorch's compiler has made in this process, here or in a user's own code."""
+    compiler = sys.modules.get("torch._dynamo.utils")
+    return int(compiler.counters["stats"]["unique_graphs"]) if compiler is not None else 0
 
 
 def _is_away(value: Any) -> bool:

@@ -1,0 +1,122 @@
+"""A step of PyTorch's taken apart: what it waits for, reads, copies and compiles, and where in the user's code."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import planted_orders
+import pytest
+import torch
+from torch import Tensor
+
+from laptime.backends.torch.backend import TorchTraining
+from laptime.backends.torch.denormals import Census, count
+from laptime.backends.torch.looking import Reads
+from laptime.heat.apart import take_apart
+from laptime.model.lane import Settings
+from laptime.model.missing import Missing
+
+FILE = Path(__file__).with_name("own_counterfactuals.py")
+LINES = FILE.read_text().splitlines()
+
+
+def apart(function, **settings):
+    """Take a user's steps apart after a few of them."""
+    runner = TorchTraining(planted_orders.own_order(str(FILE), function, Settings(**settings))).start()
+    runner.run(2)
+    signs = take_apart(time.perf_counter_ns, runner.fence, runner.apart())
+    assert runner.close() == ()
+    return signs
+
+
+def line_of(text):
+    return next(f"{FILE.name}:{number}" for number, line in enumerate(LINES, 1) if text in line)
+
+
+def test_reads_are_counted_and_found():
+    """Each where it stands in the user's file; what a printed figure is made of is not counted again."""
+    signs = apart("reads")
+    found = {each.where: (each.what, each.per_step) for each in signs.sites}
+    assert found == {
+        line_of("TOLD.append"): (".item()", 1.0),
+        line_of("if loss > 1e9"): ("bool()", 1.0),
+        line_of('f"{loss:.3f}"'): ("print", 1.0),
+    }
+    assert signs.reads == 3.0
+
+
+def test_a_step_that_reads_nothing_has_no_reads():
+    """Adam's own count of steps lies on the host, and is nobody's wait."""
+    signs = apart("reads_nothing")
+    assert (signs.reads, signs.sites) == (0.0, ())
+
+
+def test_the_parts_have_their_times():
+    """On a processor nothing is copied to a device."""
+    signs = apart("reads_nothing")
+    assert 3 <= signs.steps <= 50
+    assert 0 < signs.wait_ns < signs.compute_ns
+    assert (signs.copied_bytes, signs.copied_arrays) == (0, 0.0)
+    assert (signs.shapes, signs.compiles) == (1, 0)
+
+
+def test_shapes_are_counted():
+    """As many as these steps' batches had."""
+    assert apart("shapes").shapes == 3
+    assert apart("shapes", input="one").shapes == 1
+
+
+def test_denormal_numbers_are_found():
+    """Among weights here; the largest share of any kind is told, and whose it is."""
+    signs = apart("tiny")
+    assert signs.denormals > 0.2
+    assert signs.notes["denormals"].startswith("of ")
+    assert apart("reads_nothing").denormals < 0.01
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+def test_denormal_is_what_is_below_the_smallest_normal_number(kind):
+    """And above nought, of either sign."""
+    tiny = torch.finfo(kind).tiny
+    values = torch.tensor([0.0, -0.0, tiny, -tiny, 1.0, float("inf"), float("nan")], dtype=kind)
+    assert count(values) == 0
+    assert count(torch.tensor([tiny, -tiny, 1.0], dtype=kind) / 4) == 2
+
+
+def test_an_empty_census_has_found_nothing():
+    assert Census().worst() == (0.0, "")
+
+
+def test_a_lane_of_one_stage_has_its_time_alone():
+    """There is no step that could be looked into."""
+    signs = apart("reads", input="only")
+    assert isinstance(signs.reads, Missing)
+    assert signs.wait_ns > 0
+
+
+def test_a_users_own_tensor_is_as_it_was_afterwards():
+    """All methods are put back, also after an error."""
+    before = {name: getattr(Tensor, name) for name in ("item", "__bool__", "__repr__", "numpy", "cpu")}
+    with pytest.raises(ZeroDivisionError), Reads(torch.device("cpu")):
+        raise ZeroDivisionError
+    assert before == {name: getattr(Tensor, name) for name in before}
+
+
+def test_every_way_to_read_is_seen():
+    """Once each, on the line that has it."""
+    value, reads = torch.ones(()), Reads(torch.device("cpu"))
+    with reads:
+        value.item()
+        value.tolist()
+        float(value)
+        int(value)
+        bool(value)
+        value.cpu()
+        value.numpy()
+        repr(value)
+    assert reads.total() == 8
+    assert {each.what for each in reads.sites(1)} == {
+        *(".item()", ".tolist()", "float()", "int()", "bool()", ".cpu()", ".numpy()", "print")
+    }
+    assert {each.where.split(":")[0] for each in reads.sites(1)} == {Path(__file__).name}

@@ -1,0 +1,68 @@
+"""Denormal numbers are flushed in every thread that computes: the switch is a thread's own. Each in its own process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+FILE = str(HERE / "own_counterfactuals.py")
+BUILD = """
+import planted_orders, torch
+from laptime.backends import open_backend
+from laptime.model.lane import Settings
+{before}
+order = planted_orders.own_order({file!r}, {function!r}, Settings(threads=2, denormals={kind!r}))
+open_backend({room!r}).build(order)
+rows, small = torch.full((512, 512), 1e-30), torch.full((512, 512), 1e-10)
+many = torch.full((1 << 20,), 1e-30)
+print(sum(int(each.view(torch.int32).count_nonzero()) for each in (rows @ small, many * 1e-10)))
+"""
+
+KERAS = """
+import planted_orders
+from dataclasses import replace
+from laptime.backends import open_backend
+from laptime.model.lane import Settings
+room = open_backend("keras-torch")
+order = planted_orders.own_order({file!r}, "batches", Settings(denormals="flush"))
+room.build(order)
+from laptime.backends.torch.denormals import keeps_denormals
+print(room._one_thread(keeps_denormals))
+"""
+
+
+def built(kind, before=""):
+    """Build a lane so in a process of its own."""
+    code = BUILD.format(file=FILE, function="tiny", room="torch", kind=kind, before=before)
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, cwd=HERE)
+
+
+@pytest.mark.parametrize(("kind", "left"), [("keep", (1 << 18) + (1 << 20)), ("flush", 0)])
+def test_all_threads_flush(kind, left):
+    """Of two large products on two threads all is left without the switch, and nothing with it."""
+    ended = built(kind)
+    assert ended.returncode == 0, ended.stderr
+    assert int(ended.stdout) == left
+
+
+@pytest.mark.skipif(find_spec("keras") is None, reason="there is no Keras here")
+def test_keras_flushes_in_the_one_thread_in_which_it_computes():
+    """And so do the threads that help it there."""
+    code = KERAS.format(file=str(HERE.parent / "contracts" / "own_keras.py"))
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120, cwd=HERE
+    )
+    assert (ended.returncode, ended.stdout.split()) == (0, ["False"]), ended.stderr
+
+
+def test_threads_that_were_there_before_are_told_of():
+    """A product before the switch has started them, and they keep what they had."""
+    ended = built("flush", "torch.set_num_threads(2); torch.ones(512, 512) @ torch.ones(512, 512)")
+    assert ended.returncode == 1
+    assert "denormals=flush did not reach all threads of PyTorch" in ended.stderr

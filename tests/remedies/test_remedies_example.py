@@ -1,0 +1,28 @@
+"""The example of a cached dataset, by the command that its page names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "cached_training.py"
+LEAST = (
+    10  # a step of a millisecond or two, which waits for some hundred milliseconds of decoding where nothing is kept
+)
+
+
+def raced(house, function):
+    record = house.raced(f"{EXAMPLE}:{function}", "torch/cpu", "--heats", "1", "--budget", "6s")
+    (lane,) = record["lanes"]
+    assert (record["exit code"], lane["status"], lane["parity"]["status"]) == (0, "ok", "same")
+    return lane
+
+
+def test_the_cached_training_is_faster_by_far_and_does_the_same(torch_house):
+    """Each is proven against float64; both train the same network on the same images."""
+    plain, cached = (raced(torch_house, function) for function in ("training", "cached_training"))
+    assert plain["items_per_step"] == cached["items_per_step"] == 32
+    assert plain["step_ms"]["median"] > LEAST * cached["step_ms"]["median"]
+    first, second = (lane["heats"][0]["proofs"][0]["losses"] for lane in (plain, cached))
+    assert first == pytest.approx(second, rel=1e-5)
