@@ -39,8 +39,10 @@ if TYPE_CHECKING:
 __all__ = ["moment_words"]
 
 
-def as_text(record: Record, width: int, *, color: bool = False, kept: bool = True) -> str:
+def as_text(record: Record, width: int, *, color: bool = False, kept: bool = True, blocks: bool = True) -> str:
     """Give a record as the page that ends it; one that is not kept does not say where it is.
+
+    Without `blocks`, letters stand for them.
 
     Whole trainings begin with their environment, as the first of the published experiments does.
     """
@@ -49,7 +51,7 @@ def as_text(record: Record, width: int, *, color: bool = False, kept: bool = Tru
     if record.question == "profile":
         return profile_page.render(record, width, color=color, kept=kept).rstrip("\n")
     if record.why is not None:
-        return report_why.render(record, width, color=color, kept=kept).rstrip("\n")
+        return report_why.render(record, width, color=color, kept=kept, ascii_only=not blocks).rstrip("\n")
     if record.full is None:
         return terminal.render(record, width, color=color, kept=kept).rstrip("\n")
     page = report_full.render(record, width, color=color, kept=kept).rstrip("\n")

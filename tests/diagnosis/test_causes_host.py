@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from cases import CUDA, case_of, lane_of, near, signs_of, steps_windows, trial
+from measured import CPU
 from timelines import CARD, channel
 
 from laptime.diagnosis.causes.device import changing_shapes, poor_kernels
@@ -30,6 +31,10 @@ def faulting(rate, **settings):
     return lane_of(100.0, shown={FAULTS: lambda t: rate * t}, signs=signs_of(denormals=0.0), **settings)
 
 
+def unasked(threads):
+    return replace(CPU, details={"threads": str(threads)})
+
+
 def throttled(share):
     return lane_of(100.0, shown={THROTTLED: lambda t: share * t})
 
@@ -51,12 +56,28 @@ CASES = {
         processor_limited, "proven", "16 threads share 4 cores; with as many threads as cores it is 2.50x",
         lambda: case_of(lane_of(100.0, threads=16), trial("threads", 2.5)),
     ),
+    "a quota that fewer threads do not mend is likely": (
+        processor_limited, "likely", "for 40 % of the time; with as many threads as cores it is 0.80x",
+        lambda: case_of(throttled(0.4), trial("threads", 0.8)),
+    ),
+    "fewer threads than cores are no crowd": (
+        processor_limited, "ruled out", "held it back for 0 % of the time, 1 thread for 4 cores",
+        lambda: case_of(replace(throttled(0.0), device=unasked(1)), trial("threads", 2.0)),
+    ),
+    "what a framework takes unasked counts": (
+        processor_limited, "likely", "16 threads share 4 cores",
+        lambda: case_of(replace(lane_of(100.0), device=unasked(16))),
+    ),
+    "one thread by the framework's own word, proven": (
+        processor_oddities, "proven", "it takes 1 thread; with as many threads as cores it is 2.00x",
+        lambda: case_of(replace(faulting(100), device=unasked(1)), trial("threads", 2.0)),
+    ),
     "threads as there are cores": (
         processor_limited, "ruled out", "with as many threads as cores it is 1.00x",
         lambda: case_of(throttled(0.0), trial("threads", 1.0)),
     ),
     "nothing was tried": (
-        processor_limited, "not tested", "no quota held it back",
+        processor_limited, "not tested", "held it back for 0 % of the time; no experiment was made",
         lambda: case_of(lane_of(100.0)),
     ),
     "denormals, proven": (

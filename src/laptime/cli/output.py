@@ -15,6 +15,7 @@ from laptime.model.protocol import Moment
 from laptime.model.record import Record
 
 WIDTH_OFF_TERMINAL = 100
+BLOCKS = "█▓▒░▚"
 
 
 def page_width() -> int:
@@ -27,6 +28,15 @@ def page_width() -> int:
 
 def may_colour() -> bool:
     return _is_terminal() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+
+
+def may_draw() -> bool:
+    """Tell whether blocks can be printed: some terminals and files have letters only."""
+    try:
+        BLOCKS.encode(getattr(sys.stdout, "encoding", None) or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _is_terminal() -> bool:

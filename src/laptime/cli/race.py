@@ -11,7 +11,7 @@ import click
 from laptime import api, pages
 from laptime.cli.asking import make_asks, takes_an_ask
 from laptime.cli.main import EXIT_INTERRUPTED, complain
-from laptime.cli.output import Progress, Trainings, may_colour, page_width
+from laptime.cli.output import Progress, Trainings, may_colour, may_draw, page_width
 from laptime.cli.printing import emit
 from laptime.errors import StoreError
 from laptime.model.ask import Ask
@@ -95,7 +95,8 @@ def train(run: Callable[[Tell, Warn], Record], *, quiet: bool) -> Answer:
 
 
 def show(answer: Answer) -> None:
-    emit(pages.as_text(answer.record, page_width(), color=may_colour(), kept=not answer.unsaved))
+    kept = not answer.unsaved
+    emit(pages.as_text(answer.record, page_width(), color=may_colour(), kept=kept, blocks=may_draw()))
 
 
 def conclude(answers: Sequence[Answer]) -> int:

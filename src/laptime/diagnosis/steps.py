@@ -14,6 +14,7 @@ from laptime.stats import median
 LONG = 2.0  # usual steps that a long one takes at least
 NEIGHBOURS = 2  # a pause may fall into two steps that follow each other: it is one
 APART_LEAST = 5  # steps; nearer to each other they are the beat of a loader's workers
+DISTANCES_LEAST = 3  # two may be alike by chance
 EVEN_SHARE = 0.7  # of all distances are alike
 EVEN = 0.1
 
@@ -40,7 +41,7 @@ def find_pauses(lane: LaneResult) -> Pauses | None:
     usual = median([step for steps in series for step in steps])
     places = [_places(steps, LONG * usual) for steps in series]
     distances = [after - before for heat in places for before, after in pairwise(heat)]
-    if not distances:
+    if len(distances) < DISTANCES_LEAST:
         return None
     every = median(distances)
     alike = sum(abs(each - every) <= max(1.0, EVEN * every) for each in distances)

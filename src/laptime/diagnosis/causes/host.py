@@ -23,31 +23,39 @@ THREADS_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS
 
 
 def processor_limited(case: Case) -> Verdict:
-    """A container's quota, or more threads than cores: fewer threads, within what there is, prove it."""
+    """A container's quota, or more threads than cores: fewer threads, within what there is, prove it.
+
+    A quota that fewer threads do not mend limits all the same: its own counter has told.
+    """
+    sign = _limits(case)
+    wanted = threads_wanted(case)
+    if sign.is_there is None and (wanted is not None and wanted < case.cores):
+        return Verdict(LIMITED, "ruled out", sign.says, sign.evidence)
+    verdict = weigh(case, LIMITED, sign, ["threads", *(["one thread"] if sign.is_there else [])])
+    limited = (throttled_share(case) or 0.0) > THROTTLED_SHARE
+    if limited and verdict.standing == "ruled out":
+        return replace(verdict, standing="likely", gain=sign.gain)
+    if verdict.standing == "not tested" and wanted is not None and not sign.is_there:
+        return replace(verdict, standing="ruled out")
+    return verdict
+
+
+def _limits(case: Case) -> Signature:
+    """Say what the quota's counter and the number of threads tell."""
     throttled, wanted = throttled_share(case), threads_wanted(case)
-    busy = case.busy_cores()
-    told, evidence = [], {"throttled_share": throttled, "threads": wanted, "cores": case.cores}
     limited = throttled is not None and throttled > THROTTLED_SHARE
+    crowded = wanted is not None and wanted > case.cores
+    told, gain = [], NOT_KNOWN
     if throttled is not None:
         quota = case.machine.processor.quota_cores
         of = "" if isinstance(quota, Missing) else f" of {quota:g} cores"
-        told.append(f"the container's quota{of} held it back for {share(throttled)} of the time" if limited
-                    else "no quota held it back")  # fmt: skip
-    crowded = wanted is not None and wanted > case.cores
+        told = [f"the container's quota{of} held it back for {share(throttled)} of the time"]
+        gain = 1 / (1 - min(throttled, 0.9)) if limited else NOT_KNOWN
     if wanted is not None:
-        told.append(f"{wanted} threads share {case.cores} core{'s' * (case.cores != 1)}")
-    gain = 1 / (1 - min(throttled, 0.9)) if limited and throttled is not None else NOT_KNOWN
-    there = True if limited or crowded else None
-    sign = Signature(there, ", ".join(told), evidence, gain)
-    too_few = not isinstance(busy, Missing) and busy < ONE_CORE < case.cores
-    if there is None and too_few:
-        says = f"{sign.says or 'no quota is known'}, and {busy:.2g} of {case.cores} cores are busy"
-        return Verdict(LIMITED, "ruled out", says, evidence)
-    names = ["threads", *(["one thread"] if there else [])]
-    verdict = weigh(case, LIMITED, sign, names)
-    if verdict.standing == "not tested" and throttled is not None and not crowded and wanted is not None:
-        return replace(verdict, standing="ruled out")
-    return verdict
+        there = f"{case.cores} core{'s' * (case.cores != 1)}"
+        told.append(f"{wanted} thread{'s' * (wanted != 1)} {'share' if crowded else 'for'} {there}")
+    evidence = {"throttled_share": throttled, "threads": wanted, "cores": case.cores}
+    return Signature(True if limited or crowded else None, ", ".join(told), evidence, gain)
 
 
 def throttled_share(case: Case) -> float | None:
@@ -66,9 +74,12 @@ def throttled_share(case: Case) -> float | None:
 
 
 def threads_wanted(case: Case) -> int | None:
-    """Give how many threads were asked for, by the lane or else by a variable."""
+    """Give how many threads were asked for: by the lane, or else by what the framework takes unasked, or a variable."""
     if case.lane.settings.threads is not None:
         return case.lane.settings.threads
+    unasked = case.lane.device.details.get("threads", "")
+    if case.on_processor and unasked.isdecimal():
+        return int(unasked)
     around = case.machine.surroundings
     for name in THREADS_VARIABLES:
         value = "" if around is None else around.variables.get(name, "").split(",")[0]
@@ -116,14 +127,18 @@ def given_back_memory(case: Case) -> Verdict:
 
 def one_thread(case: Case) -> Verdict:
     """Cores that have nothing to do while one works."""
-    busy = case.busy_cores()
-    if case.cores < 2 or isinstance(busy, Missing):
-        why = "there is one core" if case.cores < 2 else f"busy cores were not read: {_reason(busy)}"
-        return Verdict(ODDITIES, "not testable here", why)
-    says = f"{busy:.2g} of {case.cores} cores are busy"
-    if busy >= ONE_CORE:
-        return Verdict(ODDITIES, "ruled out", says, {"busy_cores": busy})
-    return weigh(case, ODDITIES, Signature(None, says, {"busy_cores": busy}), ["threads"])
+    busy, wanted = case.busy_cores(), threads_wanted(case)
+    if case.cores < 2:
+        return Verdict(ODDITIES, "not testable here", "there is one core")
+    if isinstance(busy, Missing) and wanted is None:
+        return Verdict(ODDITIES, "not testable here", f"busy cores were not read: {_reason(busy)}")
+    told = [] if isinstance(busy, Missing) else [f"{busy:.2g} of {case.cores} cores are busy"]
+    told += [f"it takes {wanted} thread{'s' * (wanted != 1)}"] if wanted is not None else []
+    evidence = {"busy_cores": None if isinstance(busy, Missing) else busy, "threads": wanted}
+    few = wanted is not None and wanted < case.cores
+    if not few and (isinstance(busy, Missing) or busy >= ONE_CORE or wanted is not None):
+        return Verdict(ODDITIES, "ruled out", ", ".join(told), evidence)
+    return weigh(case, ODDITIES, Signature(True if few else None, ", ".join(told), evidence), ["threads"])
 
 
 def faults_a_step(case: Case) -> float | None:

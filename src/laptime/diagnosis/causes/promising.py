@@ -116,6 +116,8 @@ def _fewer_threads(case: Case) -> float:
     throttled, wanted = throttled_share(case) or 0.0, threads_wanted(case)
     if wanted is not None and wanted > case.cores:
         return 2.0
+    if wanted is not None and wanted < case.cores:
+        return 1.5
     if throttled > THROTTLED_SHARE:
         return max(1.2, 1 / (1 - min(throttled, 0.9)))
     busy = case.busy_cores()

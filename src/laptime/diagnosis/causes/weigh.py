@@ -115,4 +115,4 @@ def _ends(factor: Factor) -> list[float | None]:
 
 def _lanes(asked: Question) -> tuple[str, ...]:
     named = (asked.case.trials[each.name].lane for each in asked.tried)
-    return tuple(name for name in named if name is not None)
+    return tuple(dict.fromkeys(name for name in named if name is not None))
