@@ -12,7 +12,7 @@ from torch import Tensor
 
 from laptime.backends.torch.backend import TorchTraining
 from laptime.backends.torch.denormals import Census, count
-from laptime.backends.torch.looking import Reads
+from laptime.backends.torch.looking import Dispatched, Reads
 from laptime.heat.apart import take_apart
 from laptime.model.lane import Settings
 from laptime.model.missing import Missing
@@ -101,6 +101,19 @@ def test_a_users_own_tensor_is_as_it_was_afterwards():
     with pytest.raises(ZeroDivisionError), Reads(torch.device("cpu")):
         raise ZeroDivisionError
     assert before == {name: getattr(Tensor, name) for name in before}
+
+
+def test_what_waits_within_pytorch_is_seen_as_operators():
+    """A value, or a shape that depends on values; here on the processor, in place of a card."""
+    device = torch.device("cpu")
+    values, reads = torch.ones(3), Reads(device)
+    with Dispatched(reads, device):
+        values.sum().item()
+        values.nonzero()
+        values[values > 0]
+        values[torch.tensor([0, 1])]
+        values.to(torch.float64)
+    assert {each.what: each.per_step for each in reads.sites(1)} == {".item()": 1.0, "nonzero": 1.0, "a mask": 1.0}
 
 
 def test_every_way_to_read_is_seen():

@@ -54,7 +54,7 @@ class KerasTraining:
             return alone(feed, self._engine, self._one_thread)
         self._drive = drive = feed.drive(model, self._one_thread)
         examiner = self._work.examiner(model, feed, drive.finish, self._one_thread)
-        return KerasRunner(model, drive, feed, self._engine, self._one_thread, examiner)
+        return KerasRunner(model, drive, feed, self._engine, one_thread=self._one_thread, examiner=examiner)
 
     def learn(self) -> Learner:
         model, feed = self._one_thread(self._work.make)

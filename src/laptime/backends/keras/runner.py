@@ -17,7 +17,14 @@ from laptime.model.missing import Missing
 
 class KerasRunner:
     def __init__(
-        self, model: Any, drive: Drive, feed: Feed, engine: Engine, one_thread: OneThread, examiner: Examiner | None
+        self,
+        model: Any,
+        drive: Drive,
+        feed: Feed,
+        engine: Engine,
+        *,
+        one_thread: OneThread,
+        examiner: Examiner | None,
     ) -> None:
         self._one_thread = one_thread
         self._model, self._drive, self._feed, self._engine, self.examiner = model, drive, feed, engine, examiner

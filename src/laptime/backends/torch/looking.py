@@ -30,7 +30,7 @@ class Reads:
         self._real: dict[str, Any] = {}
         self._found: Counter[tuple[str, str]] = Counter()
         self._is_within = False
-        self._mode = _Dispatched(self) if device.type != "cpu" else None
+        self._mode = Dispatched(self, device) if device.type != "cpu" else None
 
     def __enter__(self) -> Self:
         self._real = {name: vars(Tensor)[name] for name in READERS if name in vars(Tensor)}
@@ -83,38 +83,48 @@ class Reads:
         return self._device.type != "cpu" or is_users(frame)
 
 
-class _Dispatched(TorchDispatchMode):
-    """Sees what PyTorch's own code asks an accelerator for."""
+class Dispatched(TorchDispatchMode):
+    """Sees what PyTorch's own code, too, asks an accelerator for, as operators are handed out."""
 
-    def __init__(self, reads: Reads) -> None:
+    def __init__(self, reads: Reads, device: torch.device) -> None:
         super().__init__()
-        self._reads = reads
+        self._reads, self._device = reads, device
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        words = kwargs or {}
-        name = func.overloadpacket.__name__
-        if name in WAITING and args and _is_away(args[0]):
-            self._reads.note(caller(), WAITING[name])
-        elif name in COPIES and _comes_home(name, args, words):
-            self._reads.note(caller(), ".cpu()")
-        return func(*args, **words)
+        what = self._what_waits(func.overloadpacket.__name__, args, kwargs or {})
+        if what is not None:
+            self._reads.note(caller(), what)
+        return func(*args, **(kwargs or {}))
+
+    def _what_waits(self, name: str, args: Any, words: dict[str, Any]) -> str | None:
+        """Tell in a user's words what it is that the host waits for."""
+        if not args or not isinstance(args[0], Tensor):
+            return None
+        is_there = args[0].device.type == self._device.type
+        if name == "index":
+            return "a mask" if is_there and any(map(_is_mask, args[1])) else None
+        if name in WAITING:
+            return WAITING[name] if is_there else None
+        return ".cpu()" if name in COPIES and _comes_home(name, args, words) else None
+
+
+def _is_mask(index: Any) -> bool:
+    return isinstance(index, Tensor) and index.dtype == torch.bool
+
+
+def _comes_home(name: str, args: Any, words: dict[str, Any]) -> bool:
+    """Tell whether something is copied from the device to the host, which waits for it."""
+    if name == "copy_":
+        source, to = args[1], args[0].device
+        waits = not (len(args) > 2 and args[2]) and not words.get("non_blocking")
+    else:
+        source, to = args[0], words.get("device")
+        waits = not words.get("non_blocking")
+    is_home = to is not None and torch.device(to).type == "cpu"
+    return waits and is_home and isinstance(source, Tensor) and source.device.type != "cpu"
 
 
 def count_compiled() -> int:
     """Give how many graphs PyTorch's compiler has made in this process, here or in a user's own code."""
     compiler = sys.modules.get("torch._dynamo.utils")
     return int(compiler.counters["stats"]["unique_graphs"]) if compiler is not None else 0
-
-
-def _is_away(value: Any) -> bool:
-    return isinstance(value, Tensor) and value.device.type not in {"cpu", "meta"}
-
-
-def _comes_home(name: str, args: Any, words: dict[str, Any]) -> bool:
-    """Tell whether something is copied from the device to the host, which waits for it."""
-    if name == "copy_":
-        waits = not (len(args) > 2 and args[2]) and not words.get("non_blocking")
-        return waits and len(args) > 1 and _is_away(args[1]) and not _is_away(args[0])
-    to = words.get("device")
-    is_home = to is not None and torch.device(to).type == "cpu"
-    return is_home and bool(args) and _is_away(args[0]) and not words.get("non_blocking")

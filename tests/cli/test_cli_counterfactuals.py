@@ -1,0 +1,93 @@
+"""Lanes with one thing taken out of a step, by the command that users type: timed where they can be, else in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+OWN = Path(__file__).parents[1] / "backends" / "own_counterfactuals.py"
+SHORT = ("--heats", "1", "--budget", "5s")
+STAGES = '["fake/*"]\nloader_ms = 30.0\ncopy_ms = 2.0\ncompute_ms = 8.0\n'
+
+
+def words_of(answer):
+    return " ".join((answer.out + answer.err).split())
+
+
+def test_each_stage_alone_is_a_lane(house):
+    """On the virtual clock their figures are exact; one that trains nothing is not proven."""
+    house.script(STAGES)
+    kinds = ("published", "cached", "resident", "one", "copy", "only")
+    record = house.raced("cifar-cnn", *(f"fake/cuda/input={kind}" for kind in kinds), "--heats", "3")
+    assert [lane["step_ms"]["median"] for lane in record["lanes"]] == pytest.approx([40.0, 10.0, 8.0, 8.0, 2.0, 30.0])
+    unproven = [lane["parity"]["reason"] for lane in record["lanes"] if lane["parity"]["status"] == "unproven"]
+    assert unproven == ["input=copy trains nothing", "input=only trains nothing"]
+
+
+def test_a_word_gains_what_the_script_says(house):
+    """By the items of its own batch."""
+    house.script(STAGES + 'gains = { "denormals=flush" = 4.0, "batch=4x" = { loader = 2.0 } }\n')
+    lanes = ("fake/cpu", "fake/cpu/denormals=flush", "fake/cpu/batch=4x", "fake/cpu/batch=0.5x")
+    record = house.raced("cifar-cnn", *lanes, "--heats", "3")
+    assert [lane["step_ms"]["median"] for lane in record["lanes"]] == pytest.approx([40.0, 34.0, 100.0, 20.0])
+    assert [lane["items_per_step"] for lane in record["lanes"]] == [100, 100, 400, 50]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("fake/cpu/input=copy",), "input=copy: on a processor batches are where they are used, and nothing is copied"),
+        (("fake/cuda/input=copy", "--full"), "--full: fake/cuda:0/input=copy trains nothing, it only copies"),
+        (("fake/cuda/input=copy", "--infer"), "--infer: fake/cuda:0/input=copy only copies, and answers nothing"),
+        (("fake/cuda/reads=deferred", "--full"), "--full: fake/cuda:0/reads=deferred is told stale values"),
+        (("fake/cuda/reads=deferred", "--infer"), "--infer: fake/cuda:0/reads=deferred defers what a step reads"),
+        (("fake/cuda/denormals=flush",), "denormals=flush is a switch of processors, and fake/cuda:0 is none"),
+    ],
+)
+def test_what_means_nothing_is_refused(house, words, says):
+    """Before anything runs."""
+    assert says in words_of(house.done("race", "cifar-cnn", *words, code=2))
+
+
+def test_a_training_of_ones_own_is_raced_in_all_its_ways(torch_house):
+    """Each lane finishes, and those that train do the same work; a joined batch has more items."""
+    settings = ("as-written", "workers=2", "workers=1+input=only", "batch=2x", "input=one", "denormals=flush")
+    record = torch_house.raced(f"{OWN}:loader", *(f"torch/cpu/{each}" for each in settings), *SHORT)
+    assert [lane["status"] for lane in record["lanes"]] == ["ok"] * len(settings), record["lanes"]
+    proven = [lane["parity"]["status"] for lane in record["lanes"]]
+    assert proven == ["same", "same", "unproven", "same", "same", "same"]
+    assert [lane["items_per_step"] for lane in record["lanes"]] == [16, 16, 16, 32, 16, 16]
+
+
+def test_deferred_reads_are_raced_and_noted(torch_house):
+    """What is stale is said."""
+    record = torch_house.raced(f"{OWN}:reads", "torch/cpu", "torch/cpu/reads=deferred", *SHORT)
+    assert [lane["status"] for lane in record["lanes"]] == ["ok", "ok"]
+    plain, deferred = (" ".join(lane["notes"]) for lane in record["lanes"])
+    assert "values of earlier steps" in deferred
+    assert "values of earlier steps" not in plain
+
+
+def test_a_worker_that_dies_ends_its_own_lane(torch_house):
+    """In words; the other lane finishes."""
+    record = torch_house.raced(f"{OWN}:dying", "torch/cpu/workers=1", "torch/cpu", *SHORT)
+    assert record["exit code"] == 3
+    assert [lane["status"] for lane in record["lanes"]] == ["dnf", "ok"]
+    assert record["lanes"][0]["reason"].startswith("workers=1: DataLoader worker (pid(s)")
+
+
+@pytest.mark.parametrize(
+    ("function", "setting", "says"),
+    [
+        ("reads", "workers=2", "the data of own_counterfactuals.py:reads are list, and no DataLoader of PyTorch's"),
+        ("walked", "workers=2", "is an iterable dataset, which each worker would walk through as a whole"),
+        ("words", "batch=2x", "batches of own_counterfactuals.py:words cannot be joined: str is no tensor"),
+    ],
+)
+def test_data_that_cannot_be_asked_so_end_their_lane(torch_house, function, setting, says):
+    """With the reason, as a result."""
+    record = torch_house.raced(f"{OWN}:{function}", f"torch/cpu/{setting}", *SHORT)
+    (lane,) = record["lanes"]
+    assert lane["status"] == "dnf"
+    assert says in lane["reason"]
