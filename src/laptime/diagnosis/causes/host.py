@@ -45,7 +45,8 @@ def _limits(case: Case) -> Signature:
     throttled, wanted = throttled_share(case), threads_wanted(case)
     limited = throttled is not None and throttled > THROTTLED_SHARE
     crowded = wanted is not None and wanted > case.cores
-    told, gain = [], NOT_KNOWN
+    told: list[str] = []
+    gain: float | Missing = NOT_KNOWN
     if throttled is not None:
         quota = case.machine.processor.quota_cores
         of = "" if isinstance(quota, Missing) else f" of {quota:g} cores"

@@ -44,7 +44,7 @@ def ceilings(case: Case) -> tuple[Ceiling, ...]:
     """Give the speed of each stage alone; of two at least the slowest binds."""
     told = {stage: _rate(case, stage) for stage in STAGES}
     known = {stage: rate.median for stage, rate in told.items() if isinstance(rate, Estimate)}
-    slowest = min(known, key=lambda stage: known[stage]) if len(known) > 1 else None
+    slowest = min(known.items(), key=lambda pair: pair[1])[0] if len(known) > 1 else None
     return tuple(_ceiling(case, stage, rate, binds=stage == slowest) for stage, rate in told.items())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from laptime.analysis.across import bounds
 from laptime.analysis.readings import points_of
@@ -142,7 +143,7 @@ def _clock_gain(seen: Seen) -> float | Missing:
 
 
 def _by_windows(
-    cause: str, says: str, evidence: dict[str, object], apart: Factor | None, gain: float | Missing | None = None
+    cause: str, says: str, evidence: dict[str, Any], apart: Factor | None, gain: float | Missing | None = None
 ) -> Verdict:
     """A state that is there is likely; where quiet windows show what it costs, it is proven."""
     likely: float | Missing = Missing("no window was free of it") if gain is None else gain

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import sqrt
+from typing import Any
 
 from laptime.analysis.across import bounds
 from laptime.diagnosis.causes.case import Case
@@ -36,14 +37,14 @@ def measuring_error(case: Case) -> Verdict:
         return Verdict(MEASURING_ERROR, "not tested", "no heat of this lane has windows that could be compared")
     interval = log_mean_interval(starts, ALPHA)
     start = Factor(interval.estimate, *bounds(interval))
-    told = {"first_window": [start.ratio, *_ends(start)], "first_step_ms": case.lane.first_step_ms}
+    told: dict[str, Any] = {"first_window": [start.ratio, *_ends(start)], "first_step_ms": case.lane.first_step_ms}
     says = f"in the first window a step takes {between(start)} what it takes later"
     if not isinstance(start.low, Missing) and start.low > SLOW_START:
         return Verdict(MEASURING_ERROR, "proven", f"{says}; laptime counts from where it is steady", told)
     return weigh(case, MEASURING_ERROR, _first_step(case, start, says, told))
 
 
-def _first_step(case: Case, start: Factor, says: str, told: dict[str, object]) -> Signature:
+def _first_step(case: Case, start: Factor, says: str, told: dict[str, Any]) -> Signature:
     first, step = case.lane.first_step_ms, case.step_ms
     if start.ratio >= SLOW_START:
         return Signature(True, f"{says}; laptime counts from where it is steady", told)
