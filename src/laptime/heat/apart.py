@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import replace
 
 from laptime.backends.base import Apart
+from laptime.heat.faults import time_fault_ns
 from laptime.model.missing import Missing
 from laptime.model.signs import NOT_LOOKED, Signs
 
@@ -32,6 +33,7 @@ def take_apart(clock: Callable[[], int], fence: Callable[[], None], apart: Apart
         copy_ns=_unless_told(told.copy_ns, spent[1]),
         compute_ns=_unless_told(told.compute_ns, spent[2]),
         shapes=_unless_told(told.shapes, len(shapes)),
+        fault_ns=time_fault_ns(clock) if told.fault_ns == NOT_LOOKED else told.fault_ns,
     )
 
 

@@ -149,13 +149,14 @@ def _go_on(search: Search, ahead: Ahead) -> bool:
         return False  # the lane itself did not finish
     group = _fitting(search, _promising(search))
     rounds = HEATS_LEAST if search.cost_s(_with(search, group)) * HEATS_LEAST <= search.left_s else ROUNDS_LEAST
-    if not group and not _wants_ceilings(search):
+    if not group and not _wants_ceilings(search, HEATS_LEAST):
         return False
     for name in group:
         search.add(search.asked.named(name))
     done = 0
     for _ in range(rounds):
-        lanes = search.lanes_of((*group, *(CEILINGS if _wants_ceilings(search) else ())))
+        wanted = CEILINGS if _wants_ceilings(search, ROUNDS_LEAST if group else HEATS_LEAST) else ()
+        lanes = search.lanes_of((*group, *wanted))
         if search.cost_s(lanes) > search.left_s:
             lanes = search.lanes_of(group)
         if len(lanes) < 2 or search.cost_s(lanes) > search.left_s:
@@ -196,10 +197,10 @@ def _with(search: Search, names: Sequence[str]) -> list[PlannedLane]:
     return list(known.values())
 
 
-def _wants_ceilings(search: Search) -> bool:
-    """A ceiling has an interval from its second heat on, and a useful one from its third."""
+def _wants_ceilings(search: Search, least: int) -> bool:
+    """A ceiling has an interval from its second heat on; a third comes after all experiments."""
     named = {search.lanes[name] for name in CEILINGS if name in search.lanes}
-    return any(len(search.heats[name]) < HEATS_LEAST for name in named if search.heats[name][-1].status == "ok")
+    return any(len(search.heats[name]) < least for name in named if search.heats[name][-1].status == "ok")
 
 
 def _make_record(search: Search, status: str) -> Record:

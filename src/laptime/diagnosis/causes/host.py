@@ -14,8 +14,8 @@ from laptime.model.why import Standing, Verdict
 
 LIMITED, ODDITIES = "processor limited", "processor oddities"
 ODD_SHARE = 0.05
-# What one fault costs with the clearing of its page. Mapping alone is 250 ns at least (diagnosis/host.py); with the
-# clearing, and with several threads that fault at once, 500 to 1,000 ns were measured on machines of two cores.
+# What one fault costs with the clearing of its page, where no heat has measured it: 500 to 1,000 ns on machines of two
+# cores, but 2,400 on a virtual one, whose host has tables of its own.
 FAULT_NS = 700
 DENORMAL = 0.01  # of all numbers
 ONE_CORE = 1.3  # cores kept busy
@@ -118,7 +118,7 @@ def given_back_memory(case: Case) -> Verdict:
     faults = faults_a_step(case)
     if faults is None:
         return weigh(case, ODDITIES, Signature(None, "page faults were not read"), ["keep"])
-    costs = faults * FAULT_NS / 1e6 / case.step_ms if case.step_ms else 0.0
+    costs = faults_share(case) or 0.0
     says = f"{faults:,.0f} page faults a step fetch {faults * PAGE_BYTES / 1e6:,.0f} MB anew"
     there = costs >= ODD_SHARE and faults * PAGE_BYTES >= FAULTS_BYTES_A_STEP
     kept = case.lane.settings.malloc == "keep"
@@ -140,6 +140,14 @@ def one_thread(case: Case) -> Verdict:
     if not few and (isinstance(busy, Missing) or busy >= ONE_CORE or wanted is not None):
         return Verdict(ODDITIES, "ruled out", ", ".join(told), evidence)
     return weigh(case, ODDITIES, Signature(True if few else None, ", ".join(told), evidence), ["threads"])
+
+
+def faults_share(case: Case) -> float | None:
+    """Give the share of a step that its page faults take, at what one was found to take on this machine."""
+    faults, told = faults_a_step(case), case.sign("fault_ns")
+    if faults is None or not case.step_ms:
+        return None
+    return faults * (FAULT_NS if isinstance(told, Missing) else told) / 1e6 / case.step_ms
 
 
 def faults_a_step(case: Case) -> float | None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from laptime.diagnosis.causes.case import Case
-from laptime.diagnosis.causes.host import FAULT_NS, faults_a_step, throttled_share
+from laptime.diagnosis.causes.host import faults_share, throttled_share
 from laptime.diagnosis.causes.parts import share_of
 from laptime.diagnosis.host import THROTTLED_SHARE
 from laptime.diagnosis.steps import find_pauses
@@ -97,10 +97,8 @@ def _other_batch(times: float) -> Callable[[Case, Experiment], float | Missing]:
 
 
 def _kept(case: Case, _experiment: Experiment) -> float | Missing:
-    faults = faults_a_step(case)
-    if faults is None:
-        return Missing("not foretold: page faults were not read")
-    return _without(faults * FAULT_NS / 1e6 / (case.step_ms or 1.0))
+    costs = faults_share(case)
+    return Missing("not foretold: page faults were not read") if costs is None else _without(costs)
 
 
 def _fewer_threads(case: Case, _experiment: Experiment) -> float | Missing:

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from laptime.diagnosis.causes.case import Case
 from laptime.diagnosis.causes.device import NEAR
 from laptime.diagnosis.causes.host import (
-    FAULT_NS,
     ODD_SHARE,
-    faults_a_step,
+    faults_share,
     given_back_memory,
     processor_limited,
     threads_wanted,
@@ -33,7 +32,7 @@ LOADING, KERNEL, LITTLE, THREADS = "loading", "kernels", "little work", "threads
 def order_experiments(case: Case) -> tuple[str, ...]:
     """Name the experiments that are worth a lane, the most promising first; none of a cause that a figure rules out.
 
-    A second try at one cause promises a quarter of what it would alone, a third a ninth: every cause has its turn first.
+    A second try at one cause promises a quarter of what it would alone, a third a ninth: every cause has a turn first.
     """
     tried: dict[str, int] = {}
     for name, family, _ in EXPERIMENTS:
@@ -149,13 +148,12 @@ def _kept(case: Case) -> float:
     """Page faults tell what is fetched anew; where there are none, nothing is gained by keeping it."""
     if not case.on_processor or case.lane.settings.malloc == "keep":
         return NOTHING
-    faults = faults_a_step(case)
-    if faults is None:
+    costs = faults_share(case)
+    if costs is None:
         return UNKNOWN
     if given_back_memory(case).standing == "ruled out":
-        costs = faults * FAULT_NS / 1e6 / (case.step_ms or 1.0)
         return UNKNOWN if costs >= ODD_SHARE / 2 else NOTHING
-    return 1 / (1 - min(faults * FAULT_NS / 1e6 / (case.step_ms or 1.0), 0.8))
+    return 1 / (1 - min(costs, 0.8))
 
 
 def _flushed(case: Case) -> float:
