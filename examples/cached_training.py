@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, Dataset
 
 import laptime
 
-SIDE, CLASSES, ITEMS, BATCH = 96, 5, 192, 32
+SIDE, CLASSES, ITEMS, BATCH = 96, 5, 96, 16
 WAVES = 40  # an image is made of so many: some ten milliseconds of work, as a large photograph takes
 
 

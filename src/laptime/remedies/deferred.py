@@ -46,7 +46,10 @@ class Deferred:
             raise UsageError(f"every={every!r}: expected how many steps lie between two readings, 1 or more",
                              "leave it out to read only when you ask")  # fmt: skip
         self._every = every
-        self.reset()
+        self._waiting: Any = 0
+        self._last: Any = 0.0
+        self._read = self._items = 0.0
+        self._steps = 0
 
     def add(self, value: Any, items: float = 1) -> Reading | None:
         """Take a step's value; give a reading at every `every`th step, and None at all others.
@@ -70,11 +73,9 @@ class Deferred:
 
     def reset(self) -> None:
         """Begin anew, as at the start of a lap."""
-        self._waiting: Any = 0
-        self._last: Any = 0.0
-        self._read = 0.0
+        self._waiting, self._last = 0, 0.0
+        self._read = self._items = 0.0
         self._steps = 0
-        self._items = 0.0
 
 
 def _hold(value: Any) -> Any:
