@@ -131,5 +131,6 @@ class FakeApart:
         told = signs_of(self._script)
         if self._script.has_stages:
             return told
-        kept = {name for name in ("wait_ns", "copy_ns", "compute_ns") if name not in self._script.signs}
-        return replace(told, **dict.fromkeys(kept, NOT_PARTED))
+        times = ("wait_ns", "copy_ns", "compute_ns")
+        absent: dict[str, Any] = {name: NOT_PARTED for name in times if name not in self._script.signs}
+        return replace(told, **absent)

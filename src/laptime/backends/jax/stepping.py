@@ -37,7 +37,8 @@ class UserSteps:
         return count_items(self.leaves(next(self.own.batches())))
 
     def leaves(self, batch: Any) -> list[Any]:
-        return jax.tree.leaves(batch)
+        leaves: list[Any] = jax.tree.leaves(batch)
+        return leaves
 
     def await_batch(self, batch: Any) -> None:
         jax.block_until_ready(batch)

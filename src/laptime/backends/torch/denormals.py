@@ -52,7 +52,8 @@ def count(values: Tensor) -> Tensor:
     kind, exponent, fraction = BITS[values.dtype]
     bits = _in_a_row(values.detach()).view(kind)
     found = torch.zeros((), dtype=torch.int64, device=values.device)
-    for part in bits.split(CHUNK):
+    for start in range(0, bits.numel(), CHUNK):
+        part = bits[start : start + CHUNK]
         found += ((part & exponent == 0) & (part & fraction != 0)).sum()
     return found
 

@@ -90,7 +90,7 @@ class Stream(InMemory):
         ready_batches: int = 0,
         let_go: Callable[[], None] = lambda: None,
     ) -> None:
-        self._next, self._move, self.ready_batches, self.close = batches.__next__, move, ready_batches, let_go
+        self._next, self._move, self.ready_batches, self._let_go = batches.__next__, move, ready_batches, let_go
 
     def __call__(self) -> Batch:
         return self._move(self._next())
@@ -100,6 +100,9 @@ class Stream(InMemory):
 
     def move(self, batch: Batch) -> Batch:
         return self._move(batch)
+
+    def close(self) -> None:
+        self._let_go()
 
 
 class Prefetch(InMemory):

@@ -38,12 +38,12 @@ class Reads:
         for name, real in (self._real | inherited).items():
             setattr(Tensor, name, self._watched(real, READERS[name]))
         if self._mode is not None:
-            self._mode.__enter__()
+            self._mode.__enter__()  # type: ignore[no-untyped-call]
         return self
 
     def __exit__(self, *error: object) -> None:
         if self._mode is not None:
-            self._mode.__exit__(*error)
+            self._mode.__exit__(*error)  # type: ignore[no-untyped-call]
         for name in READERS:
             if name in self._real:
                 setattr(Tensor, name, self._real[name])
@@ -83,11 +83,11 @@ class Reads:
         return self._device.type != "cpu" or is_users(frame)
 
 
-class Dispatched(TorchDispatchMode):
+class Dispatched(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Sees what PyTorch's own code, too, asks an accelerator for, as operators are handed out."""
 
     def __init__(self, reads: Reads, device: torch.device) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._reads, self._device = reads, device
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

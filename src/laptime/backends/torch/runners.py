@@ -61,9 +61,9 @@ class Clockwork:
 
 
 class Clocked(Marked):
-    """What all of them do with their loader and their device. `stepper` is what there is to be looked into."""
+    """What all of them do with their loader and their device. `looked_into` is whose step there is to look into."""
 
-    stepper: Stepper | None = None
+    looked_into: Stepper | None = None
 
     def __init__(self, source: Source, clockwork: Clockwork) -> None:
         self._source, self._clockwork = source, clockwork
@@ -80,7 +80,7 @@ class Clocked(Marked):
         """Start one update on a batch that lies where it is used; a lane of one stage alone trains nothing."""
 
     def apart(self) -> TorchApart:
-        return TorchApart(self._source, self.train, self._clockwork.device, self.stepper)
+        return TorchApart(self._source, self.train, self._clockwork.device, self.looked_into)
 
     def close(self) -> tuple[str, ...]:
         self._source.close()
@@ -92,14 +92,15 @@ class EagerRunner(Clocked):
 
     def __init__(self, stepper: Stepper, source: Source, clockwork: Clockwork, examiner: Examiner) -> None:
         super().__init__(source, clockwork)
-        self.stepper, self.examiner = stepper, examiner
+        self._stepper = self.looked_into = stepper
+        self.examiner = examiner
         self._loss: Tensor | None = None
 
     def step(self) -> None:
-        self._loss = self.stepper(self._source())
+        self._loss = self._stepper(self._source())
 
     def train(self, batch: Any) -> None:
-        self._loss = self.stepper(batch)
+        self._loss = self._stepper(batch)
 
     def loss(self) -> float:
         assert self._loss is not None
@@ -131,7 +132,7 @@ class GraphRunner(Clocked):
 
     def __init__(self, stepper: Stepper, source: Source, clockwork: Clockwork, examiner: Examiner) -> None:
         super().__init__(source, clockwork)
-        self.stepper, self.examiner = stepper, examiner
+        self.looked_into, self.examiner = stepper, examiner
         self._graph = CapturedStep(stepper, source())
         self._graph.capture()
 
