@@ -33,7 +33,7 @@ LOADING, KERNEL, LITTLE, THREADS = "loading", "kernels", "little work", "threads
 def order_experiments(case: Case) -> tuple[str, ...]:
     """Name the experiments that are worth a lane, the most promising first; none of a cause that a figure rules out.
 
-    A second try at one cause promises a quarter of what it would alone, a third a ninth: every cause has its turn first.
+    A second try at a cause promises a quarter of what it would alone, a third a ninth: each cause has its turn first.
     """
     tried: dict[str, int] = {}
     for name, family, _ in EXPERIMENTS:
