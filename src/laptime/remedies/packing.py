@@ -69,7 +69,7 @@ def _is_plain_tensor(found: Any) -> bool:
     tensor = getattr(sys.modules.get("torch"), "Tensor", None)
     if tensor is None or type(found) is not tensor or found.device.type != "cpu":
         return False
-    is_dense = "strided" in str(found.layout) and not found.is_quantized
+    is_dense = "strided" in str(found.layout) and not getattr(found, "is_quantized", False)
     return is_dense and not found.requires_grad and not vars(found)
 
 
