@@ -194,7 +194,7 @@ EXPERIMENTS: tuple[tuple[str, str, Expect], ...] = (
     ("graph", LITTLE, _on_card_only(_launched)),
     ("strides", LITTLE, _at_once),
     ("tf32", KERNEL, _on_card_only(_other_kernels(2.0))),
-    ("best", KERNEL, _other_kernels(1.2)),
+    ("best", KERNEL, _other_kernels(1.12)),
     ("compile", KERNEL, _other_kernels(1.1)),
     ("bf16", KERNEL, _on_card_only(_other_kernels(1.8))),
     ("layout", KERNEL, _other_kernels(1.15)),
