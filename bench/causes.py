@@ -1,6 +1,6 @@
 """Does laptime name the cause? Each of fifteen is planted into three trainings, and `why` is asked what is amiss.
 
-    python bench/causes.py --out causes.json                       all of it (an hour; cases that FILE has are kept)
+    python bench/causes.py --out causes.json                       all of it (two hours; cases that FILE has are kept)
     python bench/causes.py --only "input pipeline" --trainings 1   one cause in one training
     python bench/causes.py --only none                             trainings in which nothing is amiss
     python bench/causes.py --budget 30 --scripted                  only what needs no real training
@@ -269,7 +269,7 @@ def main() -> int:
     parser = parser_for(__doc__)
     parser.add_argument("--only", nargs="+", metavar="CAUSE", help="these causes; none for trainings without one")
     parser.add_argument("--trainings", type=int, default=3, metavar="N", help="so many of the three (default 3)")
-    parser.add_argument("--budget", type=float, default=60.0, metavar="S", help="seconds a question (default 60)")
+    parser.add_argument("--budget", type=float, default=120.0, metavar="S", help="seconds a question (default 120)")
     parser.add_argument("--scripted", action="store_true", help="only scripted cards: no real training")
     parser.add_argument("--case", help=argparse.SUPPRESS)
     given = parser.parse_args()

@@ -94,7 +94,8 @@ class Search(Field):
     def add(self, experiment: Experiment) -> None:
         """Let an experiment take part; one of the same settings as another shares its lane."""
         lane = plan_experiment(self.asked.base, experiment)
-        self.lanes[experiment.name] = lane.name
+        same = [each for each in self.asked.experiments if each.settings == experiment.settings and each.absent is None]
+        self.lanes |= {each.name: lane.name for each in same}
         self.admit(lane)
 
     def lanes_of(self, names: Sequence[str]) -> list[PlannedLane]:

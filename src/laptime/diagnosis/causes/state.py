@@ -10,7 +10,7 @@ from laptime.analysis.readings import points_of
 from laptime.diagnosis.card import FULL, HEAT_BITS, HELD_BACK_SHARE, POWER_BITS
 from laptime.diagnosis.causes.case import Case
 from laptime.diagnosis.causes.weigh import Signature, weigh
-from laptime.diagnosis.causes.words import between, counted, share
+from laptime.diagnosis.causes.words import between, counted, few, share
 from laptime.diagnosis.clocks import drifting_processor
 from laptime.diagnosis.host import full_memory, swapping
 from laptime.diagnosis.seen import Seen, share_of
@@ -82,7 +82,7 @@ def _shared_processor(case: Case) -> Verdict:
     other = others_cores(case.lane)
     if other is None:
         return _not_testable(SHARED, "what other processes take of the processor was not read")
-    says = f"other processes take {other:.2g} of {case.cores} cores"
+    says = f"other processes take {few(other)} of {case.cores} cores"
     evidence = {"other_cores": other, "cores": case.cores}
     apart = _apart(case, _is_much_other)
     if other < MUCH_OTHER and not (apart is not None and _is_slower(apart, case.margin) and other >= LITTLE_OTHER):

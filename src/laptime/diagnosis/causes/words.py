@@ -66,4 +66,10 @@ def counted(value: float) -> str:
 
 
 def cores(count: float) -> str:
-    return f"{count:.2g} core{'s' * (f'{count:.2g}' != '1')}"
+    said = few(count)
+    return f"{said} core{'s' * (said != '1')}"
+
+
+def few(count: float) -> str:
+    """Give a small number that may be a mean: what is next to nothing is nothing."""
+    return f"{count if count >= 0.005 else 0:.2g}"
