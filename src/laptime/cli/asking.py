@@ -176,36 +176,11 @@ def make_asks(context: click.Context, given: dict[str, Any]) -> tuple[Ask, ...]:
 
 
 def make_profile_ask(given: dict[str, Any]) -> Ask:
-    what, lanes = _subject_and_lanes(given)
-    return Ask(
-        what=what,
-        lanes=lanes,
-        seed=given["seed"],
-        pretrained=given["pretrained"],
-        data=given["data"],
-        items=given["items"],
-        patience_s=given["patience"],
-        every=given["every"],
-        profile=True,
-    )
+    return replace(_make_subject(given), profile=True)
 
 
 def make_why_ask(given: dict[str, Any]) -> Ask:
-    what, lanes = _subject_and_lanes(given)
-    return Ask(
-        what=what,
-        lanes=lanes,
-        budget_s=given["budget"],
-        seed=given["seed"],
-        pretrained=given["pretrained"],
-        data=given["data"],
-        items=given["items"],
-        patience_s=given["patience"],
-        watchdog_s=given["watchdog"],
-        every=given["every"],
-        sensors=given["sensors"],
-        sensors_hz=given["sensor_rate"],
-    )
+    return _with_heats(_make_subject(given), given)
 
 
 def _subject_and_lanes(given: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
@@ -214,25 +189,39 @@ def _subject_and_lanes(given: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
     return (DEFAULT_WORKLOAD, (what, *lanes)) if api.names_a_lane(what) else (what, lanes)
 
 
-def _make_ask(given: dict[str, Any]) -> Ask:
+def _make_subject(given: dict[str, Any]) -> Ask:
+    """Understand what is trained, and on which lanes."""
     what, lanes = _subject_and_lanes(given)
     return Ask(
         what=what,
         lanes=lanes,
-        heats=given["heats"],
-        budget_s=given["budget"],
-        margin=given["margin"],
         seed=given["seed"],
         pretrained=given["pretrained"],
         data=given["data"],
         items=given["items"],
         patience_s=given["patience"],
-        watchdog_s=given["watchdog"],
-        full=FullAsk(**{name: given[name] for name in OF_FULL if given[name] is not None}) if given["full"] else None,
-        infer=given["infer"],
         every=given["every"],
+    )
+
+
+def _with_heats(ask: Ask, given: dict[str, Any]) -> Ask:
+    """Add how long heats may take, and what watches them."""
+    return replace(
+        ask,
+        budget_s=given["budget"],
+        watchdog_s=given["watchdog"],
         sensors=given["sensors"],
         sensors_hz=given["sensor_rate"],
+    )
+
+
+def _make_ask(given: dict[str, Any]) -> Ask:
+    return replace(
+        _with_heats(_make_subject(given), given),
+        heats=given["heats"],
+        margin=given["margin"],
+        full=FullAsk(**{name: given[name] for name in OF_FULL if given[name] is not None}) if given["full"] else None,
+        infer=given["infer"],
         price_per_kwh=given["price"],
         rate_per_hour=given["rate"],
         profile=given["profile"],

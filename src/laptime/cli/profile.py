@@ -6,12 +6,9 @@ from typing import Any
 
 import click
 
-from laptime import api, pages
+from laptime import api
 from laptime.cli.asking import make_profile_ask, takes_a_subject
-from laptime.cli.output import Progress
-from laptime.cli.printing import emit
-from laptime.cli.race import Answer, conclude, show
-from laptime.errors import StoreError
+from laptime.cli.race import ask_one, conclude, tell
 
 HELP = """Where does a step of WHAT go on each LANE? Operators by time and memory, kernels, and a trace.
 
@@ -33,12 +30,6 @@ Exit codes: 0 answered, 2 usage, 3 a lane could not be profiled or nothing could
 @click.option("--json", "as_json", is_flag=True, help="Print the whole record as JSON.")
 @click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 def command(*, as_json: bool, quiet: bool, **given: Any) -> int:
-    ask = make_profile_ask(given)
-    unsaved: list[StoreError] = []
-    with Progress(quiet=quiet) as progress:
-        answer = Answer(api.profile(ask, show=progress.show, warn=unsaved.append), unsaved)
-    if as_json:
-        emit(pages.as_json(answer.record))
-    else:
-        show(answer)
+    answer = ask_one(api.profile, make_profile_ask(given), quiet=quiet)
+    tell(answer, as_json=as_json)
     return conclude([answer])

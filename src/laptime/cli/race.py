@@ -81,8 +81,12 @@ def find_answer(ask: Ask, *, quiet: bool) -> Answer:
     """Run what is asked, and show its progress."""
     if ask.full is not None:
         return train(lambda tell, warn: api.full(ask, tell=tell, warn=warn), quiet=quiet)
+    return ask_one(api.infer if ask.infer else api.race, ask, quiet=quiet)
+
+
+def ask_one(run: Callable[..., Record], ask: Ask, *, quiet: bool) -> Answer:
+    """Run one question, and show its progress."""
     unsaved: list[StoreError] = []
-    run = api.infer if ask.infer else api.race
     with Progress(quiet=quiet) as progress:
         return Answer(run(ask, show=progress.show, warn=unsaved.append), unsaved)
 
@@ -92,6 +96,13 @@ def train(run: Callable[[Tell, Warn], Record], *, quiet: bool) -> Answer:
     unsaved: list[StoreError] = []
     with Trainings(quiet=quiet) as progress:
         return Answer(run(progress.tell, unsaved.append), unsaved)
+
+
+def tell(answer: Answer, *, as_json: bool) -> None:
+    if as_json:
+        emit(pages.as_json(answer.record))
+    else:
+        show(answer)
 
 
 def show(answer: Answer) -> None:

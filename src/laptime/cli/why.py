@@ -7,12 +7,9 @@ from typing import Any
 
 import click
 
-from laptime import api, pages
+from laptime import api
 from laptime.cli.asking import make_why_ask, takes_an_inquiry
-from laptime.cli.output import Progress
-from laptime.cli.printing import emit
-from laptime.cli.race import EXIT_UNTRUSTED, Answer, conclude, show
-from laptime.errors import StoreError
+from laptime.cli.race import EXIT_UNTRUSTED, Answer, ask_one, conclude, tell
 
 HELP = """Why does WHAT take so long on LANE, and what would make it faster?
 
@@ -37,14 +34,8 @@ reference, or the noise was too great to tell anything, 130 interrupted (finishe
 @click.option("--json", "as_json", is_flag=True, help="Print the whole record as JSON.")
 @click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 def command(*, as_json: bool, quiet: bool, **given: Any) -> int:
-    ask = make_why_ask(given)
-    unsaved: list[StoreError] = []
-    with Progress(quiet=quiet) as progress:
-        answer = Answer(api.why(ask, show=progress.show, warn=unsaved.append), unsaved)
-    if as_json:
-        emit(pages.as_json(answer.record))
-    else:
-        show(answer)
+    answer = ask_one(api.why, make_why_ask(given), quiet=quiet)
+    tell(answer, as_json=as_json)
     return _exit_code(answer)
 
 
