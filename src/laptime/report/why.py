@@ -70,7 +70,8 @@ def _ceiling(ceiling: Ceiling, items: str) -> str:
 def _spread(ceiling: Ceiling, rate: float) -> str:
     if isinstance(ceiling.low, Missing) or isinstance(ceiling.high, Missing) or not rate:
         return ""
-    return f" \N{PLUS-MINUS SIGN}{percent((ceiling.high - ceiling.low) / 2 / rate)}"
+    half = (ceiling.high - ceiling.low) / 2 / rate
+    return f" \N{PLUS-MINUS SIGN}{percent(half)}" if half <= 1 else " (from two heats that differ)"
 
 
 def _causes(why: Why, standing: Standing, width: int) -> list[str]:
