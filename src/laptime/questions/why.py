@@ -13,6 +13,7 @@ from importlib import util
 from typing import get_args
 
 from laptime.analysis.compare import compare_lanes
+from laptime.analysis.lanes import steps_of_lap
 from laptime.diagnosis.causes.answer import explain, order_experiments
 from laptime.diagnosis.causes.case import Case
 from laptime.diagnosis.placement.rules import find_unseen
@@ -235,7 +236,12 @@ def _make_case(search: Search, lanes: Sequence[LaneResult], missing: Sequence[st
         ceilings_lanes=stages,
         what=subject.name,
         items=subject.items,
+        lap_steps=steps_of_lap(search.plan, search.base, _told_steps(search)),
     )
+
+
+def _told_steps(search: Search) -> int | None:
+    return next((heat.steps_per_lap for heat in search.heats[search.base.name] if heat.steps_per_lap), None)
 
 
 def _make_trial(search: Search, experiment: Experiment, found: dict[str, LaneResult], missing: Sequence[str]) -> Trial:

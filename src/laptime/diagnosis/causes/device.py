@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from laptime.diagnosis.causes.case import Case
 from laptime.diagnosis.causes.parts import share_of
 from laptime.diagnosis.causes.stages import explained_otherwise, too_little_work
@@ -65,7 +67,7 @@ def _over(ours: float | Missing, theirs: float | Missing) -> float | Missing:
 def _with_trial(case: Case, factor: Factor) -> Case:
     one = case.trials["one"]
     trials = {**case.trials, "one": Trial(one.experiment, one.lane, factor, one.reason)}
-    return Case(case.lane, case.machine, trials, case.unseen, case.margin, case.ceilings_lanes, case.what, case.items)
+    return replace(case, trials=trials)
 
 
 def poor_kernels(case: Case) -> Verdict:
