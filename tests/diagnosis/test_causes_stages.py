@@ -17,6 +17,7 @@ from laptime.diagnosis.causes.stages import (
     too_little_work,
 )
 from laptime.model.missing import Missing
+from laptime.model.record import Estimate, Forecast
 from laptime.model.sample import Noise
 from laptime.model.signs import Site
 
@@ -39,6 +40,11 @@ def hogged():
     return lane_of(100.0, windows=steps_windows(*[[100.0] * 4] * 5, noise=Noise(1.0, 2.0, 0.0)))
 
 
+def foretold(validation_s):
+    train_s = Estimate(900.0, 890.0, 910.0)
+    return Forecast(10, 500.0, 2.0, train_s, validation_s, 5.0, train_s)
+
+
 CASES = {
     "pauses that batches at hand leave out are proven": (
         outside_step, "proven", "every 10 steps a pause of 50 ms takes 33 % of the time",
@@ -55,6 +61,14 @@ CASES = {
     "a lap whose end was not seen": (
         outside_step, "not tested", "a lap has 500 steps, and no more than 50 were timed",
         lambda: case_of(lane_of(100.0)),
+    ),
+    "a validation that takes a tenth of the training": (
+        outside_step, "likely", "validation after each lap takes 10 % of the training",
+        lambda: case_of(replace(lane_of(100.0), whole=foretold(validation_s=100.0))),
+    ),
+    "a validation that takes little": (
+        outside_step, "not tested", "no lap's end was seen",
+        lambda: case_of(replace(lane_of(100.0), whole=foretold(validation_s=10.0))),
     ),
     "steps that nobody timed": (
         outside_step, "not testable here", "no step of this lane was timed by itself",
