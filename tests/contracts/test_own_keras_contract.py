@@ -28,8 +28,6 @@ if not HERE[0].startswith("keras"):
     pytest.skip("test_keras_contract.py runs it", allow_module_level=True)
 
 from laptime.backends import open_backend
-from laptime.backends.keras.alone import Placed
-from laptime.backends.keras.apart import share_of_denormals
 
 FILE = str(Path(__file__).with_name("own_keras.py"))
 CPU = Device("cpu", "cpu", "the processor", usable=True)
@@ -249,6 +247,8 @@ def test_other_data_take_no_workers():
 
 def test_a_copy_takes_one_batch_after_another():
     """Each made the engine's own kind; of two inputs both."""
+    from laptime.backends.keras.alone import Placed
+
     training = build("two_inputs", input="copy")
     runner = training.start()
     runner.run(5)
@@ -293,6 +293,8 @@ def test_several_steps_at_once_are_not_taken_apart():
 
 def test_denormal_numbers_are_counted_by_their_bits():
     """In either of the precisions that Keras keeps weights in."""
+    from laptime.backends.keras.apart import share_of_denormals
+
     tiny = [np.array([1e-40, -1e-40, 1.0, 0.0], np.float32), np.array([1e-310, 1.0], np.float64), np.arange(3)]
     assert share_of_denormals(tiny) == 0.5
     assert share_of_denormals([]) == 0
