@@ -132,7 +132,7 @@ def test_one_ceiling_alone_binds_nothing():
         # 100 ms for one batch and 125 for two: 175 for four, and 87.5 for a half.
         (4 / 1.75, "batch 4x", (), case_of(lane_of(100.0), trial("batch 2x", 1.6))),
         (0.5 / 0.875, "half batch", (), case_of(lane_of(100.0), trial("batch 2x", 1.6))),
-        (1 / 0.65, "keep", (), case_of(lane_of(100.0, shown={FAULTS: lambda t: 500_000 * t}))),
+        (1 / 0.825, "keep", (), case_of(lane_of(100.0, shown={FAULTS: lambda t: 500_000 * t}))),
         (2.5, "graph", (), case_of(on_card(40.0), stages={"compute": 100.0})),
         (2.5, "deferred", (), case_of(on_card(40.0, signs=signs_of(reads=1.0)), stages={"compute": 100.0})),
         (1.0, "flush", (), case_of(lane_of(100.0, signs=signs_of(denormals=0.0)))),
