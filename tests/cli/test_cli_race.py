@@ -7,7 +7,7 @@ import pytest
 EXACT = 1e-9
 TOP_KEYS = {
     *("schema", "tool", "id", "started", "question", "status", "ask", "machine", "workload", "published"),
-    *("lanes", "comparisons", "findings", "reference", "elapsed_s", "overhead", "full", "data", "infer"),
+    *("lanes", "comparisons", "findings", "reference", "elapsed_s", "overhead", "full", "data", "infer", "why"),
 }
 LANE_KEYS = {
     *("name", "framework", "device", "settings", "status", "reason", "step_ms", "lap_s", "items_per_s"),
@@ -16,7 +16,7 @@ LANE_KEYS = {
 }
 HEAT_KEYS = {
     *("order", "round", "status", "class", "steady_from", "step_ms", "first_step_ms", "phases_s", "windows"),
-    *("losses", "proofs", "readings", "notes", "dnf", "examination", "fresh", "timeline"),
+    *("losses", "proofs", "readings", "notes", "dnf", "examination", "fresh", "timeline", "signs"),
 }
 
 
