@@ -44,6 +44,7 @@ def numbers_of(loader):
     return sorted(seen)
 
 
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")  # more workers than this test may use cores
 @pytest.mark.parametrize(
     ("workers", "words"),
     [
