@@ -66,6 +66,9 @@ def test_a_plan_says_all_that_would_run(raced):
         "batch": None,
         "learning_rate": None,
         "steps_per_execution": None,
+        "denormals": "keep",
+        "reads": "at once",
+        "joined": None,
     }
     assert plan["pace"] == {
         "heats_min": 3,

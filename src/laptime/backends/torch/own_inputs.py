@@ -100,6 +100,13 @@ def _told_of_workers(batches: Iterator[Batch], workers: int) -> Iterator[Batch]:
         raise LaneError(
             f"workers={workers}: {str(error).splitlines()[0]}", "see its last words, or name fewer"
         ) from error
+    except (ConnectionError, EOFError) as error:
+        if "Caught " in str(error):  # the dataset raised it in a worker that lives
+            raise
+        raise LaneError(
+            f"workers={workers}: DataLoader worker exited unexpectedly, while it handed a batch over",
+            "see its last words, or name fewer",
+        ) from error
     except (AttributeError, TypeError, pickle.PicklingError) as error:
         if "pickle" not in str(error):
             raise
