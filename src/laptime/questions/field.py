@@ -102,7 +102,7 @@ class Field:
             )
             number = sum(map(len, self.heats.values()))
             order = order_heat(self.plan, lane, self.pace, number)
-            order = replace(order, test_items=self._looked_at(lane), takes_apart=lane.name == apart)
+            order = replace(order, test_items=self.looked_at(lane), takes_apart=lane.name == apart)
             self.heats[lane.name].append(director.run_heat(order, self.rounds, ahead.take(lane)))
             begun_s = time.monotonic()
             self.outside.journal(report())
@@ -146,6 +146,17 @@ class Field:
             data=plan.data,
         )
 
+    def looked_at(self, lane: PlannedLane) -> int:
+        """Have each lane look at test items once: that is little of a training, and little is enough."""
+        protocol = self.protocol
+        if (
+            protocol is None
+            or lane.settings.input in NO_TRAINING
+            or any(heat.examination is not None for heat in self.heats[lane.name])
+        ):
+            return 0
+        return max(protocol.validation_items, protocol.evaluation_items)
+
     def _result(self, lane: PlannedLane) -> LaneResult:
         return summarise_lane(
             self.plan,
@@ -156,17 +167,6 @@ class Field:
             appeal=self.appeals.get(lane.name),
             cores=self.machine.processor.cores_usable,
         )
-
-    def _looked_at(self, lane: PlannedLane) -> int:
-        """Have each lane look at test items once: that is little of a training, and little is enough."""
-        protocol = self.protocol
-        if (
-            protocol is None
-            or lane.settings.input in NO_TRAINING
-            or any(heat.examination is not None for heat in self.heats[lane.name])
-        ):
-            return 0
-        return max(protocol.validation_items, protocol.evaluation_items)
 
     def _announce(self, report: Report, note: str) -> None:
         self.outside.show(report(), note)

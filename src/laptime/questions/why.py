@@ -116,6 +116,10 @@ class Search(Field):
             phases = {name: took for name, took in heat.phases_s.items() if name not in {"look ahead", "apart"}}
             self.heat_s[lane.name] = sum(phases.values())
 
+    def looked_at(self, lane: PlannedLane) -> int:
+        """Only of the lane itself it is asked what a validation takes."""
+        return Field.looked_at(self, lane) if lane == self.base else 0
+
     def report(self) -> Record:
         return _make_record(self, "running")
 
