@@ -113,7 +113,7 @@ class Search(Field):
         self.run_round(lanes, ahead, self.report, apart=apart)
         for lane in lanes:
             heat = self.heats[lane.name][-1]
-            phases = {name: took for name, took in heat.phases_s.items() if name not in {"look ahead", "apart"}}
+            phases = {name: took for name, took in heat.phases_s.items() if name not in {"look ahead", "take apart"}}
             self.heat_s[lane.name] = sum(phases.values())
 
     def looked_at(self, lane: PlannedLane) -> int:
