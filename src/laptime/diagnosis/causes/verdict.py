@@ -63,6 +63,8 @@ def _weight(verdict: Verdict) -> tuple[int, int, float]:
 def _sentence(verdict: Verdict) -> str:
     if verdict.cause == ODDITIES:
         return OF_ODDITIES.get(str(verdict.evidence.get("oddity")), "the processor works oddly")
+    if verdict.cause == NOT_ON_DEVICE and verdict.evidence.get("unseen"):
+        return str(verdict.evidence["unseen"][0]).rstrip(".")
     return SENTENCES[verdict.cause]
 
 
