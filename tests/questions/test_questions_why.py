@@ -53,7 +53,7 @@ def ask_why(tmp_path, monkeypatch):
 def test_a_card_that_is_hidden_is_told_before_all_else(ask_why):
     """Whatever bounds the processor: who meant the card wants to know first that it is not used."""
     here = machine(card(), frameworks=(FAKE, framework("torch")), variables={"CUDA_VISIBLE_DEVICES": ""})
-    record = ask_why(here, budget_s=30.0)
+    record = ask_why(here, budget_s=180.0)
     assert record.why.first[0] == "not on the device"
     verdict = next(each for each in record.why.causes if each.cause == "not on the device")
     assert verdict.standing == "likely"
@@ -64,7 +64,7 @@ def test_a_card_that_is_hidden_is_told_before_all_else(ask_why):
 
 def test_each_experiment_is_paired_with_the_lane_round_by_round(ask_why):
     """In every round in which an experiment ran the lane itself ran too, and the order turned about."""
-    record = ask_why(machine(frameworks=(FAKE,)), budget_s=30.0)
+    record = ask_why(machine(frameworks=(FAKE,)), budget_s=180.0)
     base, *others = record.lanes
     rounds = {heat.round for heat in base.heats}
     assert all(heat.round in rounds for lane in others for heat in lane.heats)
@@ -78,7 +78,7 @@ def test_each_experiment_is_paired_with_the_lane_round_by_round(ask_why):
 
 def test_steps_are_taken_apart_once(ask_why):
     """It costs time, and the first heat tells all."""
-    record = ask_why(machine(frameworks=(FAKE,)), budget_s=30.0)
+    record = ask_why(machine(frameworks=(FAKE,)), budget_s=180.0)
     assert [heat.signs is not None for heat in record.lanes[0].heats] == [True] + [False] * (
         len(record.lanes[0].heats) - 1
     )
