@@ -80,14 +80,6 @@ def test_a_training_with_workers_steps_and_lets_them_go():
     assert torch.multiprocessing.active_children() == []
 
 
-def test_a_worker_that_dies_is_told_in_words():
-    """It ends its own lane."""
-    runner = TorchTraining(order("dying", workers=1)).start()
-    with pytest.raises(LaneError, match=r"workers=1: DataLoader worker.* exited unexpectedly"):
-        runner.run(12)
-    runner.close()
-
-
 @pytest.mark.filterwarnings("ignore:Got pickle error:UserWarning")  # PyTorch says it too, in words of its own
 def test_what_cannot_be_given_to_a_worker_is_told_in_words():
     """A function without a name, to a process that is started anew, as it is where systems do not fork."""

@@ -74,7 +74,9 @@ def test_a_worker_that_dies_ends_its_own_lane(torch_house):
     record = torch_house.raced(f"{OWN}:dying", "torch/cpu/workers=1", "torch/cpu", *SHORT)
     assert record["exit code"] == 3
     assert [lane["status"] for lane in record["lanes"]] == ["dnf", "ok"]
-    assert record["lanes"][0]["reason"].startswith("workers=1: DataLoader worker")
+    # PyTorch hears of the death by a signal, which may come while a step computes.
+    assert "DataLoader worker" in record["lanes"][0]["reason"]
+    assert "exited unexpectedly" in record["lanes"][0]["reason"]
 
 
 @pytest.mark.parametrize(
