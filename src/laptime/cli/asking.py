@@ -114,12 +114,14 @@ SUBJECT_OPTIONS = (
     click.option("--pretrained", is_flag=True, help=SAYS["pretrained"]),
     click.option("--patience", type=Duration(), default="10m", show_default=True, help=SAYS["patience"]),
 )
+WATCHDOG = click.option("--watchdog", type=Duration(), default="60s", show_default=True, help=SAYS["watchdog"])
+SENSORS = click.option("--sensors", type=Words(), help=SAYS["sensors"])
 RACE_OPTIONS = (
     click.option("--heats", type=int, help=SAYS["heats"]),
     click.option("--budget", type=Duration(), default="60s", show_default=True, help=SAYS["budget"]),
     click.option("--margin", type=Share(), default="5%", show_default=True, help=SAYS["margin"]),
-    click.option("--watchdog", type=Duration(), default="60s", show_default=True, help=SAYS["watchdog"]),
-    click.option("--sensors", type=Words(), help=SAYS["sensors"]),
+    WATCHDOG,
+    SENSORS,
     click.option("--sensor-rate", type=float, help=SAYS["rate"]),
     click.option("--price", type=float, help=SAYS["price"]),
     click.option("--rate", type=float, help=SAYS["hour"]),
@@ -135,8 +137,8 @@ RACE_OPTIONS = (
 )
 INQUIRY_OPTIONS = (
     click.option("--budget", type=Duration(), default="2m", show_default=True, help=SAYS["budget"]),
-    click.option("--watchdog", type=Duration(), default="60s", show_default=True, help=SAYS["watchdog"]),
-    click.option("--sensors", type=Words(), help=SAYS["sensors"]),
+    WATCHDOG,
+    SENSORS,
     click.option("--sensor-rate", type=float, help="Readings a second.  [default: 10]"),
 )
 OF_FULL = ("laps", "steps_per_lap", "seeds", "until_accuracy", "learning_rates", "batches")

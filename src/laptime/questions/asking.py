@@ -10,19 +10,20 @@ from laptime.errors import UsageError
 from laptime.machine import CardSearch, add_cards
 from laptime.model.ask import Ask
 from laptime.model.machine import Machine
-from laptime.model.plan import Plan
+from laptime.model.plan import Plan, Subject
 from laptime.model.workload import Published
 from laptime.planner import make_plan
-from laptime.planner.frameworks import frameworks_asked
+from laptime.planner.frameworks import default_framework, frameworks_asked
 from laptime.planner.lanes import names_a_lane
 from laptime.planner.plan import check_ask
 from laptime.questions.subject import find_subject
 from laptime.questions.supply import describe_supply, find_given
 from laptime.run.scout import ask_scouts
 
+PYTHON = "python"
 PROFILED = "each lane that finished takes some steps more under its framework's profiler, after the race and its budget"
 
-__all__ = ["Prepared", "names_a_lane", "prepare", "scout_machine"]
+__all__ = ["Prepared", "names_a_lane", "prepare", "scout_machine", "with_lane"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,15 @@ def prepare(ask: Ask, machine: Machine) -> Prepared:
     said = [describe_supply(plan), PROFILED if ask.profile else None]
     plan = replace(plan, notes=(*plan.notes, *filter(None, said)))
     return Prepared(plan, seen, workload.published if workload else None)
+
+
+def with_lane(ask: Ask, machine: Machine, subject: Subject) -> Ask:
+    """Name a lane where none is: the one that a framework's bare name means, so its card, if there is one."""
+    if ask.lanes or ask.every:
+        return ask
+    framework = default_framework(machine, subject)
+    # No framework has tried a card for plain Python: whoever wants one names it.
+    return replace(ask, lanes=(f"{framework}/cpu" if framework == PYTHON else framework,))
 
 
 def _check_pretrained(name: str) -> None:

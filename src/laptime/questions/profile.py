@@ -16,8 +16,7 @@ from laptime.model.plan import Plan, PlannedLane
 from laptime.model.profile import ProfileOrder, ProfileRun
 from laptime.model.record import SCHEMA, LaneResult, Parity, Record
 from laptime.model.workload import Published
-from laptime.planner.frameworks import default_framework
-from laptime.questions.asking import Prepared, prepare
+from laptime.questions.asking import Prepared, prepare, with_lane
 from laptime.questions.bounds import Bounds, find_bounds, with_roofline
 from laptime.questions.outside import SHOWN_AT, Outside
 from laptime.questions.proving import order_heat
@@ -28,7 +27,6 @@ from laptime.run.profiling import run_profile
 NOT_ASKED = Parity("unproven", reason="it was profiled, and not raced")
 NO_TURN = Missing("the run was ended before its turn came")
 NOT_FINISHED = Missing("the lane did not finish")
-PYTHON = "python"
 
 
 @dataclass(slots=True)
@@ -46,11 +44,7 @@ class Course:
 
 def prepare_profile(ask: Ask, machine: Machine) -> Prepared:
     """Scout and plan. With no lane it is the one that a framework's bare name means: its card, if there is one."""
-    if not ask.lanes and not ask.every:
-        framework = default_framework(machine, find_subject(ask.what)[0])
-        # No framework has tried a card for plain Python: whoever wants one names it.
-        ask = replace(ask, lanes=(f"{framework}/cpu" if framework == PYTHON else framework,))
-    return prepare(ask, machine)
+    return prepare(with_lane(ask, machine, find_subject(ask.what)[0]), machine)
 
 
 def run_profiles(prepared: Prepared, outside: Outside) -> Record:

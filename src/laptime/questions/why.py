@@ -26,11 +26,10 @@ from laptime.model.plan import PlannedLane
 from laptime.model.record import Comparison, LaneResult, Record
 from laptime.model.why import Experiment, Factor, Stage, Trial
 from laptime.planner.experiments import CEILINGS, Base, list_experiments, plan_experiment
-from laptime.planner.frameworks import default_framework
 from laptime.planner.lanes import parse_lane
 from laptime.planner.pace import HEATS_LEAST, MEASURE_LEAST_S, WINDOWS_A_HEAT
 from laptime.planner.presets import Given
-from laptime.questions.asking import Prepared, prepare
+from laptime.questions.asking import Prepared, prepare, with_lane
 from laptime.questions.field import Field
 from laptime.questions.outside import Outside
 from laptime.questions.subject import find_subject
@@ -40,7 +39,6 @@ ROUNDS_LEAST = 2  # two pairs bound a large factor; three bound a small one
 ALPHA = 0.05
 NO_BUDGET = "the budget had no room for it"
 NOT_PROMISING = "nothing pointed to it"
-PYTHON = "python"
 READY = ("cached", "resident", "one")  # inputs that leave nothing but the computing
 
 
@@ -61,10 +59,7 @@ def prepare_why(ask: Ask, machine: Machine) -> Inquiry:
     if ask.every or len(ask.lanes) > 1:
         raise UsageError("why looks at one lane, and several are asked for", "name one: laptime why WHAT torch/cpu")
     subject, workload = find_subject(ask.what)
-    if not ask.lanes:
-        framework = default_framework(machine, subject)
-        # No framework has tried a card for plain Python: whoever wants one names it.
-        ask = replace(ask, lanes=(f"{framework}/cpu" if framework == PYTHON else framework,))
+    ask = with_lane(ask, machine, subject)
     prepared = prepare(ask, machine)
     planned = prepared.plan.lanes[0]
     if planned.settings.input in NO_TRAINING:
