@@ -2,6 +2,7 @@
 
     python bench/lanes.py                                   all five (some forty minutes)
     python bench/lanes.py --workloads cifar-cnn             this one again; the others stay as they were
+    python bench/lanes.py --workloads cifar-cnn --missing   its lanes that have no row yet, beside the first lane
     python bench/lanes.py --page                            measure nothing, write the page's table again
 
 PyTorch's own loop and Keras on each engine that is installed, as written and at its best, PyTorch also at its fastest:
@@ -44,8 +45,7 @@ def lanes_here() -> tuple[str, ...]:
     return tuple(f"{name}/cpu{preset}" for name in names for preset in PRESETS.get(name, KERAS_PRESETS))
 
 
-def race(name: str, lanes: tuple[str, ...], heats: int | None) -> Record:
-    budget_s = BUDGET_S[name]
+def race(name: str, lanes: tuple[str, ...], heats: int | None, budget_s: float) -> Record:
     print(f"{name}: {len(lanes)} lanes", file=sys.stderr, flush=True)
     return api.race(Ask(name, lanes, heats=heats or HEATS.get(name, HEATS_ELSE), budget_s=budget_s), show=show_note)
 
@@ -78,6 +78,31 @@ def kept_of(lane: dict[str, Any]) -> dict[str, Any]:
     return {**{key: value for key, value in lane.items() if key not in left_out}, "heats": heats}
 
 
+def missing_of(details: dict[str, Any], name: str) -> tuple[str, ...]:
+    """Give the first lane of a workload, and those that an earlier race did not come to."""
+    there = {lane["name"] for lane in details[name]["lanes"]} if name in details else set()
+    lanes = lanes_here()
+    named = {row[1]: lane for row, lane in zip(details[name]["rows"], lanes, strict=True)} if there else {}
+    left = tuple(lane for row, lane in named.items() if row not in there)
+    return (lanes[0], *left) if there else lanes
+
+
+def joined(before: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:
+    """Put lanes that were raced later, beside the first, into the table before; each factor is of its race."""
+    for key in ("machine", "cores"):
+        if before.get(key, 2) != later[key]:
+            raise SystemExit(f"the race before ran on {before.get(key)}, this one on {later[key]}: race all its lanes")
+    first = later["lanes"][0]["name"]
+    rows = {row[1]: row for row in later["rows"] if row[1] != first}
+    return {
+        **before,
+        "versions": {**before["versions"], **later["versions"]},
+        "rows": [rows.get(row[1], row) for row in before["rows"]],
+        "lanes": [*before["lanes"], *(lane for lane in later["lanes"] if lane["name"] != first)],
+        "later": {**later, "lanes": later["lanes"][:1]},
+    }
+
+
 def row_of_lane(record: Record, lane: LaneResult, factor: str) -> list[str]:
     if not lane.heats:
         return [record.workload.name, lane.name, "not raced yet", "", "", ""]
@@ -105,7 +130,18 @@ def _where_words(done: list[dict[str, Any]]) -> str:
     versions = {key: value for each in done for key, value in each["versions"].items()}
     dates = ", ".join(sorted({each["started"][:10] for each in done}))
     cores = done[0].get("cores", 2)
-    return f"{names}: {done[0]['machine']}, {cores} cores; {', '.join(map(' '.join, versions.items()))}; {dates}."
+    where = f"{names}: {done[0]['machine']}, {cores} cores; {', '.join(map(' '.join, versions.items()))}; {dates}."
+    return " ".join([where, *(_later_words(each) for each in done if "later" in each)])
+
+
+def _later_words(told: dict[str, Any]) -> str:
+    """Say which lanes had a race of their own, and what the first lane took in it."""
+    rows = told["later"]["rows"]
+    lanes, day = ", ".join(row[1] for row in rows[1:]), told["later"]["started"][:10]
+    return (
+        f"Of {rows[0][0]} {lanes} had a race of their own on {day}: their factors are against the first lane in that "
+        f"race, where its step took {rows[0][2]}."
+    )
 
 
 def newest_details() -> dict[str, Any]:
@@ -130,7 +166,11 @@ RESULT = RESULTS / f"{dt.datetime.now(dt.UTC):%Y-%m-%d}-lanes.json"
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workloads", nargs="+", choices=WORKLOADS, default=WORKLOADS)
+    parser.add_argument("--missing", action="store_true", help="the first lane and those that have no row yet")
     parser.add_argument("--heats", type=int, help="a lane; usually three, of the heavy networks one")
+    parser.add_argument(
+        "--budget", type=float, metavar="S", help="seconds for a workload, on a processor that needs more"
+    )
     parser.add_argument("--page", type=Path, metavar="FILE.json", help="write the page's table from this result")
     given = parser.parse_args()
     if given.page is not None:
@@ -138,9 +178,10 @@ def main() -> int:
         return 0
     details = newest_details()
     with fresh_home():
-        lanes = lanes_here()
         for name in given.workloads:
-            details[name] = shorten(race(name, lanes, given.heats))
+            lanes = missing_of(details, name) if given.missing else lanes_here()
+            told = shorten(race(name, lanes, given.heats, given.budget or BUDGET_S[name]))
+            details[name] = joined(details[name], told) if given.missing and name in details else told
             told = result("lanes", figures_of(details), details=details, versions={}, command="python bench/lanes.py")
             write_json(RESULT, told)
             put(table_of(told, RESULT.name), BEGIN, END)

@@ -20,7 +20,7 @@ from laptime.model.machine import Machine
 from laptime.model.plan import Plan
 from laptime.model.protocol import FullPlan, Moment, Protocol
 from laptime.model.record import Record
-from laptime.questions.asking import Prepared, names_a_lane, prepare, scout_machine
+from laptime.questions.asking import Prepared, installed_of, names_a_lane, prepare, scout_machine
 from laptime.questions.doctor import examine
 from laptime.questions.full import Stage, order_words, run_full
 from laptime.questions.gauge import Limits, PeakShelf, add_limits, known_limits, measure_limits
@@ -143,8 +143,7 @@ def outline(ask: Ask) -> Plan | FullPlan | InferPlan:
 def devices(frameworks: Iterable[str] | None = None, *, patience_s: float = 120.0) -> Machine:
     """Describe this machine with all its cards, and what each installed framework sees of it."""
     machine = look_around(look_at_machine())
-    names = [each.name for each in machine.frameworks] if frameworks is None else frameworks
-    return scout_machine(machine, names, patience_s)
+    return scout_machine(machine, installed_of(frameworks, machine), patience_s)
 
 
 def kept_peaks(machine: Machine) -> Limits:
@@ -157,10 +156,16 @@ def measure_peaks(machine: Machine, tell: Callable[[str], None], warn: Warn, *, 
     return measure_limits(machine, PeakShelf(peaks.load_peaks, _journal(warn, peaks.save_peaks), tell), patience_s)
 
 
-def doctor(data: Path | None, tell: Callable[[str], None], *, patience_s: float = 120.0) -> Checkup:
+def doctor(
+    data: Path | None,
+    tell: Callable[[str], None],
+    *,
+    frameworks: Iterable[str] | None = None,
+    patience_s: float = 120.0,
+) -> Checkup:
     """Tell whether each framework here can use each device that is here, and try it; `data` is a folder to look at."""
     around = look_around(look_at_machine(), (data or Path.cwd(),))
-    machine = scout_machine(around, [each.name for each in around.frameworks], patience_s)
+    machine = scout_machine(around, installed_of(frameworks, around), patience_s)
     return examine(machine, peaks.load_peaks, tell, patience_s)
 
 

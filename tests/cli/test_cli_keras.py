@@ -5,8 +5,6 @@ from __future__ import annotations
 import resource
 from functools import partial
 
-import pytest
-
 ADDRESSES = 8_000_000_000
 ENGINES = {"keras-tf": "tensorflow", "keras-jax": "jax", "keras-torch": "torch"}
 
@@ -26,10 +24,9 @@ def test_a_race_across_frameworks_proves_the_same_work(torch_house):
     assert {each["lane"].split("/")[0] for each in record["comparisons"]} == set(ENGINES)
 
 
-@pytest.mark.parametrize("engine", ["keras-tf", "keras-jax"])
-def test_a_whole_training_in_keras_learns_and_is_tested(torch_house, engine):
+def test_a_whole_training_in_keras_learns_and_is_tested(torch_house):
     """Two laps in which the loss falls, and a test on images that no training saw."""
-    words = (f"{engine}/cpu/best", "--full", "--laps", "2", "--steps-per-lap", "20")
+    words = ("keras-tf/cpu/best", "--full", "--laps", "2", "--steps-per-lap", "20")
     record = torch_house.raced("cifar-mlp", *words)
     (run,) = record["full"]["runs"]
     first, second = run["laps"]
@@ -38,12 +35,6 @@ def test_a_whole_training_in_keras_learns_and_is_tested(torch_house, engine):
     assert run["test"]["score"]["items"] == 10_000
     assert run["test"]["score"]["accuracy"] > 0.12
     assert record["lanes"][0]["parity"]["status"] == "same"
-
-
-def test_every_framework_is_planned_by_one_flag(torch_house):
-    """Those that are installed, each as written; what cannot run a workload is left out, and it is said."""
-    said = torch_house.done("plan", "cifar-cnn", "--every").out
-    assert all(f"{name}/cpu" in said for name in ("torch", *ENGINES))
 
 
 def test_image_files_are_raced_across_frameworks(torch_house):

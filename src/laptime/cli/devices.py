@@ -8,8 +8,7 @@ from laptime import api, pages
 from laptime.cli.main import complain
 from laptime.cli.output import page_width
 from laptime.cli.printing import emit
-from laptime.errors import StoreError, UsageError
-from laptime.model.machine import Machine
+from laptime.errors import StoreError
 
 EXIT_UNSAVED = 3
 HELP = """List what there is to train on, and what each framework sees of it.
@@ -33,7 +32,6 @@ and one a card (kind "card"), MIG instances with their `parent`.
 @click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 def command(*, measure: bool, frameworks: tuple[str, ...], as_json: bool, quiet: bool) -> int:
     machine = api.devices(frameworks or None)
-    _check(frameworks, machine)
     unsaved: list[StoreError] = []
     limits = api.kept_peaks(machine)
     if measure:
@@ -46,14 +44,6 @@ def command(*, measure: bool, frameworks: tuple[str, ...], as_json: bool, quiet:
     for error in unsaved:
         complain(error)
     return EXIT_UNSAVED if unsaved else 0
-
-
-def _check(frameworks: tuple[str, ...], machine: Machine) -> None:
-    """Refuse a name that nothing here has."""
-    installed = [each.name for each in machine.frameworks]
-    for name in frameworks:
-        if name not in installed:
-            raise UsageError(f"--framework {name}: it is not installed here", f"installed: {', '.join(installed)}")
 
 
 def _tell(words: str) -> None:

@@ -21,10 +21,11 @@ EXIT_NOT_WELL = 5
 
 @click.command("doctor", help=HELP)
 @click.option("--data", type=click.Path(path_type=Path), help="A folder with training data: on what disk does it lie?")
+@click.option("--framework", "frameworks", multiple=True, help="Ask this framework alone; may be given several times.")
 @click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole checkup as JSON.")
-def command(*, data: Path | None, quiet: bool, as_json: bool) -> int:
-    checkup = api.doctor(data, _say_nothing if quiet else _tell)
+def command(*, data: Path | None, frameworks: tuple[str, ...], quiet: bool, as_json: bool) -> int:
+    checkup = api.doctor(data, _say_nothing if quiet else _tell, frameworks=frameworks or None)
     page = pages.to_json(checkup) if as_json else pages.checkup_as_text(checkup, page_width(), color=may_colour())
     emit(page)
     return 0 if checkup.is_well else EXIT_NOT_WELL

@@ -23,7 +23,7 @@ from laptime.run.scout import ask_scouts
 PYTHON = "python"
 PROFILED = "each lane that finished takes some steps more under its framework's profiler, after the race and its budget"
 
-__all__ = ["Prepared", "names_a_lane", "prepare", "scout_machine", "with_lane"]
+__all__ = ["Prepared", "installed_of", "names_a_lane", "prepare", "scout_machine", "with_lane"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,17 @@ def _check_pretrained(name: str) -> None:
 def say_end(left_s: float) -> str:
     """Say when a race ends that has so much of its budget left; a round that has begun is run to its end."""
     return f"ends within about {left_s:.0f} s" if left_s >= 1 else "the budget is used up, this round ends the race"
+
+
+def installed_of(wanted: Iterable[str] | None, machine: Machine) -> tuple[str, ...]:
+    """Give the frameworks that are to be asked: all that are installed, or those that are named, if they are."""
+    installed = tuple(each.name for each in machine.frameworks)
+    if wanted is None:
+        return installed
+    for name in (named := tuple(wanted)):
+        if name not in installed:
+            raise UsageError(f"--framework {name}: it is not installed here", f"installed: {', '.join(installed)}")
+    return named
 
 
 def scout_machine(machine: Machine, names: Iterable[str], patience_s: float) -> Machine:

@@ -11,6 +11,7 @@ from laptime.report.layout import Cell, Column, Row, lay_out, wrap
 from laptime.report.phrases import machine_words
 
 ALL_WELL = "Every device that is here can be used by every framework that is installed."
+ALL_ASKED_WELL = "Every device that is here can be used by what was asked."
 NO_FRAMEWORK = "No framework is installed, so nothing can be tried: pip install 'laptime[torch]'"
 
 
@@ -23,8 +24,16 @@ def render_checkup(checkup: Checkup, width: int, *, color: bool) -> str:
     if not checkup.trials:
         lines += ["", NO_FRAMEWORK]
     elif checkup.is_well:
-        lines += ["", ALL_WELL if not checkup.around else f"{ALL_WELL} What is named above can slow them."]
+        well = ALL_ASKED_WELL if _not_asked(checkup) else ALL_WELL
+        lines += ["", well if not checkup.around else f"{well} What is named above can slow them."]
+    if checkup.trials and (others := _not_asked(checkup)):
+        lines += wrap(f"Not asked: {', '.join(others)}.", width, "  ")
     return "\n".join(lines) + "\n"
+
+
+def _not_asked(checkup: Checkup) -> list[str]:
+    """Name the frameworks of which nothing is known: whoever was asked has a processor at least, or a problem."""
+    return [each.name for each in checkup.machine.frameworks if not each.devices and each.problem is None]
 
 
 def _tried(trials: Sequence[Trial], width: int, *, color: bool) -> list[str]:
