@@ -40,7 +40,8 @@ def source(what, data, first=0, **settings):
 
 @pytest.mark.parametrize("layout", ["framework", "channels_last"])
 @pytest.mark.parametrize(
-    ("kind", "workers"), [("published", None), ("fast", 0), ("fast", 1), ("cached", None), ("resident", None)]
+    ("kind", "workers"),
+    [("published", None), ("published", 2), ("fast", 0), ("fast", 1), ("cached", None), ("resident", None)],
 )
 def test_every_loader_gives_the_networks_batches(what, data, kind, workers, layout):
     """Whichever loader: shape, type, range, layout, and a label that is the picture's."""

@@ -22,7 +22,11 @@ import pytest
         (("cifar-cnn", "fake/cpu/threads=-1"), "threads=-1 cannot be", "threads takes a whole number from 1 on"),
         (("cifar-cnn", "fake/cpu/threads=999999"), "threads=999999: this machine has", "1 to "),
         (("cifar-cnn", "fake/cpu/workers=-1+input=fast"), "workers=-1 cannot be", "workers takes a whole number"),
-        (("cifar-cnn", "fake/cpu/workers=2"), "workers=2 with input=published: only input=fast", "add input=fast"),
+        (
+            ("cifar-cnn", "fake/cpu/workers=2+input=one"),
+            "workers=2 with input=one: batches that are kept",
+            "leave input",
+        ),
         (("scenes-cnn", "fake/cpu/lr=0"), "lr=0 cannot be", "lr takes a learning rate above 0 and up to 100"),
         (("cifar-cnn", "fake/mps"), "device mps is not there for fake", "usable here: cpu, cuda:0"),
         (("cifar-cnn", "fake/cuda:5"), "device cuda:5 is not there for fake", "usable here: cpu, cuda:0"),

@@ -93,18 +93,19 @@ def test_the_authors_generator_is_keras_own(sources):
 
 
 @pytest.mark.parametrize(
-    ("what", "chosen"),
+    ("what", "chosen", "workers"),
     [
-        ("plates-cnn", "published"),
-        ("plates-cnn", "fast"),
-        ("plates-cnn", "cached"),
-        ("plates-cnn", "resident"),
-        ("scenes-cnn", "published"),
+        ("plates-cnn", "published", None),
+        ("plates-cnn", "published", 2),
+        ("plates-cnn", "fast", None),
+        ("plates-cnn", "cached", None),
+        ("plates-cnn", "resident", None),
+        ("scenes-cnn", "published", None),
     ],
 )
-def test_fit_trains_on_them(backend, sources, what, chosen):
-    """Steps are taken and marked, the loss is a number, and threads end with the runner."""
-    runner = backend.build(order_for(backend, sources, what, input=chosen)).start()
+def test_fit_trains_on_them(backend, sources, what, chosen, workers):
+    """Steps are taken and marked, the loss is a number, and threads and workers end with the runner."""
+    runner = backend.build(order_for(backend, sources, what, input=chosen, workers=workers)).start()
     runner.run(2)
     marks = runner.run_marked(3)
     runner.fence()

@@ -17,9 +17,9 @@ import pytest
 from pictures import encoded, job_of, smooth, write_pictures
 
 from laptime.errors import LaneError, TrainingError
-from laptime.pipelines.fast import Processes, Threads, open_fast
+from laptime.pipelines.fast import Processes, Threads, open_fast, open_read_by_workers
 from laptime.pipelines.numbering import Numbering
-from laptime.pipelines.published import OneByOne, QueuedThreads
+from laptime.pipelines.published import OneByOne, QueuedThreads, read_plain, read_smoothed
 from laptime.pipelines.shared import NoRoomError, make_shared
 
 PATHS = 22
@@ -95,6 +95,28 @@ def test_processes_give_what_the_training_itself_would_make(paths, opened, worke
         assert np.array_equal(labels, same)
 
 
+@pytest.mark.parametrize("way", ["plain", "smoothed", "turned"])
+@pytest.mark.parametrize("workers", [1, 3])
+def test_workers_read_as_the_authors_did(paths, opened, way, workers):
+    """Floats, in order and to the last bit, from the fifth batch on; a batch that is kept stays what it was."""
+    job = job_of(paths, turned=way == "turned")
+    expected = batches(opened(OneByOne(job, 4, read_plain if way == "plain" else read_smoothed)), 12)
+    pipeline = opened(open_read_by_workers(replace(job, way="plain" if way == "plain" else "smoothed"), workers, 4))
+    made = [(images, labels.copy()) for images, labels in (pipeline() for _ in range(12))]
+    assert not pipeline.holds
+    for (images, labels), (others, same) in zip(expected, made, strict=True):
+        assert (images.dtype, others.dtype) == (np.float32, np.float32)
+        assert np.array_equal(images, others)
+        assert np.array_equal(labels, same)
+
+
+def test_workers_for_whose_batches_there_is_no_memory_are_refused(paths):
+    """Threads would be another remedy than the one that is asked for."""
+    job = replace(job_of(paths), batch=1 << 30, way="plain")
+    with pytest.raises(LaneError, match=r"workers=2: .* of shared memory"):
+        open_read_by_workers(job, 2, 0)
+
+
 def test_a_training_that_goes_on_begins_where_it_left_off(paths, opened):
     """Batch number five is the same, whether four came before it or none."""
     job = job_of(paths, turned=True)
@@ -143,20 +165,23 @@ def test_the_authors_loaders_hold_nothing(paths, opened, pipeline):
 def test_spoilt_files_are_passed_over_counted_and_named(paths, opened, tmp_path):
     """The next sound one takes the place; the note says which and why."""
     (tmp_path / "pictures" / "003.jpg").write_bytes(b"no picture")
-    for pipeline in (Threads(job_of(paths), 2, 0), Processes(job_of(paths), 2, 0), OneByOne(job_of(paths), 0)):
+    authors = open_read_by_workers(replace(job_of(paths), way="plain"), 2, 0)
+    own = (Threads(job_of(paths), 2, 0), Processes(job_of(paths), 2, 0))
+    for pipeline in (*own, OneByOne(job_of(paths), 0), authors):
         batches(opened(pipeline), 6)
         (note,) = pipeline.notes()
         assert note.startswith(f"left out 1 of {PATHS} images: ")
         assert "003.jpg cannot be decoded" in note
 
 
-@pytest.mark.parametrize("kind", ["threads", "processes", "published", "queued"])
+@pytest.mark.parametrize("kind", ["threads", "processes", "published", "queued", "workers"])
 def test_too_many_spoilt_files_end_the_training_in_words(paths, opened, kind):
     """Three of twenty-two may be spoilt, not five."""
     for path in paths[:5]:
         Path(path).write_bytes(encoded(smooth(0, 1, 1)))
     opening = {"threads": lambda job: Threads(job, 1, 0), "processes": lambda job: Processes(job, 1, 0),
-               "published": lambda job: OneByOne(job, 0), "queued": lambda job: QueuedThreads(job, 0)}  # fmt: skip
+               "published": lambda job: OneByOne(job, 0), "queued": lambda job: QueuedThreads(job, 0),
+               "workers": lambda job: open_read_by_workers(replace(job, way="smoothed"), 2, 0)}  # fmt: skip
     pipeline = opened(opening[kind](job_of(paths)))
     with pytest.raises(TrainingError, match=r"[45] of 22 images cannot be used: .*is only 1x1 pixels.*and [12] more"):
         batches(pipeline, 12)

@@ -59,15 +59,15 @@ def test_a_device_may_bring_its_own_reason():
         (
             "cpu/workers=2",
             "cifar-cnn",
-            (
-                "workers=2 with input=published: only input=fast has workers",
-                "add input=fast, or leave workers out",
-            ),
+            ("workers=2: the arrays of cifar-cnn lie in memory, and are read by nobody", "leave workers out"),
         ),
         (
             "cpu/workers=2+input=resident",
-            "cifar-cnn",
-            ("workers=2 with input=resident: only input=fast has workers", "add input=fast, or leave workers out"),
+            "plates-cnn",
+            (
+                "workers=2 with input=resident: batches that are kept need no loader",
+                "leave input out, or leave workers out",
+            ),
         ),
         (
             "cpu/batch=8",

@@ -26,7 +26,7 @@ def ceiling(stage: str, rate: float | Missing, *, binds: bool = False) -> Ceilin
 
 DECODE = Remedy(
     "input pipeline", "decode in 4 worker processes", 3.9, factor(3.7, 0.05), "nothing",
-    "DataLoader(..., num_workers=4, persistent_workers=True)", "torch/cuda:0/input=fast+workers=4", recommended=True,
+    "DataLoader(..., num_workers=4, persistent_workers=True)", "torch/cuda:0/workers=4", recommended=True,
 )  # fmt: skip
 CACHED = Remedy(
     "input pipeline", "keep decoded items in memory", 105.0, factor(98.0, 0.06), "4.2 GB of memory",

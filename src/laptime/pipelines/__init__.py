@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Protocol
 
-from laptime.model.workload import Workload
-from laptime.pipelines.fast import open_fast
+from laptime.model.workload import Loader, Workload
+from laptime.pipelines.fast import open_fast, open_read_by_workers
 from laptime.pipelines.held import bytes_to_hold
-from laptime.pipelines.job import Job, make_job
+from laptime.pipelines.job import Job, Way, make_job
 from laptime.pipelines.published import OneByOne, QueuedThreads, read_plain, read_smoothed
 
 __all__ = ["Job", "Pipeline", "make_job", "open_fast_pipeline", "open_published_pipeline", "read_plain"]
+
+WAYS: dict[Loader, Way] = {"threads": "smoothed", "one by one": "smoothed", "dataloader": "plain"}
 
 
 class Pipeline(Protocol):
@@ -35,8 +37,13 @@ class Pipeline(Protocol):
     def close(self) -> None: ...
 
 
-def open_published_pipeline(workload: Workload, job: Job, first: int) -> Pipeline:
-    """Give the authors' loader, where it was not a framework's own; for one that was, what it does to each image."""
+def open_published_pipeline(workload: Workload, job: Job, first: int, workers: int = 0) -> Pipeline:
+    """Give the authors' loader, where it was not a framework's own; for one that was, what it does to each image.
+
+    With workers, each of them makes whole batches so, and the training's own process none.
+    """
+    if workers:
+        return open_read_by_workers(replace(job, way=WAYS[workload.loader]), workers, first)
     if workload.loader == "threads":
         return QueuedThreads(job, first)
     return OneByOne(job, first, read_plain if workload.loader == "dataloader" else read_smoothed)

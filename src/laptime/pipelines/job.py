@@ -1,8 +1,9 @@
-"""What a fast loader is to make, as its workers are told: which files, how large, turned or not."""
+"""What a loader is to make, as its workers are told: which files, how large, turned or not, and how they are read."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,8 @@ from laptime.model.dataset import DataSource, Part
 from laptime.model.workload import Workload
 
 Labels = npt.NDArray[np.int64]
+Way = Literal["ours", "plain", "smoothed"]
+"""Ours decodes no more than is needed and gives bytes; the authors' two decode all of a picture and give floats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +33,15 @@ class Job:
     worker: int = 0
     workers: int = 1
     held_bytes: int = 0
+    way: Way = "ours"
+
+    @property
+    def pixel(self) -> type[np.uint8 | np.float32]:
+        return np.uint8 if self.way == "ours" else np.float32
 
     @property
     def image_bytes(self) -> int:
-        return self.height * self.width * 3
+        return self.height * self.width * 3 * np.dtype(self.pixel).itemsize
 
     @property
     def label_width(self) -> int:

@@ -13,10 +13,10 @@ from laptime.pipelines.draws import draw_turns, matrix_of
 from laptime.pipelines.held import Held
 from laptime.pipelines.job import Job, Labels
 from laptime.pipelines.numbering import Numbering, rng_of
+from laptime.pipelines.spoilt import Bad
 from laptime.pipelines.warp import NearestWarp, Pixels
 
 TRIES = 50
-Bad = tuple[str, str]
 Spread = Callable[[Callable[[int], Any], Iterable[int]], Iterable[Any]]
 
 

@@ -23,7 +23,7 @@ from laptime.pipelines.draws import Turn, draw_turns, matrix_of
 from laptime.pipelines.job import Job, Labels
 from laptime.pipelines.numbering import Numbering, rng_of
 from laptime.pipelines.resize import resize_smoothly
-from laptime.pipelines.spoilt import Spoilt
+from laptime.pipelines.spoilt import Bad, Spoilt
 from laptime.pipelines.warp import warp_linear
 
 KERAS_THREADS = 12
@@ -32,6 +32,7 @@ TRIES = 50
 Floats = npt.NDArray[np.float32]
 Made = tuple[Floats, Labels]
 ReadStill = Callable[[str, int, int], Floats]
+PassOver = Callable[[str, str], None]
 
 
 def read_turned(path: str, turn: Turn, height: int, width: int) -> Floats:
@@ -61,10 +62,10 @@ def read_plain(path: str, height: int, width: int) -> Floats:
 
 
 class Reading:
-    """Makes batch number N in the authors' way, one image after another."""
+    """Makes batch number N in the authors' way, one image after another; what gives no picture is passed over."""
 
-    def __init__(self, job: Job, read_still: ReadStill) -> None:
-        self._job, self._spoilt = job, Spoilt(len(job.paths))
+    def __init__(self, job: Job, read_still: ReadStill, pass_over: PassOver) -> None:
+        self._job, self._pass_over = job, pass_over
         self._numbering = Numbering(len(job.paths), job.batch, job.seed)
         self._labels = np.array(job.labels, np.int64)
         self._read_still = read_still
@@ -75,9 +76,6 @@ class Reading:
         read = [self._sound_one(int(item), turn) for item, turn in zip(chosen, turns, strict=True)]
         return np.stack([image for image, _ in read]), self._labels[[item for _, item in read]]
 
-    def notes(self) -> tuple[str, ...]:
-        return self._spoilt.notes()
-
     def _sound_one(self, item: int, turn: Turn) -> tuple[Floats, int]:
         job = self._job
         for each in range(item, item + TRIES):
@@ -87,8 +85,24 @@ class Reading:
                     return read_turned(job.paths[index], turn, job.height, job.width), index
                 return self._read_still(job.paths[index], job.height, job.width), index
             except SpoiltImageError as error:
-                self._spoilt.add(job.paths[index], str(error))
+                self._pass_over(job.paths[index], str(error))
         raise TrainingError(f"{TRIES} images one after another cannot be used, from {job.paths[item]} on")
+
+
+class InPlace:
+    """The same in a worker, whose places hold floats where a job is to be done in the authors' way."""
+
+    def __init__(self, job: Job) -> None:
+        self._bad: list[Bad] = []
+        read_still = read_plain if job.way == "plain" else read_smoothed
+        self._read = Reading(job, read_still, lambda path, reason: self._bad.append((path, reason)))
+
+    def __call__(self, number: int, images: Floats, labels: Labels) -> list[Bad]:
+        """Make batch `number`; give the files that had to be passed over."""
+        self._bad.clear()
+        images[:], found = self._read(number)
+        labels[:] = found.reshape(labels.shape)
+        return list(self._bad)
 
 
 class OneByOne:
@@ -98,7 +112,8 @@ class OneByOne:
     holds = False
 
     def __init__(self, job: Job, first: int, read_still: ReadStill = read_smoothed) -> None:
-        self._read, self._number = Reading(job, read_still), first
+        self._spoilt = Spoilt(len(job.paths))
+        self._read, self._number = Reading(job, read_still, self._spoilt.add), first
 
     def __call__(self) -> Made:
         made = self._read(self._number)
@@ -109,7 +124,7 @@ class OneByOne:
         """Nothing is held, so that a batch costs the same again."""
 
     def notes(self) -> tuple[str, ...]:
-        return self._read.notes()
+        return self._spoilt.notes()
 
     def close(self) -> None:
         """Nothing is held but memory."""
@@ -121,7 +136,8 @@ class QueuedThreads:
     holds = False
 
     def __init__(self, job: Job, first: int, threads: int = KERAS_THREADS, queue: int = KERAS_QUEUE) -> None:
-        self._read, self._next = Reading(job, read_smoothed), first
+        self._spoilt = Spoilt(len(job.paths))
+        self._read, self._next = Reading(job, read_smoothed, self._spoilt.add), first
         self.ready_batches = queue
         self._pool = ThreadPoolExecutor(threads, "generator")
         self._queue: deque[Future[Made]] = deque()
@@ -137,7 +153,7 @@ class QueuedThreads:
         """Nothing is held, so that a batch costs the same again."""
 
     def notes(self) -> tuple[str, ...]:
-        return self._read.notes()
+        return self._spoilt.notes()
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)

@@ -6,12 +6,12 @@ import mmap
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from laptime.pipelines.job import Job, Labels
 from laptime.pipelines.room import free_memory_bytes
-from laptime.pipelines.warp import Pixels
 
 
 class NoRoomError(Exception):
@@ -46,12 +46,13 @@ def map_shared(descriptor: int) -> memoryview:
         raise NoRoomError(f"shared memory cannot be mapped: {error}") from error
 
 
-def slot_of(memory: memoryview, job: Job, slot: int) -> tuple[Pixels, Labels]:
-    """Give the images and labels of one slot, in place."""
+def slot_of(memory: memoryview, job: Job, slot: int) -> tuple[Any, Labels]:
+    """Give the images, bytes or floats by the job's way, and the labels of one slot, in place."""
     begin = slot * job.slot_bytes
     count = job.batch * job.label_width
     labels = np.frombuffer(memory, np.int64, count, begin)
-    images = np.frombuffer(memory, np.uint8, job.batch * job.image_bytes, begin + 8 * count)
+    numbers = job.batch * job.height * job.width * 3
+    images = np.frombuffer(memory, job.pixel, numbers, begin + 8 * count)
     return images.reshape(job.batch, job.height, job.width, 3), labels.reshape(job.batch, job.label_width)
 
 

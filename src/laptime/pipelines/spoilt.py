@@ -7,6 +7,8 @@ from laptime.errors import TrainingError
 MOST_SHARE = 0.01
 ALWAYS_ALLOWED = 3
 NAMED = 3
+Bad = tuple[str, str]
+"""A file, and why it gives no picture."""
 
 
 class Spoilt:

@@ -15,6 +15,7 @@ from laptime.errors import LaptimeError
 from laptime.pipelines.held import Held
 from laptime.pipelines.job import Job
 from laptime.pipelines.making import Making
+from laptime.pipelines.published import InPlace
 from laptime.pipelines.shared import map_shared, slot_of
 
 OUT_OF_ROOM = -1
@@ -35,7 +36,7 @@ def main() -> int:
     slots, held = int(sys.argv[1]), int(sys.argv[2])
     memory = map_shared(slots)
     kept = Held(map_shared(held), len(job.paths), job.worker, job.workers) if held != OUT_OF_ROOM else None
-    make = Making(job, kept)
+    make: Making | InPlace = Making(job, kept) if job.way == "ours" else InPlace(job)
     while line := given.readline():
         number, slot = map(int, line.split())
         images, labels = slot_of(memory, job, slot)

@@ -86,12 +86,10 @@ def _check_workers(framework: str, settings: Settings, workload: Workload | None
     workers, kind = settings.workers, settings.input
     if kind == "fast":
         return
-    if workload is not None:
-        raise UsageError(
-            f"workers={workers} with input={kind}: only input=fast has workers",
-            "add input=fast, or leave workers out",
-        )
-    if framework in STEP_FRAMEWORKS:
+    if workload is not None and framework != "fake" and not workload.reads_files:
+        raise UsageError(f"workers={workers}: the arrays of {workload.name} lie in memory, and are read by nobody",
+                         "leave workers out")  # fmt: skip
+    if workload is None and framework in STEP_FRAMEWORKS:
         raise UsageError(
             f"workers={workers}: the data of a step of your own are iterated as they are", "give them workers there"
         )

@@ -115,13 +115,10 @@ def _inputs(base: Base) -> Iterator[Experiment]:
         "keras": f"PyDataset(workers={base.workers}, use_multiprocessing=True)",
     }.get(base.family, f"decode in {base.workers} processes of your own")
     by = f"decode in {base.workers} worker processes"
-    if base.workload is None:
-        yield Experiment("workers", "input pipeline", by, (f"workers={base.workers}",), code=workers)
-    else:
-        words = ("input=fast", f"workers={base.workers}")
-        yield Experiment("workers", "input pipeline", by, words, code=workers)
+    yield Experiment("workers", "input pipeline", by, (f"workers={base.workers}",), code=workers)
     if base.workload is not None:
-        yield Experiment("fast", "input pipeline", "laptime's own loader", ("input=fast",), code=_flag("input=fast"))
+        yield Experiment("fast", "input pipeline", "laptime's own loader", ("input=fast",),
+                         f"{_size_of(base.workload, 1)} of {MEMORY}", _flag("input=fast"))  # fmt: skip
     known = None if base.workload is None else Missing("a built-in workload has one shape of batch")
     yield Experiment("one", "changing shapes", "give every batch the same shape", ("input=one",), LEARNING,
                      "laptime.same_shapes(batches)", absent=known)  # fmt: skip
@@ -175,10 +172,10 @@ def _flag(setting: str) -> str:
     return f"laptime race ... {setting}"
 
 
-def _size_of(workload: Workload | None) -> str:
-    """Give what all decoded items of a built-in workload take in memory."""
+def _size_of(workload: Workload | None, number_bytes: int = FLOAT_BYTES) -> str:
+    """Give what all decoded items of a built-in workload take in memory, as floats or as bytes."""
     if workload is None:
         return ""
     height, width, channels = workload.image_shape
-    size = workload.train_items * height * width * channels * FLOAT_BYTES
+    size = workload.train_items * height * width * channels * number_bytes
     return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"

@@ -172,6 +172,7 @@ def open_feed(recipe: Recipe, settings: Settings, device: Callable[[], Any], dev
     if settings.input == "fast" or (settings.input == "only" and settings.preset != "as-written"):
         workers = workers_for(settings, device_kind)
         return FromPipeline(recipe, settings, device, lambda first: open_fast_pipeline(job, workers, first))
-    if workload.loader == "threads":
+    workers = settings.workers or 0
+    if workload.loader == "threads" and not workers:
         return FromGenerator(recipe, settings, device, job)
-    return FromPipeline(recipe, settings, device, lambda first: open_published_pipeline(workload, job, first))
+    return FromPipeline(recipe, settings, device, lambda first: open_published_pipeline(workload, job, first, workers))

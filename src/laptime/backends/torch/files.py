@@ -163,9 +163,10 @@ def open_files(
     job = make_job(workload, data, "train", settings.batch or workload.batch, seed)
     channels_last = settings.layout == "channels_last"
     if is_published(settings):
-        pipeline: Pipeline = (
-            Loader(job, first) if workload.loader == "dataloader" else open_published_pipeline(workload, job, first)
-        )
+        workers = settings.workers or 0
+        if workload.loader == "dataloader" and not workers:
+            return FileSource(Loader(job, first), device, channels_last=channels_last)
+        pipeline = open_published_pipeline(workload, job, first, workers)
         return FileSource(pipeline, device, channels_last=channels_last)
     turning = Turning(seed, first) if job.turned and device.type == "cuda" else None
     job = replace(job, turned=job.turned and turning is None)

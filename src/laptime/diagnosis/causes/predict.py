@@ -52,8 +52,6 @@ def _workers(case: Case, experiment: Experiment) -> float | Missing:
     """
     found = WORKERS.search("+".join(experiment.settings))
     loader, compute, copy = (case.stage_ms(stage) for stage in ("loader", "compute", "copy"))
-    if any("input=fast" in word for word in experiment.settings):
-        return Missing("not foretold: how fast laptime's loader is was not measured")
     if found is None or isinstance(loader, Missing) or isinstance(compute, Missing):
         return Missing("not foretold: the loader alone, or the computing alone, was not measured")
     workers = max(1, int(found[1]))
