@@ -107,7 +107,8 @@ def row_of_lane(record: Record, lane: LaneResult, factor: str) -> list[str]:
     if not lane.heats:
         return [record.workload.name, lane.name, "not raced yet", "", "", ""]
     if lane.step_ms is None or lane.status != "ok":
-        return [record.workload.name, lane.name, f"failed: {lane.reason or 'no heat was finished'}", "", "", ""]
+        failed = f"failed: {lane.reason or 'no heat was finished'}"
+        return [record.workload.name, lane.name, failed, "", "", proof_words(lane)]
     words = (estimate_words(lane.step_ms, "ms"), estimate_words(lane.lap_s, "s"), factor, proof_words(lane))
     return [record.workload.name, lane.name, *words]
 

@@ -17,7 +17,7 @@ from laptime.pipelines import Job, Pipeline
 from laptime.pipelines.draws import ROTATION_DEGREES, SHEAR_DEGREES, ZOOM_MOST
 from laptime.pipelines.published import KERAS_QUEUE, KERAS_THREADS
 
-KEPT = 16  # batches; an engine that reads ahead takes less, and what it took too early is asked for again
+KEPT = 10  # batches; an engine that reads ahead takes eight at most, and what it took too early is asked for again
 Batch = tuple[npt.NDArray[np.float32], npt.NDArray[Any]]
 
 
