@@ -63,10 +63,12 @@ def test_data_that_cannot_be_is_refused_before_anything_runs(torch_house, tmp_pa
     assert not done.out
 
 
-@pytest.mark.parametrize(("what", "items"), [("scenes-cnn", "96"), ("plates-cnn", "256"), ("pets-densenet", "32")])
-def test_a_whole_training_on_files(torch_house, what, items):
-    """Laps with loss, accuracy, validation and test on files that were made for it; four steps of a small batch."""
-    batch = {"scenes-cnn": 8, "plates-cnn": 32, "pets-densenet": 16}[what]
+@pytest.mark.parametrize(("what", "items", "batch"), [("scenes-cnn", "96", 8), ("plates-cnn", "256", 32)])
+def test_a_whole_training_on_files(torch_house, what, items, batch):
+    """Laps with loss, accuracy, validation and test on files that were made for it; four steps of a small batch.
+
+    pets-densenet is left out: its float64 reference takes a minute and a half.
+    """
     words = (f"torch/cpu/best+batch={batch}", "--full", "--laps", "1", "--steps-per-lap", "1", "--items", items)
     record = torch_house.raced(what, *words)
     (run,) = record["full"]["runs"]
