@@ -64,6 +64,12 @@ def test_a_step_that_exits_says_where(tmp_path):
     assert (silent.phase, silent.exit_code, silent.reason) == ("proof", 9, "the process ended by itself")
 
 
+def test_an_error_while_an_error_is_told_is_told_too(tmp_path):
+    """A loader's worker that dies is heard of by a signal, at any moment; no process ends without a word for it."""
+    dnf = run(tmp_path, "unspeakable").dnf
+    assert (dnf.phase, dnf.exit_code, dnf.reason) == ("proof", 1, "RuntimeError: no words for it")
+
+
 def test_a_step_may_print_as_much_as_it_likes(tmp_path):
     """Nothing of it comes near the messages."""
     heat = run(tmp_path, "chatter")

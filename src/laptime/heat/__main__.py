@@ -42,7 +42,14 @@ class Narrator:
 def main() -> int:
     line = Narrator(Lifeline(int(sys.argv[1]), int(sys.argv[2])))
     line.say(wire.Hello(wire.VERSION, os.getpid()))
-    order = line.listen()
+    try:
+        return answer(line.listen(), line)
+    except Exception as error:  # noqa: BLE001  raised while another was told: the signal of a loader's end may come then
+        return _fail(line, f"{type(error).__name__}: {error}", "error")
+
+
+def answer(order: wire.FromParent, line: Narrator) -> int:
+    """Obey; what fails is told in words."""
     try:
         if isinstance(order, wire.Warm):
             order = warm_up(order.framework, line)

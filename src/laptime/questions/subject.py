@@ -66,7 +66,7 @@ def _read_tree(file: Path) -> ast.Module:
     """Read the text: the file is run in the child only, never here."""
     try:
         return ast.parse(file.read_text(encoding="utf-8"))
-    except (SyntaxError, UnicodeDecodeError, OSError) as error:
+    except (SyntaxError, ValueError, OSError) as error:  # a null byte was a ValueError until Python 3.11.4
         raise UsageError(f"{file} cannot be read as Python: {error}", "mend the file") from None
 
 
