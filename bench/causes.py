@@ -70,7 +70,7 @@ PLANTS = (
     Plant("input pipeline", "items are worked on in numpy", "numpy loader"),
     Plant("too little work a step", "tiny layers, tiny batches", "tiny steps"),
     Plant("outside the step", "a look at other batches at a lap's end", "lap ends"),
-    Plant("processor limited", "16 threads by OMP_NUM_THREADS", environment={"OMP_NUM_THREADS": "16"}),
+    Plant("processor limited", "16 threads by the training's own code", "many threads"),
     Plant("processor limited", f"a quota of {QUOTA:g} cores", around="quota"),
     Plant("device shared", "a neighbour computes on one core", around="hog"),
     Plant("processor oddities", "denormal weights", "denormal numbers"),

@@ -29,10 +29,13 @@ LAP, LOOKS = 16, 24  # steps of a lap that ends with a look at so many batches
 PROOF_STEPS, SLOW_STEPS, SLOW_S = 10, 8, 0.05
 LARGE_BYTES = 36 << 20  # from 32 MiB on, glibc gives memory back whatever it has learned
 NEXT_TO_NOUGHT = 1e-39
+THREADS = 16
 LAYERS = {"cnn": 6, "mlp": 40, "attention": 4}
 
 if WRONG != "memory given back":
     laptime.keep_memory()
+if WRONG == "many threads":
+    torch.set_num_threads(THREADS)
 
 
 def cnn() -> laptime.Training:

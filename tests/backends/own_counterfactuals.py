@@ -40,6 +40,11 @@ def reads():
     return _training(_rows(64, 64, 64), _loss_with_reads)
 
 
+def takes_five_threads():
+    torch.set_num_threads(5)
+    return _training(_rows(64, 64, 64))
+
+
 def reads_nothing():
     return _training(_rows(64, 64, 64))
 

@@ -52,6 +52,16 @@ def test_a_step_that_reads_nothing_has_no_reads():
     assert (signs.reads, signs.sites) == (0.0, ())
 
 
+def test_threads_are_those_that_the_training_computes_with():
+    """Its own code's, where it has set them; a lane that names some has those."""
+    before = torch.get_num_threads()
+    try:
+        assert apart("takes_five_threads").threads == 5
+        assert apart("takes_five_threads", threads=2).threads == 2
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_the_parts_have_their_times():
     """On a processor nothing is copied to a device."""
     signs = apart("reads_nothing")

@@ -58,14 +58,20 @@ def train_laps(learner, laps):
     return [train(learner) for _ in range(laps)]
 
 
+@pytest.fixture(scope="module")
+def two_laps(backend, order):
+    """Train two laps from the start; what others are held against."""
+    return train_laps(begin(backend, order), 2)
+
+
 def test_every_room_is_tested_or_not_installed():
     """A new back end is held to this contract by being listed among the rooms."""
     assert ROOMS.keys() == NEEDS.keys()
 
 
-def test_an_account_holds_the_means_of_its_items(backend, order):
+def test_an_account_holds_the_means_of_its_items(two_laps):
     """As many items as steps times the batch; a loss, and a share of right answers."""
-    score = train(begin(backend, order))
+    score, _ = two_laps
     assert score.items == STEPS * BATCH
     assert 0 < score.loss < 20
     assert 0 <= score.accuracy <= 1
@@ -80,27 +86,24 @@ def test_a_new_account_knows_nothing_of_the_one_before(backend, order):
     assert second.loss != first.loss
 
 
-def test_the_same_order_gives_the_same_curve(backend, order):
+def test_the_same_order_gives_the_same_curve(backend, order, two_laps):
     """Twice from the start, to the last digit."""
-    one, other = (train_laps(begin(backend, order), 2) for _ in range(2))
-    assert one == other
+    assert train_laps(begin(backend, order), 2) == two_laps
 
 
-def test_another_seed_gives_another_curve(backend, order):
+def test_another_seed_gives_another_curve(backend, order, two_laps):
     """Of starting weights, of batches, or of both."""
-    assert train(begin(backend, order)).accuracy != pytest.approx(
-        train(begin(backend, replace(order, seed=5)), 20).accuracy, rel=1e-9
-    )
+    other = train(begin(backend, replace(order, seed=5)), 20)
+    assert other.accuracy != pytest.approx(two_laps[0].accuracy, rel=1e-9)
 
 
-def test_an_evaluation_trains_nothing(backend, order):
+def test_an_evaluation_trains_nothing(backend, order, two_laps):
     """It says the same twice, and what comes after it is what would have come without it."""
-    went_on = train_laps(begin(backend, order), 2)
     learner = begin(backend, order)
     looked = [train(learner)]
     assert learner.examiner.score(20) == learner.examiner.score(20)
     assert len(learner.examiner.predict(4).predicted) == 4
-    assert [*looked, train(learner)] == went_on
+    assert [*looked, train(learner)] == two_laps
 
 
 def test_an_evaluation_has_as_many_items_as_were_asked_for(backend, order):
@@ -111,10 +114,12 @@ def test_an_evaluation_has_as_many_items_as_were_asked_for(backend, order):
 
 def test_the_truth_is_that_of_the_first_test_items(backend, order):
     """It does not depend on what was trained, or on how many are asked for."""
-    one, other = begin(backend, order), begin(backend, order)
-    train(one)
-    assert one.examiner.predict(6).truth[:3] == other.examiner.predict(3).truth
-    assert all(len(labels) == 1 for labels in one.examiner.predict(6).truth)
+    learner = begin(backend, order)
+    first = learner.examiner.predict(3).truth
+    train(learner)
+    truth = learner.examiner.predict(6).truth
+    assert truth[:3] == first
+    assert all(len(labels) == 1 for labels in truth)
 
 
 def test_a_training_goes_on_from_its_state_as_if_unbroken(backend, order, tmp_path):

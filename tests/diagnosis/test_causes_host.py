@@ -13,6 +13,7 @@ from laptime.diagnosis.causes.device import changing_shapes, poor_kernels
 from laptime.diagnosis.causes.host import processor_limited, processor_oddities
 from laptime.model.sample import Noise
 from laptime.model.usage import Energy, Usage
+from laptime.model.why import Factor
 
 THROTTLED = channel("host", "cgroup_throttled_s", "s", "counter")
 FAULTS = channel("heat", "minor_faults", "faults", "counter")
@@ -37,6 +38,11 @@ def unasked(threads):
 
 def throttled(share):
     return lane_of(100.0, shown={THROTTLED: lambda t: share * t})
+
+
+def wide(name, ratio, high):
+    """Give an experiment whose heats vary by more than it gains."""
+    return replace(trial(name, ratio), factor=Factor(ratio, ratio**2 / high, high))
 
 
 CASES = {
@@ -67,6 +73,14 @@ CASES = {
     "what a framework takes unasked counts": (
         processor_limited, "likely", "16 threads share 4 cores",
         lambda: case_of(replace(lane_of(100.0), device=unasked(16))),
+    ),
+    "what the training's own code took counts more": (
+        processor_limited, "likely", "16 threads share 4 cores",
+        lambda: case_of(replace(lane_of(100.0, signs=signs_of(threads=16)), device=unasked(4))),
+    ),
+    "two heats that tell nothing": (
+        processor_limited, "not tested", "too few heats to tell: with as many threads as cores it is 1.33x (0.00 to 9",
+        lambda: case_of(throttled(0.0), wide("threads", 1.33, 9661.0)),
     ),
     "one thread by the framework's own word, proven": (
         processor_oddities, "proven", "it takes 1 thread; with as many threads as cores it is 2.00x",

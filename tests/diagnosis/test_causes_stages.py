@@ -24,6 +24,7 @@ from laptime.model.signs import Site
 BUSY = channel(CARD, "busy_percent", "%")
 LAP_ENDS = steps_windows(*[[*[10.0] * 9, 60.0] * 2] * 5)
 BEAT = steps_windows(*[[10.0, 10.0, 40.0] * 6] * 5)
+STOPPED = Noise(0.0, 0.5, 120.0)
 READS = signs_of(reads=2.0, sites=(Site("train.py:12", ".item()", 2.0),))
 BY_CARD = {"loader": 2.0, "copy": 40.0, "compute": 58.0}
 
@@ -53,6 +54,10 @@ CASES = {
     "pauses within the step are likely": (
         outside_step, "likely", "takes 33 % of the time",
         lambda: case_of(lap_ends(), trial("compute", 1.0), stages={"loader": 0.1, "compute": 15.0}),
+    ),
+    "a quota's stops are the quota's": (
+        outside_step, "ruled out", "takes 33 % of the time: so the container's quota stops it, for 40 % of the time",
+        lambda: case_of(lane_of(15.0, windows=steps_windows(*[[*[10.0] * 9, 60.0] * 2] * 5, noise=STOPPED))),
     ),
     "a loader's beat is no pause": (
         outside_step, "ruled out", "at no even distances",

@@ -78,10 +78,17 @@ def test_lanes_that_differ_otherwise_tell_nothing_of_a_loader():
 
 
 def test_chance_and_a_loaders_beat_are_no_pauses():
-    """Long steps at no even distances are noise, and those very near to each other the beat of its workers."""
+    """Long steps at no even distances are noise, and those very near to each other the beat of its workers.
+
+    Where a step takes next to nothing, its jitter is no pause, and a lap's end is.
+    """
     uneven = [10.0] * 60
     for place in (3, 9, 31, 38, 55):
         uneven[place] = 50.0
     assert find_pauses(lane_of(10.0, windows=steps_windows(uneven))) is None
     assert find_pauses(lane_of(20.0, windows=steps_windows([10.0, 10.0, 40.0] * 20))) is None
+    jitter = [0.003, 0.009, 0.003, 0.003, 0.007, 0.003]
+    ends = find_pauses(lane_of(9.0, windows=steps_windows(*[[*jitter, 0.02, *jitter, 0.003, 120.0] * 4] * 3)))
+    assert (ends.every, ends.pause_ms) == (15, pytest.approx(120, rel=1e-3))
+    assert ends.share > 0.99
     assert long_share(lane_of(10.0, windows=steps_windows(uneven))) == pytest.approx(200 / 800)

@@ -212,7 +212,7 @@ class StepApart:
         compiles = now if isinstance(now, Missing) or isinstance(before, Missing) else now - before
         own = ITS_OWN_COPY
         return Signs(0, copy_ns=own, copied_bytes=own, copied_arrays=own, reads=NOT_LOOKED_INTO, compiles=compiles,
-                     denormals=NOT_LOOKED_INTO)  # fmt: skip
+                     denormals=NOT_LOOKED_INTO, threads=NOT_LOOKED_INTO)  # fmt: skip
 
 
 def start_runner(

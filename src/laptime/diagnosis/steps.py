@@ -11,7 +11,7 @@ from laptime.model.record import HeatResult, LaneResult
 from laptime.model.sample import Window
 from laptime.stats import median
 
-LONG = 2.0  # usual steps that a long one takes at least
+LONG = 2.0  # usual steps that a long one takes at least; and a mean step, where most take next to nothing
 NEIGHBOURS = 2  # a pause may fall into two steps that follow each other: it is one
 APART_LEAST = 5  # steps; nearer to each other they are the beat of a loader's workers
 DISTANCES_LEAST = 3  # two may be alike by chance
@@ -39,7 +39,8 @@ def find_pauses(lane: LaneResult) -> Pauses | None:
     if not series:
         return None
     usual = median([step for steps in series for step in steps])
-    places = [_places(steps, LONG * usual) for steps in series]
+    least = max(LONG * usual, sum(map(sum, series)) / sum(map(len, series)))
+    places = [_places(steps, least) for steps in series]
     distances = [after - before for heat in places for before, after in pairwise(heat)]
     if len(distances) < DISTANCES_LEAST:
         return None
@@ -47,7 +48,7 @@ def find_pauses(lane: LaneResult) -> Pauses | None:
     alike = sum(abs(each - every) <= max(1.0, EVEN * every) for each in distances)
     if every < APART_LEAST or alike < EVEN_SHARE * len(distances):
         return None
-    beyond = sum(step - usual for steps in series for step in steps if step > LONG * usual)
+    beyond = sum(step - usual for steps in series for step in steps if step > least)
     count = sum(map(len, places))
     return Pauses(beyond / sum(map(sum, series)), every, beyond / count / 1e6, count)
 

@@ -28,7 +28,7 @@ class Signs:
     tell where. `shapes` is how many different shapes of batch these steps had, `compiles` how often a framework
     compiled during them. `denormals` is the share of denormal numbers among weights, gradients, the optimizer's sums,
     running statistics or what layers give, whichever is largest; `notes` tells which.
-    `fault_ns` is what one page fault takes in this process.
+    `fault_ns` is what one page fault takes in this process, `threads` how many the framework computes with in it.
     """
 
     steps: int
@@ -43,4 +43,5 @@ class Signs:
     compiles: int | Missing = NOT_LOOKED
     denormals: float | Missing = NOT_LOOKED
     fault_ns: float | Missing = NOT_LOOKED
+    threads: int | Missing = NOT_LOOKED
     notes: dict[str, str] = field(default_factory=dict)

@@ -61,7 +61,8 @@ class KerasApart:
         before, now = self._compiled, self._engine.compiled()
         compiles = now if isinstance(now, Missing) or isinstance(before, Missing) else now - before
         own = ITS_OWN_COPY
-        told = Signs(0, copy_ns=own, copied_bytes=own, copied_arrays=own, reads=NOT_SEEN, compiles=compiles)
+        told = Signs(0, copy_ns=own, copied_bytes=own, copied_arrays=own, reads=NOT_SEEN, compiles=compiles,
+                     threads=self._engine.threads())  # fmt: skip
         return replace(told, denormals=self._one_thread(self._denormals))
 
     def _step(self, batch: Any) -> None:

@@ -37,6 +37,9 @@ class Engine(Protocol):
     def take_threads(self, threads: int) -> None:
         """Keep to so many threads; called before anything is computed."""
 
+    def threads(self) -> int | Missing:
+        """Give how many it computes with, or why that is not known."""
+
     def name_device(self, device: str) -> str:
         """Give Keras's name of a device, as its `device` takes it with this engine."""
 

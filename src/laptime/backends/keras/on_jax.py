@@ -29,6 +29,9 @@ class Jax:
     def take_threads(self, _threads: int) -> None:
         """XLA's pool is as large as the cores that the process may use; the planner refuses other numbers."""
 
+    def threads(self) -> Missing:
+        return Missing("XLA does not tell how many threads it takes")
+
     def name_device(self, device: str) -> str:
         kind, _, number = device.partition(":")
         return f"{'gpu' if kind == 'cuda' else kind}:{number or 0}"

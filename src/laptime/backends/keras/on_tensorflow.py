@@ -45,6 +45,11 @@ class TensorFlow:
     def take_threads(self, threads: int) -> None:
         tf.config.threading.set_intra_op_parallelism_threads(threads)
 
+    def threads(self) -> int | Missing:
+        """Nought is what it says where nobody has named a number."""
+        told: int = tf.config.threading.get_intra_op_parallelism_threads()
+        return told or Missing("TensorFlow takes as many threads as it finds cores")
+
     def name_device(self, device: str) -> str:
         kind, _, number = device.partition(":")
         return f"{'gpu' if kind == 'cuda' else kind}:{number or 0}"

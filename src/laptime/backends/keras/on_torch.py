@@ -40,6 +40,9 @@ class Torch:
     def take_threads(self, threads: int) -> None:
         torch.set_num_threads(threads)
 
+    def threads(self) -> int:
+        return torch.get_num_threads()
+
     def name_device(self, device: str) -> str:
         """Give PyTorch's own: on a "cpu:0" Keras would take a "cpu" for elsewhere, copy from it and lose gradients."""
         return device

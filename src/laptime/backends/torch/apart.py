@@ -44,7 +44,8 @@ class TorchApart:
 
     def look(self, steps: int, timed: int) -> Signs:  # noqa: ARG002  what was copied was counted as it was
         """Reads first, by some steps more; then what these leave behind."""
-        told = Signs(0, copied_bytes=self._bytes, copied_arrays=float(self._arrays))
+        threads = torch.get_num_threads()
+        told = Signs(0, copied_bytes=self._bytes, copied_arrays=float(self._arrays), threads=threads)
         if self._stepper is None:
             return replace(told, reads=NOTHING, compiles=NOTHING, denormals=NOTHING)
         told = self._read(self._stepper, steps, told)

@@ -104,7 +104,8 @@ class TorchTraining:
         return peak_bytes(self._device)
 
     def _set_up(self) -> None:
-        """The proof before may have left other settings, and has drawn random numbers."""
+        """A user's function may have set other threads; the proof has left other settings and drawn random numbers."""
+        _take_threads(self._settings)
         self._written.turn()
         torch.manual_seed(self._seed)
         torch.backends.cudnn.benchmark |= self._settings.preset != "as-written"
@@ -155,12 +156,17 @@ class TorchBackend:
 
 
 def _take_device(order: HeatOrder) -> None:
-    if order.lane.settings.threads is not None:
-        torch.set_num_threads(order.lane.settings.threads)
+    _take_threads(order.lane.settings)
     if order.lane.settings.denormals == "flush":
         flush_denormals()
     if order.lane.device.kind == "cuda":
         torch.cuda.set_device(order.lane.device.name)
+
+
+def _take_threads(settings: Settings) -> None:
+    """What the lane names holds, whatever the user's own code has set meanwhile."""
+    if settings.threads is not None:
+        torch.set_num_threads(settings.threads)
 
 
 def _runner_of(settings: Settings) -> type[EagerRunner | GraphRunner]:

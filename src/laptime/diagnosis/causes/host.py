@@ -76,9 +76,14 @@ def throttled_share(case: Case) -> float | None:
 
 
 def threads_wanted(case: Case) -> int | None:
-    """Give how many threads were asked for: by the lane, or else by what the framework takes unasked, or a variable."""
+    """Give how many threads were asked for: by the lane, or else by what the training's own process had in the end, by
+    what the framework takes unasked, or by a variable.
+    """
     if case.lane.settings.threads is not None:
         return case.lane.settings.threads
+    in_process = case.sign("threads")
+    if case.on_processor and not isinstance(in_process, Missing):
+        return int(in_process)
     unasked = case.lane.device.details.get("threads", "")
     if case.on_processor and unasked.isdecimal():
         return int(unasked)

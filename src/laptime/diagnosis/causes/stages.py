@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from laptime.diagnosis.causes.case import Case
+from laptime.diagnosis.causes.host import throttled_share
 from laptime.diagnosis.causes.parts import share_of, stage_share
 from laptime.diagnosis.causes.weigh import NOT_KNOWN, Signature, weigh
 from laptime.diagnosis.causes.words import cores, counted, share, taken
@@ -32,6 +33,10 @@ def outside_step(case: Case) -> Verdict:
     evidence = {"share": pauses.share, "every_steps": pauses.every, "pause_ms": pauses.pause_ms, "seen": pauses.count}
     if pauses.share < WORTH:
         return Verdict(OUTSIDE, "ruled out", says, evidence)
+    throttled = throttled_share(case) or 0.0
+    if throttled > THROTTLED and pauses.share <= throttled + WORTH:
+        says = f"{says}: so the container's quota stops it, for {share(throttled)} of the time"
+        return Verdict(OUTSIDE, "ruled out", says, {**evidence, "throttled_share": throttled})
     gain = 1 / (1 - pauses.share)
     # The same swap takes the loader away: only where that is the smaller part does it prove the pauses.
     loader = share_of(case, "loader")
@@ -173,8 +178,7 @@ def explained_otherwise(case: Case) -> str | None:
         factor = case.factor(name)
         if factor is not None and case.moved(name, 1.1) and factor.ratio >= 0.9 * gained:
             return words
-    throttled = case.seen().growth_per_s("host", "cgroup_throttled_s")
-    if throttled is not None and throttled > THROTTLED:
+    if (throttled_share(case) or 0.0) > THROTTLED:
         return "the container's quota held it back"
     other = others_cores(case.lane)
     if other is not None and other >= OTHERS:

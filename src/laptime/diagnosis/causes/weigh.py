@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import log
 from typing import Any
 
 from laptime.diagnosis.causes.case import Case
@@ -13,6 +14,7 @@ from laptime.model.why import Factor, Standing, Verdict
 
 NOT_KNOWN = Missing("not measured")
 NO_ROOM = "no experiment was made"
+ERRORS_OF_TWO = 12.7  # standard errors that the 95 % interval of two pairs reaches to either side
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +78,17 @@ def _undecided(asked: Question, experiments: Sequence[str]) -> Verdict:
         return asked.answer("likely" if sign.is_there else "ruled out", best, sign.gain if sign.is_there else NOT_KNOWN)
     if best is None:
         return _untried(asked, experiments)
-    if best.factor.ratio > asked.least:
+    if best.factor.ratio > asked.least and _stands_out(best.factor):
         return asked.answer("likely", best, best.factor.ratio)
     says = _with(sign.says, f"too few heats to tell: {_what_came(best)}")
     return Verdict(asked.cause, "not tested", says, _evidence(asked), _lanes(asked))
+
+
+def _stands_out(factor: Factor) -> bool:
+    """Tell whether a gain is larger than what its heats vary by; without an interval nobody knows, and it may be."""
+    if isinstance(factor.low, Missing) or isinstance(factor.high, Missing):
+        return True
+    return factor.low > 0 and log(factor.ratio) >= log(factor.high / factor.low) / 2 / ERRORS_OF_TWO
 
 
 def _untried(asked: Question, experiments: Sequence[str]) -> Verdict:
