@@ -1,6 +1,6 @@
 """Run every benchmark, one after another, and collect the results.
 
-    python bench/run.py                             all of them: some two hours, of which the honest proofs take one
+    python bench/run.py                             all of them: some four hours, of which the honest proofs take one and the causes two
     python bench/run.py --only startup record       these only
     python bench/run.py --only rivals --keras .venv-bench/bin/python
     python bench/run.py --only                      none: only write bench/results/README.md again
@@ -31,6 +31,7 @@ BENCHES: dict[str, tuple[str, ...]] = {
     "record": ("record.py",),
     "stats": ("stats.py",),
     "sensor_cost": ("sensor_cost.py",),
+    "sensors": ("sensors.py",),
     "cached": ("cached.py",),
     "overhead": ("overhead.py",),
     "overhead_keras": ("overhead_keras.py",),
@@ -42,6 +43,7 @@ BENCHES: dict[str, tuple[str, ...]] = {
     "coverage": ("coverage.py",),
     "proof": ("proof.py",),
     "honest": ("proof.py", "--honest", "100"),
+    "causes": ("causes.py",),
 }
 HEAD = ("benchmark", "figure", "result", "limit", "", "date", "machine", "versions")
 

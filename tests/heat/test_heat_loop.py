@@ -166,6 +166,15 @@ def test_the_first_window_corrects_the_estimate_that_stood_on_one_step():
     assert [each.window.steps for each in line.windows][:3] == [1, 20, 20]
 
 
+def test_steps_that_take_next_to_nothing_but_now_and_then_make_no_endless_window():
+    """Of a loader that works at a lap's end alone one step takes a ten-thousandth of the mean."""
+    clock, line = FakeClock(), Notebook()
+    laps = ([0.01] * 15 + [100.0]) * 100
+    measure(clock, Diary(clock, 0.01, opening_ms=tuple(laps)), PACE, line)
+    lasted_ms = [(each.window.end_ns - each.window.start_ns) / 1e6 for each in line.windows]
+    assert max(lasted_ms) < 2 * 1e3 * PACE.window_s
+
+
 def test_a_slow_training_gets_three_windows_and_no_more():
     """Steps of 10 s do not fit a measuring time of 2 s; three of them are the least."""
     clock, line = FakeClock(), Notebook()

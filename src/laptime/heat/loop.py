@@ -19,6 +19,8 @@ from laptime.model.sample import FreshSteps, ProofRun, Window
 WINDOWS_LEAST = 3
 RUN_DOWN_MOST_S = 30.0
 PATIENCE_FACTOR = 2  # a step so slow that few windows fit may take this many times the measuring time
+FAIR_PART = 0.25  # of a window, until which steps are counted before it is known how many make one
+ESTIMATE_MOST = 1 << 16
 
 
 class Line(Protocol):
@@ -112,8 +114,7 @@ def _checked(run: ProofRun) -> ProofRun:
 
 def measure(clock: Callable[[], int], runner: Runner, pace: Pace, line: Line) -> None:
     """Run the planned windows, then those that the parent wants again."""
-    estimate_ns = time_steps(clock, runner, runner.stride) / runner.stride
-    steps = _fitting(pace, estimate_ns, runner.stride)
+    steps = _fitting(pace, _estimate_ns(clock, runner, pace), runner.stride)
     spent_ns, windows = 0, 0
     if runner.holds:
         _take_fresh(clock, runner, steps, line)
@@ -121,7 +122,7 @@ def measure(clock: Callable[[], int], runner: Runner, pace: Pace, line: Line) ->
     while not _is_enough(spent_ns, windows, pace):
         spent_ns += _run_window(clock, runner, steps, windows, line)
         windows += 1
-        if windows == 1:  # the estimate stood on one step; the first window stands on many
+        if windows == 1:  # the estimate stood on a few steps; the first window stands on many
             steps = _fitting(pace, spent_ns / steps, runner.stride)
     while True:
         line.say(wire.Ready())
@@ -132,6 +133,19 @@ def measure(clock: Callable[[], int], runner: Runner, pace: Pace, line: Line) ->
         for _ in range(answer.windows):
             _run_window(clock, runner, steps, windows, line)
             windows += 1
+
+
+def _estimate_ns(clock: Callable[[], int], runner: Runner, pace: Pace) -> float:
+    """Time one step, then twice as many and so on, until they fill a fair part of a window.
+
+    One alone may take a thousandth of the mean, as in a loader that works at a lap's end only.
+    """
+    steps = runner.stride
+    while True:
+        spent_ns = time_steps(clock, runner, steps)
+        if spent_ns >= FAIR_PART * pace.window_s * 1e9 or steps >= ESTIMATE_MOST:
+            return spent_ns / steps
+        steps *= 2
 
 
 def _fitting(pace: Pace, step_ns: float, stride: int) -> int:
