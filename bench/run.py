@@ -1,6 +1,6 @@
 """Run every benchmark, one after another, and collect the results.
 
-    python bench/run.py                             all of them: some four hours, of which the honest proofs take one and the causes two
+    python bench/run.py                             all of them: some four hours, half of it for the causes
     python bench/run.py --only startup record       these only
     python bench/run.py --only rivals --keras .venv-bench/bin/python
     python bench/run.py --only                      none: only write bench/results/README.md again
