@@ -12,7 +12,7 @@ help:
 	@echo "make race    make .venv, install, run: laptime race   (WHAT='cifar-mlp torch/cpu/best' for others)"
 	@echo "make test    make .venv, install, run lint, types and tests"
 	@echo "make test-matrix  environments with PyTorch, TensorFlow or JAX alone, and what has to work in each"
-	@echo "make bench   what laptime itself costs, side by side with others (minutes; writes bench/results/)"
+	@echo "make bench   what laptime itself costs, side by side with others (hours; writes bench/results/)"
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

@@ -11,6 +11,7 @@ from timelines import CARD, channel
 
 from laptime.diagnosis.causes.device import changing_shapes, poor_kernels
 from laptime.diagnosis.causes.host import processor_limited, processor_oddities
+from laptime.diagnosis.causes.verdict import sum_up
 from laptime.model.sample import Noise
 from laptime.model.usage import Energy, Usage
 from laptime.model.why import Factor
@@ -172,6 +173,13 @@ CASES = {
         lambda: case_of(lane_of(100.0), trial("layout", reason="nothing pointed to it"), stages={"compute": 99.0}),
     ),
 }  # fmt: skip
+
+
+def test_a_verdict_tells_a_quota_from_a_crowd():
+    """Both limit the processor; the way out is another."""
+    quota, crowd = case_of(throttled(0.4)), case_of(lane_of(100.0, threads=16), trial("threads", 2.5))
+    assert "the container's quota holds this training back (likely)" in sum_up(quota, [processor_limited(quota)])[0]
+    assert "threads that the processor has no cores for hold" in sum_up(crowd, [processor_limited(crowd)])[0]
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -12,6 +12,7 @@ from laptime.diagnosis.causes.stages import COPY, INPUT, LITTLE_WORK, OUTSIDE, S
 from laptime.diagnosis.causes.state import CLOCKS, MEMORY_FULL, SHARED
 from laptime.diagnosis.causes.trust import MEASURING_ERROR
 from laptime.diagnosis.causes.words import share, times
+from laptime.diagnosis.host import THROTTLED_SHARE
 from laptime.model.missing import Missing
 from laptime.model.why import Verdict
 
@@ -65,6 +66,8 @@ def _sentence(verdict: Verdict) -> str:
         return OF_ODDITIES.get(str(verdict.evidence.get("oddity")), "the processor works oddly")
     if verdict.cause == NOT_ON_DEVICE and verdict.evidence.get("unseen"):
         return str(verdict.evidence["unseen"][0]).rstrip(".")
+    if verdict.cause == LIMITED and (verdict.evidence.get("throttled_share") or 0.0) > THROTTLED_SHARE:
+        return "the container's quota holds this training back"
     return SENTENCES[verdict.cause]
 
 
