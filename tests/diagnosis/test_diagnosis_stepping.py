@@ -8,7 +8,7 @@ import pytest
 from cases import CUDA, MACHINE, lane_of, signs_of, steps_windows
 
 from laptime.diagnosis.rules import find_findings
-from laptime.diagnosis.steps import find_pauses, long_share
+from laptime.diagnosis.steps import find_pauses, long_share, slow_starts
 
 LAP_ENDS = steps_windows(*[[*[10.0] * 9, 60.0] * 2] * 5)
 
@@ -75,6 +75,13 @@ def test_lanes_that_differ_otherwise_tell_nothing_of_a_loader():
     lane = lane_of(100.0)
     other = named("torch/cpu/malloc=keep+input=cached", lane_of(40.0, input="cached", malloc="keep"))
     assert find_findings([lane, other], MACHINE) == ()
+
+
+def test_a_lap_that_ends_in_the_first_window_is_no_slow_beginning():
+    """Windows shorter than a lap hold its end or do not."""
+    usual = [10.0] * 6
+    windows = steps_windows([*usual, 100.0], usual, [*usual, 100.0], usual, usual, usual)
+    assert slow_starts(lane_of(10.0, windows=windows)) == [pytest.approx(1.0)] * 3
 
 
 def test_chance_and_a_loaders_beat_are_no_pauses():

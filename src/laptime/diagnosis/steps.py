@@ -75,8 +75,17 @@ def mean_ms(lane: LaneResult) -> float | None:
 
 
 def slow_starts(lane: LaneResult) -> list[float]:
-    """Give for each heat how many times as long a step took in its first window as in those that count."""
-    return [step_ms(heat.windows[0]) / heat.step_ms for heat in finished(lane) if heat.step_ms]
+    """Give for each heat how many times as long a step took in its first window as in those that count.
+
+    It is each window's middle step: whether a pause at a lap's end fell into the first one is chance.
+    """
+    heats = [heat for heat in finished(lane) if heat.step_ms]
+    told = [(_usual_ms(heat.windows[0]), median([*map(_usual_ms, steady_windows(heat))])) for heat in heats]
+    return [first / later for first, later in told if later > 0]
+
+
+def _usual_ms(window: Window) -> float:
+    return median(window.step_ns) / 1e6 if window.step_ns else step_ms(window)
 
 
 def windows_apart(lane: LaneResult, is_disturbed: Callable[[Window], bool | None]) -> list[float]:

@@ -72,7 +72,7 @@ def prepare_why(ask: Ask, machine: Machine) -> Inquiry:
 
 @dataclass(slots=True)
 class Search(Field):
-    """An inquiry under way: which experiment has which lane, and what a heat of each took."""
+    """An inquiry under way: which experiment has which lane, and what a heat of each took at most."""
 
     inquiry: Inquiry | None = None
     lanes: dict[str, str] = field(default_factory=dict)
@@ -109,7 +109,7 @@ class Search(Field):
         for lane in lanes:
             heat = self.heats[lane.name][-1]
             phases = {name: took for name, took in heat.phases_s.items() if name not in {"look ahead", "take apart"}}
-            self.heat_s[lane.name] = sum(phases.values())
+            self.heat_s[lane.name] = max(self.heat_s.get(lane.name, 0.0), sum(phases.values()))
 
     def looked_at(self, lane: PlannedLane) -> int:
         """Only of the lane itself it is asked what a validation takes."""
