@@ -19,7 +19,7 @@ from laptime.diagnosis.causes.rules import CAUSES, judge_causes
 from laptime.diagnosis.causes.verdict import sum_up
 from laptime.model.missing import Missing
 from laptime.model.record import Finding
-from laptime.model.why import Verdict
+from laptime.model.why import Factor, Verdict
 
 IN_ORDER = (
     "measuring error",
@@ -212,6 +212,22 @@ def test_memory_is_recommended_where_nothing_else_gains():
 def test_nothing_is_recommended_that_does_not_gain():
     case = case_of(lane_of(100.0), trial("layout", 1.02), trial("batch 2x", 2.0, changes="the learning"))
     assert not any(row.recommended for row in remedies(case, case.trials))
+
+
+def test_one_pair_recommends_what_was_foretold_only():
+    """It has no interval; what nobody expected may be the machine's own doing."""
+    for stages, is_recommended in ((SLOW_LOADER, True), ({"loader": 0.1, "compute": 99.0}, False)):
+        alone = trial("decoded", 9.5, changes="memory")
+        bare = replace(alone, factor=Factor(9.5, Missing("one pair"), Missing("one pair")))
+        case = case_of(lane_of(100.0), bare, stages=stages)
+        assert [row.recommended for row in remedies(case, case.trials)] == [is_recommended]
+
+
+def test_on_a_processor_the_first_heats_foretell_what_decoded_items_gain():
+    """After a wait its threads are slow for a while: the loader's part alone would tell less."""
+    case = case_of(lane_of(100.0), stages={"loader": 80.0, "compute": 10.0})
+    assert foretold(case, "decoded") == pytest.approx(10.0)
+    assert foretold(case_of(on_card(50.0), stages={"loader": 80.0, "compute": 10.0}), "decoded") == pytest.approx(5.0)
 
 
 def test_all_causes_are_judged_in_their_order():

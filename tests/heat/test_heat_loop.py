@@ -175,6 +175,14 @@ def test_steps_that_take_next_to_nothing_but_now_and_then_make_no_endless_window
     assert max(lasted_ms) < 2 * 1e3 * PACE.window_s
 
 
+def test_windows_are_whole_laps_where_these_are_short():
+    """Each holds as many lap ends as the others; a lap that is long is none to wait for."""
+    for lap, steps in ((16, 32), (7, 21), (60, 20)):
+        clock, line = FakeClock(), Notebook()
+        measure(clock, Diary(clock, 10.0), PACE, line, lap)
+        assert {each.window.steps for each in line.windows} == {steps}
+
+
 def test_a_slow_training_gets_three_windows_and_no_more():
     """Steps of 10 s do not fit a measuring time of 2 s; three of them are the least."""
     clock, line = FakeClock(), Notebook()

@@ -21,6 +21,7 @@ RUN_DOWN_MOST_S = 30.0
 PATIENCE_FACTOR = 2  # a step so slow that few windows fit may take this many times the measuring time
 FAIR_PART = 0.25  # of a window, until which steps are counted before it is known how many make one
 ESTIMATE_MOST = 1 << 16
+WHOLE_LAPS = 4  # windows of whole laps that have to fit into the measuring time
 
 
 class Line(Protocol):
@@ -39,7 +40,7 @@ def run_heat(backend: Backend, order: HeatOrder, line: Line) -> int | Missing:
     runner = training.start()
     line.say(wire.FirstStep(time_steps(backend.clock, runner, runner.stride)))
     line.say(wire.Phase("timing", backend.clock()))
-    measure(backend.clock, runner, order.pace, line)
+    measure(backend.clock, runner, order.pace, line, training.steps_per_lap)
     missed = look_ahead(backend.clock, runner, order.test_items, training.items_per_step, line)
     if order.takes_apart:
         missed = (*missed, *look_apart(backend.clock, runner, line))
@@ -112,9 +113,9 @@ def _checked(run: ProofRun) -> ProofRun:
     return run
 
 
-def measure(clock: Callable[[], int], runner: Runner, pace: Pace, line: Line) -> None:
-    """Run the planned windows, then those that the parent wants again."""
-    steps = _fitting(pace, _estimate_ns(clock, runner, pace), runner.stride)
+def measure(clock: Callable[[], int], runner: Runner, pace: Pace, line: Line, lap: int | None = None) -> None:
+    """Run the planned windows, then those that the parent wants again; `lap` is how many steps one has, if known."""
+    steps = _fitting(pace, _estimate_ns(clock, runner, pace), runner.stride, lap)
     spent_ns, windows = 0, 0
     if runner.holds:
         _take_fresh(clock, runner, steps, line)
@@ -123,7 +124,7 @@ def measure(clock: Callable[[], int], runner: Runner, pace: Pace, line: Line) ->
         spent_ns += _run_window(clock, runner, steps, windows, line)
         windows += 1
         if windows == 1:  # the estimate stood on a few steps; the first window stands on many
-            steps = _fitting(pace, spent_ns / steps, runner.stride)
+            steps = _fitting(pace, spent_ns / steps, runner.stride, lap)
     while True:
         line.say(wire.Ready())
         answer = line.listen()
@@ -148,9 +149,16 @@ def _estimate_ns(clock: Callable[[], int], runner: Runner, pace: Pace) -> float:
         steps *= 2
 
 
-def _fitting(pace: Pace, step_ns: float, stride: int) -> int:
-    """Give how many steps make a window: as many of the framework's own strides as fit, one at least."""
-    return max(1, round(pace.window_s * 1e9 / max(step_ns, 1) / stride)) * stride
+def _fitting(pace: Pace, step_ns: float, stride: int, lap: int | None) -> int:
+    """Give how many steps make a window: as many of the framework's own strides as fit, one at least.
+
+    Where laps are short they are whole laps, so that each window holds as many lap ends as the others.
+    """
+    steps = max(1, round(pace.window_s * 1e9 / max(step_ns, 1) / stride)) * stride
+    if not lap or lap % stride:
+        return steps
+    whole = math.ceil(steps / lap) * lap
+    return whole if whole * step_ns <= pace.measure_s * 1e9 / WHOLE_LAPS else steps
 
 
 def _take_fresh(clock: Callable[[], int], runner: Runner, steps: int, line: Line) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from laptime.analysis.heats import mean_step_ms
 from laptime.diagnosis.causes.case import Case
 from laptime.diagnosis.causes.host import faults_share, throttled_share
 from laptime.diagnosis.causes.parts import share_of
 from laptime.diagnosis.host import THROTTLED_SHARE
-from laptime.diagnosis.steps import find_pauses
+from laptime.diagnosis.steps import find_pauses, finished
 from laptime.model.missing import Missing
+from laptime.model.record import LaneResult
 from laptime.model.why import Experiment
 
 WORKERS = re.compile(r"workers=(\d+)")
@@ -28,7 +30,14 @@ def predict(case: Case, experiment: Experiment) -> float | Missing:
 
 
 def _decoded(case: Case, _experiment: Experiment) -> float | Missing:
-    """Decoded batches from memory leave the loader out, and what it does at a lap's end."""
+    """Decoded batches from memory leave the loader out, and what it does at a lap's end.
+
+    On a processor that is the computing alone, of which the first heats have shown how fast it is: after a loader
+    that waits, threads and caches are slow for a while, which the loader's own part does not tell.
+    """
+    first = _first_ms(case.lane), _first_ms(case.ceilings_lanes.get("compute"))
+    if case.on_processor and first[0] is not None and first[1] is not None:
+        return first[0] / first[1]
     if not _knows_parts(case):
         return Missing("not foretold: what the loader takes of a step was not measured")
     return _without(share_of(case, "loader") + _pauses_of_loader(case))
@@ -143,6 +152,12 @@ def _pauses_of_loader(case: Case) -> float:
     """Give the pauses' share where the loader alone has them, too."""
     pauses, loader = case.pauses(), case.ceilings_lanes.get("loader")
     return pauses.share if pauses is not None and loader is not None and find_pauses(loader) is not None else 0.0
+
+
+def _first_ms(lane: LaneResult | None) -> float | None:
+    """Give the mean step of a lane's first heat, whatever came after it."""
+    heats = [] if lane is None else finished(lane)
+    return mean_step_ms(heats[0]) if heats else None
 
 
 def _knows_parts(case: Case) -> bool:

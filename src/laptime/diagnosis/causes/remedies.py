@@ -8,7 +8,7 @@ from dataclasses import replace
 from laptime.diagnosis.causes.case import Case
 from laptime.diagnosis.causes.predict import predict
 from laptime.model.missing import Missing
-from laptime.model.why import NO_CHANGE, Factor, Remedy, Trial
+from laptime.model.why import NO_CHANGE, Remedy, Trial
 
 NEARLY = 0.9
 MEMORY_WORDS = ("memory", "RAM")
@@ -21,7 +21,7 @@ def remedies(case: Case, trials: Mapping[str, Trial]) -> tuple[Remedy, ...]:
     it gains nearly as much.
     """
     rows = sorted((_row(case, trial) for trial in trials.values() if trial.experiment.is_remedy), key=_place)
-    gaining = [row for row in rows if _gains(row.measured, case.margin)]
+    gaining = [row for row in rows if _gains(row, case.margin)]
     free = [row for row in gaining if row.changes == NO_CHANGE]
     memory = [row for row in gaining if any(word in row.changes for word in MEMORY_WORDS)]
     best = _preferred(free, memory)
@@ -63,8 +63,11 @@ def _place(row: Remedy) -> tuple[bool, float]:
     return True, 0.0 if isinstance(row.predicted, Missing) else -row.predicted
 
 
-def _gains(factor: Factor | None, margin: float) -> bool:
-    """One pair alone has no interval: its figure has to do."""
+def _gains(row: Remedy, margin: float) -> bool:
+    """One pair alone has no interval: its figure will do where as much was foretold."""
+    factor = row.measured
     if factor is None or factor.ratio <= 1 + margin:
         return False
-    return isinstance(factor.low, Missing) or factor.low > 1
+    if isinstance(factor.low, Missing):
+        return not isinstance(row.predicted, Missing) and row.predicted > 1 + margin
+    return factor.low > 1
