@@ -181,6 +181,12 @@ def test_windows_are_whole_laps_where_these_are_short():
         clock, line = FakeClock(), Notebook()
         measure(clock, Diary(clock, 10.0), PACE, line, lap)
         assert {each.window.steps for each in line.windows} == {steps}
+    clock, line = FakeClock(), Notebook()
+    ends = ([10.0] * 15 + [150.0]) * 100
+    measure(clock, Diary(clock, 10.0, opening_ms=tuple(ends)), PACE, line, 16)
+    assert {(each.window.steps, each.window.end_ns - each.window.start_ns) for each in line.windows} == {
+        (16, 300_000_000)
+    }
 
 
 def test_a_slow_training_gets_three_windows_and_no_more():

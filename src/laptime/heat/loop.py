@@ -115,7 +115,7 @@ def _checked(run: ProofRun) -> ProofRun:
 
 def measure(clock: Callable[[], int], runner: Runner, pace: Pace, line: Line, lap: int | None = None) -> None:
     """Run the planned windows, then those that the parent wants again; `lap` is how many steps one has, if known."""
-    steps = _fitting(pace, _estimate_ns(clock, runner, pace), runner.stride, lap)
+    steps = _fitting(pace, _estimate_ns(clock, runner, pace, lap), runner.stride, lap)
     spent_ns, windows = 0, 0
     if runner.holds:
         _take_fresh(clock, runner, steps, line)
@@ -136,17 +136,20 @@ def measure(clock: Callable[[], int], runner: Runner, pace: Pace, line: Line, la
             windows += 1
 
 
-def _estimate_ns(clock: Callable[[], int], runner: Runner, pace: Pace) -> float:
-    """Time one step, then twice as many and so on, until they fill a fair part of a window.
+def _estimate_ns(clock: Callable[[], int], runner: Runner, pace: Pace, lap: int | None) -> float:
+    """Time one step, then twice as many and so on, until they fill a fair part of a window; then a lap, if it is short.
 
-    One alone may take a thousandth of the mean, as in a loader that works at a lap's end only.
+    One step alone may take a thousandth of the mean, as in a loader that works at a lap's end only.
     """
     steps = runner.stride
     while True:
         spent_ns = time_steps(clock, runner, steps)
         if spent_ns >= FAIR_PART * pace.window_s * 1e9 or steps >= ESTIMATE_MOST:
-            return spent_ns / steps
+            break
         steps *= 2
+    if not lap or lap % runner.stride or steps >= lap or lap * spent_ns / steps > 2 * _longest_ns(pace):
+        return spent_ns / steps
+    return time_steps(clock, runner, lap) / lap
 
 
 def _fitting(pace: Pace, step_ns: float, stride: int, lap: int | None) -> int:
@@ -158,7 +161,12 @@ def _fitting(pace: Pace, step_ns: float, stride: int, lap: int | None) -> int:
     if not lap or lap % stride:
         return steps
     whole = math.ceil(steps / lap) * lap
-    return whole if whole * step_ns <= pace.measure_s * 1e9 / WHOLE_LAPS else steps
+    return whole if whole * step_ns <= _longest_ns(pace) else steps
+
+
+def _longest_ns(pace: Pace) -> float:
+    """Give how long a window of whole laps may be."""
+    return pace.measure_s * 1e9 / WHOLE_LAPS
 
 
 def _take_fresh(clock: Callable[[], int], runner: Runner, steps: int, line: Line) -> None:
