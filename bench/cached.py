@@ -69,7 +69,7 @@ def compare_laps(items: int, workers: int, rounds: int) -> tuple[list[Figure], d
         Figure(f"{name}: as it is", items / median(others), "items/s"),
         Figure(f"{name}: cached, later laps", items / median(took), "items/s"),
         Figure(f"{name}: cached, first lap", items / first_s, "items/s"),
-        figure_of(f"{name}: cached over as it is", paired_ratio(others, took, ALPHA), "times", least=1.0),
+        figure_of(f"{name}: cached over as it is", paired_ratio(took, others, ALPHA), "times", least=1.0),
     ]
     return figures, {f"{name}, laps in s": {"cached": took, "as it is": others, "first": first_s}}
 
