@@ -58,7 +58,7 @@ def through(item):
     return unpack([memoryview(bytes(part)) for part in pack(item)])
 
 
-def same(one, other):
+def assert_same(one, other):
     assert type(one) is type(other)
     if isinstance(one, np.ndarray):
         assert (one.dtype, one.shape) == (other.dtype, other.shape)
@@ -67,10 +67,10 @@ def same(one, other):
     elif isinstance(one, list | tuple):
         assert len(one) == len(other)
         for left, right in zip(one, other, strict=True):
-            same(left, right)
+            assert_same(left, right)
     elif isinstance(one, dict):
         assert list(one) == list(other)
-        same(list(one.values()), list(other.values()))
+        assert_same(list(one.values()), list(other.values()))
     else:
         assert one == other
 
@@ -78,7 +78,7 @@ def same(one, other):
 @given(ITEMS)
 @settings(deadline=None, max_examples=60)
 def test_whatever_is_nested_comes_out_equal(item):
-    same(item, through(item))
+    assert_same(item, through(item))
 
 
 @pytest.mark.parametrize("tensor", TENSORS, ids=lambda each: f"{each.dtype} {tuple(each.shape)}")

@@ -9,6 +9,7 @@ from laptime.diagnosis.causes.host import throttled_share
 from laptime.diagnosis.causes.parts import share_of, stage_share
 from laptime.diagnosis.causes.weigh import NOT_KNOWN, Signature, weigh
 from laptime.diagnosis.causes.words import cores, counted, share, taken
+from laptime.diagnosis.host import THROTTLED_SHARE
 from laptime.diagnosis.steps import finished, long_share, others_cores, steps_ns
 from laptime.model.missing import Missing
 from laptime.model.why import Verdict
@@ -20,7 +21,6 @@ FIXED = 1.2  # what twice the batch gains where a third of a step does not grow 
 LAUNCHED = 1.1
 BUSY, IDLE = 0.9, 0.6
 OTHERS = 0.3  # cores
-THROTTLED = 0.02
 
 
 def outside_step(case: Case) -> Verdict:
@@ -34,7 +34,7 @@ def outside_step(case: Case) -> Verdict:
     if pauses.share < WORTH:
         return Verdict(OUTSIDE, "ruled out", says, evidence)
     throttled = throttled_share(case) or 0.0
-    if throttled > THROTTLED and pauses.share <= throttled + WORTH:
+    if throttled > THROTTLED_SHARE and pauses.share <= throttled + WORTH:
         says = f"{says}: so the container's quota stops it, for {share(throttled)} of the time"
         return Verdict(OUTSIDE, "ruled out", says, {**evidence, "throttled_share": throttled})
     gain = 1 / (1 - pauses.share)
@@ -178,7 +178,7 @@ def explained_otherwise(case: Case) -> str | None:
         factor = case.factor(name)
         if factor is not None and case.moved(name, 1.1) and factor.ratio >= 0.9 * gained:
             return words
-    if (throttled_share(case) or 0.0) > THROTTLED:
+    if (throttled_share(case) or 0.0) > THROTTLED_SHARE:
         return "the container's quota held it back"
     other = others_cores(case.lane)
     if other is not None and other >= OTHERS:
