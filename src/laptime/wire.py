@@ -2,9 +2,9 @@
 
 The child speaks first (`Hello`), then tells each phase as it begins, what it proved and every window as it closes;
 after its last planned window it asks `Ready` and the parent answers `Again` (run that many windows more, because some
-were disturbed) or `Enough`. Where a loader holds its items, `Fresh` steps
-come before the windows; a heat that was asked to look at test items ends with what it `Examined`, and one that was
-asked to take some steps apart with what it `Signed`.
+were disturbed) or `Enough`. Where a loader holds its items, `Fresh` steps come before the windows; where it hands over
+several batches at once, `Bursts` says so. A heat that was asked to look at test items ends with what it `Examined`, and
+one that was asked to take some steps apart with what it `Signed`.
 
 A whole training is told lap by lap: `Resumed` with the laps of its checkpoint, `Stepped` about twice a second,
 `LapDone` when the lap is validated and kept, whereupon the child waits for `GoOn`, and `Tested` at the end.
@@ -34,7 +34,7 @@ from laptime.model.protocol import Evaluation, FullOrder, LapResult, Predictions
 from laptime.model.sample import Examination, FreshSteps, ProofRun, Reference, Window
 from laptime.model.signs import Signs
 
-VERSION = 8
+VERSION = 9
 
 
 class Hello(msgspec.Struct, frozen=True, tag=True):
@@ -88,6 +88,12 @@ class Ready(msgspec.Struct, frozen=True, tag=True):
 
 class Fresh(msgspec.Struct, frozen=True, tag=True):
     steps: FreshSteps
+
+
+class Bursts(msgspec.Struct, frozen=True, tag=True):
+    """Its loader hands over as many batches at once, and then makes steps wait; no window holds fewer steps."""
+
+    most: int
 
 
 class Examined(msgspec.Struct, frozen=True, tag=True):
@@ -288,7 +294,9 @@ class GoOn(msgspec.Struct, frozen=True, tag=True):
     """The lap is written down: train the next one."""
 
 
-FromHeat = Phase | Built | Proved | FirstStep | Closed | Ready | Fresh | Examined | Signed | Noted | Finished | Failed
+FromHeat = (
+    Phase | Built | Proved | FirstStep | Closed | Ready | Fresh | Bursts | Examined | Signed | Noted | Finished | Failed
+)
 FromTraining = Resumed | Stepped | LapDone | Tested
 FromInference = FirstCall | Answered | Calls | BatchDone
 FromScout = Seen | Referenced | Proven | AnswersReferenced | Rated | Gauged

@@ -29,6 +29,14 @@ def test_a_heat_has_a_class_and_a_step(steps_ms, kind, start, step):
     assert step == pytest.approx(found.step_ms)
 
 
+def test_the_step_of_a_loader_that_works_in_bursts_is_a_mean():
+    """How many waits fall into a window is chance; all together they are the loader's pace."""
+    windows = windows_of(10.0, 20.0, 10.0, 10.0, 20.0)
+    assert summarise_heat(heat_of(1.0, windows=windows)).step_ms == pytest.approx(10.0)
+    found = summarise_heat(heat_of(1.0, windows=windows, burst=12))
+    assert (found.step_ms, found.burst) == (pytest.approx(14.0), 12)
+
+
 def test_the_step_of_a_window_is_its_mean_from_fence_to_fence():
     """Whatever happened between two steps is in it."""
     assert step_ms(Window(1_000, 41_001_000, 4, (1, 1, 1, 1))) == pytest.approx(10.25)

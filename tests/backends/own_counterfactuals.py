@@ -1,6 +1,7 @@
 """Trainings of users in which something can be taken out of a step: reads, shapes, loaders, denormal numbers."""
 
 import os
+import time
 
 import torch
 from torch import nn
@@ -146,3 +147,19 @@ def words():
 def other_widths():
     batches = [(torch.zeros(4, 8), torch.zeros(4)), (torch.zeros(4, 9), torch.zeros(4))]
     return _training(batches, lambda outputs, _: outputs.sum())
+
+
+class _Slow(Dataset):
+    """Items that are waited for, as those of a far disk: workers wait side by side, and end together."""
+
+    def __len__(self):
+        return 4_096
+
+    def __getitem__(self, index):
+        time.sleep(0.01)
+        return torch.full((8,), float(index % 7)), index % 3
+
+
+def in_bursts():
+    """Six workers take 320 ms for six batches: a step is 53 ms, though no single one is."""
+    return _training(DataLoader(_Slow(), batch_size=32, num_workers=6))

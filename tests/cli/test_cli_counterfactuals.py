@@ -85,3 +85,13 @@ def test_data_that_cannot_be_asked_so_end_their_lane(torch_house):
     (lane,) = record["lanes"]
     assert lane["status"] == "dnf"
     assert "batches of own_counterfactuals.py:words cannot be joined: str is no tensor" in lane["reason"]
+
+
+def test_a_loader_that_works_in_bursts_is_timed_by_its_pace(torch_house):
+    """Most steps get their batch for nothing, and one in six waits for all of them; no median tells that."""
+    (lane,) = torch_house.raced(f"{OWN}:in_bursts", "torch/cpu", "--heats", "1", "--budget", "5s")["lanes"]
+    (heat,) = lane["heats"]
+    assert heat["burst"] == 12
+    assert all(window["steps"] >= 12 for window in heat["windows"])
+    assert 50 < lane["step_ms"]["median"] < 80
+    assert [note for note in lane["notes"] if "12 batches at once" in note]

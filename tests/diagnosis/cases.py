@@ -24,19 +24,21 @@ QUIET = Noise(0.05, 0.5, 0.0)
 APART = (-0.01, 0.0, 0.01)
 
 
-def lane_of(step_ms, *, device=CPU, shown=None, signs=None, windows=None, **settings):
+def lane_of(step_ms, *, device=CPU, shown=None, signs=None, windows=None, burst=None, **settings):
     """Give a lane of three heats a hundredth apart; `shown` is what instruments read, `windows` those of each heat."""
     place = "cuda:0" if device.kind == "cuda" else "cpu"
     lane = replace(planned(f"torch/{place}/as-written", **settings), device=device)
-    heats = tuple(_heat(step_ms * (1 + off), number, windows, shown, signs) for number, off in enumerate(APART))
+    heats = tuple(
+        _heat(step_ms * (1 + off), number, windows, shown, signs=signs, burst=burst) for number, off in enumerate(APART)
+    )
     return summarise_lane(plan_of(lane), lane, heats, None, cores=MACHINE.processor.cores_usable)
 
 
-def _heat(step_ms, number, windows, shown, signs):
+def _heat(step_ms, number, windows, shown, **told):
     given = windows_of(*[step_ms] * 5) if windows is None else windows
     quiet = tuple(each if each.noise is not None else replace(each, noise=QUIET) for each in given)
     line = None if shown is None else timeline(shown)
-    return heat_of(step_ms, number, windows=quiet, timeline=line, signs=signs)
+    return heat_of(step_ms, number, windows=quiet, timeline=line, **told)
 
 
 def steps_windows(*windows, noise=QUIET):

@@ -84,6 +84,21 @@ def test_a_lap_that_ends_in_the_first_window_is_no_slow_beginning():
     assert slow_starts(lane_of(10.0, windows=windows)) == [pytest.approx(1.0)] * 3
 
 
+def test_the_beat_of_many_workers_is_no_pause():
+    """Six of them make five quick steps and a long one, at distances as even as those of a lap's end."""
+    beat = steps_windows(*[[1.0, 1.0, 1.0, 1.0, 1.0, 900.0] * 2] * 5)
+    assert find_pauses(lane_of(10.0, windows=beat)).every == 6
+    assert find_pauses(lane_of(10.0, windows=beat, burst=12)) is None
+
+
+def test_a_slow_beginning_is_seen_in_bursts_by_whole_windows():
+    """The middle step of a burst is next to nothing, in one window ten times what it is in another."""
+    quick = [[1.0, 0.1, 0.1, 300.0], *[[1.0, 1.0, 1.0, 300.0]] * 4]
+    assert slow_starts(lane_of(75.0, windows=steps_windows(*quick), burst=4)) == [pytest.approx(1.0, rel=0.01)] * 3
+    slow = [[1.0, 1.0, 1.0, 600.0], *[[1.0, 1.0, 1.0, 300.0]] * 4]
+    assert slow_starts(lane_of(75.0, windows=steps_windows(*slow), burst=4)) == [pytest.approx(2.0, rel=0.01)] * 3
+
+
 def test_chance_and_a_loaders_beat_are_no_pauses():
     """Long steps at no even distances are noise, and those very near to each other the beat of its workers.
 

@@ -9,6 +9,7 @@ from test_heat_loop import Notebook, order_for
 
 from laptime import wire
 from laptime.backends.fake import FakeBackend
+from laptime.heat.apart import take_apart
 from laptime.heat.loop import run_heat
 from laptime.model.missing import Missing
 
@@ -54,6 +55,13 @@ def test_each_part_has_its_time(heard):
 def test_as_many_steps_as_fill_a_second(heard, step_ms, steps):
     """Three at least, fifty at most."""
     assert signs_in(heard(f"compute_ms = {step_ms}")).steps == steps
+
+
+def test_a_burst_is_taken_apart_whole():
+    """Of three steps of it one has waited for six, or none has."""
+    back_end = FakeBackend()
+    runner = back_end.build(replace(order_for(), takes_apart=True)).start()
+    assert take_apart(back_end.clock, runner.fence, runner.apart(), 12).steps == 12
 
 
 def test_a_loader_that_runs_beside_is_waited_for_less(heard):

@@ -10,7 +10,9 @@ import pytest
 from laptime import wire
 from laptime.backends.fake import FakeBackend, FakeClock, FakeRunner, FakeTraining, Script
 from laptime.errors import LaneError
-from laptime.heat.loop import measure, precisions_to_prove, run_heat, time_steps
+from laptime.heat.gait import come_in_bursts
+from laptime.heat.loop import measure, precisions_to_prove, run_heat
+from laptime.heat.stepping import time_steps
 from laptime.model.lane import Settings
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
@@ -140,12 +142,15 @@ def test_the_device_is_fenced_at_the_ends_of_windows_and_nowhere_between():
 
 
 def test_what_a_loader_had_ready_is_run_down_before_a_window_opens():
-    """Batches fetched while nobody timed are no gift. One window follows upon the other, with no pause between."""
+    """Batches fetched while nobody timed are no gift; three steps more tell how they come.
+
+    One window follows upon the other, with no pause between.
+    """
     clock = FakeClock()
     runner = Diary(clock, 100.0)
     runner.ready_batches = 3
     measure(clock, runner, replace(PACE, measure_s=1.0), Notebook())
-    assert runner.asked == "|s|" + "s|" * 3 + "|.s.s.|" * 5
+    assert runner.asked == "s|" * 3 + "|s|" * 3 + "|.s.s.|" * 5
 
 
 def test_steps_that_are_very_slow_do_not_run_down_all_that_was_ready():
@@ -154,7 +159,7 @@ def test_steps_that_are_very_slow_do_not_run_down_all_that_was_ready():
     runner = Diary(clock, 20_000.0)
     runner.ready_batches = 11
     measure(clock, runner, PACE, line)
-    assert runner.asked == "|s|" + "s|" * 2 + "|.s.|" * 3
+    assert runner.asked == "s|" * 2 + "|s|" * 3 + "|.s.|" * 3
     [noted] = [message for message in line.said if isinstance(message, wire.Noted)]
     assert noted.notes == ("up to 9 batches that its loader had ready were not used up before the windows opened",)
 
@@ -173,6 +178,50 @@ def test_steps_that_take_next_to_nothing_but_now_and_then_make_no_endless_window
     measure(clock, Diary(clock, 0.01, opening_ms=tuple(laps)), PACE, line)
     lasted_ms = [(each.window.end_ns - each.window.start_ns) / 1e6 for each in line.windows]
     assert max(lasted_ms) < 2 * 1e3 * PACE.window_s
+
+
+def test_windows_hold_whole_bursts_of_a_loader():
+    """Six workers that began together end together: five steps in six take next to nothing, and no window is one."""
+    clock, line = FakeClock(), Notebook()
+    runner = Diary(clock, 1.0, opening_ms=tuple(([900.0] + [1.0] * 5) * 100))
+    runner.ready_batches = 12
+    gait = measure(clock, runner, PACE, line)
+    assert wire.Bursts(12) in line.said
+    assert gait.burst == 12
+    assert {(each.window.steps, each.window.end_ns - each.window.start_ns) for each in line.windows} == {
+        (12, 1_810_000_000)
+    }
+    [noted] = [message for message in line.said if isinstance(message, wire.Noted)]
+    assert noted.notes == (
+        "its loader gives up to 12 batches at once, then none: no window is shorter, and its step is their mean",
+    )
+
+
+def test_many_bursts_in_a_window_are_none_to_wait_for():
+    """A window that is long enough by itself holds a hundred: one more or less is nothing."""
+    clock, line = FakeClock(), Notebook()
+    runner = Diary(clock, 0.01, opening_ms=tuple(([1.0] + [0.01] * 5) * 2_000))
+    runner.ready_batches = 6
+    assert measure(clock, runner, PACE, line).burst is None
+    assert not [message for message in line.said if isinstance(message, wire.Bursts | wire.Noted)]
+
+
+@pytest.mark.parametrize(
+    ("strides", "bursts"),
+    [
+        ([900, 1, 1, 1, 1, 1], True),
+        ([1, 1, 1, 900], True),
+        ([100, 0, 100, 0], True),
+        ([100, 0, 100], True),
+        ([100, 60, 100, 60], False),
+        ([5, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1], False),
+        ([10, 11, 9], False),
+        ([10], False),
+        ([], False),
+    ],
+)
+def test_bursts_are_told_from_steps_that_are_late_once(strides, bursts):
+    assert come_in_bursts(strides) is bursts
 
 
 def test_windows_are_whole_laps_where_these_are_short():

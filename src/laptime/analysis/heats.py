@@ -21,13 +21,14 @@ def summarise_heat(heat: Heat) -> HeatResult:
         status=heat.status,
         steady=steady.kind,
         steady_from=heat.windows.index(usable[0]) if usable else 0,
-        step_ms=median([step_ms(window) for window in usable]) if usable and heat.status == "ok" else None,
+        step_ms=_middle_step_ms(usable, heat.burst) if usable and heat.status == "ok" else None,
         first_step_ms=heat.first_step_ns / 1e6 if heat.first_step_ns is not None else None,
         phases_s=heat.phases_s,
         windows=heat.windows,
         losses=heat.losses,
         examination=heat.examination,
         fresh=heat.fresh,
+        burst=heat.burst,
         proofs=heat.proofs,
         readings={
             "peak_memory_bytes": _as_float(heat.peak_memory_bytes),
@@ -38,6 +39,11 @@ def summarise_heat(heat: Heat) -> HeatResult:
         timeline=heat.timeline,
         signs=heat.signs,
     )
+
+
+def _middle_step_ms(windows: tuple[Window, ...], burst: int | None) -> float:
+    """Give the median; how much waiting for a loader that works in bursts falls into a window is chance: the mean."""
+    return median([step_ms(window) for window in windows]) if burst is None else _mean_ms(windows)
 
 
 def quiet_windows(windows: tuple[Window, ...]) -> tuple[Window, ...]:
@@ -54,13 +60,16 @@ def steady_windows(heat: HeatResult) -> tuple[Window, ...]:
 
 def mean_step_ms(heat: HeatResult) -> float:
     """Give the mean step of the windows that count, each window for as many steps as it holds."""
-    windows = steady_windows(heat)
-    return sum(window.end_ns - window.start_ns for window in windows) / sum(window.steps for window in windows) / 1e6
+    return _mean_ms(steady_windows(heat))
 
 
 def step_ms(window: Window) -> float:
     """Give a window's mean step: from fence to fence, so that nothing of it is left out."""
     return (window.end_ns - window.start_ns) / window.steps / 1e6
+
+
+def _mean_ms(windows: tuple[Window, ...]) -> float:
+    return sum(window.end_ns - window.start_ns for window in windows) / sum(window.steps for window in windows) / 1e6
 
 
 def _as_float(value: int | Missing) -> float | Missing:

@@ -13,7 +13,7 @@ from laptime.stats import median
 
 LONG = 2.0  # usual steps that a long one takes at least; and a mean step, where most take next to nothing
 NEIGHBOURS = 2  # a pause may fall into two steps that follow each other: it is one
-APART_LEAST = 5  # steps; nearer to each other they are the beat of a loader's workers
+APART_LEAST = 5  # steps; nearer to each other they are the beat of a loader's workers, as up to a burst of theirs
 DISTANCES_LEAST = 3  # two may be alike by chance
 EVEN_SHARE = 0.7  # of all distances are alike
 EVEN = 0.1
@@ -46,7 +46,11 @@ def find_pauses(lane: LaneResult) -> Pauses | None:
         return None
     every = median(distances)
     alike = sum(abs(each - every) <= max(1.0, EVEN * every) for each in distances)
-    if every < APART_LEAST or alike < EVEN_SHARE * len(distances):
+    if (
+        every < APART_LEAST
+        or any(every <= (heat.burst or 0) for heat in finished(lane))
+        or alike < EVEN_SHARE * len(distances)
+    ):
         return None
     beyond = sum(step - usual for steps in series for step in steps if step > least)
     count = sum(map(len, places))
@@ -80,12 +84,15 @@ def slow_starts(lane: LaneResult) -> list[float]:
     It is each window's middle step: whether a pause at a lap's end fell into the first one is chance.
     """
     heats = [heat for heat in finished(lane) if heat.step_ms]
-    told = [(_usual_ms(heat.windows[0]), median([*map(_usual_ms, steady_windows(heat))])) for heat in heats]
+    told = [(_usual_ms(heat, heat.windows[:1]), _usual_ms(heat, steady_windows(heat))) for heat in heats]
     return [first / later for first, later in told if later > 0]
 
 
-def _usual_ms(window: Window) -> float:
-    return median(window.step_ns) / 1e6 if window.step_ns else step_ms(window)
+def _usual_ms(heat: HeatResult, windows: tuple[Window, ...]) -> float:
+    """Give the windows' middle step; of one that a loader gives in bursts the middle is no step at all."""
+    if heat.burst is not None:
+        return median([*map(step_ms, windows)])
+    return median([median(window.step_ns) / 1e6 if window.step_ns else step_ms(window) for window in windows])
 
 
 def windows_apart(lane: LaneResult, is_disturbed: Callable[[Window], bool | None]) -> list[float]:

@@ -16,12 +16,16 @@ LOOKS = 3  # steps that are looked into besides, off the clock: to look costs ti
 SLOW_NS = 1_000_000_000  # of steps that take longer one is enough
 
 
-def take_apart(clock: Callable[[], int], fence: Callable[[], None], apart: Apart) -> Signs:
-    """Time the parts of about a second's worth of steps, then look into some more for all that takes no clock."""
+def take_apart(clock: Callable[[], int], fence: Callable[[], None], apart: Apart, least: int = 1) -> Signs:
+    """Time the parts of about a second's worth of steps, then look into some more for all that takes no clock.
+
+    `least` is how many have to be timed where a loader gives that many batches at once.
+    """
+    calls_least = max(STEPS_LEAST, least // apart.stride)
     spent = [0, 0, 0]
     shapes: set[Hashable] = set()
     calls = 0
-    while calls < STEPS_LEAST or (sum(spent) < ENOUGH_NS and calls < STEPS_MOST):
+    while calls < calls_least or (sum(spent) < ENOUGH_NS and calls < STEPS_MOST):
         for part, ns in enumerate(_time_parts(clock, fence, apart, shapes)):
             spent[part] += ns
         calls += 1

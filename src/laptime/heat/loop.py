@@ -11,17 +11,15 @@ from laptime.backends.base import Backend, Runner, Training
 from laptime.errors import LaneError
 from laptime.heat.apart import take_apart
 from laptime.heat.examination import examine
+from laptime.heat.gait import Gait, find_gait
+from laptime.heat.stepping import run_down, time_steps
 from laptime.model.lane import NO_TRAINING, Settings
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Pace
 from laptime.model.sample import FreshSteps, ProofRun, Window
 
 WINDOWS_LEAST = 3
-RUN_DOWN_MOST_S = 30.0
 PATIENCE_FACTOR = 2  # a step so slow that few windows fit may take this many times the measuring time
-FAIR_PART = 0.25  # of a window, until which steps are counted before it is known how many make one
-ESTIMATE_MOST = 1 << 16
-WHOLE_LAPS = 4  # windows of whole laps that have to fit into the measuring time
 
 
 class Line(Protocol):
@@ -40,10 +38,10 @@ def run_heat(backend: Backend, order: HeatOrder, line: Line) -> int | Missing:
     runner = training.start()
     line.say(wire.FirstStep(time_steps(backend.clock, runner, runner.stride)))
     line.say(wire.Phase("timing", backend.clock()))
-    measure(backend.clock, runner, order.pace, line, training.steps_per_lap)
+    gait = measure(backend.clock, runner, order.pace, line, training.steps_per_lap)
     missed = look_ahead(backend.clock, runner, order.test_items, training.items_per_step, line)
     if order.takes_apart:
-        missed = (*missed, *look_apart(backend.clock, runner, line))
+        missed = (*missed, *look_apart(backend.clock, runner, gait.burst or 1, line))
     tell_notes((*missed, *runner.close()), line)
     line.say(wire.Phase("end", backend.clock()))
     return training.device_memory_bytes()
@@ -61,7 +59,7 @@ def look_ahead(clock: Callable[[], int], runner: Runner, items: int, batch: int,
     return ()
 
 
-def look_apart(clock: Callable[[], int], runner: Runner, line: Line) -> tuple[str, ...]:
+def look_apart(clock: Callable[[], int], runner: Runner, least: int, line: Line) -> tuple[str, ...]:
     """Take some steps apart, for signatures of causes; where that fails, the timing stands, and a note says why."""
     line.say(wire.Phase("take apart", clock()))
     try:
@@ -69,7 +67,7 @@ def look_apart(clock: Callable[[], int], runner: Runner, line: Line) -> tuple[st
         if isinstance(apart, Missing):
             return (f"its steps were not taken apart: {apart.missing}",)
         run_down(clock, runner)
-        line.say(wire.Signed(take_apart(clock, runner.fence, apart)))
+        line.say(wire.Signed(take_apart(clock, runner.fence, apart, least)))
     except Exception as error:  # noqa: BLE001  whatever a framework or a user's code raises
         return (f"its steps were not taken apart: that ended in {type(error).__name__}: {error}",)
     return ()
@@ -113,63 +111,43 @@ def _checked(run: ProofRun) -> ProofRun:
     return run
 
 
-def measure(clock: Callable[[], int], runner: Runner, pace: Pace, line: Line, lap: int | None = None) -> None:
+def measure(clock: Callable[[], int], runner: Runner, pace: Pace, line: Line, lap: int | None = None) -> Gait:
     """Run the planned windows, then those that the parent wants again; `lap` is how many steps one has, if known."""
-    steps = _fitting(pace, _estimate_ns(clock, runner, pace, lap), runner.stride, lap)
+    gait = _begin(clock, runner, pace, line, lap)
+    steps = gait.window_steps
     spent_ns, windows = 0, 0
-    if runner.holds:
-        _take_fresh(clock, runner, steps, line)
-    tell_notes(run_down(clock, runner), line)
     while not _is_enough(spent_ns, windows, pace):
         spent_ns += _run_window(clock, runner, steps, windows, line)
         windows += 1
         if windows == 1:  # the estimate stood on a few steps; the first window stands on many
-            steps = _fitting(pace, spent_ns / steps, runner.stride, lap)
+            steps = gait.after(spent_ns / steps).window_steps
     while True:
         line.say(wire.Ready())
         answer = line.listen()
         if not isinstance(answer, wire.Again):
-            return
+            return gait
         run_down(clock, runner)
         for _ in range(answer.windows):
             _run_window(clock, runner, steps, windows, line)
             windows += 1
 
 
-def _estimate_ns(clock: Callable[[], int], runner: Runner, pace: Pace, lap: int | None) -> float:
-    """Time one step, then twice as many and so on, until they fill a fair part of a window; then a lap, if it is short.
-
-    One step alone may take a thousandth of the mean, as in a loader that works at a lap's end only. One has to do for a
-    loader of ours that holds what it has decoded: what this uses up is not fresh any more.
-    """
-    steps = runner.stride
+def _begin(clock: Callable[[], int], runner: Runner, pace: Pace, line: Line, lap: int | None) -> Gait:
+    """Use up what a loader had ready, and learn the gait; from here to the first window there is no pause."""
     if runner.holds:
-        return time_steps(clock, runner, steps) / steps
-    while True:
-        spent_ns = time_steps(clock, runner, steps)
-        if spent_ns >= FAIR_PART * pace.window_s * 1e9 or steps >= ESTIMATE_MOST:
-            break
-        steps *= 2
-    if not lap or lap % runner.stride or steps >= lap or lap * spent_ns / steps > 2 * _longest_ns(pace):
-        return spent_ns / steps
-    return time_steps(clock, runner, lap) / lap
+        # What more steps of an estimate used up would not be fresh any more.
+        step_ns = time_steps(clock, runner, runner.stride) / runner.stride
+        _take_fresh(clock, runner, Gait(pace, runner.stride, step_ns, lap, runner.ready_batches).window_steps, line)
+    tell_notes(run_down(clock, runner), line)
+    gait = find_gait(clock, runner, pace, lap)
+    if gait.burst is not None:
+        line.say(wire.Bursts(gait.burst))
+        tell_notes((in_bursts(gait.burst),), line)
+    return gait
 
 
-def _fitting(pace: Pace, step_ns: float, stride: int, lap: int | None) -> int:
-    """Give how many steps make a window: as many of the framework's own strides as fit, one at least.
-
-    Where laps are short they are whole laps, so that each window holds as many lap ends as the others.
-    """
-    steps = max(1, round(pace.window_s * 1e9 / max(step_ns, 1) / stride)) * stride
-    if not lap or lap % stride:
-        return steps
-    whole = math.ceil(steps / lap) * lap
-    return whole if whole * step_ns <= _longest_ns(pace) else steps
-
-
-def _longest_ns(pace: Pace) -> float:
-    """Give how long a window of whole laps may be."""
-    return pace.measure_s * 1e9 / WHOLE_LAPS
+def in_bursts(most: int) -> str:
+    return f"its loader gives up to {most} batches at once, then none: no window is shorter, and its step is their mean"
 
 
 def _take_fresh(clock: Callable[[], int], runner: Runner, steps: int, line: Line) -> None:
@@ -187,30 +165,6 @@ def _is_enough(spent_ns: int, windows: int, pace: Pace) -> bool:
     if spent_s >= PATIENCE_FACTOR * pace.measure_s:
         return windows >= WINDOWS_LEAST
     return spent_s >= pace.measure_s and windows >= pace.windows_min
-
-
-def time_steps(clock: Callable[[], int], runner: Runner, steps: int) -> int:
-    """Time some steps between two fences, marking none of them."""
-    runner.fence()
-    start_ns = clock()
-    runner.run(steps)
-    runner.fence()
-    return clock() - start_ns
-
-
-def run_down(clock: Callable[[], int], runner: Runner) -> tuple[str, ...]:
-    """Use up what a loader had ready: after a pause that is a gift; from window to window there is no pause.
-
-    Steps so slow that this takes half a minute leave their loader the time to make more: the rest stays, and is told.
-    """
-    left, began_ns = runner.ready_batches, clock()
-    while left > 0:
-        runner.run(runner.stride)
-        runner.fence()
-        left -= runner.stride
-        if left > 0 and clock() - began_ns > RUN_DOWN_MOST_S * 1e9:
-            return (f"up to {left} batches that its loader had ready were not used up before the windows opened",)
-    return ()
 
 
 def _run_window(clock: Callable[[], int], runner: Runner, steps: int, number: int, line: Line) -> int:

@@ -17,7 +17,8 @@ from pathlib import Path
 from laptime import wire
 from laptime.backends.base import Backend, Profiler, Runner, Training
 from laptime.disk import open_atomically
-from laptime.heat.loop import Line, build_training, run_down, tell_notes, time_steps
+from laptime.heat.loop import Line, build_training, tell_notes
+from laptime.heat.stepping import run_down, time_steps
 from laptime.model.missing import Missing
 from laptime.model.profile import STEPS_LEAST, DeviceSum, Observed, Operator, OperatorSum, Profile, ProfileOrder
 

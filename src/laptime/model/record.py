@@ -61,7 +61,8 @@ class Parity:
 class HeatResult:
     """One heat as it is kept. `steady` (in JSON: "class") is flat, warm-up, slowing or unsteady.
 
-    `steady_from` is the first window that counts, `step_ms` the median step of the windows from there.
+    `steady_from` is the first window that counts, `step_ms` the median step of the windows from there; their
+    mean step where the loader hands over `burst` batches at once and then lets steps wait.
     """
 
     order: int
@@ -80,6 +81,7 @@ class HeatResult:
     dnf: Dnf | None = None
     examination: Examination | None = None
     fresh: FreshSteps | None = None
+    burst: int | None = None
     timeline: Timeline | None = None
     signs: Signs | None = None
 

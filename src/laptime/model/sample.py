@@ -116,7 +116,10 @@ class Dnf:
 
 @dataclass(frozen=True, slots=True)
 class Heat:
-    """One fresh process that ran one lane once."""
+    """One fresh process that ran one lane once.
+
+    `burst` is how many batches its loader may hand over at once, where it was seen to do so and then to let steps wait.
+    """
 
     lane: str
     order: int
@@ -132,6 +135,7 @@ class Heat:
     losses: tuple[float, ...] = ()
     examination: Examination | None = None
     fresh: FreshSteps | None = None
+    burst: int | None = None
     peak_memory_bytes: int | Missing = field(default_factory=lambda: Missing("not read"))
     device_memory_bytes: int | Missing = field(default_factory=lambda: Missing("not read"))
     versions: dict[str, str] = field(default_factory=dict)

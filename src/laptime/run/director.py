@@ -35,6 +35,7 @@ class HeatNotes(Notes):
     losses: list[float] = field(default_factory=list)
     examination: Examination | None = None
     fresh: FreshSteps | None = None
+    burst: int | None = None
     signs: Signs | None = None
     reruns: int = 0
 
@@ -75,6 +76,8 @@ class Director:
                 notes.examination = examination
             case wire.Fresh(steps=fresh):
                 notes.fresh = fresh
+            case wire.Bursts(most=most):
+                notes.burst = most
             case wire.Signed(signs=signs):
                 notes.signs = signs
             case wire.Ready():
@@ -129,6 +132,7 @@ def _make_heat(order: HeatOrder, round_number: int, notes: HeatNotes, dnf: Dnf |
         losses=tuple(notes.losses),
         examination=notes.examination,
         fresh=notes.fresh,
+        burst=notes.burst,
         signs=notes.signs,
         peak_memory_bytes=finished.peak_memory_bytes if finished else gone,
         device_memory_bytes=finished.device_memory_bytes if finished else gone,
