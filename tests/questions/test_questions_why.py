@@ -85,6 +85,16 @@ def test_steps_are_taken_apart_once(ask_why):
     assert all(heat.signs is None for lane in record.lanes[1:] for heat in lane.heats)
 
 
+def test_an_experiment_that_turns_out_dear_takes_no_time_from_the_others(ask_why):
+    """Its first heat shows what it takes; it is left out of the rounds for which there is no time."""
+    dear = SLOW_LOADER + '["fake/cpu/input=cached"]\nbuild_ms = 200000.0\n'
+    record = ask_why(machine(frameworks=(FAKE,)), dear, budget_s=180.0)
+    heats = {lane.name: len(lane.heats) for lane in record.lanes}
+    assert heats["fake/cpu/input=cached"] == 1
+    assert heats["fake/cpu/input=only"] >= 3
+    assert heats["fake/cpu/as-written"] > heats["fake/cpu/input=cached"]
+
+
 def test_without_room_for_a_single_experiment_the_ceilings_stand_alone(ask_why):
     record = ask_why(machine(frameworks=(FAKE,)), budget_s=1.0)
     assert [len(lane.heats) for lane in record.lanes] == [1, 1, 1]

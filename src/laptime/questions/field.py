@@ -29,6 +29,7 @@ from laptime.run.watching import Watch
 
 FAKE = "fake"
 Report = Callable[[], Record]
+MayRun = Callable[[PlannedLane, Sequence[PlannedLane]], bool]
 
 
 @dataclass(slots=True)
@@ -48,6 +49,7 @@ class Field:
     watch: Watch = field(default_factory=lambda: Watch(("none",), 1.0))
     bounds: dict[str, Bounds] = field(default_factory=dict)
     profiles: dict[str, ProfileRun] | None = None
+    took_s: dict[str, float] = field(default_factory=dict)
 
     @property
     def elapsed_s(self) -> float:
@@ -84,17 +86,22 @@ class Field:
         most: int | None = None,
         *,
         apart: str | None = None,
+        may_run: MayRun = lambda _lane, _after: True,
     ) -> float:
         """Run one heat of each of these lanes, every other round in reverse order: A B, B A, A B.
 
-        The heat of the lane `apart` takes some steps apart after its windows. Gives the seconds that the round took.
+        The heat of the lane `apart` takes some steps apart after its windows. A lane that may not run any more, with
+        those that come after it, is left out of the round. Gives the seconds that the round took.
         """
         began_s = time.monotonic()
         ask = self.plan.ask
         limits = Limits(ask.patience_s, ask.watchdog_s)
         turned = list(lanes if self.rounds % 2 == 0 else reversed(lanes))
         ahead.line_up(turned)
-        for lane in turned:
+        for place, lane in enumerate(turned):
+            if not may_run(lane, turned[place + 1 :]):
+                continue
+            heat_began_s = time.monotonic()
             # A fake's clock is its own: no reading could be laid beside its windows.
             sampler = None if lane.framework == FAKE else self.watch.sampler_for(lane.device)
             director = Director(
@@ -107,6 +114,7 @@ class Field:
             begun_s = time.monotonic()
             self.outside.journal(report())
             self.journal_s += time.monotonic() - begun_s
+            self.took_s[lane.name] = time.monotonic() - heat_began_s
         self.rounds += 1
         return time.monotonic() - began_s
 

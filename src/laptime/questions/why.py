@@ -39,6 +39,9 @@ ROUNDS_LEAST = 2  # two pairs bound a large factor; three bound a small one
 ALPHA = 0.05
 NO_BUDGET = "the budget had no room for it"
 NOT_PROMISING = "nothing pointed to it"
+HEATS_VARY = 1.05  # what a heat may take of what the dearest of its lane took
+FIRST_ALONE = ("look ahead", "take apart")  # phases of a lane's first heat
+WAITING = "held"  # for its turn, while another is timed
 READY = ("cached", "resident", "one")  # inputs that leave nothing but the computing
 
 
@@ -100,16 +103,39 @@ class Search(Field):
         return [lane for lane in self.plan.lanes if lane.name in wanted and self._stands(lane)]
 
     def cost_s(self, lanes: Sequence[PlannedLane]) -> float:
-        """Give what a round of these would take: what a lane has not shown yet is reckoned as the lane asked about."""
+        """Give what a round of these may take: what a lane has not shown yet is reckoned by the lane asked about."""
         usual = self.heat_s.get(self.base.name, 0.0)
-        return sum(self.heat_s.get(lane.name, usual) for lane in lanes)
+        return HEATS_VARY * sum(self.heat_s.get(lane.name, usual) for lane in lanes)
 
-    def run(self, lanes: Sequence[PlannedLane], ahead: Ahead, *, apart: str | None = None) -> None:
-        self.run_round(lanes, ahead, self.report, apart=apart)
+    def affordable(self, names: Sequence[str]) -> list[PlannedLane]:
+        """Give the lane itself and those of these experiments for which a pair with it still fits what is left."""
+        base, *others = self.lanes_of(names)
+        if base != self.base:
+            return []  # it has failed meanwhile, and there is nothing to pair with
+        return [base, *(each for each in others if self.cost_s([base, each]) <= self.left_s)]
+
+    def run_first(self, lanes: Sequence[PlannedLane], ahead: Ahead) -> None:
+        """Run the first heat of the lane and of its ceilings, whatever they take: without them there is no answer."""
+        self.run_round(lanes, ahead, self.report, apart=self.base.name)
+        self._learn_costs(lanes)
+
+    def run_fitting(self, lanes: Sequence[PlannedLane], ahead: Ahead) -> None:
+        """Run a round, and leave out those for which it turns out that there is no time; the lane itself has to fit."""
+
+        def may_run(lane: PlannedLane, after: Sequence[PlannedLane]) -> bool:
+            return self.cost_s([lane, *(each for each in after if each == self.base)]) <= self.left_s
+
+        self.run_round(lanes, ahead, self.report, may_run=may_run)
+        self._learn_costs(lanes)
+
+    def _learn_costs(self, lanes: Sequence[PlannedLane]) -> None:
+        """Take the dearest heat of each for what the next one takes: by our clock, or by the fake's own."""
         for lane in lanes:
-            heat = self.heats[lane.name][-1]
-            phases = {name: took for name, took in heat.phases_s.items() if name not in {"look ahead", "take apart"}}
-            self.heat_s[lane.name] = max(self.heat_s.get(lane.name, 0.0), sum(phases.values()))
+            for heat in self.heats[lane.name][-1:]:
+                told_s = sum(took_s for name, took_s in heat.phases_s.items() if name != WAITING)
+                once_s = sum(heat.phases_s.get(name, 0.0) for name in FIRST_ALONE)
+                took_s = max(told_s, self.took_s[lane.name]) - once_s
+                self.heat_s[lane.name] = max(self.heat_s.get(lane.name, 0.0), took_s)
 
     def looked_at(self, lane: PlannedLane) -> int:
         """Only of the lane itself it is asked what a validation takes."""
@@ -133,7 +159,7 @@ def run_why(inquiry: Inquiry, outside: Outside) -> Record:
                 search.add(inquiry.named(name))
         search.make_ready(search.report)
         with Ahead(machine.processor.cores_usable, plan.ask.patience_s) as ahead:
-            search.run(search.lanes_of(CEILINGS), ahead, apart=search.base.name)
+            search.run_first(search.lanes_of(CEILINGS), ahead)
             search.hear_appeals(search.report)
             while _go_on(search, ahead):
                 search.hear_appeals(search.report)
@@ -157,12 +183,12 @@ def _go_on(search: Search, ahead: Ahead) -> bool:
     done = 0
     for _ in range(rounds):
         wanted = CEILINGS if _wants_ceilings(search, ROUNDS_LEAST if group else HEATS_LEAST) else ()
-        lanes = search.lanes_of((*group, *wanted))
+        lanes = search.affordable((*group, *wanted))
         if search.cost_s(lanes) > search.left_s:
-            lanes = search.lanes_of(group)
-        if len(lanes) < 2 or search.cost_s(lanes) > search.left_s:
+            lanes = search.affordable(group)
+        if len(lanes) < 2:
             break
-        search.run(lanes, ahead)
+        search.run_fitting(lanes, ahead)
         done += 1
     return done > 0
 
@@ -200,8 +226,7 @@ def _with(search: Search, names: Sequence[str]) -> list[PlannedLane]:
 
 def _wants_ceilings(search: Search, least: int) -> bool:
     """A ceiling has an interval from its second heat on; a third comes after all experiments."""
-    named = {search.lanes[name] for name in CEILINGS if name in search.lanes}
-    return any(len(search.heats[name]) < least for name in named if search.heats[name][-1].status == "ok")
+    return any(len(search.heats[lane.name]) < least for lane in search.affordable(CEILINGS)[1:])
 
 
 def _make_record(search: Search, status: str) -> Record:
