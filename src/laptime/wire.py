@@ -2,8 +2,8 @@
 
 The child speaks first (`Hello`), then tells each phase as it begins, what it proved and every window as it closes;
 after its last planned window it asks `Ready` and the parent answers `Again` (run that many windows more, because some
-were disturbed) or `Enough`. Where a loader holds its items, `Fresh` steps come before the windows; where it hands over
-several batches at once, `Bursts` says so. A heat that was asked to look at test items ends with what it `Examined`, and
+were disturbed) or `Enough`. Where a loader holds its items, `Fresh` steps come before the windows, whose length
+is told once it is `Paced`. A heat that was asked to look at test items ends with what it `Examined`, and
 one that was asked to take some steps apart with what it `Signed`.
 
 A whole training is told lap by lap: `Resumed` with the laps of its checkpoint, `Stepped` about twice a second,
@@ -90,10 +90,11 @@ class Fresh(msgspec.Struct, frozen=True, tag=True):
     steps: FreshSteps
 
 
-class Bursts(msgspec.Struct, frozen=True, tag=True):
-    """Its loader hands over as many batches at once, and then makes steps wait; no window holds fewer steps."""
+class Paced(msgspec.Struct, frozen=True, tag=True):
+    """How long a window should take; `burst` is how many batches its loader hands over at once, before steps wait."""
 
-    most: int
+    window_ns: int
+    burst: int | None = None
 
 
 class Examined(msgspec.Struct, frozen=True, tag=True):
@@ -295,7 +296,7 @@ class GoOn(msgspec.Struct, frozen=True, tag=True):
 
 
 FromHeat = (
-    Phase | Built | Proved | FirstStep | Closed | Ready | Fresh | Bursts | Examined | Signed | Noted | Finished | Failed
+    Phase | Built | Proved | FirstStep | Closed | Ready | Fresh | Paced | Examined | Signed | Noted | Finished | Failed
 )
 FromTraining = Resumed | Stepped | LapDone | Tested
 FromInference = FirstCall | Answered | Calls | BatchDone

@@ -105,7 +105,7 @@ def test_a_heat_goes_through_its_phases_in_order():
     run_heat(FakeBackend(), order_for(), line)
     said = [message.name if isinstance(message, wire.Phase) else type(message).__name__ for message in line.said]
     assert said == [
-        *("build", "Built", "proof", "Proved", "first step", "FirstStep", "timing"),
+        *("build", "Built", "proof", "Proved", "first step", "FirstStep", "timing", "Paced"),
         *["Closed"] * 10,
         *("Ready", "end"),
     ]
@@ -186,7 +186,7 @@ def test_windows_hold_whole_bursts_of_a_loader():
     runner = Diary(clock, 1.0, opening_ms=tuple(([900.0] + [1.0] * 5) * 100))
     runner.ready_batches = 12
     gait = measure(clock, runner, PACE, line)
-    assert wire.Bursts(12) in line.said
+    assert wire.Paced(1_810_000_000, 12) in line.said
     assert gait.burst == 12
     assert {(each.window.steps, each.window.end_ns - each.window.start_ns) for each in line.windows} == {
         (12, 1_810_000_000)
@@ -203,7 +203,7 @@ def test_many_bursts_in_a_window_are_none_to_wait_for():
     runner = Diary(clock, 0.01, opening_ms=tuple(([1.0] + [0.01] * 5) * 2_000))
     runner.ready_batches = 6
     assert measure(clock, runner, PACE, line).burst is None
-    assert not [message for message in line.said if isinstance(message, wire.Bursts | wire.Noted)]
+    assert not [message for message in line.said if isinstance(message, wire.Noted)]
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_disturbed_windows_are_run_again_as_often_as_the_parent_says():
     clock, line = FakeClock(), Notebook(wire.Again(2), wire.Again(1), wire.Enough())
     measure(clock, Diary(clock, 100.0), PACE, line)
     ready = [place for place, message in enumerate(line.said) if message == wire.Ready()]
-    assert ready == [10, 13, 15]
+    assert ready == [11, 14, 16]
     assert len(line.windows) == 13
 
 

@@ -71,7 +71,7 @@ FROM_CHILD = (
     wire.Closed(Window(1, 9, 4), None),
     wire.Examined(Examination(64, 9, 2, 1)),
     wire.Fresh(FreshSteps(7, 99)),
-    wire.Bursts(12),
+    wire.Paced(1_810_000_000, 12),
     wire.Signed(
         Signs(9, 1, 2, 3, 4, 5.0, 1.5, (Site("my.py:7", ".item()", 1.5),), 2, 0, 0.25, 300.0, 2, {"denormals": "why"})
     ),

@@ -140,8 +140,8 @@ def _begin(clock: Callable[[], int], runner: Runner, pace: Pace, line: Line, lap
         _take_fresh(clock, runner, Gait(pace, runner.stride, step_ns, lap, runner.ready_batches).window_steps, line)
     tell_notes(run_down(clock, runner), line)
     gait = find_gait(clock, runner, pace, lap)
+    line.say(wire.Paced(round(gait.window_steps * gait.step_ns), gait.burst))
     if gait.burst is not None:
-        line.say(wire.Bursts(gait.burst))
         tell_notes((in_bursts(gait.burst),), line)
     return gait
 

@@ -36,6 +36,7 @@ class HeatNotes(Notes):
     examination: Examination | None = None
     fresh: FreshSteps | None = None
     burst: int | None = None
+    window_ns: int | None = None
     signs: Signs | None = None
     reruns: int = 0
 
@@ -76,8 +77,8 @@ class Director:
                 notes.examination = examination
             case wire.Fresh(steps=fresh):
                 notes.fresh = fresh
-            case wire.Bursts(most=most):
-                notes.burst = most
+            case wire.Paced(window_ns=window_ns, burst=burst):
+                notes.window_ns, notes.burst = window_ns, burst
             case wire.Signed(signs=signs):
                 notes.signs = signs
             case wire.Ready():
@@ -93,13 +94,13 @@ class Director:
             notes.losses.append(loss)
 
     def _wait_s(self, notes: HeatNotes) -> float:
-        """Compiling and first steps may take long; after them, 20 medians of a window without a word are a hang."""
+        """Compiling and first steps may take long; after them, 20 windows' time without a word are a hang."""
         if notes.phase != "timing":
             return self._limits.patience_s
-        if not notes.windows:
+        if not notes.windows and notes.window_ns is None:
             return max(self._limits.watchdog_s, FIRST_STEPS_OF_SILENCE * (notes.first_step_ns or 0) / 1e9)
-        median_ns = statistics.median(window.end_ns - window.start_ns for window in notes.windows)
-        return max(self._limits.watchdog_s, MEDIANS_OF_SILENCE * median_ns / 1e9)
+        told_ns = [window.end_ns - window.start_ns for window in notes.windows] or [notes.window_ns or 0]
+        return max(self._limits.watchdog_s, MEDIANS_OF_SILENCE * statistics.median(told_ns) / 1e9)
 
 
 def _wanted_again(notes: HeatNotes, order: HeatOrder) -> wire.Again | wire.Enough:
