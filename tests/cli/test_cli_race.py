@@ -16,7 +16,7 @@ LANE_KEYS = {
 }
 HEAT_KEYS = {
     *("order", "round", "status", "class", "steady_from", "step_ms", "first_step_ms", "phases_s", "windows"),
-    *("losses", "proofs", "readings", "notes", "dnf", "examination", "fresh", "timeline", "signs"),
+    *("losses", "proofs", "readings", "notes", "dnf", "examination", "fresh", "burst", "timeline", "signs"),
 }
 
 
