@@ -49,7 +49,7 @@ def judge(training, reference):
 
 @pytest.mark.parametrize("function", KINDS)
 def test_a_model_is_proven_and_trained_on_data_of_any_kind(function):
-    """The proof leaves nothing behind: the loss falls as it would without."""
+    """The proof leaves nothing behind: the loss falls as it would without. Then a step is taken apart."""
     training = build(function)
     items = 48 if function == "arrays" else 32
     lap = None if function == "generator" else 192 // items
@@ -57,7 +57,7 @@ def test_a_model_is_proven_and_trained_on_data_of_any_kind(function):
     assert training.parameters > 100
     parity = judge(training, training.reference())
     assert (parity.status, parity.steps) == ("same", 4 if function == "arrays" else 5), parity.reason
-    runner = build(function).start()
+    runner = training.start()
     runner.run(1)
     first = runner.loss()
     for _ in range(3):
@@ -65,7 +65,21 @@ def test_a_model_is_proven_and_trained_on_data_of_any_kind(function):
         runner.fence()
     assert 0 < runner.loss() < 1.5 * first
     assert runner.examiner is None
+    check_parts(runner)
     assert runner.close() == ()
+
+
+def check_parts(runner, shapes=1):
+    """After its `fit`: the wait for a batch and the step on it; what Keras does within is not told apart."""
+    signs = take_apart(time.perf_counter_ns, runner.fence, runner.apart())
+    assert signs.steps >= 3
+    assert signs.wait_ns > 0
+    assert signs.compute_ns > 0
+    assert signs.shapes == shapes
+    assert isinstance(signs.copy_ns, Missing)
+    assert isinstance(signs.reads, Missing)
+    assert 0 <= signs.denormals < 0.5
+    return signs
 
 
 @pytest.mark.parametrize("kind", ["cached", "resident", "one"])
@@ -257,28 +271,11 @@ def test_a_copy_takes_one_batch_after_another():
     assert runner.close() == ()
 
 
-@pytest.mark.parametrize("function", [*KINDS, "two_lengths"])
-def test_a_step_is_taken_apart(function):
-    """After its `fit`: the wait for a batch and the step on it; what Keras does within is not told apart."""
-    runner = build(function).start()
-    runner.run(3)
-    signs = take_apart(time.perf_counter_ns, runner.fence, runner.apart())
-    assert signs.steps >= 3
-    assert signs.wait_ns > 0
-    assert signs.compute_ns > 0
-    assert signs.shapes == (2 if function == "two_lengths" else 1)
-    assert isinstance(signs.copy_ns, Missing)
-    assert isinstance(signs.reads, Missing)
-    assert 0 <= signs.denormals < 0.5
-    runner.close()
-
-
 def test_what_is_compiled_anew_is_counted():
     """Where the engine tells; nothing is, once each shape was there."""
     runner = build("two_lengths").start()
     runner.run(8)
-    apart = runner.apart()
-    signs = take_apart(time.perf_counter_ns, runner.fence, apart)
+    signs = check_parts(runner, shapes=2)
     assert signs.compiles == 0 if HERE[0] != "keras-tf" else isinstance(signs.compiles, Missing)
     runner.close()
 
