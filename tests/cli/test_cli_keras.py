@@ -42,7 +42,7 @@ def test_image_files_are_raced_across_frameworks(torch_house):
     lanes = ("torch/cpu/batch=8", "keras-tf/cpu/input=fast+batch=8")
     record = torch_house.raced("plates-cnn", *lanes, "--items", "64", "--heats", "1", "--budget", "5s")
     assert [(lane["parity"]["status"], lane["status"]) for lane in record["lanes"]] == [("same", "ok")] * 2
-    assert [lane["notes"] for lane in record["lanes"]] == [[], []]
+    assert all("batches at once" in note for lane in record["lanes"] for note in lane["notes"])
     assert [heat["fresh"] is None for lane in record["lanes"] for heat in lane["heats"]] == [True, False]
 
 

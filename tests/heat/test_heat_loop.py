@@ -197,6 +197,15 @@ def test_windows_hold_whole_bursts_of_a_loader():
     )
 
 
+def test_a_step_that_was_disturbed_is_no_burst():
+    """It is late once, and what is late because of a loader is late again."""
+    clock, line = FakeClock(), Notebook()
+    runner = Diary(clock, 100.0, opening_ms=(*[100.0] * 4, 100.0, 900.0))
+    runner.ready_batches = 4
+    assert measure(clock, runner, PACE, line).burst is None
+    assert {each.window.steps for each in line.windows[1:]} == {4}
+
+
 def test_many_bursts_in_a_window_are_none_to_wait_for():
     """A window that is long enough by itself holds a hundred: one more or less is nothing."""
     clock, line = FakeClock(), Notebook()

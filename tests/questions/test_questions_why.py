@@ -13,10 +13,13 @@ from laptime.planner import make_plan
 from laptime.planner.experiments import Base, list_experiments
 from laptime.planner.lanes import parse_lane
 from laptime.planner.presets import Given
+from laptime.questions import why
 from laptime.questions.asking import Prepared
 from laptime.questions.outside import Outside
 from laptime.questions.subject import find_subject
-from laptime.questions.why import Inquiry, run_why
+from laptime.questions.why import Inquiry, Search, run_why
+from laptime.report.why import render
+from laptime.run.ahead import Ahead
 
 FAKE = Framework(
     "fake", "1", {"fake": "1"}, (Device("cpu", "cpu", "fake processor", usable=True, features=("malloc",)),)
@@ -25,10 +28,10 @@ SLOW_LOADER = '["fake/*"]\nloader_ms = 30.0\ncompute_ms = 10.0\nspread = 0.01\n'
 
 
 @pytest.fixture
-def ask_why(tmp_path, monkeypatch):
-    """Ask about a fake lane on a machine that is a literal; its children are real."""
+def inquire(tmp_path, monkeypatch):
+    """Give an inquiry about a fake lane on a machine that is a literal, and a world for it; its children are real."""
 
-    def ask(here, script=SLOW_LOADER, **asked):
+    def make(here, script=SLOW_LOADER, **asked):
         place = tmp_path / "fake.toml"
         place.write_text(script)
         monkeypatch.setenv("LAPTIME_FAKE", str(place))
@@ -45,9 +48,37 @@ def ask_why(tmp_path, monkeypatch):
             show=lambda record, note: None,
             place_trace=Path,
         )
-        return run_why(Inquiry(Prepared(plan, here, workload.published), base, list_experiments(base)), outside)
+        return Inquiry(Prepared(plan, here, workload.published), base, list_experiments(base)), outside
 
-    return ask
+    return make
+
+
+@pytest.fixture
+def ask_why(inquire):
+    return lambda here, script=SLOW_LOADER, **asked: run_why(*inquire(here, script, **asked))
+
+
+def test_a_lane_for_which_there_was_no_time_is_told_without_a_figure(inquire):
+    """It was admitted, and its turn came too late; the others have theirs."""
+    inquiry, outside = inquire(machine(frameworks=(FAKE,)), budget_s=180.0)
+    plan = inquiry.prepared.plan
+    search = Search(plan, inquiry.prepared.machine, outside, {plan.lanes[0].name: []}, plan.pace, inquiry=inquiry)
+    for name in ("loader", "compute"):
+        search.add(inquiry.named(name))
+    search.make_ready(search.report)
+    with Ahead(2, 20.0) as ahead:
+        search.run_round(
+            search.lanes_of(("loader", "compute")),
+            ahead,
+            search.report,
+            may_run=lambda lane, after: "input=only" not in lane.name,
+        )
+    record = why._make_record(search, "finished")
+    heats = {lane.name: len(lane.heats) for lane in record.lanes}
+    assert heats == {"fake/cpu/as-written": 1, "fake/cpu/input=only": 0, "fake/cpu/input=cached": 1}
+    said = render(record, 100)
+    assert "no heat was run" not in said
+    assert {each.stage: each.binds for each in record.why.ceilings}["loader"] is False
 
 
 def test_a_card_that_is_hidden_is_told_before_all_else(ask_why):

@@ -59,6 +59,18 @@ def test_as_many_start_at_once_as_have_two_cores_each(tmp_path, cores, at_once):
             assert heat_of(lane, tmp_path, ahead.take(lane)).status == "ok"
 
 
+@pytest.mark.parametrize("cores", [2, 8])
+def test_who_is_passed_over_waits_for_nothing(tmp_path, cores):
+    """Started by then or not: those behind it have their turn, and no process is left of it."""
+    lanes = lanes_of(tmp_path, "one", "two", "three")
+    with Ahead(cores, 20.0) as ahead:
+        ahead.line_up(lanes)
+        assert heat_of(lanes[0], tmp_path, ahead.take(lanes[0])).status == "ok"
+        ahead.pass_over(lanes[1])
+        assert heat_of(lanes[2], tmp_path, ahead.take(lanes[2])).status == "ok"
+        assert not started_here()
+
+
 def test_who_is_not_taken_is_ended(tmp_path, house):
     """A race that ends early, by Ctrl-C or by an error, leaves nobody waiting."""
     lanes = lanes_of(tmp_path, "one", "two", "three")

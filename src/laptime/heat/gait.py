@@ -72,17 +72,22 @@ class Gait:
 def find_gait(clock: Callable[[], int], runner: Runner, pace: Pace, lap: int | None) -> Gait:
     """Time single strides where a loader may hand over several batches at once, then as many as fill a fair part.
 
-    What was ready has been used up before. One step alone may take a thousandth of the mean, as in a loader that works
-    at a lap's end only; so a lap is timed whole, if it is short.
+    What was ready has been used up before. What looks like a burst has to come again: a disturbance does not. One step
+    alone may take a thousandth of the mean, as in a loader that works at a lap's end only; so a lap is timed whole, if
+    it is short.
     """
     strides = _time_strides(clock, runner, pace)
+    bursts = come_in_bursts(strides)
+    if bursts:
+        again = _time_strides(clock, runner, pace)
+        strides, bursts = strides + again, come_in_bursts(again)
     steps, spent_ns = len(strides) * runner.stride, sum(strides)
     while spent_ns < FAIR_PART * pace.window_s * 1e9 and steps < ESTIMATE_MOST:
         steps = 2 * steps or runner.stride
         spent_ns = time_steps(clock, runner, steps)
     if lap and lap % runner.stride == 0 and steps < lap and lap * spent_ns / steps <= 2 * longest_ns(pace):
         steps, spent_ns = lap, time_steps(clock, runner, lap)
-    return Gait(pace, runner.stride, spent_ns / steps, lap, runner.ready_batches, come_in_bursts(strides))
+    return Gait(pace, runner.stride, spent_ns / steps, lap, runner.ready_batches, bursts)
 
 
 def longest_ns(pace: Pace) -> float:

@@ -100,6 +100,7 @@ class Field:
         ahead.line_up(turned)
         for place, lane in enumerate(turned):
             if not may_run(lane, turned[place + 1 :]):
+                ahead.pass_over(lane)
                 continue
             heat_began_s = time.monotonic()
             # A fake's clock is its own: no reading could be laid beside its windows.

@@ -49,6 +49,12 @@ class Ahead:
             self._start(coming)
         return self._held.pop(lane.name)
 
+    def pass_over(self, lane: PlannedLane) -> None:
+        """Leave out the lane whose turn it would be; if its child is there, it waits for nothing."""
+        self._waiting = [each for each in self._waiting if each.name != lane.name]
+        if lane.name in self._held:
+            self._held.pop(lane.name).child.abandon()
+
     def _start(self, lanes: list[PlannedLane]) -> None:
         for lane in lanes:
             child = Child(lane.environment)

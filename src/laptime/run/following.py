@@ -15,7 +15,7 @@ from laptime.model.timeline import Timeline
 from laptime.run.child import Child, Ended, Silence
 
 MEDIANS_OF_SILENCE = 20
-FIRST_STEPS_OF_SILENCE = 8  # until more is known, the first step is all there is: of these some run down what was ready
+FIRST_STEPS_OF_SILENCE = 12  # until more is known, the first step is all there is; some run down what was ready
 OWN_CLOCK = Missing("the heat has a clock of its own: no reading can be laid beside its windows")
 CRASHES = {"SIGSEGV", "SIGABRT", "SIGBUS"}
 Tell = Callable[[str], None]
