@@ -148,7 +148,7 @@ def planted_around(what: str) -> Iterator[None]:
 def within_quota() -> Iterator[None]:
     """Control groups of version 1 have the quota in two files, those of version 2 in one."""
     group = GROUP if GROUP.parent.is_dir() else GROUP_V2
-    group.mkdir()
+    group.mkdir(exist_ok=True)
     try:
         if group == GROUP:
             (group / "cpu.cfs_period_us").write_text("100000")

@@ -42,6 +42,6 @@ def run_alone(suites: list[Path], framework: str, folder: Path) -> tuple[int, st
         capture_output=True,
         text=True,
         check=False,
-        timeout=600,
+        timeout=900,
     )
     return ended.returncode, ended.stdout[-4000:] + ended.stderr[-1000:] * (ended.returncode != 0)

@@ -84,6 +84,16 @@ def test_a_lap_that_ends_in_the_first_window_is_no_slow_beginning():
     assert slow_starts(lane_of(10.0, windows=windows)) == [pytest.approx(1.0)] * 3
 
 
+def test_pauses_are_not_looked_for_across_steps_that_were_not_timed():
+    """Of a window of thousands only the beginning is there: how far it is to the next one is unknown."""
+    whole = steps_windows(*[[*[1.0] * 9, 90.0] * 3] * 4)
+    assert find_pauses(lane_of(10.0, windows=whole)).every == 10
+    cut = tuple(replace(each, step_ns=each.step_ns[:15]) for each in whole)
+    assert find_pauses(lane_of(10.0, windows=cut)) is None
+    longer = tuple(replace(each, step_ns=each.step_ns[:25]) for each in whole)
+    assert find_pauses(lane_of(10.0, windows=longer)).every == 10
+
+
 def test_the_beat_of_many_workers_is_no_pause():
     """Six of them make five quick steps and a long one, at distances as even as those of a lap's end."""
     beat = steps_windows(*[[1.0, 1.0, 1.0, 1.0, 1.0, 900.0] * 2] * 5)

@@ -247,6 +247,21 @@ def test_windows_are_whole_laps_where_these_are_short():
     }
 
 
+def test_of_thousands_of_steps_the_first_are_timed_singly():
+    """A loader alone may give fifty thousand in a window: their times would be a record of megabytes."""
+    clock, line = FakeClock(), Notebook()
+    measure(clock, Diary(clock, 0.01), PACE, line)
+    assert {(each.window.steps, len(each.window.step_ns)) for each in line.windows} == {(20_000, 4_096)}
+    assert {each.window.end_ns - each.window.start_ns for each in line.windows} == {200_000_000}
+
+
+def test_no_window_is_much_shorter_than_planned():
+    """In one of less than 0.1 s it could not be told what other processes took."""
+    clock, line = FakeClock(), Notebook()
+    measure(clock, Diary(clock, 85.0), replace(PACE, measure_s=1.2, window_s=0.12), line)
+    assert {each.window.steps for each in line.windows} == {2}
+
+
 def test_a_slow_training_gets_three_windows_and_no_more():
     """Steps of 10 s do not fit a measuring time of 2 s; three of them are the least."""
     clock, line = FakeClock(), Notebook()

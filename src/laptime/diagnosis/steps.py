@@ -35,7 +35,7 @@ class Pauses:
 
 def find_pauses(lane: LaneResult) -> Pauses | None:
     """Find the even ones: what comes by chance is noise, and a loader's beat is nearer."""
-    series = [steps for steps in map(steps_ns, finished(lane)) if steps]
+    series = [steps for heat in finished(lane) for steps in runs_ns(heat)]
     if not series:
         return None
     usual = median([step for steps in series for step in steps])
@@ -70,6 +70,19 @@ def steps_ns(heat: HeatResult) -> tuple[int, ...]:
     """Give all steps from the first window that counts on, one after another; nothing where they were not timed."""
     windows = heat.windows[heat.steady_from :]
     return tuple(step for window in windows for step in window.step_ns)
+
+
+def runs_ns(heat: HeatResult) -> list[tuple[int, ...]]:
+    """Give the same in runs within which no step is missing: of a window of thousands only the beginning is there."""
+    runs: list[tuple[int, ...]] = []
+    joins = False
+    for window in heat.windows[heat.steady_from :]:
+        if joins:
+            runs[-1] += window.step_ns
+        elif window.step_ns:
+            runs.append(window.step_ns)
+        joins = bool(runs) and len(window.step_ns) == window.steps
+    return runs
 
 
 def mean_ms(lane: LaneResult) -> float | None:

@@ -15,6 +15,7 @@ ESTIMATE_MOST = 1 << 16
 WHOLE_LAPS = 4  # windows of whole laps, or of all that a loader had ready, that have to fit into the measuring time
 STRIDES_LEAST = 3  # of which one has waited, where batches come three at a time
 QUICKER = 2 / 3  # of a mean step, at most, is what a step of the quicker half takes where batches come in bursts
+SHORTER = 0.1  # of a stride, by which a window may be; in one much shorter it cannot be told what others took
 MANY_BURSTS = 10  # in a window that is long enough without: whether one more falls into it matters little
 
 
@@ -59,7 +60,8 @@ class Gait:
 
     @property
     def _fitting(self) -> int:
-        return max(1, round(self.pace.window_s * 1e9 / max(self.step_ns, 1) / self.stride)) * self.stride
+        strides = self.pace.window_s * 1e9 / max(self.step_ns, 1) / self.stride
+        return max(1, math.ceil(strides - SHORTER)) * self.stride
 
     def after(self, step_ns: float) -> Gait:
         """Give the same with a better estimate."""

@@ -19,6 +19,7 @@ from laptime.model.plan import HeatOrder, Pace
 from laptime.model.sample import FreshSteps, ProofRun, Window
 
 WINDOWS_LEAST = 3
+MARKED_MOST = 4_096  # steps of a window that are timed one by one; more would be a record of megabytes
 PATIENCE_FACTOR = 2  # a step so slow that few windows fit may take this many times the measuring time
 
 
@@ -170,7 +171,10 @@ def _is_enough(spent_ns: int, windows: int, pace: Pace) -> bool:
 def _run_window(clock: Callable[[], int], runner: Runner, steps: int, number: int, line: Line) -> int:
     runner.fence()
     start_ns = clock()
-    marks = runner.run_marked(steps)
+    marked = min(steps, math.ceil(MARKED_MOST / runner.stride) * runner.stride)
+    marks = runner.run_marked(marked)
+    if steps > marked:
+        runner.run(steps - marked)
     runner.fence()
     end_ns = clock()
     loss = runner.loss()

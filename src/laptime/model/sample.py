@@ -27,7 +27,8 @@ class Noise:
 class Window:
     """Some steps, fenced at both ends and nowhere between. Times are of the monotonic clock.
 
-    `step_ns` holds the time of each step: by the host clock on a processor, by device events on an accelerator.
+    `step_ns` holds the time of each step: by the host clock on a processor, by device events on an accelerator. Where
+    a window has thousands they are those of its beginning.
     `flag` names the breach of quiet, if there was one.
     """
 
