@@ -27,6 +27,9 @@ from laptime.run.sampler import Sampler
 __all__ = ["Director", "Limits"]
 
 
+FIRST_WINDOWS_OF_SILENCE = 3  # how long the first one should take is told before it
+
+
 @dataclass(slots=True)
 class HeatNotes(Notes):
     """What has been heard of a heat so far."""
@@ -36,7 +39,7 @@ class HeatNotes(Notes):
     examination: Examination | None = None
     fresh: FreshSteps | None = None
     burst: int | None = None
-    window_ns: int | None = None
+    window_ns: int = 0
     signs: Signs | None = None
     reruns: int = 0
 
@@ -94,13 +97,14 @@ class Director:
             notes.losses.append(loss)
 
     def _wait_s(self, notes: HeatNotes) -> float:
-        """Compiling and first steps may take long; after them, 20 windows' time without a word are a hang."""
+        """Compiling and first steps may take long; after them, 20 medians of a window without a word are a hang."""
         if notes.phase != "timing":
             return self._limits.patience_s
-        if not notes.windows and notes.window_ns is None:
-            return max(self._limits.watchdog_s, FIRST_STEPS_OF_SILENCE * (notes.first_step_ns or 0) / 1e9)
-        told_ns = [window.end_ns - window.start_ns for window in notes.windows] or [notes.window_ns or 0]
-        return max(self._limits.watchdog_s, MEDIANS_OF_SILENCE * statistics.median(told_ns) / 1e9)
+        if not notes.windows:
+            steps_ns = FIRST_STEPS_OF_SILENCE * (notes.first_step_ns or 0)
+            return max(self._limits.watchdog_s, steps_ns / 1e9, FIRST_WINDOWS_OF_SILENCE * notes.window_ns / 1e9)
+        median_ns = statistics.median(window.end_ns - window.start_ns for window in notes.windows)
+        return max(self._limits.watchdog_s, MEDIANS_OF_SILENCE * median_ns / 1e9)
 
 
 def _wanted_again(notes: HeatNotes, order: HeatOrder) -> wire.Again | wire.Enough:
