@@ -282,7 +282,6 @@ def test_progress_is_told_with_the_time_to_go(told, monkeypatch):
 def test_a_full_disk_leaves_nothing_half_written(workload, cache):
     """Said in a sentence; the limit on a file's size stands for the disk."""
     program = f"""
-import re
 import resource
 resource.setrlimit(resource.RLIMIT_FSIZE, (9_000, 9_000))
 from laptime.data import make_source; from laptime.errors import StoreError; from laptime.workloads import CATALOGUE
