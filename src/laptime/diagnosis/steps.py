@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from laptime.analysis.heats import mean_step_ms, steady_windows, step_ms
 from laptime.model.record import HeatResult, LaneResult
@@ -68,8 +68,7 @@ def long_share(lane: LaneResult) -> float | None:
 
 def steps_ns(heat: HeatResult) -> tuple[int, ...]:
     """Give all steps from the first window that counts on, one after another; nothing where they were not timed."""
-    windows = heat.windows[heat.steady_from :]
-    return tuple(step for window in windows for step in window.step_ns)
+    return tuple(chain.from_iterable(runs_ns(heat)))
 
 
 def runs_ns(heat: HeatResult) -> list[tuple[int, ...]]:
