@@ -6,11 +6,13 @@ BENCH_VENV ?= .venv-bench
 WHAT ?=
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: race test lint types tests test-matrix bench clean help
+.PHONY: race test test-quick lint types tests attack test-matrix bench clean help
 
 help:
 	@echo "make race    make .venv, install, run: laptime race   (WHAT='cifar-mlp torch/cpu/best' for others)"
 	@echo "make test    make .venv, install, run lint, types and tests"
+	@echo "make test-quick  the fast ones of the tests that need no framework, within a minute"
+	@echo "make attack  damaged records, kills, hostile files and environments, by the thousand (about half an hour)"
 	@echo "make test-matrix  environments with PyTorch, TensorFlow or JAX alone, and what has to work in each"
 	@echo "make bench   what laptime itself costs, side by side with others (hours; writes bench/results/)"
 
@@ -39,6 +41,18 @@ types: $(VENV)/.installed-dev
 
 tests: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n logical --maxprocesses 8 --dist worksteal
+
+# What needs no framework and is quick; tests/walls stands before each of them, for these processes and for all that they start.
+QUICK := analysis data diagnosis extending heat machine model planner report run sensors stats store wire workloads
+test-quick: $(VENV)/.installed-dev
+	PYTHONPATH=$(CURDIR)/tests/walls$(if $(PYTHONPATH),:$(PYTHONPATH)) $(BIN)/python -m pytest $(QUICK:%=tests/%) \
+		tests/test_architecture.py tests/test_checkpoint.py --ignore=tests/workloads/test_workloads_arithmetic.py \
+		--ignore=tests/sensors/test_sensors_load.py \
+		-m 'not framework' -n logical --maxprocesses 8 --dist worksteal
+
+# The same attacks that `make test` tries for seconds, for as long as docs/reliability.md says.
+attack: $(VENV)/.installed-dev
+	LAPTIME_ATTACK=long $(BIN)/python -m pytest tests/attack -n logical --maxprocesses 8 --dist worksteal
 
 # Each framework alone, in an environment of its own, with the tests of what has to work there.
 ALONE_torch := .[torch,images]

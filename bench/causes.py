@@ -34,9 +34,11 @@ from common import Figure, finish, fresh_home, number, parser_for, print_table, 
 from laptime import api
 from laptime.model.ask import Ask
 from laptime.model.missing import Missing
+from laptime.model.questions import why_of
 from laptime.model.record import Record
 from laptime.model.why import Why
-from laptime.questions.outside import Outside
+from laptime.questions.job import CheckpointFiles, Services
+from laptime.questions.proving import ReferenceCache
 
 BENCH = Path(__file__).resolve().parent
 NONE = "none"
@@ -103,8 +105,7 @@ def ask_why(plant: Plant, training: str, budget_s: float) -> dict[str, Any]:
     os.environ.update({"LAPTIME_CAUSE": plant.wrong, **plant.environment})
     with fresh_home() as home, planted_around(plant.around):
         record = run(plant, training, budget_s, home)
-    assert record.why is not None
-    return tell(record.why, record.elapsed_s, budget_s)
+    return tell(why_of(record), record.elapsed_s, budget_s)
 
 
 def run(plant: Plant, training: str, budget_s: float, home: Path) -> Record:
@@ -116,15 +117,23 @@ def run(plant: Plant, training: str, budget_s: float, home: Path) -> Record:
     if plant.kind == "jax":
         return api.why(Ask(f"{BENCH / 'causes_shapes.py'}:{training}", ("jax/cpu",), budget_s=budget_s))
     ask = Ask(f"{BENCH / 'causes_trainings.py'}:{training}", ("torch/cpu",), budget_s=budget_s)
-    return with_hidden_card(ask, outside(home)) if plant.kind == "hidden" else api.why(ask)
+    return with_hidden_card(ask, services_in(home)) if plant.kind == "hidden" else api.why(ask)
 
 
-def outside(home: Path) -> Outside:
+def services_in(home: Path) -> Services:
     """Keep nothing: the machine of this case is not the one that it ran on."""
     kept: dict[str, Any] = {}
-    return Outside("r-bench", "-", {"name": "laptime", "version": api.version()}, lambda _record: None, kept.get,
-                   lambda reference: kept.update({reference.key: reference}), lambda _record, _note: None,
-                   lambda _lane: home / "trace")  # fmt: skip
+    return Services(
+        record_id="r-bench",
+        started="-",
+        tool={"name": "laptime", "version": api.version()},
+        journal=lambda _record: None,
+        references=ReferenceCache(kept.get, lambda reference: kept.update({reference.key: reference})),
+        checkpoints=CheckpointFiles(lambda lane, seed: home / f"{lane}-{seed}", Path.unlink),
+        place_trace=lambda _lane: home / "trace",
+        show=lambda _record, _note: None,
+        tell=lambda _moment: None,
+    )
 
 
 @contextlib.contextmanager

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from fake_sensor import FakeSensor, SensorScript, make_script
 from laptime import api
 from laptime.analysis.lanes import summarise_lane
-from laptime.diagnosis.causes.answer import explain
-from laptime.diagnosis.causes.case import Case
+from laptime.diagnosis.answer import explain
+from laptime.diagnosis.why_facts import WhyFacts
 from laptime.model.ask import Ask
 from laptime.model.card import Card
 from laptime.model.lane import Settings
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import Pace, Plan, PlannedLane, Subject
+from laptime.model.process import ProcessRun
+from laptime.model.questions import find_question
 from laptime.model.record import LaneResult, Record
 from laptime.model.sample import Heat, Noise, Window
 from laptime.model.timeline import Timeline, Track
 from laptime.model.why import Experiment, Factor, Trial, Why
 from laptime.model.workload import ProofPlan
-from laptime.questions.outside import Outside
-from laptime.questions.why import prepare_why, run_why
+from laptime.questions.job import Services, run_question
+from laptime.questions.why import prepare_why
 from laptime.run.sampler import make_series
-from laptime.sensors.fake import FakeSensor, SensorScript, make_script
 
 NOT_TOLD = Missing("not told")
 GB = 1e9
@@ -56,11 +58,12 @@ def script_of(cause: str, training: str) -> str:
     return f'["fake/*"]\nspread = 0.005\n{stages}'
 
 
-def with_hidden_card(ask: Ask, outside: Outside) -> Record:
+def with_hidden_card(ask: Ask, services: Services) -> Record:
     """Ask why on this machine as if a card were in it, of which its frameworks know nothing."""
     inquiry = prepare_why(ask, api.look_at_machine())
-    machine = replace(inquiry.prepared.machine, cards=(CARD,))
-    return run_why(replace(inquiry, prepared=replace(inquiry.prepared, machine=machine)), outside)
+    return run_question(
+        find_question("why"), replace(inquiry, machine=replace(inquiry.machine, cards=(CARD,))), services
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +96,12 @@ def explain_replay(cause: str, training: str) -> Why:
     base = _lane(step_ms, state, training)
     trials = {}
     if state.half_batch is not None:
-        tried = Experiment("half batch", cause, "half the batch", ("batch=0.5x",), "the learning")
+        tried = Experiment(
+            "half batch", cause, "half the batch", ("batch=0.5x",), "the learning", did="at half the batch"
+        )
         half = state.half_batch
         trials["half batch"] = Trial(tried, "torch/cuda:0/batch=0.5x", Factor(half, 0.97 * half, 1.03 * half))
-    return explain(Case(base, api.look_at_machine(), trials, what=training))
+    return explain(WhyFacts(base, api.look_at_machine(), trials, what=training))
 
 
 def _lane(step_ms: float, state: State, training: str) -> LaneResult:
@@ -116,8 +121,8 @@ def _heat(step_ms: float, number: int, state: State) -> Heat:
         now_ns += STEPS * ns
     middle_s = windows[WINDOWS // 2].start_ns / 1e9
     line = _replay({**QUIET, **state.figures}, middle_s, now_ns / 1e9)
-    return Heat("torch/cuda:0/as-written", number, number, "ok", items_per_step=100, windows=tuple(windows),
-                first_step_ns=windows[0].step_ns[0], timeline=line)  # fmt: skip
+    process = ProcessRun("torch/cuda:0/as-written", "ok", items_per_step=100, timeline=line)
+    return Heat(process, number, number, windows=tuple(windows), first_step_ns=windows[0].step_ns[0])
 
 
 def _replay(figures: dict[str, tuple[float, ...]], middle_s: float, end_s: float) -> Timeline:

@@ -45,7 +45,7 @@ def told_by(name: str, record: dict[str, Any]) -> Iterator[Figure]:
         if lap is not None:
             low, high = (end if isinstance(end, float) else None for end in (lap["low"], lap["high"]))
             yield Figure(f"{name}: {lane['name']}, {len(lane['heats'])} heats, a lap", lap["median"], "s", low, high)
-    for each in record["comparisons"]:
+    for each in record["answer"]["comparisons"]:
         low, high = (end if isinstance(end, float) else None for end in (each["low"], each["high"]))
         yield Figure(f"{name}: {each['lane']}, {each['verdict']}", each["ratio"], "times", low, high)
 

@@ -33,10 +33,11 @@ from common import (
     parser_for,
 )
 from laptime import api
-from laptime.analysis.forecast import forecast_whole
+from laptime.analysis.lanes import forecast_whole
 from laptime.model.ask import Ask, FullAsk
 from laptime.model.missing import Missing
 from laptime.model.protocol import FullRun, Protocol
+from laptime.model.questions import training_of
 from laptime.model.record import Estimate, Record
 from laptime.stats import median, paired_ratio
 
@@ -58,10 +59,9 @@ def race(ask: Ask) -> Record:
 def train(ask: Ask) -> tuple[FullRun, Protocol]:
     """Run the training whole; its protocol comes back with as many items as were really looked at."""
     record = api.full(ask)
-    assert record.full is not None
-    run, asked = record.full.runs[0], record.full.protocol
-    if run.status != "ok":
-        raise WorkerError(f"{run.lane} did not finish: {run.dnf}")
+    run, asked = training_of(record).runs[0], training_of(record).protocol
+    if run.process.status != "ok":
+        raise WorkerError(f"{run.process.lane} did not finish: {run.process.dnf}")
     seen = run.laps[0].validation
     return run, Protocol(
         laps=asked.laps,

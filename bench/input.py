@@ -35,9 +35,9 @@ import numpy as np
 from common import ROOT, Figure, WorkerError, figure_of, finish, fresh_home, parser_for, run_json
 from laptime.data import make_source
 from laptime.model.dataset import DataSource
-from laptime.pipelines import Job, make_job
-from laptime.pipelines.fast import Threads
-from laptime.pipelines.published import OneByOne
+from laptime.pipelines import LoaderJob, make_job
+from laptime.pipelines.fast import LoaderThreads
+from laptime.pipelines.published import OneByOneLoader
 from laptime.stats import median, paired_ratio
 from laptime.workloads import find_workload
 
@@ -107,15 +107,15 @@ def work() -> int:
     return 0
 
 
-def batches(kind: str, job: Job) -> Iterator[Any]:
-    pipeline = OneByOne(job, 0) if "published" in kind else Threads(job, 1, 0)
+def batches(kind: str, job: LoaderJob) -> Iterator[Any]:
+    pipeline = OneByOneLoader(job, 0) if "published" in kind else LoaderThreads(job, 1, 0)
     floats = np.empty((job.batch, job.height, job.width, 3), np.float32)
     while True:
         images, labels = pipeline()
         yield np.multiply(images, np.float32(1 / 255), out=floats) if "fast" in kind else images, labels
 
 
-def decoding(job: Job) -> Callable[[], None]:
+def decoding(job: LoaderJob) -> Callable[[], None]:
     """Give the function that decodes as many files as a batch has, whole, and does nothing with them."""
     import simplejpeg
 

@@ -23,6 +23,7 @@ from typing import Any
 from common import ROOT, Figure, finish, fresh_home, result, write_json
 from laptime import api
 from laptime.model.ask import Ask
+from laptime.model.questions import comparisons_of
 from laptime.model.record import LaneResult, Record
 from page import put, table
 from truth_page import estimate_words, factor_words, proof_words
@@ -56,7 +57,7 @@ def show_note(_record: Record, note: str) -> None:
 
 def shorten(record: Record) -> dict[str, Any]:
     """Keep what the table says and what it stands on: estimates, proofs, versions, each heat's medians."""
-    against = {each.lane: each for each in record.comparisons}
+    against = {each.lane: each for each in comparisons_of(record)}
     return {
         "started": record.started,
         "elapsed_s": record.elapsed_s,
@@ -72,7 +73,7 @@ def kept_of(lane: dict[str, Any]) -> dict[str, Any]:
     """Leave out the samples of single steps."""
     left_out = {"heats", "device"}
     heats = [
-        {"class": heat["class"], "phases_s": heat["phases_s"], "windows": len(heat["windows"])}
+        {"steady": heat["steady"], "phases_s": heat["process"]["phases_s"], "windows": len(heat["windows"])}
         for heat in lane["heats"]
     ]
     return {**{key: value for key, value in lane.items() if key not in left_out}, "heats": heats}

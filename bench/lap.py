@@ -59,7 +59,7 @@ def state_lap(ask: Ask) -> Lap:
         "lap_s": lane.lap_s.median,
         "low_s": _or_none(lane.lap_s.low),
         "high_s": _or_none(lane.lap_s.high),
-        "heats": [{"class": heat.steady, "step_ms": heat.step_ms} for heat in lane.heats],
+        "heats": [{"steady": heat.steady, "step_ms": heat.step_ms} for heat in lane.heats],
         "other_cores": others_work(lane.heats),
     }
 
@@ -83,7 +83,7 @@ def run_lap(order: HeatOrder, steps: int) -> Lap:
         child.stdin.write(msgspec.json.encode(order).decode())
         child.stdin.close()
         child.stdout.readline()
-        instruments.open(child.pid)
+        instruments.open(child.pid, child.was_stopped)
         told = child.stdout.readline()
         noise = instruments.close_window()
         child.stdout.read()

@@ -43,19 +43,21 @@ class Blocks:
         training: Any = backend.build(order_for(framework, backend))
         self.engine, self.line = training._engine, line  # noqa: SLF001  the parts that a runner is made of
         self.one_thread = training._one_thread  # noqa: SLF001
-        self.model, self.feed = self.one_thread(training._make)
+        self.model, self.feed = self.one_thread(training._work.make)  # noqa: SLF001
 
     def heat(self) -> float:
         """Time a block by the heat's loop, in a call of `fit` that ends with it."""
-        from laptime.backends.keras.runner import KerasRunner
+        from laptime.backends.keras.backend import KerasRunner
         from laptime.heat.loop import measure
 
         self.line.windows = []
-        drive = self.feed.drive(self.model, self.one_thread)
-        runner: Any = KerasRunner(self.model, drive, self.feed, self.engine, None)  # type: ignore[arg-type]
+        fit_run = self.feed.fit_run(self.model, self.one_thread)
+        runner: Any = KerasRunner(
+            self.model, fit_run, self.feed, self.engine, one_thread=self.one_thread, evaluator=None
+        )
         runner.run(2)
         measure(time.perf_counter_ns, runner, PACE, self.line)
-        drive.finish()
+        fit_run.finish()
         windows = self.line.windows
         return sum(each.end_ns - each.start_ns for each in windows) / sum(each.steps for each in windows)
 
@@ -82,7 +84,7 @@ def order_for(framework: str, backend: Any) -> HeatOrder:
 
 def work(given: argparse.Namespace) -> int:
     """Be the child: take turns, then print the steps of the heat's loop and those of the plain calls."""
-    from laptime.heat.lifeline import Lifeline
+    from laptime.heat.__main__ import Lifeline
 
     said = os.dup(1)  # Keras's progress bar goes where a heat's goes: to nobody
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

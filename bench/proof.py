@@ -21,7 +21,7 @@ import torch
 
 from laptime.analysis.parity import judge_parity, may_be_chance
 from laptime.backends.torch.proof import prove, refer
-from laptime.backends.torch.recipe import Batch, BuiltIn
+from laptime.backends.torch.recipe import Batch, BuiltInRecipe
 from laptime.model.lane import Settings
 from laptime.model.machine import Device
 from laptime.model.network import BatchNorm, Conv, Dense, DenseBlock, Layer, Relu
@@ -42,7 +42,7 @@ Change = Callable[[Workload], Workload]
 ChangeBatches = Callable[[list[Batch]], list[Batch]]
 
 
-class Planted(BuiltIn):
+class Planted(BuiltInRecipe):
     """A built-in training with one thing changed: in its description, in its batches, or in its optimizer's steps."""
 
     def __init__(self, order: HeatOrder, change: Change, batches: ChangeBatches) -> None:
@@ -61,25 +61,25 @@ def order_for(name: str, seed: int) -> HeatOrder:
     return HeatOrder(subject, lane, seed, workload.proof, PACE)
 
 
-def take(recipe: BuiltIn, settings: Settings) -> tuple[ProofRun, ...]:
+def take(recipe: BuiltInRecipe, settings: Settings) -> tuple[ProofRun, ...]:
     """Prove as a heat does."""
     precisions = ("fp32",) if settings.precision == "fp32" else ("fp32", settings.precision)
     return tuple(prove(recipe, settings, precision, CPU) for precision in precisions)
 
 
-def judge(reference: Reference, recipe: BuiltIn, settings: Settings) -> Parity:
+def judge(reference: Reference, recipe: BuiltInRecipe, settings: Settings) -> Parity:
     """Judge one proof, with no second chance: a planted difference has to show in every one."""
     return judge_parity(settings, [take(recipe, settings)], reference)
 
 
 def judge_twice(order: HeatOrder, settings: Settings) -> Parity:
     """Judge an honest lane as a race does: who seems to differ is proven again from another seed."""
-    reference, runs = refer(BuiltIn(order)), take(BuiltIn(order), settings)
+    reference, runs = refer(BuiltInRecipe(order)), take(BuiltInRecipe(order), settings)
     first = judge_parity(settings, [runs], reference)
     if first.status == "same" or not may_be_chance([runs], reference):
         return first
     other = replace(order, seed=order.seed + SEEDS_ON)
-    appeal = Appeal(other.seed, refer(BuiltIn(other)), take(BuiltIn(other), settings))
+    appeal = Appeal(other.seed, refer(BuiltInRecipe(other)), take(BuiltInRecipe(other), settings))
     return judge_parity(settings, [runs], reference, appeal)
 
 
@@ -171,13 +171,13 @@ def run_planted(names: list[str]) -> tuple[list[dict[str, object]], int]:
     wrong = 0
     for name in names:
         began = time.perf_counter()
-        reference = refer(BuiltIn(order_for(name, 0)))
+        reference = refer(BuiltInRecipe(order_for(name, 0)))
         print(
             f"\n{name}: reference {time.perf_counter() - began:.1f} s, {len(reference.exact.losses)} steps", flush=True
         )
         for lane, settings in HONEST.items():
             began = time.perf_counter()
-            parity = judge(reference, BuiltIn(order_for(name, 0)), settings)
+            parity = judge(reference, BuiltInRecipe(order_for(name, 0)), settings)
             rows.append(_row(name, f"honest: {lane}", parity, time.perf_counter() - began))
             wrong += parity.status != "same"
         for what, (change, batches) in planted_for(find_workload(name)).items():

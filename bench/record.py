@@ -16,7 +16,6 @@ import json
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +23,7 @@ import numpy as np
 
 from common import Figure, finish, fresh_home, parser_for, run_json
 from laptime import api, pages
-from laptime.analysis.compare import compare_lanes
-from laptime.analysis.lanes import summarise_lane
+from laptime.analysis.lanes import compare_lanes, summarise_lane
 from laptime.heat.__main__ import peak_memory_bytes
 from laptime.machine import look_at_machine
 from laptime.model.ask import Ask
@@ -33,6 +31,8 @@ from laptime.model.lane import Settings
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import Pace, Plan, PlannedLane, Subject
+from laptime.model.process import ProcessRun
+from laptime.model.questions import RaceAnswer, comparisons_of
 from laptime.model.record import SCHEMA, HeatResult, LaneResult, Record
 from laptime.model.sample import Heat, Noise, ProofRun, Reference, Window
 from laptime.model.workload import ProofPlan
@@ -60,7 +60,8 @@ def make_record(steps_a_heat: int) -> Record:
     for lane, step_ms in zip(planned, LANES.values(), strict=True):
         heats = tuple(make_heat(lane.name, order, step_ms, steps_a_heat, random) for order in range(HEATS))
         lanes.append(summarise_lane(plan, lane, heats, reference))
-    record = Record(
+    compared = tuple(filter(None, [compare(lanes)]))
+    return Record(
         schema=SCHEMA,
         tool={"name": "laptime", "version": api.version()},
         id="r-2026-01-01-0000",
@@ -72,9 +73,9 @@ def make_record(steps_a_heat: int) -> Record:
         workload=subject,
         published=None,
         lanes=tuple(lanes),
+        answer=RaceAnswer(compared),
         reference=reference,
     )
-    return replace(record, comparisons=tuple(filter(None, [compare(lanes)])))
 
 
 def compare(lanes: list[LaneResult]) -> Any:
@@ -91,51 +92,46 @@ def make_heat(lane: str, order: int, step_ms: float, steps: int, random: np.rand
         noise = Noise(float(random.random() / 10), 0.5, 0.0)
         windows.append(Window(now_ns, now_ns + sum(step_ns), len(step_ns), step_ns, noise))
         now_ns = windows[-1].end_ns + 1_000_000
-    return Heat(
-        lane=lane,
-        order=order,
-        round=order,
-        status="ok",
+    process = ProcessRun(
+        lane,
+        "ok",
+        versions={"torch": "0"},
         parameters=1_000_000,
         items_per_step=32,
-        steps_per_lap=1000,
         phases_s={"start": 0.1, "import": 1.0, "build": 0.2, "proof": 0.5, "first step": 0.1, "timing": 100.0},
+        peak_memory_bytes=500_000_000,
+        device_memory_bytes=Missing("the processor's memory is the process's own"),
+    )
+    return Heat(
+        process,
+        order=order,
+        round=order,
+        steps_per_lap=1000,
         first_step_ns=20_000_000,
         proofs=(RUN,),
         windows=tuple(windows),
         losses=tuple(random.random(WINDOWS).tolist()),
-        peak_memory_bytes=500_000_000,
-        device_memory_bytes=Missing("the processor's memory is the process's own"),
-        versions={"torch": "0"},
     )
 
 
-def samples_of(heat: HeatResult, lane: LaneResult, record: Record) -> Heat:
-    """Give a kept heat without its conclusions."""
-    as_count = {name: value if isinstance(value, Missing) else int(value) for name, value in heat.readings.items()}
+def samples_of(heat: HeatResult, record: Record) -> Heat:
+    """Return a kept heat without its conclusions."""
     return Heat(
-        lane=lane.name,
+        heat.process,
         order=heat.order,
         round=heat.round,
-        status=heat.status,
-        items_per_step=lane.items_per_step,
         steps_per_lap=record.workload.steps_per_lap,
-        phases_s=heat.phases_s,
         first_step_ns=None if heat.first_step_ms is None else round(heat.first_step_ms * 1e6),
         proofs=heat.proofs,
         windows=heat.windows,
         losses=heat.losses,
-        versions=lane.framework,
-        notes=heat.notes,
-        dnf=heat.dnf,
-        **as_count,
     )
 
 
 def estimate_again(lane: LaneResult, record: Record) -> LaneResult:
     planned = PlannedLane(lane.name, "torch", lane.device, lane.settings)
     plan = Plan(record.ask, record.workload, (planned,), ProofPlan(), Pace(5, 5, True, 60.0, 1.0))
-    heats = tuple(samples_of(heat, lane, record) for heat in lane.heats)
+    heats = tuple(samples_of(heat, record) for heat in lane.heats)
     return summarise_lane(plan, planned, heats, record.reference)
 
 
@@ -149,7 +145,7 @@ def read(path: Path) -> dict[str, Any]:
     moments.append(time.perf_counter())
     text = pages.as_text(record, WIDTH)
     moments.append(time.perf_counter())
-    same = tuple(lanes) == record.lanes and (comparison,) == record.comparisons
+    same = tuple(lanes) == record.lanes and (comparison,) == comparisons_of(record)
     parts = dict(zip(("read_s", "estimate_s", "render_s"), np.diff(moments).tolist(), strict=True))
     peak = peak_memory_bytes()
     peak_mb = None if isinstance(peak, Missing) else peak / 1e6

@@ -18,18 +18,14 @@ from typing import Any
 import msgspec
 
 from laptime.model.missing import Missing
-from laptime.sensors.nvml.activity import MIB
-from laptime.sensors.nvml.question import Question
-from laptime.sensors.nvml.quick import QUICK
-from laptime.sensors.nvml.slow import SLOW
-from laptime.sensors.replay import FORM, Recording
+from laptime.sensors.nvml.questions import QUICK, SLOW, CardQuestion
+from replay_sensor import FORM, Recording
 
 CARD = "GPU-00000000-0000-0000-0000-000000000000"
 WHOSE = Missing("the minute was kept without the numbers of the heats' processes")
 ABSENT = {
     "foreign_processes": WHOSE,
     "foreign_memory_bytes": WHOSE,
-    "fan_percent": Missing("this card does not tell (NVML: Not Supported)"),
 }
 Row = dict[str, Any]
 
@@ -48,12 +44,12 @@ def field(name: str) -> Callable[[Row, Row], float | None]:
     return value("fields", f"NVML_FI_DEV_{name}", "ull")
 
 
-def metric(number: int, scale: float = 1.0) -> Callable[[Row, Row], float | None]:
+def metric(number: int) -> Callable[[Row, Row], float | None]:
     """Give a counter of activity, which the first row of all does not tell: it has nothing to be compared with."""
 
     def pick(row: Row, _once: Row) -> float | None:
         told = row["gpm"].get("v")
-        return told[str(number)][1] * scale if told and told[str(number)][0] == 0 else None
+        return told[str(number)][1] if told and told[str(number)][0] == 0 else None
 
     return pick
 
@@ -62,44 +58,22 @@ def once(name: str) -> Callable[[Row, Row], float | None]:
     return lambda _row, told: told[name]["v"]
 
 
-def no_event(row: Row, _once: Row) -> float | None:
-    assert row["xid"]["e"] == "Timeout"
-    return 0
-
-
 PICKS: dict[str, Callable[[Row, Row], float | None]] = {
     "busy_percent": value("UtilizationRates", "gpu"),
-    "memory_busy_percent": value("UtilizationRates", "memory"),
     "memory_used_bytes": value("memory_v2", "used"),
     "temperature_c": value("Temperature"),
     "power_instant_mw": field("POWER_INSTANT"),
     "power_average_mw": value("PowerUsage"),
     "sm_clock_mhz": value("clock1"),
-    "memory_clock_mhz": value("clock2"),
     "clock_reasons": value("CurrentClocksEventReasons"),
     "energy_mj": value("TotalEnergyConsumption"),
     "sm_active_percent": metric(2),
-    "sm_occupancy_percent": metric(3),
-    "tensor_active_percent": metric(5),
-    "dram_busy_percent": metric(10),
-    "pcie_from_card_bytes_per_s": metric(20, MIB),
-    "pcie_to_card_bytes_per_s": metric(21, MIB),
     "memory_total_bytes": value("memory_v2", "total"),
-    "memory_temperature_c": field("MEMORY_TEMP"),
-    "power_capped_ns": field("PERF_POLICY_POWER"),
-    "heat_capped_ns": field("PERF_POLICY_THERMAL"),
-    "pcie_replays": field("PCIE_REPLAY_COUNTER"),
-    "xid_errors": no_event,
-    "xid_last": lambda _row, _once: None,
-    "power_limit_mw": once("nvmlDeviceGetEnforcedPowerLimit"),
     "sm_clock_most_mhz": once("maxclock1"),
-    "memory_clock_most_mhz": once("maxclock2"),
-    "pcie_generation": value("CurrPcieLinkGeneration"),
-    "pcie_width": value("CurrPcieLinkWidth"),
 }
 
 
-def convert(told: Row, name: str, questions: tuple[Question, ...], every: int) -> Recording:
+def convert(told: Row, name: str, questions: tuple[CardQuestion, ...], every: int) -> Recording:
     """Keep each so-manieth row, and of it what the questions show."""
     rows = told["rows"][::every]
     figures = [figure for question in questions for figure in question.shows]

@@ -72,7 +72,7 @@ class Lanes:
                 "step_ms": lane.step_ms.median if lane.step_ms else None,
                 "precision": lane.settings.precision,
                 "proof": lane.parity.status,
-                "class": lane.heats[0].steady,
+                "steady": lane.heats[0].steady,
                 "other_cores": others_work(lane.heats),
             }
             for lane in record.lanes

@@ -43,6 +43,7 @@ BENCHES: dict[str, tuple[str, ...]] = {
     "coverage": ("coverage.py",),
     "proof": ("proof.py",),
     "honest": ("proof.py", "--honest", "100"),
+    "own_trainings": ("honest.py",),
     "causes": ("causes.py",),
 }
 HEAD = ("benchmark", "figure", "result", "limit", "", "date", "machine", "versions")

@@ -27,9 +27,9 @@ from common import ROOT, Figure, WorkerError, figure_of, finish, parser_for
 from laptime.model.machine import Device
 from laptime.model.timeline import Series, Timeline, Track
 from laptime.run.sampler import make_series
-from laptime.run.watching import Watch
-from laptime.sensors.replay import load_recording
+from laptime.run.sensor_selection import SensorSelection
 from laptime.stats import paired_ratio
+from replay_sensor import load_recording
 
 MOST_COST, MOST_BYTES = 1.01, 5_000_000
 ALPHA = 0.05
@@ -66,7 +66,7 @@ def train(pairs: int, seconds: float, hz: float, rows: int) -> tuple[list[int], 
         stderr=subprocess.DEVNULL,
         text=True,
     )
-    sampler = Watch(None, hz).sampler_for(CPU)
+    sampler = SensorSelection(None, hz).sampler_for(CPU)
     assert sampler is not None
     turns: list[tuple[bool, int, int]] = []
     line = Timeline()

@@ -22,6 +22,7 @@ from common import ROOT, Figure, finish, fresh_home, result, write_json
 from laptime import api
 from laptime.model.ask import Ask
 from laptime.model.missing import Missing
+from laptime.model.questions import why_of
 from laptime.model.record import Record
 from laptime.model.why import Remedy, Why
 from page import put, table
@@ -41,7 +42,6 @@ def ask_why(name: str) -> Record:
 
 def shorten(record: Record) -> dict[str, Any]:
     """Keep the answer whole, and of each lane what it stands on; leave out the samples of single steps."""
-    assert record.why is not None
     lanes = json.loads(api.encode(record))["lanes"]
     return {
         "started": record.started,
@@ -51,8 +51,8 @@ def shorten(record: Record) -> dict[str, Any]:
         "cores": record.machine.processor.cores_usable,
         "device": record.lanes[0].device.label,
         "versions": record.lanes[0].framework,
-        "row": row_of(record.workload.name, record.why),
-        "why": msgspec.to_builtins(record.why),
+        "row": row_of(record.workload.name, why_of(record)),
+        "why": msgspec.to_builtins(why_of(record)),
         "lanes": [{key: lane[key] for key in ("name", "status", "reason", "step_ms", "items_per_s")} for lane in lanes],
     }
 

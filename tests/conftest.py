@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import compileall
 import json
 import os
@@ -10,25 +11,48 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
+from command_server import CommandServer
+
 NOT_INHERITED = ("LAPTIME_FAKE", "LAPTIME_HOME", "LAPTIME_CACHE", "COLUMNS", "NO_COLOR", "TERM")
 LONGEST_S = 180
 LONGEST_REAL_S = 400
+LONGEST = (
+    "test_keras_contract.py",
+    "test_honest_contract.py",
+    "test_cli_keras.py",
+    "test_cli_files.py",
+    "test_cli_torch_infer.py",
+    "test_cli_counterfactuals.py",
+    "test_cli_torch_full.py",
+    "test_cli_torch_races.py",
+    "test_cli_keras_own.py",
+    "test_run_endings.py",
+    "test_remedies_example.py",
+)
 
 SOURCES = Path(__file__).parents[1] / "src" / "laptime"
 # What is compiled is compiled before all tests: a command whose disk is full would leave half a file for the others.
 os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+sys.dont_write_bytecode = False  # the tests' own, as pytest rewrites them, are kept for the next time
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Compile all of laptime once; else each of the hundreds of commands that are run would do so for itself."""
     if not hasattr(config, "workerinput"):
         compileall.compile_dir(SOURCES, quiet=2)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes longest: else one process would be at it while the others are done."""
+    items.sort(key=lambda item: item.path.name not in LONGEST)
 
 
 def _keep_to_own_cores() -> None:
@@ -65,13 +89,27 @@ def _hear_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+@cache
+def _server() -> CommandServer:
+    """Start the server that runs this process's commands, when the first is run."""
+    server = CommandServer()
+    atexit.register(server.close)
+    return server
+
+
+def _starts_like_any_other(environment: dict[str, str]) -> bool:
+    """Whether Python, started with this environment, would begin as the server did."""
+    names = {name for name in (*environment, *os.environ) if name.startswith(("PYTHON", "LC_", "LANG", "LD_"))}
+    return all(environment.get(name) == os.environ.get(name) for name in names)
+
+
 class House:
     """A folder with its own records and cache; commands run in it on the shipped fake back end."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.home = folder / "home"
-        self.cache = folder / "cache"
+        self.cache = folder / "cache" / "laptime"
         self.fake = "1"
         self.longest_s = LONGEST_S
         self._said: dict[int, str] = {}
@@ -83,7 +121,7 @@ class House:
         self.fake = str(place)
 
     def environment(self, **more: str) -> dict[str, str]:
-        own = {"LAPTIME_FAKE": self.fake, "LAPTIME_HOME": str(self.home), "LAPTIME_CACHE": str(self.cache)}
+        own = {"LAPTIME_FAKE": self.fake, "LAPTIME_HOME": str(self.home), "LAPTIME_CACHE": str(self.cache.parent)}
         kept = {key: value for key, value in os.environ.items() if key not in NOT_INHERITED}
         return {**kept, **own, **more}
 
@@ -97,8 +135,13 @@ class House:
         return subprocess.Popen(command, env=self.environment(**(env or {})), text=True, **options)
 
     def run(self, *words: str, env: dict[str, str] | None = None, **options: Any) -> Answer:
-        """Run a command to its end; none may ever show a traceback."""
-        return self.finish(self.start(*words, env=env, **options))
+        """Run a command to its end; none may ever show a traceback. The server runs all that start like any other."""
+        environment = self.environment(**(env or {}))
+        if options or not _starts_like_any_other(environment):
+            return self.finish(self.start(*words, env=env, **options))
+        code, out, err = _server().run(words, environment, str(self.folder), self.longest_s)
+        assert "Traceback" not in err, err
+        return Answer(code, out, err)
 
     def done(self, *words: str, code: int = 0, **options: Any) -> Answer:
         """Run a command that has to end with this exit code."""
@@ -172,8 +215,9 @@ def house(tmp_path: Path) -> House:
 
 @pytest.fixture(scope="session")
 def torch_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give one cache to all real trainings, so that each float64 reference is computed once."""
-    return tmp_path_factory.mktemp("cache")
+    """Give one cache to the trainings of all test processes, so that each float64 reference is computed once."""
+    ours = tmp_path_factory.getbasetemp()
+    return (ours.parent if "PYTEST_XDIST_WORKER" in os.environ else ours) / "shared-cache" / "laptime"
 
 
 @pytest.fixture(scope="module")
@@ -185,6 +229,14 @@ def torch_house(tmp_path_factory: pytest.TempPathFactory, torch_cache: Path) -> 
 
 
 @pytest.fixture(scope="module")
-def shared_house(tmp_path_factory: pytest.TempPathFactory) -> House:
+def shared_house(tmp_path_factory: pytest.TempPathFactory, torch_cache: Path) -> House:
     """Give a house to all tests of a module, for commands that change nothing in it."""
-    return House(tmp_path_factory.mktemp("house"))
+    house = House(tmp_path_factory.mktemp("house"))
+    house.cache = torch_cache
+    return house
+
+
+@pytest.fixture
+def known_references(house: House, torch_cache: Path) -> None:
+    """Let a test's house take the float64 references that others had computed: a fake's is the same for any script."""
+    house.cache = torch_cache

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
+import sys
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
@@ -11,41 +14,45 @@ from pathlib import Path
 import pytest
 
 import laptime
+from laptime.model.questions import QUESTIONS
 
 HOUSE = Path(laptime.__file__).parent
 TESTS = Path(__file__).parent
 LONGEST = 350
 FRAMEWORKS = {"torch", "torchvision", "keras", "jax", "tensorflow"}
-OPEN_TO_ALL = {"errors", "model"}
-NO_SENSORS = {"base", "files", "cgroup", "patience"}  # under sensors: what all may share
-CLOSED = {"errors", "model", "stats", "attach"}  # import nothing of ours
+OPEN_TO_ALL = {"errors", "model", "visible"}
+NO_SENSORS = {"base", "files", "cgroup"}  # under sensors: what all may share
+CLOSED = {"errors", "model", "visible", "stats", "attach"}  # import nothing of ours
 
 # All that is not listed is forbidden; `errors` and `model` are open to every room that is not closed.
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "model": set(),
+    "visible": set(),
     "stats": set(),
     "attach": set(),
     "workloads": set(),
-    "data": {"workloads", "disk"},
+    "data": {"workloads", "disk", "sensors"},
     "pipelines": {"data", "workloads", "sensors"},
     "wire": set(),
     "sensors": set(),
     "disk": set(),
-    "store": {"disk"},
+    "streams": set(),
+    "checkpoint": {"disk"},
+    "store": {"disk", "checkpoint"},
     "report": set(),
     "backends": {"workloads", "data", "pipelines"},
-    "heat": {"wire", "backends", "workloads", "disk"},
+    "heat": {"wire", "backends", "workloads", "disk", "checkpoint"},
     "machine": {"sensors"},
-    "planner": {"workloads", "machine"},
-    "run": {"wire", "sensors"},
+    "planner": set(),
+    "run": {"wire", "sensors", "streams"},
     "analysis": {"stats"},
     "diagnosis": {"analysis", "stats"},
-    "questions": {"planner", "run", "analysis", "diagnosis", "stats", "workloads", "machine", "data"},
+    "questions": {"planner", "run", "analysis", "diagnosis", "stats", "workloads", "machine", "data", "disk"},
     "remedies": {"sensors", "disk"},
-    "api": {"questions", "store", "machine", "workloads", "data"},
+    "api": {"questions", "planner", "store", "machine", "workloads", "data"},
     "pages": {"api", "questions", "store", "report", "data", "workloads"},
-    "cli": {"api", "pages"},
+    "cli": {"api", "pages", "streams"},
     "__init__": {"api", "remedies"},
     "__main__": {"cli"},
 }
@@ -53,8 +60,8 @@ MAY_IMPORT: dict[str, set[str]] = {
 MAY_PRINT = {
     "backends/fake_script.py": {"print", "os._exit"},
     "heat/__main__.py": {"os._exit"},
-    "heat/lifeline.py": {"os._exit"},
     "pipelines/worker.py": {"sys.exit"},
+    "run/guardian.py": {"os._exit"},
 }
 SPEAKING = {"print", "exit", "quit", "sys.exit", "os._exit", "os.abort"}
 
@@ -193,6 +200,19 @@ def test_the_table_names_every_room():
     assert set() == rooms - MAY_IMPORT.keys()
 
 
+def test_only_declared_packages_are_imported():
+    """What else is installed here (rich, that Keras brings) is not there for everybody."""
+    project = tomllib.loads((TESTS.parent / "pyproject.toml").read_text())["project"]
+    extras = {"PIL" if name == "pillow" else name for name in map(_package, project["optional-dependencies"]["images"])}
+    declared = {"pynvml" if name == "nvidia-ml-py" else name for name in map(_package, project["dependencies"])}
+    allowed = {*declared, *extras, *FRAMEWORKS, "jaxlib", HOUSE.name, *sys.stdlib_module_names}
+    assert [each for each in list_imports(HOUSE) if each.what.split(".")[0] not in allowed] == []
+
+
+def _package(requirement: str) -> str:
+    return re.split(r"[<>=\[; ]", requirement, maxsplit=1)[0]
+
+
 def test_frameworks_live_in_their_rooms_only():
     """Nothing outside backends/<room>/ imports a framework, not even inside a function."""
     assert check_frameworks(HOUSE) == []
@@ -211,6 +231,23 @@ def test_no_modules_import_each_other_in_a_ring():
 def test_only_the_command_line_prints_and_exits():
     """No print, exit or the like outside cli, but for the documented places in the child."""
     assert check_speech(HOUSE) == []
+
+
+def test_a_name_means_one_thing():
+    """No class of ours has the name of another."""
+    places: dict[str, list[str]] = {}
+    for path in sorted(HOUSE.rglob("*.py")):
+        for node in ast.parse(path.read_bytes()).body:
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(path.relative_to(HOUSE).as_posix())
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+def test_every_part_that_a_question_names_is_there():
+    """The table names its parts as text, so that a record is shown where no framework is."""
+    for question in QUESTIONS:
+        for part in ("prepare", "run", "render", "live", "summary"):
+            assert callable(question.part(part)), f"{question.name}: {part}"
 
 
 def test_no_file_is_longer_than_it_should_be():

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from laptime.remedies.deferred import Deferred
     from laptime.remedies.shapes import same_shapes
 
-# What a training script may take goes without the rest of the house.
+# What a training script may use; imported without the rest of laptime.
 REMEDIES = {"Deferred": "deferred", "cached": "cached", "keep_memory": "allocator", "same_shapes": "shapes"}
 
 __all__ = [
@@ -50,11 +50,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Open the rest of the house only when it is asked for: a training script imports laptime for `Training` alone."""
+    """Import the rest of laptime on first use: most training scripts import it only for `Training`."""
     if name in REMEDIES:
         return getattr(importlib.import_module(f"laptime.remedies.{REMEDIES[name]}"), name)
     if name in __all__:
-        from laptime import api  # noqa: PLC0415  opened late on purpose
+        from laptime import api  # noqa: PLC0415  imported late on purpose
 
         return getattr(api, name)
     raise AttributeError(f"module 'laptime' has no attribute '{name}'")

@@ -1,35 +1,36 @@
-"""The whole pipeline in one screen: ask -> plan -> heats -> record; the one place where the rooms are joined."""
+"""The whole pipeline: ask -> plan -> heats -> record. This is the only module that connects the rooms."""
 
 from __future__ import annotations
 
 import datetime as dt
 import random
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import TypeVar
 
-from laptime.data import MadeSet, describe_set, made_sets, make_source, remove_set
+from laptime.data import describe_set, made_sets, make_source, remove_set
 from laptime.errors import StoreError
 from laptime.machine import look_around, look_at_machine
 from laptime.model.ask import Ask
 from laptime.model.checkup import Checkup
+from laptime.model.dataset import MadeSet
 from laptime.model.inference import InferPlan
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan
-from laptime.model.protocol import FullPlan, Moment, Protocol
+from laptime.model.protocol import Consent, FullPlan, Moment
+from laptime.model.questions import Question, find_question
 from laptime.model.record import Record
+from laptime.planner.settings import describe_settings
 from laptime.questions.asking import Prepared, installed_of, names_a_lane, prepare, scout_machine
 from laptime.questions.doctor import examine
-from laptime.questions.full import Stage, order_words, run_full
-from laptime.questions.gauge import Limits, PeakShelf, add_limits, known_limits, measure_limits
-from laptime.questions.infer import prepare_infer, run_infer
-from laptime.questions.outside import Outside
-from laptime.questions.profile import prepare_profile, run_profiles
-from laptime.questions.protocol import prepare_full, prepare_rest
-from laptime.questions.race import run_race
-from laptime.questions.why import prepare_why, run_why
+from laptime.questions.gauge import Limits, PeakCache, add_limits, known_limits, measure_limits
+from laptime.questions.job import CheckpointFiles, Services, run_question
+from laptime.questions.protocol import prepare_rest
+from laptime.questions.proving import ReferenceCache
+from laptime.questions.resuming import Before
 from laptime.store import checkpoints, files, peaks, references, schema, traces
 from laptime.workloads import CATALOGUE, find_workload
 
@@ -39,121 +40,135 @@ Tell = Callable[[Moment], None]
 Warn = Callable[[StoreError], None]
 
 
-def race(ask: Ask, *, show: Show | None = None, warn: Warn | None = None) -> Record:
-    """Race the lanes that are asked for and give the record; it is on disk after every heat.
+def answer(
+    question: str, ask: Ask, *, show: Show | None = None, tell: Tell | None = None, warn: Warn | None = None
+) -> Record:
+    """Run a question of the table and return its record, which is saved after every process.
 
-    `show` is told of progress. A result that cannot be saved raises StoreError at once, or is told to `warn`, and
-    the race goes on.
+    `show` is called with progress, `tell` with each moment of a whole training. If a result cannot be saved, the
+    StoreError is passed to `warn` and the work goes on; without `warn` it is raised at once.
     """
-    outside = _look_outside(*_new_name(), warn, show)
-    prepared = prepare(ask, look_at_machine())
-    return run_race(prepared.plan, prepared.machine, prepared.published, outside)
+    began = dt.datetime.now(dt.UTC)
+    services = _open_services(
+        files.new_id(began, random.Random()), began.isoformat(timespec="seconds"), show=show, tell=tell, warn=warn
+    )
+    row = find_question(question)
+    return _run(row, row.part("prepare")(ask, look_at_machine()), services)
+
+
+def race(ask: Ask, *, show: Show | None = None, warn: Warn | None = None) -> Record:
+    """Race the requested lanes: which is faster, by how much, and did they learn the same?"""
+    return answer("race", ask, show=show, warn=warn)
 
 
 def full(ask: Ask, *, tell: Tell | None = None, warn: Warn | None = None) -> Record:
-    """Train the lanes that are asked for whole, one after another; the record is on disk after every lap.
-
-    `tell` is told each moment of the way.
-    """
-    outside = _look_outside(*_new_name(), warn)
-    return _train(prepare_full(ask, look_at_machine()), outside, tell)
+    """Train each requested lane whole, one after another. The record is saved after every lap."""
+    return answer("full", ask, tell=tell, warn=warn)
 
 
 def infer(ask: Ask, *, show: Show | None = None, warn: Warn | None = None) -> Record:
-    """Let the lanes that are asked for answer, item by item and in batches; the record is on disk after every heat."""
-    outside = _look_outside(*_new_name(), warn, show)
-    return run_infer(*prepare_infer(ask, look_at_machine()), outside)
+    """Time the answers of the requested lanes, item by item and in batches."""
+    return answer("infer", ask, show=show, warn=warn)
 
 
 def profile(ask: Ask, *, show: Show | None = None, warn: Warn | None = None) -> Record:
-    """Take some steps of each lane under its framework's profiler: operators, kernels, and a trace beside the record.
+    """Run some steps of each lane under its framework's profiler: operators, kernels, and a saved trace.
 
-    With no lane named it is one: the card if there is one, else the processor, as written.
+    If no lane is named, one lane is profiled: the card if there is one, else the processor, as written.
     """
-    outside = _look_outside(*_new_name(), warn, show)
-    return run_profiles(prepare_profile(ask, look_at_machine()), outside)
+    return answer("profile", ask, show=show, warn=warn)
 
 
 def why(ask: Ask, *, show: Show | None = None, warn: Warn | None = None) -> Record:
-    """Tell where one lane's time goes, what limits it, and what each remedy gains; the answer is the record's `why`.
+    """Find where one lane's time goes, what limits it, and what each remedy gains: `record.answer.why`.
 
-    With no lane named it is the card if there is one, else the processor, as written.
+    If no lane is named, it is the card if there is one, else the processor, as written.
     """
-    outside = _look_outside(*_new_name(), warn, show)
-    return run_why(prepare_why(ask, look_at_machine()), outside)
+    return answer("why", ask, show=show, warn=warn)
 
 
-def resume(name: str, *, tell: Tell | None = None, warn: Warn | None = None) -> Record:
-    """Train on where a record of whole trainings ends, from the checkpoints of their last laps."""
-    record = files.load(name)
-    outside = _look_outside(record.id, record.started, warn)
-    return _train(prepare_rest(record, look_at_machine()), outside, tell, record)
-
-
-def _train(
-    prepared: tuple[Prepared, Protocol], outside: Outside, tell: Tell | None, before: Record | None = None
+def resume(
+    name: str,
+    *,
+    changed: bool = False,
+    again: bool = False,
+    show: Show | None = None,
+    tell: Tell | None = None,
+    warn: Warn | None = None,
 ) -> Record:
-    (found, protocol), name = prepared, outside.record_id
-    stage = Stage(outside, partial(checkpoints.path_of, name), checkpoints.drop, tell or _say_nothing)
-    with checkpoints.claim(name):
-        return run_full(found, protocol, stage, before)
+    """Continue the whole trainings of a record from the checkpoints of their last laps.
+
+    A training whose sources have changed since then goes on only if `changed` is true. Finished laps whose checkpoint
+    is gone or damaged are trained again only if `again` is true.
+    """
+    record = files.load_own(name)
+    services = _open_services(record.id, record.started, show=show, tell=tell, warn=warn)
+    before = Before(record, Consent(changed, again), checkpoints.count_laps)
+    return _run(find_question("full"), prepare_rest(before, look_at_machine()), services)
 
 
-def _new_name() -> tuple[str, str]:
-    """Give a new record's id, and when it was begun."""
-    began = dt.datetime.now(dt.UTC)
-    return files.new_id(began, random.Random()), began.isoformat(timespec="seconds")
+def _run(question: Question, prepared: Prepared, services: Services) -> Record:
+    identity = services.record_id
+    with ExitStack() as held:
+        if prepared.keeps_checkpoints:
+            held.enter_context(checkpoints.claim(identity))
+        held.enter_context(references.batches_kept(identity))
+        return run_question(question, prepared, services)
 
 
-def _look_outside(record_id: str, started: str, warn: Warn | None, show: Show | None = None) -> Outside:
-    return Outside(
-        record_id=record_id,
+def _open_services(
+    identity: str, started: str, *, show: Show | None = None, tell: Tell | None = None, warn: Warn | None = None
+) -> Services:
+    return Services(
+        record_id=identity,
         started=started,
         tool={"name": "laptime", "version": version()},
         journal=_journal(warn, files.save),
-        recall=references.load_reference,
-        keep=references.save_reference,
+        references=ReferenceCache(
+            references.load_reference, references.save_reference, partial(references.place_batches, identity)
+        ),
+        checkpoints=CheckpointFiles(partial(checkpoints.path_of, identity), checkpoints.drop),
+        place_trace=partial(traces.place_trace, identity),
         show=show or _say_nothing,
+        tell=tell or _say_nothing,
         peaks=peaks.load_peaks,
-        place_trace=partial(traces.place_trace, record_id),
     )
 
 
 def _say_nothing(*_told: object) -> None:
-    """Show no progress."""
+    """Ignore all progress."""
 
 
 def plan(ask: Ask) -> Plan:
-    """Give what `race` would run, without running it."""
+    """Return what `race` would run, without running it."""
     return prepare(ask, look_at_machine()).plan
 
 
 def outline(ask: Ask) -> Plan | FullPlan | InferPlan:
-    """Give what `race`, `full` or `infer` would run, whichever the ask is for, without running it."""
-    machine = look_at_machine()
-    if ask.full is not None:
-        prepared, protocol = prepare_full(ask, machine)
-        return FullPlan(prepared.plan, protocol, order_words(protocol.seeds))
-    if ask.infer:
-        prepared, pace = prepare_infer(ask, machine)
-        return InferPlan(prepared.plan, pace)
-    return prepare(ask, machine).plan
+    """Return what the ask's question (`race`, `full` or `infer`) would run, without running it."""
+    prepared: Prepared = question_of(ask).part("prepare")(ask, look_at_machine())
+    return prepared.outline
+
+
+def question_of(ask: Ask) -> Question:
+    """Return the question that an ask of `laptime race` means: race, full or infer."""
+    return find_question("full" if ask.full is not None else "infer" if ask.infer else "race")
 
 
 def devices(frameworks: Iterable[str] | None = None, *, patience_s: float = 120.0) -> Machine:
-    """Describe this machine with all its cards, and what each installed framework sees of it."""
+    """Describe this machine and all its cards, and what each installed framework sees of it."""
     machine = look_around(look_at_machine())
     return scout_machine(machine, installed_of(frameworks, machine), patience_s)
 
 
 def kept_peaks(machine: Machine) -> Limits:
-    """Give what each usable device can do at most, where that was measured before, or why it is not known."""
+    """Return the saved peaks of each usable device, or why they are not known."""
     return known_limits(machine, peaks.load_peaks)
 
 
 def measure_peaks(machine: Machine, tell: Callable[[str], None], warn: Warn, *, patience_s: float = 120.0) -> Limits:
-    """Measure what each usable device can do at most, and keep it; what cannot be saved is told to `warn`."""
-    return measure_limits(machine, PeakShelf(peaks.load_peaks, _journal(warn, peaks.save_peaks), tell), patience_s)
+    """Measure and save the peaks of each usable device. `warn` is called with what cannot be saved."""
+    return measure_limits(machine, PeakCache(peaks.load_peaks, _journal(warn, peaks.save_peaks), tell), patience_s)
 
 
 def doctor(
@@ -163,14 +178,14 @@ def doctor(
     frameworks: Iterable[str] | None = None,
     patience_s: float = 120.0,
 ) -> Checkup:
-    """Tell whether each framework here can use each device that is here, and try it; `data` is a folder to look at."""
+    """Check, and try out, whether each installed framework can use each device. `data` is a folder to look at too."""
     around = look_around(look_at_machine(), (data or Path.cwd(),))
     machine = scout_machine(around, installed_of(frameworks, around), patience_s)
     return examine(machine, peaks.load_peaks, tell, patience_s)
 
 
 def version() -> str:
-    """Give the installed version; a source folder that is only on the path has none."""
+    """Return the installed version. A source folder that is only on the path has none."""
     try:
         return metadata.version("laptime")
     except metadata.PackageNotFoundError:
@@ -178,7 +193,7 @@ def version() -> str:
 
 
 def make_data(what: str, items: int | None, tell: Callable[[str], None]) -> MadeSet:
-    """Make a workload's data unless it is there: as many items as take ten seconds, or `items` (0: all)."""
+    """Make a workload's data if it does not exist: as many items as ten seconds allow, or `items` (0: all)."""
     return describe_set(Path(make_source(find_workload(what), items, tell).folder))
 
 
@@ -203,6 +218,8 @@ workloads = tuple(CATALOGUE.values())
 
 __all__ = [
     "add_limits",
+    "answer",
+    "describe_settings",
     "devices",
     "doctor",
     "encode",
@@ -217,6 +234,7 @@ __all__ = [
     "outline",
     "plan",
     "profile",
+    "question_of",
     "race",
     "records",
     "remove_data",

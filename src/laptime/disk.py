@@ -1,4 +1,8 @@
-"""Writing so that a reader finds the old file or the new one, whatever dies in between."""
+"""laptime's own files: each is written whole or not at all, and leftovers name the process that wrote them.
+
+`LAPTIME_HOME` and `LAPTIME_CACHE` may name a folder that also holds a user's files. So only files whose whole name
+matches the pattern here are removed.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +11,67 @@ import os
 import platform
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
-SUFFIX = ".tmp"
+import platformdirs
+
+from laptime.errors import UsageError
+
+NAME = "laptime"
+SUFFIX = ".laptime.tmp"
+TEMPORARY = re.compile(rf"\..+\.(?P<host>[A-Za-z0-9-]{{1,60}})\.(?P<pid>[0-9]{{1,10}}){re.escape(SUFFIX)}", re.DOTALL)
 ABANDONED_AFTER_S = 24 * 3600
 
 
+def cache_folder() -> Path:
+    """Return laptime's cache folder, whose files can be made again: in LAPTIME_CACHE, or in the platform's folder.
+
+    It is called `laptime` in both, so no other program and no user keeps files in it.
+    """
+    folder = own_folder("LAPTIME_CACHE", platformdirs.user_cache_dir).absolute()
+    return folder / NAME if os.environ.get("LAPTIME_CACHE") else folder
+
+
+def own_folder(variable: str, usual: Callable[[str], str]) -> Path:
+    """Return the folder that a variable names, else the platform's usual folder for laptime."""
+    named = os.environ.get(variable)
+    folder = expand_home(named, variable) if named else Path(usual(NAME))
+    if not named and not folder.is_absolute():
+        raise UsageError("no home folder is known for this user", f"Set {variable} to a folder that can be written.")
+    name_in_utf8(folder, f"Set {variable} to another folder.")
+    return folder
+
+
+def expand_home(named: str, given_as: str) -> Path:
+    """Replace `~` or `~user` with the home folder. `given_as` names the source of the path in an error."""
+    try:
+        return Path(named).expanduser()
+    except RuntimeError:
+        raise UsageError(
+            f"{given_as} is '{named}', and its home folder is not known", "Write the whole path."
+        ) from None
+
+
+def name_in_utf8(path: Path, hint: str) -> str:
+    """Return a path as text for records and messages; refuse a name that is not UTF-8."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"the name {str(path)!a} is not UTF-8", hint) from None
+    return str(path)
+
+
 def write_atomically(path: Path, data: bytes) -> None:
-    """Put `data` at `path` at once; the folder is made if it is not there."""
+    """Write `data` to `path`, whole or not at all. Make the folder if it does not exist."""
     with open_atomically(path) as file:
         file.write(data)
 
 
 @contextlib.contextmanager
 def open_atomically(path: Path) -> Iterator[IO[bytes]]:
-    """Give a file to write that stands at `path` once it is whole and on the disk, and nowhere if it never is."""
+    """Return a file to write. It appears at `path` once it is whole and on the disk; after an error it is removed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.stem}.{host()}.{os.getpid()}{SUFFIX}")
     try:
@@ -40,16 +88,17 @@ def open_atomically(path: Path) -> Iterator[IO[bytes]]:
 
 
 def remove_stale(folder: Path) -> None:
-    """Remove what processes that died while writing have left in `folder`."""
-    with contextlib.suppress(OSError):
-        for path in folder.glob(f".*{SUFFIX}"):
+    """Remove the temporary files that dead processes left in `folder`. Only files named by laptime are removed."""
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            matched = TEMPORARY.fullmatch(entry.name)
             with contextlib.suppress(OSError):
-                if _is_stale(path):
-                    path.unlink()
+                if matched and entry.is_file(follow_symlinks=False) and _is_stale(matched, entry):
+                    os.unlink(entry.path)  # noqa: PTH108  an entry has its path as text
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the new name durable; some file systems cannot, and by now the file itself is in place."""
+    """Make the new name durable. Some file systems cannot; the file itself is in place by now."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -58,16 +107,19 @@ def _sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-def _is_stale(path: Path) -> bool:
-    """Judge by the writer's process where it can be seen, and by age where it ran on another machine."""
-    parts = path.name.removesuffix(SUFFIX).rsplit(".", 2)
-    if len(parts) == 3 and parts[1] == host() and parts[2].isdecimal():
-        return not is_alive(int(parts[2]))
-    return time.time() - path.stat().st_mtime > ABANDONED_AFTER_S
+def _is_stale(matched: re.Match[str], entry: os.DirEntry[str]) -> bool:
+    return not is_in_work(matched, entry.stat(follow_symlinks=False).st_mtime)
+
+
+def is_in_work(matched: re.Match[str], changed_s: float) -> bool:
+    """Whether the process that wrote a file still works on it. For another machine's file, its age decides."""
+    if matched["host"] == host():
+        return is_alive(int(matched["pid"]))
+    return time.time() - changed_s < ABANDONED_AFTER_S
 
 
 def is_alive(pid: int) -> bool:
-    """Tell whether a process of this machine still runs."""
+    """Whether a process with this number runs on this machine."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
@@ -78,5 +130,5 @@ def is_alive(pid: int) -> bool:
 
 
 def host() -> str:
-    """Name this machine in the file's name: containers that share a folder do not share process numbers."""
+    """Return this machine's name for file names: containers that share a folder do not share process numbers."""
     return re.sub(r"[^A-Za-z0-9-]", "-", platform.node())[:60] or "host"

@@ -1,4 +1,4 @@
-"""One small tree of errors; each says what was given, what was expected and the way out, and knows its exit code.
+"""The errors of laptime. Each says what was given, what was expected and what to do, and has an exit code.
 
 LaptimeError
 ├── UsageError      2  the request cannot be understood or cannot be met here
@@ -12,19 +12,35 @@ LaptimeError
 
 from __future__ import annotations
 
+LONGEST = 2_000  # characters: an error may quote a file, a command line or another program's message
+
 
 class LaptimeError(Exception):
-    """The root: catch this to catch all that laptime raises on purpose."""
+    """The base class: catch it to catch every error that laptime raises on purpose."""
 
     exit_code = 3
 
     def __init__(self, says: str, hint: str = "") -> None:
-        super().__init__(says)
-        self.says = says
-        self.hint = hint
+        self.says = _bounded(says)
+        self.hint = _bounded(hint)
+        super().__init__(self.says)
+
+    @property
+    def kind(self) -> str:
+        """The error's name for other programs: usage, record, store, training, lane, wire, sensor."""
+        return type(self).__name__.removesuffix("Error").lower()
 
     def __str__(self) -> str:
         return f"{self.says}\n{self.hint}" if self.hint else self.says
+
+
+def _bounded(sentence: str) -> str:
+    """Shorten a sentence that is too long. Both ends stay, because what is wrong often comes last."""
+    left_out = len(sentence) - LONGEST
+    if left_out <= 0:
+        return sentence
+    half = LONGEST // 2
+    return f"{sentence[:half]} ... ({left_out:,} characters left out) ... {sentence[-half:]}"
 
 
 class UsageError(LaptimeError):
@@ -40,7 +56,7 @@ class RecordError(LaptimeError):
 
 
 class StoreError(LaptimeError):
-    """A result could not be written; it was shown, but it is not kept."""
+    """A result could not be saved. It may have been shown, but it is not kept."""
 
 
 class TrainingError(LaptimeError):
@@ -52,10 +68,10 @@ class LaneError(LaptimeError):
 
 
 class WireError(LaptimeError):
-    """A message between parent and child could not be read, or speaks another version."""
+    """A message between parent and child could not be read, or is of another version."""
 
 
 class SensorError(LaptimeError):
-    """An instrument that was asked for is not there, or was lost while it was read."""
+    """A requested instrument is not there, or was lost while it was read."""
 
     exit_code = 5

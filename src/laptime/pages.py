@@ -1,60 +1,71 @@
-"""Results as pages for people and as JSON for programs: how each noun is shown; nothing runs, and no file is opened."""
+"""Results as pages for people and as JSON for programs. Nothing runs here, and no file is opened."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 import msgspec
 
 from laptime.api import version
-from laptime.data import MadeSet
+from laptime.errors import RecordError
 from laptime.model.checkup import Checkup
-from laptime.model.dataset import DataSource
+from laptime.model.dataset import DataSource, MadeSet
 from laptime.model.inference import InferPlan
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan
 from laptime.model.protocol import FullPlan, Moment
-from laptime.model.record import Record
+from laptime.model.questions import find_question
+from laptime.model.record import Record, RecordRow
 from laptime.questions.gauge import Limits
-from laptime.report import datasets, environment, layers, listing, profile_page, terminal
-from laptime.report import doctor as report_doctor
 from laptime.report import full as report_full
-from laptime.report import infer as report_infer
-from laptime.report import json as report_json
-from laptime.report import peaks as report_peaks
-from laptime.report import plan as report_plan
-from laptime.report import why as report_why
-from laptime.report.devices import card_of, hardware_rows
-from laptime.report.full_words import moment_words
+from laptime.report import listing, workloads
+from laptime.report.devices import card_of, hardware_rows, peak_lines, render_checkup, render_devices
+from laptime.report.full import moment_words
 from laptime.store import schema
-from laptime.store.rows import RecordRow
 from laptime.workloads import CATALOGUE, find_workload
 from laptime.workloads.layers import list_layers
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
 __all__ = ["moment_words"]
 
+Parameters = ParamSpec("Parameters")
+Shown = TypeVar("Shown")
+FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What building a page may raise when a record holds figures that no laptime wrote."""
 
+
+def in_words(show: Callable[Parameters, Shown]) -> Callable[Parameters, Shown]:
+    """Decorate a function so that what it raises on a bad record becomes a RecordError with a message."""
+
+    @wraps(show)
+    def shown(*given: Parameters.args, **named: Parameters.kwargs) -> Shown:
+        try:
+            return show(*given, **named)
+        except FAULTS as error:
+            says = f"this record cannot be shown: it holds what no page expects ({type(error).__name__}: {error})"
+            raise RecordError(says, "`laptime show ID --json` prints what it holds.") from error
+
+    return shown
+
+
+@in_words
 def as_text(record: Record, width: int, *, color: bool = False, kept: bool = True, blocks: bool = True) -> str:
-    """Give a record as the page that ends it; one that is not kept does not say where it is.
+    """Return a record's page. If the record is not `kept`, the page does not say where it is saved.
 
-    Without `blocks`, letters stand for them.
-
-    Whole trainings begin with their environment, as the first of the published experiments does.
+    Without `blocks`, charts are drawn with letters.
     """
-    if record.infer is not None:
-        return report_infer.render(record, width, color=color, kept=kept).rstrip("\n")
-    if record.question == "profile":
-        return profile_page.render(record, width, color=color, kept=kept).rstrip("\n")
-    if record.why is not None:
-        return report_why.render(record, width, color=color, kept=kept, ascii_only=not blocks).rstrip("\n")
-    if record.full is None:
-        return terminal.render(record, width, color=color, kept=kept).rstrip("\n")
-    page = report_full.render(record, width, color=color, kept=kept).rstrip("\n")
+    render = find_question(record.question).part("render")
+    page: str = render(record, width, color=color, kept=kept, blocks=blocks)
+    return page.rstrip("\n")
+
+
+def training_page(
+    record: Record, width: int = 100, *, color: bool = False, kept: bool = True, blocks: bool = True
+) -> str:
+    """Return the page of whole trainings. It begins with their environment, as the first published experiment does."""
+    page = report_full.render(record, width, color=color, kept=kept, blocks=blocks).rstrip("\n")
     if record.workload.name not in CATALOGUE:
         return page
     frameworks = dict.fromkeys(lane.name.split("/", 1)[0] for lane in record.lanes)
@@ -62,43 +73,44 @@ def as_text(record: Record, width: int, *, color: bool = False, kept: bool = Tru
     return f"{block}\n\n{page}"
 
 
-def live_table(record: Record, note: str) -> RenderableType:
-    """Give a running race as something that rich can draw again and again."""
-    if record.infer is not None:
-        from laptime.report.infer_live import live_answers  # noqa: PLC0415  as below
-
-        return live_answers(record, note)
-    from laptime.report.live import live_table as draw  # noqa: PLC0415  rich is 60 ms that only a terminal needs
-
-    return draw(record, note)
+@in_words
+def live_lines(record: Record, note: str, width: int, *, color: bool = False) -> list[str]:
+    """Return the lines that a terminal shows while a question runs."""
+    lines: list[str] = find_question(record.question).part("live")(record, note, width, color=color)
+    return lines
 
 
-def lap_bar(moment: Moment) -> RenderableType:
-    """Give the lap under way as something that rich can draw again and again."""
-    from laptime.report.full_live import lap_bar as draw  # noqa: PLC0415  as above
+@in_words
+def lap_lines(moment: Moment, width: int, *, color: bool = False, blocks: bool = True) -> list[str]:
+    """Return the lines that a terminal shows while a lap runs."""
+    return report_full.live_lines(moment, width, color=color, blocks=blocks)
 
-    return draw(moment)
 
-
+@in_words
 def as_json(record: Record) -> str:
-    """Give a record as it is kept, laid out to be read."""
-    return report_json.render(schema.encode(record)).rstrip("\n")
+    """Return a record as JSON, as it is saved but indented."""
+    return indented(schema.encode(record))
+
+
+def indented(encoded: bytes) -> str:
+    """Return the JSON, indented."""
+    return msgspec.json.format(encoded, indent=2).decode()
 
 
 def records_as_json(records: Sequence[Record]) -> str:
-    """Give one record, or a list of several."""
+    """Return one record as a JSON object, or several as a list."""
     if len(records) == 1:
         return as_json(records[0])
-    return report_json.render(b"[" + b",".join(map(schema.encode, records)) + b"]").rstrip("\n")
+    return indented(b"[" + b",".join(map(schema.encode, records)) + b"]")
 
 
 def to_json(values: object) -> str:
-    """Give plans, workloads, devices and lists for other programs."""
-    return report_json.render(msgspec.json.encode(values)).rstrip("\n")
+    """Return plans, workloads, devices and lists as JSON."""
+    return indented(msgspec.json.encode(schema.as_json_holds(msgspec.to_builtins(values))))
 
 
 def device_rows(machine: Machine) -> list[dict[str, object]]:
-    """Give every device of every framework as one object, a framework that cannot run as one too; then the hardware."""
+    """Return a row for each device of each framework, for each framework that cannot run, and for the hardware."""
     rows: list[dict[str, object]] = []
     for each in machine.frameworks:
         version = {"framework": each.name, "version": each.version, "notes": each.notes}
@@ -109,19 +121,19 @@ def device_rows(machine: Machine) -> list[dict[str, object]]:
 
 
 def peaks_as_text(limits: Limits, width: int) -> str:
-    return "\n".join(report_peaks.peak_lines(limits, width))
+    return "\n".join(peak_lines(limits, width))
 
 
 def plan_as_text(planned: Plan | FullPlan | InferPlan, width: int) -> str:
-    return report_plan.render_plan(planned, width).rstrip("\n")
+    return listing.render_plan(planned, width).rstrip("\n")
 
 
 def devices_as_text(machine: Machine, width: int) -> str:
-    return listing.render_devices(machine, width).rstrip("\n")
+    return render_devices(machine, width).rstrip("\n")
 
 
 def checkup_as_text(checkup: Checkup, width: int, *, color: bool = False) -> str:
-    return report_doctor.render_checkup(checkup, width, color=color).rstrip("\n")
+    return render_checkup(checkup, width, color=color).rstrip("\n")
 
 
 def workloads_as_text(width: int) -> str:
@@ -129,13 +141,13 @@ def workloads_as_text(width: int) -> str:
 
 
 def workload_as_text(name: str, width: int) -> str:
-    """Give one built-in training whole: its layers, how it is trained, and what was published."""
+    """Return the page of one built-in training: its layers, how it is trained, and what was published."""
     workload = find_workload(name)
-    return layers.render_workload(workload, list_layers(workload), width).rstrip("\n")
+    return workloads.render_workload(workload, list_layers(workload), width).rstrip("\n")
 
 
 def workload_row(name: str) -> dict[str, object]:
-    """Give one built-in training whole as an object, its layers with their output shapes and parameters."""
+    """Return one built-in training as an object. Its layers have their output shapes and parameters."""
     workload = find_workload(name)
     optimizer = {"name": type(workload.optimizer).__name__.lower(), **asdict(workload.optimizer)}
     return {**asdict(workload), "optimizer": optimizer, "layers": list_layers(workload)}
@@ -144,10 +156,10 @@ def workload_row(name: str) -> dict[str, object]:
 def environment_as_text(
     machine: Machine, frameworks: Iterable[str], name: str, data: DataSource | None, width: int
 ) -> str:
-    """Give the block that a full training of the named workload begins with; `data` is what it will read."""
+    """Return the environment block at the top of a full training's page. `data` is what the training reads."""
     workload = find_workload(name)
     rows = list_layers(workload)
-    block = environment.render_environment(machine, frameworks, workload, rows, data, width=width, version=version())
+    block = workloads.render_environment(machine, frameworks, workload, rows, data, width=width, version=version())
     return block.rstrip("\n")
 
 
@@ -156,12 +168,12 @@ def records_as_text(rows: Sequence[RecordRow], width: int) -> str:
 
 
 def made_data_as_text(rows: Sequence[MadeSet], width: int) -> str:
-    return datasets.render_sets(rows, width).rstrip("\n")
+    return listing.render_sets(rows, width).rstrip("\n")
 
 
 def made_as_text(row: MadeSet, seconds: float, *, was_there: bool) -> str:
-    return datasets.render_made(row, seconds, was_there=was_there).rstrip("\n")
+    return listing.render_made(row, seconds, was_there=was_there).rstrip("\n")
 
 
 def removed_as_text(row: MadeSet) -> str:
-    return datasets.render_removed(row).rstrip("\n")
+    return listing.render_removed(row).rstrip("\n")

@@ -1,20 +1,20 @@
-"""What parent and child say to each other: one JSON object a line, with a version that both must share.
+"""The messages between parent and child: one JSON object per line, with a version that both must share.
 
-The child speaks first (`Hello`), then tells each phase as it begins, what it proved and every window as it closes;
-after its last planned window it asks `Ready` and the parent answers `Again` (run that many windows more, because some
-were disturbed) or `Enough`. Where a loader holds its items, `Fresh` steps come before the windows, whose length
-is told once it is `Paced`. A heat that was asked to look at test items ends with what it `Examined`, and
-one that was asked to take some steps apart with what it `Signed`.
+The child speaks first (`Hello`). It then reports each phase as it begins, each proof, and every window as it closes.
+After its last planned window it sends `Ready`. The parent answers `Again` (run N more windows, because some were
+disturbed) or `Enough`. If a loader holds its items, `Fresh` steps come before the windows; `Paced` gives the windows'
+length. A heat that examines test items ends with `Examined`, and one that measures the parts of its steps with
+`Signed`.
 
-A whole training is told lap by lap: `Resumed` with the laps of its checkpoint, `Stepped` about twice a second,
-`LapDone` when the lap is validated and kept, whereupon the child waits for `GoOn`, and `Tested` at the end.
+A whole training reports lap by lap: `Resumed` with the laps of its checkpoint, `Stepped` about twice a second,
+`LapDone` when a lap is validated and saved (the child then waits for `GoOn`), and `Tested` at the end.
 
-A heat of inference tells its `FirstCall`, what it `Answered` in the proof, its single `Calls`, then for each batch size
-every window as it closes and `BatchDone`.
+A heat of inference reports its `FirstCall`, what it `Answered` in the proof, its single `Calls`, then for each batch
+size every window as it closes, and `BatchDone`.
 
-What a device can do at most is told limit by limit, as `Rated`, and ends with `Gauged`: a child that dies on the way
-leaves what it measured before.
-A lane that is profiled tells its first step as a heat does, and then what it `Profiled`.
+The peaks of a device are reported one by one, as `Rated`, and end with `Gauged`: if the child dies on the way, the
+parent has what it measured before.
+A lane that is profiled reports its first step as a heat does, and then what it `Profiled`.
 """
 
 from __future__ import annotations
@@ -32,37 +32,40 @@ from laptime.model.plan import HeatOrder
 from laptime.model.profile import Profile, ProfileOrder
 from laptime.model.protocol import Evaluation, FullOrder, LapResult, Predictions
 from laptime.model.sample import Examination, FreshSteps, ProofRun, Reference, Window
-from laptime.model.signs import Signs
+from laptime.model.symptoms import StepSymptoms
 
-VERSION = 9
+VERSION = 11
 
 
 class Hello(msgspec.Struct, frozen=True, tag=True):
-    """The child is up, and speaks this version."""
+    """The child has started, and uses this version."""
 
     version: int
     pid: int
 
 
 class Warmed(msgspec.Struct, frozen=True, tag=True):
-    """All is imported that the order will need, and nothing else was done; the child waits for its order."""
+    """The child has imported what the order will need, has done nothing else, and waits for its order."""
 
 
 class Phase(msgspec.Struct, frozen=True, tag=True):
-    """A phase begins; what came before it has ended."""
+    """A phase begins; the one before it has ended."""
 
     name: str
     at_ns: int
 
 
 class Built(msgspec.Struct, frozen=True, tag=True):
-    """The training stands: its size, what a step takes in, and the versions that run it."""
+    """The training is built: its size, the items per step, the versions that run it, and digests of the user's own
+    sources (empty for a built-in workload).
+    """
 
     parameters: int
     items_per_step: int
     steps_per_lap: int | None
     versions: dict[str, str]
     notes: tuple[str, ...] = ()
+    sources: dict[str, str] = {}
 
 
 class Proved(msgspec.Struct, frozen=True, tag=True):
@@ -70,7 +73,7 @@ class Proved(msgspec.Struct, frozen=True, tag=True):
 
 
 class FirstStep(msgspec.Struct, frozen=True, tag=True):
-    """The first step of all, with whatever compiling it took."""
+    """The very first step, including any compiling."""
 
     ns: int
 
@@ -83,7 +86,7 @@ class Closed(msgspec.Struct, frozen=True, tag=True):
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):
-    """The planned windows are done; is any to be run again?"""
+    """The planned windows are done; the child asks whether to run more."""
 
 
 class Fresh(msgspec.Struct, frozen=True, tag=True):
@@ -91,7 +94,7 @@ class Fresh(msgspec.Struct, frozen=True, tag=True):
 
 
 class Paced(msgspec.Struct, frozen=True, tag=True):
-    """How long a window should take; `burst` is how many batches its loader hands over at once, before steps wait."""
+    """How long a window should take. `burst` is how many batches its loader hands over at once, before steps wait."""
 
     window_ns: int
     burst: int | None = None
@@ -102,19 +105,19 @@ class Examined(msgspec.Struct, frozen=True, tag=True):
 
 
 class Signed(msgspec.Struct, frozen=True, tag=True):
-    """Some steps were taken apart, after all windows."""
+    """After all windows, the parts of some steps were measured."""
 
-    signs: Signs
+    signs: StepSymptoms
 
 
 class Resumed(msgspec.Struct, frozen=True, tag=True):
-    """Training begins, or goes on from a checkpoint: these laps are done."""
+    """The training begins, or continues from a checkpoint: these laps are done."""
 
     laps: tuple[LapResult, ...]
 
 
 class Stepped(msgspec.Struct, frozen=True, tag=True):
-    """A lap under way: so many of its steps are done, in this time; what is no number travels as null."""
+    """The progress of a lap: `step` of its `steps` are done, in `ns`. NaN travels as null."""
 
     lap: int
     step: int
@@ -125,7 +128,7 @@ class Stepped(msgspec.Struct, frozen=True, tag=True):
 
 
 class LapDone(msgspec.Struct, frozen=True, tag=True):
-    """A lap is trained, validated and kept."""
+    """A lap is trained, validated and saved."""
 
     lap: LapResult
 
@@ -138,7 +141,7 @@ class Tested(msgspec.Struct, frozen=True, tag=True):
 
 
 class FirstCall(msgspec.Struct, frozen=True, tag=True):
-    """The first call of all, of so many items, with whatever compiling it took."""
+    """The very first call, including any compiling, and its number of items."""
 
     ns: int
     items: int
@@ -149,7 +152,7 @@ class Answered(msgspec.Struct, frozen=True, tag=True):
 
 
 class Calls(msgspec.Struct, frozen=True, tag=True):
-    """The single calls, each between two fences."""
+    """The times of the single calls, each measured between two fences."""
 
     ns: tuple[int, ...]
 
@@ -162,14 +165,14 @@ class BatchDone(msgspec.Struct, frozen=True, tag=True):
 
 
 class Profiled(msgspec.Struct, frozen=True, tag=True):
-    """What a profiler saw of some steps; without a profile, why there is none."""
+    """What a profiler recorded of some steps, or the reason why there is no profile."""
 
     profile: Profile | None
     reason: str | None = None
 
 
 class Noted(msgspec.Struct, frozen=True, tag=True):
-    """What had to be left out or done in another way, as it turned out."""
+    """What had to be left out or done differently."""
 
     notes: tuple[str, ...]
 
@@ -180,7 +183,7 @@ class Finished(msgspec.Struct, frozen=True, tag=True):
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):
-    """The child could not go on; `usage` tells a user's mistake from a failure."""
+    """The child could not go on. `kind` tells a user's mistake (`usage`) from a failure."""
 
     phase: str
     reason: str
@@ -202,7 +205,7 @@ class Referenced(msgspec.Struct, frozen=True, tag=True):
 
 
 class Proven(msgspec.Struct, frozen=True, tag=True):
-    """What a lane did in a proof with no heat after it, in each precision that it has to show."""
+    """The runs of a lane's proof without a heat after it, one for each precision that the proof needs."""
 
     runs: tuple[ProofRun, ...]
 
@@ -212,7 +215,7 @@ class AnswersReferenced(msgspec.Struct, frozen=True, tag=True):
 
 
 class Rated(msgspec.Struct, frozen=True, tag=True):
-    """A device's peak is known, or why it is not."""
+    """One peak of a device, or why it is not known."""
 
     limit: str
     peak: Peak | None
@@ -220,11 +223,11 @@ class Rated(msgspec.Struct, frozen=True, tag=True):
 
 
 class Gauged(msgspec.Struct, frozen=True, tag=True):
-    """All limits have been told that were asked for."""
+    """All requested peaks have been reported."""
 
 
 class Warm(msgspec.Struct, frozen=True, tag=True):
-    """Before its order a child may be told to import a framework, and to wait."""
+    """An instruction before the order: import a framework, and wait."""
 
     framework: str
 
@@ -242,13 +245,13 @@ class Train(msgspec.Struct, frozen=True, tag=True):
 
 
 class Infer(msgspec.Struct, frozen=True, tag=True):
-    """... or let this lane answer ..."""
+    """... or time this lane's answers ..."""
 
     order: InferOrder
 
 
 class Observe(msgspec.Struct, frozen=True, tag=True):
-    """... or take some of this lane's steps under a profiler ..."""
+    """... or run some of this lane's steps under a profiler ..."""
 
     order: ProfileOrder
 
@@ -260,25 +263,25 @@ class Refer(msgspec.Struct, frozen=True, tag=True):
 
 
 class Prove(msgspec.Struct, frozen=True, tag=True):
-    """... or take a lane's proof alone ..."""
+    """... or run a lane's proof alone ..."""
 
     order: HeatOrder
 
 
 class ReferAnswers(msgspec.Struct, frozen=True, tag=True):
-    """... or what its network answers in float64 ..."""
+    """... or compute its network's answers in float64 ..."""
 
     order: HeatOrder
 
 
 class Gauge(msgspec.Struct, frozen=True, tag=True):
-    """... or measure what a device can do at most ..."""
+    """... or measure a device's peaks ..."""
 
     order: PeakOrder
 
 
 class Look(msgspec.Struct, frozen=True, tag=True):
-    """... or say what this framework sees."""
+    """... or report what this framework sees."""
 
     framework: str
 
@@ -288,11 +291,11 @@ class Again(msgspec.Struct, frozen=True, tag=True):
 
 
 class Enough(msgspec.Struct, frozen=True, tag=True):
-    """No window more."""
+    """Run no more windows."""
 
 
 class GoOn(msgspec.Struct, frozen=True, tag=True):
-    """The lap is written down: train the next one."""
+    """The lap is recorded: train the next one."""
 
 
 FromHeat = (
@@ -310,7 +313,7 @@ _from_parent: msgspec.json.Decoder[FromParent] = msgspec.json.Decoder(FromParent
 
 
 def write(message: FromChild | FromParent) -> bytes:
-    """Give the line that says this message."""
+    """Return a message as one line of JSON."""
     return _encoder.encode(message) + b"\n"
 
 

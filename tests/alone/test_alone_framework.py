@@ -6,11 +6,18 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 
 import pytest
 
-from laptime.machine.look import MODULES
+from laptime import api, pages
+from laptime.errors import UsageError
+from laptime.model.ask import Ask
+from laptime.model.frameworks import FRAMEWORKS
+from laptime.planner import make_plan
+from laptime.questions.subject import find_subject
 
+MODULES = {row.name: row.modules for row in FRAMEWORKS if row.modules}
 OURS = ("torch", "keras-tf", "keras-jax", "keras-torch")
 HERE = [name for name, modules in MODULES.items() if all(map(importlib.util.find_spec, modules))]
 ABSENT = [name for name in MODULES if name not in HERE]
@@ -18,8 +25,18 @@ ENGINES = {"keras-tf": "tensorflow", "keras-jax": "jax", "keras-torch": "torch",
 
 
 @pytest.fixture(scope="module")
-def rows(torch_house):
-    return [row for row in torch_house.done("devices", "--json").json if row["framework"] is not None]
+def machine():
+    """Ask every framework once, each in a process of its own."""
+    return api.devices()
+
+
+@pytest.fixture(scope="module")
+def rows(machine):
+    return [row for row in json.loads(pages.to_json(pages.device_rows(machine))) if row["framework"] is not None]
+
+
+def plan(machine, **asked):
+    return make_plan(Ask(what="cifar-mlp", **asked), machine, *find_subject("cifar-mlp"))
 
 
 def test_what_is_installed_is_listed_with_its_processor(rows):
@@ -29,9 +46,8 @@ def test_what_is_installed_is_listed_with_its_processor(rows):
     assert usable - {"fake"} == {*HERE, "python"}
 
 
-def test_every_framework_here_is_planned(torch_house):
-    said = torch_house.done("plan", "cifar-mlp", "--every").out
-    lanes = {word.partition("/")[0] for word in said.split() if "/cpu" in word}
+def test_every_framework_here_is_planned(machine):
+    lanes = {lane.framework for lane in plan(machine, every=True).lanes if "/cpu" in lane.name}
     assert lanes - {"fake"} == set(HERE) & set(OURS)
 
 
@@ -53,12 +69,13 @@ def test_an_absent_framework_is_refused_with_the_way_to_get_it(torch_house, name
 
 
 @pytest.mark.parametrize("name", HERE)
-def test_a_card_that_is_not_there_is_refused_before_anything_runs(torch_house, rows, name):
+def test_a_card_that_is_not_there_is_refused_before_anything_runs(machine, rows, name):
     """With what its framework says of itself, and what there is."""
     cards = [row for row in rows if row["framework"] == name and row["kind"] == "cuda"]
     if any(row["usable"] for row in cards):
         pytest.skip("there is a card")
     (absent,) = cards
-    done = torch_house.done("race", "cifar-mlp", f"{name}/cuda", code=2)
-    assert f"device cuda is not there for {name}: {absent['reason']}" in done.err
-    assert "usable here: cpu" in done.err
+    with pytest.raises(UsageError) as caught:
+        plan(machine, lanes=(f"{name}/cuda",))
+    assert caught.value.says == f"device cuda is not there for {name}: {absent['reason']}"
+    assert caught.value.hint == "usable here: cpu"

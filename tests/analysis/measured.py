@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from laptime.model.ask import Ask
 from laptime.model.lane import Settings
 from laptime.model.machine import Device
 from laptime.model.plan import Pace, Plan, PlannedLane, Subject
-from laptime.model.sample import Dnf, Heat, ProofRun, Reference, Window
+from laptime.model.process import Dnf, ProcessRun
+from laptime.model.sample import Heat, ProofRun, Reference, Window
 from laptime.model.workload import ProofPlan
 
 CPU = Device("cpu", "cpu", "processor", usable=True)
@@ -34,6 +37,12 @@ def windows_of(*steps_ms: float, flags: dict[int, str] | None = None) -> tuple[W
     return tuple(windows)
 
 
+def changed(made, **changes):
+    """Return a heat or a training with changes, those of its process among them."""
+    of_process = {name: changes.pop(name) for name in ProcessRun.__slots__ if name in changes}
+    return replace(made, process=replace(made.process, **of_process), **changes)
+
+
 def heat_of(step_ms: float, number: int = 0, **changes: object) -> Heat:
     """Give a quiet heat of five windows; a `dnf` takes its windows away."""
     given = {
@@ -50,7 +59,9 @@ def heat_of(step_ms: float, number: int = 0, **changes: object) -> Heat:
         "proofs": (proof(),),
         "versions": {"torch": "2.13.0"},
     }
-    return Heat(**{**given, **changes})
+    told = {**given, **changes}
+    process = ProcessRun(**{name: told.pop(name) for name in ProcessRun.__slots__ if name in told})
+    return Heat(process, **told)
 
 
 def failed(number: int = 0, phase: str = "build") -> Heat:

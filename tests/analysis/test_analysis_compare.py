@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import exp, sqrt
 
 import pytest
 from measured import failed, heat_of, plan_of, planned, proof, reference
 
-from laptime.analysis.compare import compare_lanes
-from laptime.analysis.lanes import summarise_lane
+from laptime.analysis.full import find_factor
+from laptime.analysis.inference import find_infer_factors
+from laptime.analysis.lanes import compare_lanes, summarise_lane
+from laptime.analysis.parity import is_same_work
+from laptime.model.inference import InferHeat
 from laptime.model.missing import Missing
+from laptime.model.process import ProcessRun
+from laptime.model.protocol import FullRun, LapResult, Score
+from laptime.model.record import Parity
 
 T_95_OF_3 = 4.302652729911275  # Student's t at 97.5 % with two degrees of freedom
 MARGIN = 0.05
@@ -90,6 +97,29 @@ def test_a_lane_that_did_other_work_is_marked():
     """Whichever of the two it was."""
     same, other = lane_of(*heats_of(50.0, 50.0)), lane_of(*heats_of(9.0, 9.0, proofs=(proof(loss=1e-3),)))
     assert [compare(*pair).same_work for pair in ((same, same), (same, other), (other, same))] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "told"),
+    [
+        (Parity("same"), Parity("same"), True),
+        (Parity("same"), Parity("differs"), False),
+        (Parity("unproven", reason="no proof"), Parity("differs"), False),
+        (Parity("unproven", reason="it draws"), Parity("same"), Missing("it draws")),
+        (Parity("same"), Parity("unproven"), Missing("no proof was taken")),
+        (Parity("unproven", reason="a"), Parity("unproven", reason="a"), Missing("a")),
+    ],
+)
+def test_the_same_work_has_one_meaning(ours, theirs, told):
+    """Proven by both, or other work, or not known and why: in races, whole trainings and inference."""
+    assert is_same_work(ours, theirs) == told
+    lane = replace(lane_of(*heats_of(50.0, 50.0)), parity=ours)
+    assert compare(lane, replace(lane, parity=theirs)).same_work == told
+    runs = [FullRun(ProcessRun(name, "ok"), 0, 0, (LapResult(1, 1, 1.0, Score(1, 1.0, 1.0)),)) for name in ("a", "b")]
+    assert find_factor(replace(lane, name="a"), replace(lane, name="b", parity=theirs), runs).same_work == told
+    heats = [InferHeat(ProcessRun("a", "ok"), 0, 0, items_a_call=1, calls_ns=(1_000, 1_000))]
+    (found,) = find_infer_factors(lane, replace(lane, parity=theirs), heats, heats)
+    assert found.same_work == told
 
 
 def test_a_stricter_look_has_a_wider_interval():

@@ -5,16 +5,25 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from measured import changed
 
-from laptime.analysis.full import find_factor, later_laps, summarise_full_lane
-from laptime.analysis.learning import compare_learning, final_score, find_reached
+from laptime.analysis.full import (
+    compare_learning,
+    final_score,
+    find_factor,
+    find_mixed,
+    find_reached,
+    later_laps,
+    summarise_full_lane,
+)
 from laptime.model.lane import Settings
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
+from laptime.model.process import Dnf, ProcessRun
 from laptime.model.protocol import Evaluation, FullRun, LapResult, Reached, Score
 from laptime.model.record import Parity
-from laptime.model.sample import Dnf
+from laptime.model.sample import ProofRun, Reference
 
 CPU = Device("cpu", "cpu", "a processor", usable=True)
 SAME = Parity("same")
@@ -29,10 +38,9 @@ def lap(number, train_s, accuracy=0.5, *, items=1_000, fresh=None, validation=No
 def run(lane, *times_s, seed=0, test=None, items=1_000, **changes):
     laps = tuple(lap(place + 1, train_s, items=items) for place, train_s in enumerate(times_s))
     tested = None if test is None else Evaluation(Score(10_000, 1.0, test), 1.0)
-    made = FullRun(
-        lane, seed, 0, "ok", laps, tested, phases_s={"start": 0.5, "import": 1.0, "build": 0.25, "proof": 9.0}
-    )
-    return replace(made, **changes)
+    phases_s = {"start": 0.5, "import": 1.0, "build": 0.25, "proof": 9.0}
+    made = FullRun(ProcessRun(lane, "ok", phases_s=phases_s), seed, 0, laps, tested)
+    return changed(made, **changes)
 
 
 def lane_of(name, runs):
@@ -127,7 +135,7 @@ def test_a_test_comes_before_a_validation():
     validated = replace(run("a"), laps=(lap(1, 1.0, validation=0.4),))
     assert final_score(replace(validated, test=Evaluation(Score(9, 1.0, 0.8), 1.0))).accuracy == 0.8
     assert final_score(validated).accuracy == 0.4
-    assert final_score(replace(validated, status="interrupted")) is None
+    assert final_score(changed(validated, status="interrupted")) is None
 
 
 @pytest.mark.parametrize(("other", "parts"), [(0.6, False), (0.613, False), (0.6145, True), (0.58, True)])
@@ -160,3 +168,25 @@ def test_several_seeds_are_held_against_their_own_spread():
 def test_what_has_no_accuracy_is_not_compared():
     """Nothing is said of lanes that ended without one."""
     assert compare_learning("b", "a", [run("a", 1.0), run("b", 1.0)]) is None
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "mixed"),
+    [
+        ({"sources": {"a.py": "1", "b.py": "1"}}, {"sources": {"a.py": "1", "c.py": "2"}}, ()),
+        ({"sources": {"a.py": "1"}}, {"sources": {"a.py": "2"}}, ("a.py",)),
+        ({"changed": ("gone.py",)}, {}, ("gone.py",)),
+    ],
+)
+def test_no_work_is_called_the_same_across_sources_that_changed(ours, theirs, mixed):
+    """Neither between two lanes nor within one training, though each proof was passed; a difference stays one."""
+    proof = ProofRun("fp32", (2.0, 1.0), 10.0, -1e-8, (0.5, 0.25), 0.125)
+    runs = [run("a", 1.0, proofs=(proof,), **ours), run("b", 1.0, proofs=(proof,), **theirs)]
+    assert find_mixed(runs) == mixed
+    reference = Reference("", proof, proof, 2, 100)
+    lanes = [summarise_full_lane(PlannedLane(name, "fake", CPU, Settings()), runs, reference, 100) for name in "ab"]
+    expected = ("unproven", f"{mixed[0]} changed between these trainings") if mixed else ("same", None)
+    assert [(lane.parity.status, lane.parity.reason) for lane in lanes] == [expected] * 2
+    other = replace(reference, exact=replace(proof, losses=(2.5, 1.0)))
+    judged = summarise_full_lane(PlannedLane("a", "fake", CPU, Settings()), runs, other, 100)
+    assert judged.parity.status == "differs"

@@ -8,7 +8,7 @@ from measured import failed, heat_of, windows_of
 from laptime.analysis.heats import mean_step_ms, quiet_windows, steady_windows, step_ms, summarise_heat
 from laptime.model.missing import Missing
 from laptime.model.sample import Window
-from laptime.model.signs import Signs
+from laptime.model.symptoms import StepSymptoms
 
 
 @pytest.mark.parametrize(
@@ -59,15 +59,15 @@ def test_a_heat_that_was_disturbed_throughout_keeps_all_its_windows():
 
 def test_a_heat_that_did_not_finish_has_no_step():
     """What it measured is kept, but stands for nothing."""
-    broken = heat_of(10.0, status="dnf", dnf=failed().dnf)
+    broken = heat_of(10.0, status="dnf", dnf=failed().process.dnf)
     found = summarise_heat(broken)
-    assert (found.step_ms, found.status, found.dnf.phase) == (None, "dnf", "build")
+    assert (found.step_ms, found.process.status, found.process.dnf.phase) == (None, "dnf", "build")
     assert len(found.windows) == 5
 
 
 def test_what_a_heat_tells_of_its_steps_goes_with_it():
     """It is a signature, and judged elsewhere."""
-    signs = Signs(9, wait_ns=1, reads=Missing("not looked"))
+    signs = StepSymptoms(9, wait_ns=1, reads=Missing("not looked"))
     assert summarise_heat(heat_of(1.0, signs=signs)).signs == signs
 
 
@@ -86,10 +86,8 @@ def test_the_first_step_stands_apart():
 def test_memory_is_a_reading_or_an_absence_with_its_reason():
     """Never a zero that nobody read."""
     held = heat_of(1.0, peak_memory_bytes=1 << 30, device_memory_bytes=Missing("none"))
-    assert summarise_heat(held).readings == {
-        "peak_memory_bytes": 1_073_741_824.0,
-        "device_memory_bytes": Missing("none"),
-    }
+    process = summarise_heat(held).process
+    assert (process.peak_memory_bytes, process.device_memory_bytes) == (1_073_741_824, Missing("none"))
 
 
 def test_the_mean_step_holds_the_slow_moments_that_the_median_leaves_out():

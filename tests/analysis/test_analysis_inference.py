@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from measured import changed
 
-from laptime.analysis.answers import answer_distance, answer_tolerance, judge_answers
 from laptime.analysis.inference import (
+    answer_distance,
+    answer_tolerance,
     batch_item_ms,
     counted_calls,
     describe_answers,
     find_infer_factors,
+    judge_answers,
     summarise_infer_lane,
 )
 from laptime.model.inference import AnswerReference, AnswerRun, BatchRun, InferHeat
@@ -19,7 +22,8 @@ from laptime.model.lane import Settings
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
-from laptime.model.sample import Dnf, Window
+from laptime.model.process import Dnf, ProcessRun
+from laptime.model.sample import Window
 
 MS = 1_000_000
 CPU = Device("cpu", "cpu", "a processor", usable=True)
@@ -43,20 +47,21 @@ def windows(*milliseconds, calls=10, flags=()):
     return tuple(made)
 
 
+PHASES_S = {"start": 0.25, "import": 1.5, "build": 0.5, "items": 9.0, "first call": 0.125, "proof": 9.0}
+
+
 def heat(round_number=0, call_ms=10.0, **changes):
     made = InferHeat(
-        lane="fake/cpu",
+        ProcessRun("fake/cpu", "ok", phases_s=PHASES_S),
         order=round_number,
         round=round_number,
-        status="ok",
         items_a_call=1,
-        phases_s={"start": 0.25, "import": 1.5, "build": 0.5, "items": 9.0, "first call": 0.125, "proof": 9.0},
         first_call_ns=125 * MS,
         calls_ns=(round(call_ms * MS),) * 20,
         batches=(BatchRun(1, windows(*[call_ms] * 5)), BatchRun(8, windows(*[2 * call_ms] * 5))),
         proofs=(replace(TWIN, values=(3.0, 4.0)),),
     )
-    return replace(made, **changes)
+    return changed(made, **changes)
 
 
 def lane_of(name, heats):

@@ -113,7 +113,7 @@ def test_the_most_memory_of_any_heat_is_the_lanes():
     """And the reason of the first, where none could tell."""
     sizes = [heat_of(1.0, number, peak_memory_bytes=size) for number, size in enumerate((3, 7, 5))]
     assert lane_of(*sizes).peak_memory_bytes == 7
-    assert lane_of(heat_of(1.0)).peak_memory_bytes == Missing("not read")
+    assert lane_of(heat_of(1.0)).peak_memory_bytes == Missing("the process did not finish")
 
 
 def test_a_note_is_kept_once():
@@ -126,3 +126,17 @@ def test_the_worst_heat_speaks_for_the_lane():
     """One heat that did other work is enough."""
     heats = [heat_of(1.0, 0), heat_of(1.0, 1, proofs=(proof(loss=1e-3),))]
     assert lane_of(*heats).parity.status == "differs"
+
+
+def test_two_heats_far_apart_state_no_lap_and_no_forecast():
+    """A lap of 0.775 s beside an interval of 1.5e-5 to 41,130 s is no result: the reason stands in its place."""
+    lane = lane_of(heat_of(20.0, 0), heat_of(80.0, 1))
+    assert (lane.lap_s, lane.whole) == (None, None)
+    says = lane.absent["lap"].missing
+    assert says == (
+        "its 2 heats give laps of 10.0 s to 40.0 s, too far apart to state one; more heats need a longer --budget"
+    )
+    assert lane.step_ms.median == pytest.approx(40.0)
+    near = lane_of(heat_of(20.0, 0), heat_of(21.0, 1))
+    assert (near.lap_s.low, near.lap_s.high) == (pytest.approx(10.25, rel=0.5), pytest.approx(10.25, rel=0.5))
+    assert near.absent == {}

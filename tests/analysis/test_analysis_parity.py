@@ -9,7 +9,7 @@ from measured import proof, reference
 
 from laptime.analysis.parity import judge_parity, may_be_chance, tell_chance
 from laptime.model.lane import Settings
-from laptime.model.sample import Appeal
+from laptime.model.sample import Appeal, Movement
 
 ALLOWED = 8 * 2.0**-24 * 2  # eight roundings of float32 over the root of a depth of four
 
@@ -99,11 +99,83 @@ def test_an_array_that_rounding_alone_moves_accuses_nobody():
     assert judge(proof(moves=(0.5, 0.0, 0.02)), held=held).status == "differs"
 
 
+def test_weights_that_are_all_zero_at_first_are_judged_by_how_they_moved():
+    """They have no length that could shrink, as those of a linear model that begins at nothing."""
+    held = reference(exact=proof("fp64", start=0.0, shrink=0.0), twin=proof(start=0.0, shrink=0.0))
+    assert judge(proof(start=0.0, shrink=0.0), held=held).status == "same"
+    assert judge(proof(start=0.0, shrink=0.0, move=1e-3), held=held).status == "differs"
+
+
 def test_an_array_that_was_frozen_is_noticed_though_it_is_small():
     """It hardly changes the length of all movement, and is an array of its own."""
     held = reference(exact=proof("fp64", moves=(0.5, 0.25, 0.002)), twin=proof(moves=(0.5, 0.25, 0.002)))
     assert judge(proof(moves=(0.5, 0.25, 0.0)), held=held).status == "differs"
     assert judge(proof(moves=(0.5, 0.25, 0.0019)), held=held).status == "same"
+
+
+STEP = Movement(1e-4, (0.5, 0.25, 0.125))
+STILL = Movement(0.0, (0.0, 0.0, 0.0))
+DECAY = Movement(-4e-4, (4e-3, 0.0, 1e-5))
+
+
+def full(**changes):
+    """Give a run that took the two single steps, too."""
+    return proof(**{"single": STEP, "decay": STILL, "scales": (1e-4,), **changes})
+
+
+def full_reference(weights=1_337_002, **changes):
+    return reference(exact=full(precision="fp64", **changes), twin=full(**changes), weights=weights)
+
+
+@pytest.mark.parametrize(
+    ("changes", "held", "reason"),
+    [
+        ({}, {}, None),
+        ({"decay": DECAY}, {"decay": DECAY}, None),
+        ({"single": Movement(1e-4, (0.5004, 0.2502, 0.1251))}, {},
+         "its first step moved its weights otherwise in fp32: 2.7 times what is allowed"),
+        ({"single": Movement(1.01e-4, STEP.moves)}, {},
+         "its first step moved its weights otherwise in fp32: 2 times what is allowed"),
+        ({"single": Movement(1e-4, (0.5, 0.25, 0.01))}, {},
+         "its first step moved its weights otherwise in fp32: 80 times what is allowed"),
+        ({}, {"decay": DECAY}, "its weight decay is another in fp32: 1.7e+03 times what is allowed"),
+        ({"decay": Movement(-8e-4, (8e-3, 0.0, 2e-5))}, {"decay": DECAY},
+         "its weight decay is another in fp32: 1.7e+03 times what is allowed"),
+        ({"decay": Movement(-4e-4, (4e-3, 1e-5, 1e-5))}, {"decay": DECAY},
+         "its weight decay is another in fp32: 8.4 times what is allowed"),
+        ({"decay": DECAY}, {}, "its weight decay is another in fp32: 3.4e+03 times what is allowed"),
+        ({"single": None}, {}, "its first step moved its weights otherwise in fp32: inf times what is allowed"),
+        ({"decay": Movement(nan, (nan, nan, nan))}, {},
+         "its weight decay is another in fp32: inf times what is allowed"),
+        ({"scales": (1e-5,)}, {}, "its optimizer's epsilon is another"),
+    ],
+)  # fmt: skip
+def test_the_two_single_steps_are_judged(changes, held, reason):
+    """What a small rate hides shows there: the first step at its full size, and the weight decay alone."""
+    found = judge(full(**changes), held=full_reference(**held))
+    assert found.reason == reason
+    assert found.status == ("differs" if reason else "same")
+
+
+def test_what_a_framework_is_known_to_do_in_its_own_way_is_told_where_a_lane_differs():
+    """And only there, whichever of the two does so."""
+    way = "it squares rows"
+    assert judge(full(own_way=way, scales=(1.0,)), held=full_reference()).reason.endswith("another; it squares rows")
+    assert judge(full(scales=(1.0,)), held=full_reference(own_way=way)).reason.endswith("another; it squares rows")
+    assert judge(full(own_way=way, scales=(1.0,)), held=full_reference(own_way=way)).reason.endswith("another")
+    assert judge(full(own_way=way), held=full_reference()).reason is None
+
+
+def test_single_steps_that_the_reference_did_not_take_are_not_judged():
+    """Records and references of older versions have none."""
+    assert judge(full(scales=())).status == "same"
+
+
+def test_a_decay_finer_than_float32_at_the_small_rate_accuses_nobody():
+    """Each engine rounds 1 - rate x decay in its own way, in each step. Where nothing decays, no more is allowed."""
+    many, rounded = 100_000_000, {"shrink": proof().shrink + 3 * 2.0**-23 * 0.99}
+    assert judge(full(decay=DECAY, **rounded), held=full_reference(many, decay=DECAY)).status == "same"
+    assert judge(full(**rounded), held=full_reference(many)).status == "differs"
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from measured import CPU, heat_of, windows_of
+from measured import CPU, changed, heat_of, plan_of, planned, windows_of
 from timelines import CARD, channel, timeline
 
 from laptime.analysis.heats import summarise_heat
+from laptime.analysis.lanes import summarise_lane
 from laptime.analysis.readings import Span, growth_per_s, slope_per_min, trapezoid_mean, within
 from laptime.analysis.usage import summarise_usage
 from laptime.model.machine import Device
@@ -31,7 +32,7 @@ NO_METER = Missing("this card has no meter of energy")
 def usage(line: Timeline, device: Device = CPU, step_ms: float = 100.0):
     """Give what a heat of five seconds took, with a lap of 50 s and 1,000 items a second."""
     heat = heat_of(step_ms, windows=windows_of(*[step_ms] * 5))
-    heat = replace(heat, windows=heat.windows, timeline=line)
+    heat = changed(heat, timeline=line)
     return summarise_usage([summarise_heat(heat)], device, 2, 50.0, 1000.0)
 
 
@@ -146,7 +147,7 @@ def test_a_counter_that_was_set_back_tells_nothing():
 
 def test_readings_are_not_evenly_apart():
     """The mean is one over time, and not over readings."""
-    assert trapezoid_mean([(0.0, 100.0), (1.0, 100.0), (1.1, 100.0), (1.2, 300.0), (3.2, 300.0)]) == pytest.approx(
+    assert trapezoid_mean([((0.0, 100.0), (1.0, 100.0), (1.1, 100.0), (1.2, 300.0), (3.2, 300.0))]) == pytest.approx(
         (1.1 * 100 + 0.1 * 200 + 2 * 300) / 3.2
     )
 
@@ -157,3 +158,30 @@ def test_a_span_without_readings_says_so():
         "no reading fell into the 2.0 s that were timed"
     )
     assert isinstance(slope_per_min(((0.0, 1.0),)), Missing)
+
+
+def test_a_card_that_nobody_watches_is_not_called_a_processor():
+    """With `--sensors host`, or without the driver's library: the reason is that, for each of its figures."""
+    line = replace(timeline({BUSY: lambda t: t}), absent=(("nvml", Missing("it was not asked for")),))
+    told = usage(line, CUDA)
+    figures = (told.device_percent, told.active_percent, told.device_memory_most_bytes, told.power_most_w)
+    assert set(figures) == {Missing("nvml: it was not asked for")}
+    assert usage(timeline({BUSY: lambda t: t})).device_percent == Missing("this lane computes on the processor")
+
+
+@pytest.mark.parametrize(
+    ("own", "seen_gb", "peak"),
+    [(2 * 10**9, 5.0, 5.0), (9 * 10**9, 5.0, 9.0), (Missing("the process was gone"), 5.0, 5.0)],
+)
+def test_memory_is_the_larger_of_the_process_and_of_all_processes(own, seen_gb, peak):
+    """The process has seen what fell between two readings, and the readings the processes of its loader."""
+    line = timeline({RESIDENT: lambda _: seen_gb * 1e9})
+    lane = planned()
+    found = summarise_lane(plan_of(lane), lane, (heat_of(100.0, timeline=line, peak_memory_bytes=own),), None)
+    assert found.peak_memory_bytes == pytest.approx(peak * 1e9, rel=1e-3)
+
+
+def test_without_instruments_the_process_alone_tells_its_memory():
+    lane = planned()
+    found = summarise_lane(plan_of(lane), lane, (heat_of(100.0, peak_memory_bytes=7),), None)
+    assert found.peak_memory_bytes == 7

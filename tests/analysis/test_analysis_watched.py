@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from measured import CPU
+from measured import CPU, changed
 from timelines import CARD, channel, timeline
 
 from laptime.analysis.readings import Span
-from laptime.analysis.watched import answer_pairs, answer_usages, timed_spans, training_usage
+from laptime.analysis.usage import answer_pairs, answer_usages, timed_spans, training_usage
 from laptime.model.inference import BatchRun, InferHeat
 from laptime.model.lane import Settings
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
+from laptime.model.process import ProcessRun
 from laptime.model.protocol import Evaluation, FullRun, LapResult, Score
 from laptime.model.record import BatchResult, Estimate, InferLane, LaneResult, Parity
 from laptime.model.sample import Window
@@ -76,9 +77,9 @@ def run(*watched: Watched, **changes: object) -> FullRun:
         LapResult(number, 50, 5.0, score, number == 1, Evaluation(score, 1.0) if number == 1 else None)
         for number in (1, 2)
     )
-    made = FullRun(lane="torch/cpu/as-written", seed=0, order=0, status="ok", laps=laps, watched=watched,
-                   test=Evaluation(score, 2.0), phases_s={"start": 1.0, "import": 3.0, "proof": 2.0})  # fmt: skip
-    return replace(made, **changes)
+    made = FullRun(ProcessRun("torch/cpu/as-written", "ok", phases_s={"start": 1.0, "import": 3.0, "proof": 2.0}),
+                   seed=0, order=0, laps=laps, watched=watched, test=Evaluation(score, 2.0))  # fmt: skip
+    return changed(made, **changes)
 
 
 def watched(shown, begin_s: float = 0.0, names=MARKS, hz: float = 1.0, **more) -> Watched:
@@ -172,14 +173,12 @@ def heat(begin_s: float, shown, hz: float = 10.0) -> InferHeat:
                     for place in range(4))  # fmt: skip
     places = (at[0], at[1], at[2], at[4], at[5])
     return InferHeat(
-        lane="torch/cuda:0/best",
+        ProcessRun("torch/cuda:0/best", "ok", timeline=timeline(shown, seconds=8.0, hz=hz, begin_s=begin_s)),
         order=0,
         round=0,
-        status="ok",
         items_a_call=1,
         calls_ns=(10_000_000,) * 200,
         batches=(BatchRun(8, windows), BatchRun(64, (), "out of memory")),
-        timeline=timeline(shown, seconds=8.0, hz=hz, begin_s=begin_s),
         marks=tuple(Mark(name, place) for name, place in zip(told, places, strict=True)),
     )
 
@@ -229,4 +228,4 @@ def test_one_short_heat_has_no_energy():
 
 
 def test_answers_that_nobody_watched_have_no_usage():
-    assert answer_usages(answers(replace(heat(0.0, {}), timeline=None)), CUDA, 2) == ()
+    assert answer_usages(answers(changed(heat(0.0, {}), timeline=None)), CUDA, 2) == ()

@@ -10,7 +10,7 @@ from laptime.model.lane import Settings
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
-from laptime.model.signs import Site
+from laptime.model.symptoms import Site
 from laptime.model.workload import ProofPlan
 
 PACE = Pace(1, 1, adaptive=False, measure_s=2.0, window_s=0.2)
@@ -103,7 +103,7 @@ def test_signs_are_those_of_the_script(build):
     """Those that it does not name are none."""
     signs = 'signs = { reads = 2, shapes = 3, sites = [{ where = "my.py:7", what = ".item()", per_step = 2.0 }] }'
     _, runner = build(STAGES + signs)
-    told = runner.apart().look(3, 3)
+    told = runner.parts().look(3, 3)
     assert (told.reads, told.shapes, told.compiles, told.denormals) == (2.0, 3, 0, 0.0)
     assert told.sites == (Site("my.py:7", ".item()", 2.0),)
 
@@ -111,7 +111,7 @@ def test_signs_are_those_of_the_script(build):
 def test_without_stages_a_step_cannot_be_parted(build):
     """It says so, and does not say nought."""
     _, runner = build("step_ms = 10.0\nsigns = { reads = 1 }")
-    told = runner.apart().look(3, 3)
+    told = runner.parts().look(3, 3)
     assert isinstance(told.wait_ns, Missing)
     assert told.reads == 1.0
 
@@ -127,5 +127,5 @@ def test_without_stages_a_step_cannot_be_parted(build):
 def test_a_script_that_cannot_be_meant_is_refused(build, script, says):
     """In the words of the key."""
     with pytest.raises(LaneError) as caught:
-        build(script)[1].apart().look(1, 1)
+        build(script)[1].parts().look(1, 1)
     assert caught.value.says.startswith(says)

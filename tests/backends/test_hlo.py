@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from laptime.backends.hlo import read_origins
-from laptime.backends.xplane import Event, Line, Plane, host_operators, name_origins
+from laptime.backends.xplane import XEvent, XLine, XPlane, host_operators, name_origins
 
 
 def varint(value: int) -> bytes:
@@ -78,7 +78,7 @@ def test_what_is_of_another_form_names_nothing(told):
 def test_xlas_operators_say_where_they_come_from():
     """Two programs may have an operator of one name."""
     facts = {"hlo_op": "ynn_fusion.9", "hlo_module": "jit_step"}
-    events = (Event("a", 0, 5, {**facts, "program_id": "12"}), Event("b", 5, 3, {**facts, "program_id": "13"}))
-    planes = name_origins([Plane("/host:CPU", (Line("worker", events),))], read_origins(SPACE))
+    events = (XEvent("a", 0, 5, {**facts, "program_id": "12"}), XEvent("b", 5, 3, {**facts, "program_id": "13"}))
+    planes = name_origins([XPlane("/host:CPU", (XLine("worker", events),))], read_origins(SPACE))
     told = {each.name: each.own_ns for each in host_operators(planes)}
     assert told == {"ynn_fusion.9 (transpose(jvp(cnn))/conv_general_dilated)": 5, "ynn_fusion.9": 3}

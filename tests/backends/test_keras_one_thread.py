@@ -8,26 +8,26 @@ import threading
 
 import pytest
 
-from laptime.backends.keras.one_thread import OneThread
+from laptime.backends.keras.fit import KerasThread
 
 LEFT = """
 import threading
-from laptime.backends.keras.one_thread import OneThread
-OneThread().begin(threading.Event().wait, lambda: None)
+from laptime.backends.keras.fit import KerasThread
+KerasThread().begin(threading.Event().wait, lambda: None)
 print("ended")
 """
 
 
 def test_everything_runs_in_the_same_thread():
     """And not in the one that asks."""
-    one_thread = OneThread()
+    one_thread = KerasThread()
     seen = {one_thread(threading.get_ident) for _ in range(3)}
     assert len(seen) == 1
     assert threading.get_ident() not in seen
 
 
 def test_an_error_is_told_to_whoever_waits():
-    one_thread = OneThread()
+    one_thread = KerasThread()
     with pytest.raises(ZeroDivisionError):
         one_thread(lambda: 1 / 0)
     assert one_thread(lambda: "goes on") == "goes on"
@@ -35,7 +35,7 @@ def test_an_error_is_told_to_whoever_waits():
 
 def test_what_holds_the_thread_is_ended_before_anything_else_runs():
     """Else the next thing that is asked of Keras would wait for good."""
-    one_thread, ended = OneThread(), threading.Event()
+    one_thread, ended = KerasThread(), threading.Event()
     held = one_thread.begin(lambda: None if ended.wait(20) else pytest.fail("it was never ended"), ended.set)
     assert one_thread(ended.is_set)
     assert held.done()

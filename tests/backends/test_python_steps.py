@@ -11,9 +11,8 @@ import planted_orders
 import pytest
 
 from laptime.analysis.parity import judge_parity
-from laptime.backends.python.backend import PythonBackend
-from laptime.backends.python.devices import list_devices, list_versions
-from laptime.backends.python.leaves import list_arrays, read_array, widen_batch, widen_state
+from laptime.backends.python.arrays import list_arrays, read_array, widen_batch, widen_state
+from laptime.backends.python.backend import PythonBackend, list_devices, list_versions
 from laptime.errors import TrainingError
 from laptime.model.lane import Settings
 from laptime.model.machine import Device

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from laptime.backends.torch.backend import TorchTraining
-from laptime.backends.torch.deferring import STALE, Deferred
+from laptime.backends.torch.runners import STALE, DeferredReads
 from laptime.model.lane import Settings
 
 FILE = str(Path(__file__).with_name("own_counterfactuals.py"))
@@ -81,7 +81,7 @@ def test_tensors_are_as_they_were_afterwards():
 
 def test_other_shapes_are_read_at_once():
     """A line that reads tensors of several shapes is told none of another."""
-    deferred = Deferred(torch.device("cpu"))
+    deferred = DeferredReads(torch.device("cpu"))
     deferred.begin()
     try:
         told = []

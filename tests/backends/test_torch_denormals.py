@@ -31,7 +31,7 @@ from laptime.model.lane import Settings
 room = open_backend("keras-torch")
 order = planted_orders.own_order({file!r}, "batches", Settings(denormals="flush"))
 room.build(order)
-from laptime.backends.torch.denormals import keeps_denormals
+from laptime.backends.torch.precision import keeps_denormals
 print(room._one_thread(keeps_denormals))
 """
 

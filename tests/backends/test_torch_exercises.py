@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from laptime import wire
-from laptime.backends.exercise import CONVOLUTION, ELSEWHERE, IN_PLACE, PRODUCT
+from laptime.backends.base import CONVOLUTION, ELSEWHERE, IN_PLACE, PRODUCT
 from laptime.backends.torch.backend import open_room
-from laptime.backends.torch.exercises import TorchExercises
-from laptime.backends.torch.precision import read_switches, turn_switches
+from laptime.backends.torch.devices import TorchExercises
+from laptime.backends.torch.precision import read_switches, set_switches
 from laptime.heat.gauge import run_gauge
 from laptime.model.limits import COPY, PeakOrder
 from laptime.model.machine import Device
@@ -36,7 +36,7 @@ def switches():
     """Leave PyTorch's switches as they were."""
     left = read_switches()
     yield
-    turn_switches(left)
+    set_switches(left)
 
 
 def test_a_real_processor_shows_its_rates():

@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from image_sets import write_set
-from laptime.backends.torch.files import FileSource, is_published
+from laptime.backends.torch.files import FileBatchSource, is_published
 from laptime.backends.torch.inputs import open_source
-from laptime.backends.torch.recipe import BuiltIn
+from laptime.backends.torch.recipe import BuiltInRecipe
 from laptime.data import read_source
 from laptime.model.lane import Settings
-from laptime.pipelines.room import workers_for
+from laptime.pipelines.job import workers_for
 from laptime.workloads import find_workload
 
 CPU = torch.device("cpu")
@@ -33,7 +33,7 @@ def data(what, tmp_path_factory):
 def source(what, data, first=0, **settings):
     chosen = Settings(batch=8, **settings)
     order = planted_orders.built_in_order(what, chosen)
-    recipe = BuiltIn(order)
+    recipe = BuiltInRecipe(order)
     recipe.data = data
     return open_source(recipe, chosen, CPU, 0, first=first)
 
@@ -126,7 +126,7 @@ class Floats:
 
 
 def test_floats_are_not_scaled_again():
-    taken = FileSource(Floats(), CPU, channels_last=True)
+    taken = FileBatchSource(Floats(), CPU, channels_last=True)
     images, labels = taken()
     assert float(images.mean()) == 0.5
     assert labels.tolist() == [1, 2]

@@ -4,8 +4,8 @@ import planted_orders
 import pytest
 import torch
 
-from laptime.backends.torch.inputs import Gather, open_source
-from laptime.backends.torch.recipe import BuiltIn
+from laptime.backends.torch.inputs import ShuffledItems, open_source
+from laptime.backends.torch.recipe import BuiltInRecipe
 from laptime.model.lane import Settings
 
 CPU = torch.device("cpu")
@@ -13,7 +13,7 @@ CPU = torch.device("cpu")
 
 def source(**settings):
     chosen = Settings(**settings)
-    return open_source(BuiltIn(planted_orders.built_in_order("plates-cnn", chosen)), chosen, CPU, 0)
+    return open_source(BuiltInRecipe(planted_orders.built_in_order("plates-cnn", chosen)), chosen, CPU, 0)
 
 
 @pytest.mark.parametrize("kind", ["published", "fast", "cached", "resident"])
@@ -39,8 +39,8 @@ def test_both_layouts_hold_the_same_numbers():
 
 def test_a_lap_shows_every_item_once_and_the_next_in_another_order():
     """Shuffled without repeating."""
-    recipe = BuiltIn(planted_orders.built_in_order("cifar-cnn", Settings()))
-    gather = Gather(recipe, 1000, channels_last=True, pin=False, seed=0)
+    recipe = BuiltInRecipe(planted_orders.built_in_order("cifar-cnn", Settings()))
+    gather = ShuffledItems(recipe, 1000, channels_last=True, pin=False, seed=0)
     first = torch.cat([gather(number)[0][:, :, 0, 0] for number in range(10)])
     second = torch.cat([gather(number)[0][:, :, 0, 0] for number in range(10, 20)])
     assert not torch.equal(first, second)

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import nn
 
-from laptime.backends.torch.account import Account, are_classes
 from laptime.backends.torch.backend import TorchBackend
+from laptime.backends.torch.evaluation import RunningScore, are_classes
+from laptime.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from laptime.errors import LaneError
-from laptime.heat.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from laptime.model.lane import Settings
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
@@ -44,7 +44,7 @@ def begin(order, steps_done=0, state=None):
 
 
 def train(learner, steps=2):
-    learner.open_account()
+    learner.reset_score()
     learner.run(steps)
     learner.fence()
     return learner.score()
@@ -65,7 +65,7 @@ def goes_on_alike(order, path):
     [
         {"preset": "best", "layout": "channels_last", "optimizer": "fused"},
         {"precision": "bf16"},
-        {"precision": "fp16"},
+        {"precision": "fp16", "batch": 1},
         {"input": "cached"},
         {"input": "fast"},
         {"input": "resident"},
@@ -83,6 +83,15 @@ def test_other_workloads_too(name, tmp_path):
     assert goes_on_alike(order_for(name, input="cached"), tmp_path / "lane.npz")
 
 
+def test_a_rate_changes_what_is_learned_and_not_the_proof():
+    """The proof has a rate of its own, so both do the same work; a hundredth of the rate learns slower."""
+    orders = [order_for("cifar-mlp", batch=32, learning_rate=rate) for rate in (1e-2, 1e-4)]
+    quick, slow = (train(begin(order), 10).loss for order in orders)
+    assert quick < slow - 0.01
+    proofs = [TorchBackend().build(order).prove("fp32") for order in orders]
+    assert (proofs[0].losses, proofs[0].moves) == (proofs[1].losses, proofs[1].moves)
+
+
 def test_batch_norm_keeps_its_running_means(tmp_path):
     """Buffers are no weights, and belong to the state all the same."""
     assert goes_on_alike(own_order("with_batch_norm"), tmp_path / "lane.npz")
@@ -93,13 +102,13 @@ def test_plates_have_two_accuracies():
     learner = begin(order_for("plates-cnn", input="cached"))
     score = train(learner)
     assert 0 <= score.whole <= score.accuracy < 1
-    assert len(learner.examiner.predict(2).predicted[0]) == 8
-    assert learner.examiner.score(5).items == 5
+    assert len(learner.evaluator.predict(2).predicted[0]) == 8
+    assert learner.evaluator.score(5).items == 5
 
 
 def test_the_account_is_what_the_outputs_say():
     """Two batches of different size: means over items, not over batches."""
-    account = Account(torch.device("cpu"))
+    account = RunningScore(torch.device("cpu"))
     batches = [
         (torch.tensor([[2.0, 1.0], [0.0, 3.0], [1.0, 0.0]]), torch.tensor([0, 0, 0])),
         (torch.tensor([[0.0, 1.0]]), torch.tensor([1])),
@@ -119,7 +128,7 @@ def test_the_account_is_what_the_outputs_say():
 
 def test_an_account_without_classes_says_so():
     """A regression has a loss, and no accuracy."""
-    account = Account(torch.device("cpu"))
+    account = RunningScore(torch.device("cpu"))
     account(torch.tensor(1.0), torch.zeros(3, 1), torch.ones(3, 1))
     account.note((None, torch.ones(3, 1)))
     assert account.score().loss == pytest.approx(1.0)
@@ -128,7 +137,7 @@ def test_an_account_without_classes_says_so():
 
 def test_a_loss_that_is_no_number_is_missing_with_its_reason():
     """One such step spoils the lap."""
-    account = Account(torch.device("cpu"))
+    account = RunningScore(torch.device("cpu"))
     account(torch.tensor(float("nan")), torch.zeros(3, 2), torch.zeros(3, dtype=torch.int64))
     assert account.score().loss == Missing("the loss became nan")
 
@@ -157,7 +166,7 @@ def test_a_training_of_ones_own_can_be_taken_up_again(tmp_path):
 def test_a_training_of_ones_own_has_no_test():
     """Said in words, should anybody ask."""
     with pytest.raises(LaneError, match="a training of your own has no test items in this version"):
-        begin(own_order("by_factory")).examiner.score(10)
+        begin(own_order("by_factory")).evaluator.score(10)
 
 
 def test_a_loader_alone_trains_nothing():
@@ -168,6 +177,6 @@ def test_a_loader_alone_trains_nothing():
 
 def test_a_state_of_another_network_is_refused():
     """Better than a curve that is nobody's."""
-    state = begin(order_for("cifar-mlp")).state()
+    state = begin(own_order("by_factory")).state()
     with pytest.raises(LaneError, match="the checkpoint is of another network"):
         begin(order_for("cifar-cnn"), 2, state)

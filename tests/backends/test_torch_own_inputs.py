@@ -11,7 +11,7 @@ import torch
 
 from laptime.backends.torch.backend import TorchTraining
 from laptime.backends.torch.inputs import open_source
-from laptime.backends.torch.recipe import Own
+from laptime.backends.torch.recipe import OwnRecipe
 from laptime.errors import LaneError, TrainingError
 from laptime.model.lane import Settings
 from laptime.model.missing import Missing
@@ -28,7 +28,7 @@ def order(function, **settings):
 
 def batches(function, count, **settings):
     """Give the first batches that a lane trains on."""
-    source = open_source(Own(order(function, **settings)), Settings(**settings), CPU, 0)
+    source = open_source(OwnRecipe(order(function, **settings)), Settings(**settings), CPU, 0)
     try:
         return [source() for _ in range(count)]
     finally:
@@ -51,7 +51,7 @@ def test_a_shuffled_lap_is_drawn_by_the_same_sampler():
 
     def drawn(**settings):
         torch.manual_seed(7)
-        recipe = Own(order("shuffled", **settings))
+        recipe = OwnRecipe(order("shuffled", **settings))
         torch.manual_seed(3)
         source = open_source(recipe, Settings(**settings), CPU, 0)
         try:
@@ -64,7 +64,7 @@ def test_a_shuffled_lap_is_drawn_by_the_same_sampler():
 
 def test_workers_batches_are_run_down():
     """Two a worker may be ready."""
-    source = open_source(Own(order("loader")), Settings(workers=3), CPU, 0)
+    source = open_source(OwnRecipe(order("loader")), Settings(workers=3), CPU, 0)
     assert source.ready_batches == 6
     source.close()
 
@@ -134,7 +134,7 @@ def test_a_joined_batch_is_trained_wherever_it_comes_from(kind, workers):
     runner = TorchTraining(order("loader", joined=4, input=kind, workers=workers)).start()
     runner.run(3)
     assert 0 < runner.loss() < 10
-    assert len(runner.apart().fetch()[0]) in {64, 32}
+    assert len(runner.parts().fetch()[0]) in {64, 32}
     runner.close()
 
 
@@ -172,6 +172,6 @@ def test_the_loader_alone_gives_what_a_step_would_have():
     runner = training.start()
     runner.run(7)
     runner.fence()
-    assert (runner.loss(), runner.examiner) == (0.0, None)
+    assert (runner.loss(), runner.evaluator) == (0.0, None)
     assert isinstance(training.work(), Missing)
     assert runner.close() == ()

@@ -8,7 +8,7 @@ import torch
 
 from laptime.backends.torch import precision
 from laptime.backends.torch.backend import TorchTraining
-from laptime.backends.torch.precision import Switches, Written, read_switches, set_precision, turn_switches
+from laptime.backends.torch.precision import LanePrecision, Switches, read_switches, set_precision, set_switches
 from laptime.model.lane import Settings
 from laptime.model.machine import Device
 
@@ -26,9 +26,9 @@ AS_PYTORCH_BEGINS = Switches(
 def _switches():
     """Begin as PyTorch does, and leave them as they were."""
     before = read_switches()
-    turn_switches(AS_PYTORCH_BEGINS)
+    set_switches(AS_PYTORCH_BEGINS)
     yield
-    turn_switches(before)
+    set_switches(before)
 
 
 def leave_alone():
@@ -58,7 +58,7 @@ def test_what_a_user_said_is_put_back_in_the_users_words(say):
     for wanted in ("fp32", "tf32", "bf16"):
         set_precision(wanted)
     assert read_switches() != left
-    turn_switches(left)
+    set_switches(left)
     assert read_switches() == left
 
 
@@ -95,8 +95,8 @@ def test_a_built_in_training_is_float32_proper(name):
 
 def test_tf32_is_told_where_it_is_taken():
     """Not on a card that has none, not on a processor, and not where a precision was named."""
-    told = Written(Settings(), is_own=True).notes(CARD)
+    told = LanePrecision(Settings(), is_own=True).notes(CARD)
     assert told == ("float32 in TF32 where PyTorch and this code have it so; its proof is taken in float32 proper",)
-    assert Written(Settings(), is_own=True).notes(OLD_CARD) == ()
-    assert Written(Settings(precision="bf16"), is_own=True).notes(CARD) == ()
-    assert Written(Settings(), is_own=False).notes(CARD) == ()
+    assert LanePrecision(Settings(), is_own=True).notes(OLD_CARD) == ()
+    assert LanePrecision(Settings(precision="bf16"), is_own=True).notes(CARD) == ()
+    assert LanePrecision(Settings(), is_own=False).notes(CARD) == ()

@@ -13,9 +13,9 @@ import torch
 from own_predictors import DATA
 from planted_orders import built_in_order, own_order
 
-from laptime.analysis.answers import judge_answers
+from laptime.analysis.inference import judge_answers
 from laptime.backends.torch.backend import TorchBackend
-from laptime.backends.torch.carrying import mapped
+from laptime.backends.torch.batches import mapped
 from laptime.heat.inference import run_inference
 from laptime.model.inference import InferOrder, InferPace
 from laptime.model.lane import Settings

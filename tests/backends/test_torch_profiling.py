@@ -12,14 +12,16 @@ from torch import nn  # noqa: E402
 from torch.autograd import DeviceType  # noqa: E402
 
 from laptime.backends.kernels import sum_device, sum_operators  # noqa: E402
-from laptime.backends.torch.profiling import (  # noqa: E402
+from laptime.backends.torch.profiling import (  # noqa: E402  # noqa: E402
     NOTHING_TOLD,
     TorchProfiler,
+    count_work,
     device_memory,
     list_activities,
+    moved_bytes,
     processor_operators,
+    size_bytes,
 )
-from laptime.backends.torch.work import count_work, moved_bytes, size_bytes  # noqa: E402
 from laptime.model.missing import Missing  # noqa: E402
 
 

@@ -8,19 +8,44 @@ import torch
 
 import proof as planted
 from laptime.backends.torch.proof import prove, refer
-from laptime.backends.torch.recipe import BuiltIn
+from laptime.backends.torch.recipe import BuiltInRecipe
 from laptime.backends.torch.stepping import switch_off_dropout
+from laptime.model.ask import Ask
+from laptime.model.plan import Plan
+from laptime.questions.proving import _reference_key
+from laptime.store import load_reference, save_reference
 from laptime.workloads import CATALOGUE
 
-# The three light networks; bench/proof.py does the same for all five.
+# The three light networks; bench/proof.py does the same for all five. Everything is planted in the first, and in the
+# others what depends on the network, and what is hardest to see.
 NAMES = ("cifar-cnn", "cifar-mlp", "plates-cnn")
-CASES = [(name, what) for name in NAMES for what in planted.planted_for(CATALOGUE[name])]
+HARDEST = {
+    *("learning rate +1 %", "epsilon's other place", "another activation", "one pixel not scaled"),
+    "pixels / 256, not 255",
+}
+CASES = [
+    (name, what)
+    for name in NAMES
+    for what in planted.planted_for(CATALOGUE[name])
+    if name == "cifar-cnn" or what in HARDEST
+]
 
 
 @pytest.fixture(scope="module")
-def references():
-    """The float64 runs, computed once."""
-    return {name: refer(BuiltIn(planted.order_for(name, 0))) for name in NAMES}
+def references(torch_cache):
+    """The float64 runs; races of the same workload compute and keep the same, so each is taken from where they do."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LAPTIME_CACHE", str(torch_cache.parent))
+        return {name: kept_or_made(planted.order_for(name, 0)) for name in NAMES}
+
+
+def kept_or_made(order):
+    key = _reference_key(Plan(Ask(seed=order.seed), order.subject, (order.lane,), order.proof, order.pace), "torch")
+    found = load_reference(key)
+    if found is None:
+        found = replace(refer(BuiltInRecipe(order)), key=key)
+        save_reference(found)
+    return found
 
 
 @pytest.mark.parametrize(("name", "what"), CASES)
@@ -35,7 +60,7 @@ def test_planted_differences_are_caught(references, name, what):
 @pytest.mark.parametrize("name", NAMES)
 def test_honest_lanes_are_not_accused(references, name, lane):
     """As written, at its best, and in reduced precision: the same work, well within what is allowed."""
-    parity = planted.judge(references[name], BuiltIn(planted.order_for(name, 0)), planted.HONEST[lane])
+    parity = planted.judge(references[name], BuiltInRecipe(planted.order_for(name, 0)), planted.HONEST[lane])
     assert parity.status == "same"
     assert parity.worst < parity.tolerance / 4
     assert parity.moved < 0.5
@@ -44,7 +69,7 @@ def test_honest_lanes_are_not_accused(references, name, lane):
 def test_a_frozen_array_is_caught(references):
     """Leaving out one bias of ten numbers is cheap, and is not the same training."""
 
-    class Frozen(BuiltIn):
+    class Frozen(BuiltInRecipe):
         def network(self):
             network = super().network()
             list(network.parameters())[-1].requires_grad_(False)
@@ -57,7 +82,7 @@ def test_a_frozen_array_is_caught(references):
 def test_the_proof_steps_are_kerass_adam():
     """One step of Keras's formula, by hand: epsilon beside the root of the raw second moment."""
     order = planted.order_for("cifar-cnn", 0)
-    recipe = BuiltIn(replace(order, proof=replace(order.proof, steps=1)))
+    recipe = BuiltInRecipe(replace(order, proof=replace(order.proof, steps=1)))
     network = recipe.network().double()
     switch_off_dropout(network)
     images, labels = recipe.proof_batches()[0]

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from laptime.backends.torch.turning import Turning, turn_images
-from laptime.pipelines.draws import draw_turns, matrix_of
-from laptime.pipelines.numbering import rng_of
-from laptime.pipelines.warp import warp_linear
+from laptime.backends.torch.files import BatchWarp, warp_images
+from laptime.pipelines.job import rng_of
+from laptime.pipelines.transforms import draw_turns, matrix_of, warp_linear
 
 
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
@@ -17,7 +16,7 @@ def test_it_turns_as_the_authors_loader_turns(layout):
     """The same numbers drawn, the same map, linear between pixels: to rounding."""
     images = np.random.default_rng(0).random((6, 30, 30, 3)).astype(np.float32)
     batch = torch.from_numpy(images).permute(0, 3, 1, 2).contiguous(memory_format=layout)
-    turned = Turning(seed=5, first=3)
+    turned = BatchWarp(seed=5, first=3)
     turned(batch)  # batch 3
     found = turned(batch).permute(0, 2, 3, 1).numpy()  # batch 4
     for image, other, turn in zip(images, found, draw_turns(rng_of(5, 4), 6), strict=True):
@@ -27,6 +26,6 @@ def test_it_turns_as_the_authors_loader_turns(layout):
 def test_pictures_need_not_be_square():
     images = np.random.default_rng(0).random((2, 20, 44, 3)).astype(np.float32)
     matrices = [matrix_of(turn) for turn in draw_turns(np.random.default_rng(1), 2)]
-    found = turn_images(torch.from_numpy(images).permute(0, 3, 1, 2), matrices).permute(0, 2, 3, 1).numpy()
+    found = warp_images(torch.from_numpy(images).permute(0, 3, 1, 2), matrices).permute(0, 2, 3, 1).numpy()
     for image, other, matrix in zip(images, found, matrices, strict=True):
         assert other == pytest.approx(warp_linear(image, matrix), abs=2e-5)

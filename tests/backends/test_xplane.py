@@ -8,9 +8,9 @@ import pytest
 
 from laptime.backends.xplane import (
     NOTHING_TOLD,
-    Event,
-    Line,
-    Plane,
+    XEvent,
+    XLine,
+    XPlane,
     chrome_trace,
     host_operators,
     observe,
@@ -20,19 +20,21 @@ from laptime.backends.xplane import (
 from laptime.model.missing import Missing
 from laptime.model.profile import DeviceSum
 
-OUTER = Event("outer", 0, 100, {"hlo_op": "while.1"})
-INNER = Event("inner", 10, 30, {"hlo_op": "dot.2"})
-DEEPER = Event("deeper", 15, 5, {"hlo_op": "add.3"})
-LATER = Event("later", 60, 20, {"hlo_op": "dot.2"})
-AFTER = Event("after", 100, 7, {"hlo_op": "dot.2"})
-WAITING = Event("ThunkExecutor::Execute (wait for completion)", 0, 500)
-HOST = Plane("/host:CPU", (Line("worker 1", (DEEPER, AFTER, OUTER, LATER, INNER, WAITING)), Line("worker 2", (AFTER,))))
-CARD = Plane(
+OUTER = XEvent("outer", 0, 100, {"hlo_op": "while.1"})
+INNER = XEvent("inner", 10, 30, {"hlo_op": "dot.2"})
+DEEPER = XEvent("deeper", 15, 5, {"hlo_op": "add.3"})
+LATER = XEvent("later", 60, 20, {"hlo_op": "dot.2"})
+AFTER = XEvent("after", 100, 7, {"hlo_op": "dot.2"})
+WAITING = XEvent("ThunkExecutor::Execute (wait for completion)", 0, 500)
+HOST = XPlane(
+    "/host:CPU", (XLine("worker 1", (DEEPER, AFTER, OUTER, LATER, INNER, WAITING)), XLine("worker 2", (AFTER,)))
+)
+CARD = XPlane(
     "/device:GPU:0",
     (
-        Line("Stream #13(Compute)", (Event("gemm_kernel", 200, 50, {"hlo_op": "dot.2"}), Event("loop", 240, 40))),
-        Line("Stream #14(MemcpyH2D)", (Event("MemcpyH2D", 150, 30),)),
-        Line("XLA Modules", (Event("jit_step", 0, 1000),)),
+        XLine("Stream #13(Compute)", (XEvent("gemm_kernel", 200, 50, {"hlo_op": "dot.2"}), XEvent("loop", 240, 40))),
+        XLine("Stream #14(MemcpyH2D)", (XEvent("MemcpyH2D", 150, 30),)),
+        XLine("XLA Modules", (XEvent("jit_step", 0, 1000),)),
     ),
 )
 
@@ -63,7 +65,7 @@ def test_operators_are_added_up_over_threads():
 )
 def test_tensorflow_names_operators_by_place_and_kind(expected, name):
     """As TensorFlow 2.21 tells them; what its runtime does around them is none."""
-    assert operator_of(Event(name, 0, 1)) == expected
+    assert operator_of(XEvent(name, 0, 1)) == expected
 
 
 def test_a_card_is_told_by_its_streams():

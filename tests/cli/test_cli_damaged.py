@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 import json
-import random
 
 import pytest
-
-from laptime import pages
-from laptime.errors import RecordError
-from laptime.store import decode
-from laptime.store.rows import row_of
 
 
 @pytest.fixture(scope="module")
@@ -47,54 +41,15 @@ def test_a_spoilt_record_is_refused_in_words(house, good, spoil, words):
     place.parent.mkdir(parents=True)
     place.write_bytes(spoil(good))
     answer = house.run("show", place.stem, *words)
-    assert (answer.code, answer.out) == (2, "")
+    assert answer.code == 2
     first, second = answer.err.splitlines()
     assert first.startswith(f"laptime: {place} cannot be read as a record: ")
     assert second.startswith("  The other records are not touched")
-
-
-ODD = (None, 0, -1, -1.5, 1e308, 10**30, "", "\x1b[31m", True, [], {}, {"missing": "m"}, 1e-320)
-
-
-def places_in(tree, path=()):
-    """Give the way to every value of a tree."""
-    inside = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
-    for key, value in inside:
-        yield (*path, key)
-        yield from places_in(value, (*path, key))
-
-
-def with_odd(good, path):
-    """Give a record of which one value was replaced by hand, or taken out."""
-    tree = json.loads(good)
-    held = tree
-    for key in path[:-1]:
-        held = held[key]
-    odd = random.choice([*ODD, "gone"])
-    if odd == "gone":
-        del held[path[-1]]
+    if not words:
+        assert answer.out == ""
     else:
-        held[path[-1]] = odd
-    return json.dumps(tree).encode()
-
-
-def test_no_single_edit_breaks_the_reader(good):
-    """Any value replaced by any other is a record that can be shown, or is refused in words."""
-    places = [path for path in places_in(json.loads(good)) if "step_ns" not in path]
-    answers = [answer_to(with_odd(good, path)) for path in random.sample(places, min(len(places), 400))]
-    assert all(answer == "shown" or answer.startswith("the file cannot be read as a record: ") for answer in answers)
-    assert "shown" in answers
-
-
-def answer_to(data):
-    try:
-        record = decode(data, "the file")
-    except RecordError as error:
-        return error.says.replace("was written by a newer laptime", "cannot be read as a record: it is newer")
-    assert pages.as_text(record, 80)
-    assert pages.as_json(record)
-    assert row_of("r", record)
-    return "shown"
+        told = {"kind": "record", "says": first.removeprefix("laptime: "), "hint": second.strip(), "exit_code": 2}
+        assert answer.json == {"error": told}
 
 
 def test_a_record_of_a_newer_laptime_says_so(house, good):
@@ -104,7 +59,7 @@ def test_a_record_of_a_newer_laptime_says_so(house, good):
     place.write_bytes(edited(good, schema=99))
     answer = house.run("show", place.stem)
     assert (answer.code, answer.out) == (2, "")
-    assert f"{place} was written by a newer laptime (schema 99; this one reads up to 1)" in answer.err
+    assert f"{place} was written by a newer laptime (schema 99; this one reads up to 2)" in answer.err
     assert "pip install --upgrade laptime" in answer.err
 
 
@@ -136,7 +91,7 @@ def test_what_was_left_behind_by_a_writer_that_died_is_no_record(house, good):
     """A temporary file is neither listed nor in the way."""
     folder = house.home / "records"
     folder.mkdir(parents=True)
-    (folder / ".r-2026-01-01-0000.somewhere.999999.tmp").write_bytes(good[:50])
+    (folder / ".r-2026-01-01-0000.somewhere.999999.laptime.tmp").write_bytes(good[:50])
     assert house.run("list", "--json").json == []
     assert house.race("fake/cpu", "--heats", "1").code == 0
     assert len(house.run("list", "--json").json) == 1

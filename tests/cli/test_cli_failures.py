@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("known_references")
+
 PHASES = ("build", "proof", "first step", "timing")
 GOOD, BAD = "fake/cpu/as-written", "fake/cpu/best"
+OTHERS = ("fake/cpu/bf16", "fake/cpu/batch=2x", "fake/cpu/batch=4x")
 
 
-def script_for(how, phase="timing", heat=None):
-    """Let the second lane fail in this way."""
+def script_for(how, phase="timing", heat=None, lane=BAD):
+    """Let the second lane fail in this way, or another."""
     when = "" if heat is None else f", heat = {heat}"
-    return f'["{BAD}"]\nfail = {{ how = "{how}", phase = "{phase}"{when} }}\n'
+    return f'["{lane}"]\nfail = {{ how = "{how}", phase = "{phase}"{when} }}\n'
 
 
 def lanes_of(record):
@@ -27,7 +30,6 @@ def race(house, *words):
     return house.race("cifar-cnn", "fake/cpu", "fake/cpu/best", "--heats", "2", *words)
 
 
-@pytest.mark.parametrize("phase", PHASES)
 @pytest.mark.parametrize(
     ("how", "said", "last"),
     [
@@ -37,32 +39,36 @@ def race(house, *words):
         ("memory", "out of memory: planted: 64 GiB asked, 24 GiB there", "peak memory "),
     ],
 )
-def test_a_lane_that_fails_has_its_row_and_the_other_its_figures(house, phase, how, said, last):
+def test_a_lane_that_fails_has_its_row_and_the_other_its_figures(house, how, said, last):
     """Phase, reason, signal or exit code, memory and last words; exit code 3; the other lane runs all its heats."""
-    house.script(script_for(how, phase))
-    answer = race(house)
+    failing = dict(zip(PHASES, (BAD, *OTHERS), strict=True))
+    house.script("".join(script_for(how, phase, lane=lane) for phase, lane in failing.items()))
+    answer = house.race("cifar-cnn", "fake/cpu", *failing.values(), "--heats", "2")
     assert answer.code == 3
-    assert f"fake/cpu/best DNF in {phase} " in words_of(answer)
-    assert f"fake/cpu/best did not finish, in {phase}: {said}" in words_of(answer)
-    assert last in words_of(answer)
     lanes = lanes_of(house.kept())
-    assert [heat["status"] for heat in lanes[GOOD]["heats"]] == ["ok", "ok"]
+    assert [heat["process"]["status"] for heat in lanes[GOOD]["heats"]] == ["ok", "ok"]
     assert lanes[GOOD]["step_ms"]["median"] == pytest.approx(100.0)
-    assert (lanes[BAD]["status"], lanes[BAD]["step_ms"]) == ("dnf", None)
-    (heat,) = lanes[BAD]["heats"]
-    assert heat["dnf"]["phase"] == phase
-    assert heat["dnf"]["signal"] == ("SIGKILL" if how == "kill" else None)
+    for phase, lane in failing.items():
+        assert f"{lane} DNF in {phase} " in words_of(answer)
+        _, found, told = words_of(answer).partition(f"{lane} did not finish, in {phase}: {said}")
+        assert found
+        assert last in told.partition(" did not finish, in ")[0]
+        assert (lanes[lane]["status"], lanes[lane]["step_ms"]) == ("dnf", None)
+        (heat,) = lanes[lane]["heats"]
+        assert heat["process"]["dnf"]["phase"] == phase
+        assert heat["process"]["dnf"]["signal"] == ("SIGKILL" if how == "kill" else None)
     assert house.kept()["status"] == "finished"
 
 
-@pytest.mark.parametrize("phase", PHASES)
-def test_a_lane_that_chats_is_like_any_other(house, phase):
-    """What a framework prints reaches neither the table nor the messages."""
-    house.script(script_for("print", phase))
-    answer = race(house)
+def test_lanes_that_chat_are_like_any_other(house):
+    """What a framework prints, in whatever phase, reaches neither the table nor the messages."""
+    chatting = dict(zip(PHASES, (BAD, *OTHERS), strict=True))
+    house.script("".join(script_for("print", phase, lane=lane) for phase, lane in chatting.items()))
+    answer = house.race("cifar-cnn", "fake/cpu", *chatting.values(), "--heats", "2")
     assert (answer.code, answer.err) == (0, "")
     assert "a framework that chats" not in answer.out
     assert "2.00x faster" in answer.out
+    assert [lane["status"] for lane in house.kept()["lanes"]] == ["ok"] * 5
 
 
 def test_a_loss_that_is_no_number_cannot_win(house):
@@ -71,39 +77,40 @@ def test_a_loss_that_is_no_number_cannot_win(house):
     answer = race(house)
     assert answer.code == 3
     assert "in timing: the loss became nan in window 1: this lane does not learn, and cannot win" in words_of(answer)
-    assert house.kept()["comparisons"] == []
+    assert house.kept()["answer"]["comparisons"] == []
 
 
-@pytest.mark.parametrize("phase", ["build", "proof", "first step"])
-def test_a_lane_that_hangs_is_ended_when_patience_is_used_up(house, phase):
-    """Its whole group is gone before the race goes on, and nothing of it is left at the end."""
-    house.script(script_for("hang", phase))
-    answer = race(house, "--patience", "1s")
+def test_lanes_that_hang_are_ended_when_patience_is_used_up(house):
+    """Each one's whole group is gone before the race goes on, and nothing of it is left at the end."""
+    hanging = dict(zip(PHASES[:3], (BAD, *OTHERS), strict=False))
+    house.script("".join(script_for("hang", phase, lane=lane) for phase, lane in hanging.items()))
+    answer = house.race("cifar-cnn", "fake/cpu", *hanging.values(), "--heats", "2", "--patience", "1s")
     assert answer.code == 3
-    assert f"fake/cpu/best did not finish, in {phase}: hung: no word for 1 s" in words_of(answer)
+    for phase, lane in hanging.items():
+        assert f"{lane} did not finish, in {phase}: hung: no word for 1 s" in words_of(answer)
     assert house.processes() == []
     assert len(lanes_of(house.kept())[GOOD]["heats"]) == 2
 
 
 def test_heats_that_were_finished_before_a_failure_are_kept(house):
     """The lane did not finish, and what it measured before is shown and compared."""
-    house.script(script_for("kill", "timing", heat=5))
-    answer = house.race("cifar-cnn", "fake/cpu", "fake/cpu/best", "--heats", "4")
+    house.script(script_for("kill", "timing", heat=2))
+    answer = house.race("cifar-cnn", "fake/cpu", "fake/cpu/best", "--heats", "3")
     lane = lanes_of(house.kept())[BAD]
     assert answer.code == 3
-    assert [heat["status"] for heat in lane["heats"]] == ["ok", "ok", "dnf"]
+    assert [heat["process"]["status"] for heat in lane["heats"]] == ["ok", "dnf"]
     assert lane["step_ms"]["median"] == pytest.approx(50.0)
-    assert len(lanes_of(house.kept())[GOOD]["heats"]) == 4
-    assert "fake/cpu/best: 1 of 3 heats did not finish, in timing" in words_of(answer)
+    assert len(lanes_of(house.kept())[GOOD]["heats"]) == 3
+    assert "fake/cpu/best: 1 of 2 heats did not finish, in timing" in words_of(answer)
 
 
 def test_a_first_lane_that_fails_leaves_the_others_to_each_other(house):
     """They are held against the first that is still in the race."""
     house.script('["fake/cpu/as-written"]\nfail = { how = "raise", phase = "build" }\n')
-    answer = house.race("cifar-cnn", "fake/cpu", "fake/cpu/best", "fake/cuda", "--heats", "2")
+    answer = house.race("cifar-cnn", "fake/cpu", "fake/cpu/best", "fake/cuda", "--heats", "1")
     assert answer.code == 3
     assert "against fake/cpu/best" in answer.out
-    (found,) = house.kept()["comparisons"]
+    (found,) = house.kept()["answer"]["comparisons"]
     assert (found["lane"], found["reference"]) == ("fake/cuda:0/as-written", "fake/cpu/best")
     assert found["ratio"] == pytest.approx(5.0)
 

@@ -15,7 +15,7 @@ def race(shared_house):
 
 @pytest.fixture(scope="module")
 def whole(shared_house):
-    return shared_house.run("race", "cifar-cnn", *LANES, "--full", "--json", "-q").json["full"]["runs"]
+    return shared_house.run("race", "cifar-cnn", *LANES, "--full", "--json", "-q").json["answer"]["runs"]
 
 
 def test_every_part_is_as_it_is_when_run(race, whole):
@@ -32,7 +32,7 @@ def test_every_part_is_as_it_is_when_run(race, whole):
 def test_the_sum_is_what_one_would_wait(race, whole):
     """But for starting a real process, which takes as long as it takes."""
     for lane, run in zip(race["lanes"], whole, strict=True):
-        phases_s = sum(run["phases_s"].get(name, 0.0) for name in READY)
+        phases_s = sum(run["process"]["phases_s"].get(name, 0.0) for name in READY)
         looked_s = sum(lap["validation"]["seconds"] for lap in run["laps"]) + run["test"]["seconds"]
         really_s = phases_s + sum(lap["train_s"] for lap in run["laps"]) + looked_s
         assert lane["whole"]["whole_s"]["median"] == pytest.approx(really_s, abs=2.0)

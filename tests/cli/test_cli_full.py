@@ -6,11 +6,12 @@ import re
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("known_references")
+
 FULL = ("race", "cifar-cnn", "fake/cpu", "fake/cpu/best", "--full", "--laps", "3", "--steps-per-lap", "100")
 RUN_KEYS = {
-    *("lane", "seed", "order", "status", "laps", "test", "predictions", "reached", "parameters", "items_per_step"),
-    *("first_step_ms", "phases_s", "proofs", "processes", "peak_memory_bytes", "device_memory_bytes", "versions"),
-    *("notes", "dnf", "watched"),
+    *("process", "seed", "order", "laps", "test", "predictions", "reached", "first_step_ms", "proofs", "processes"),
+    *("watched", "sources", "changed"),
 }
 
 
@@ -28,13 +29,13 @@ def record(shared_house):
 
 
 def run_of(record, lane="fake/cpu/as-written"):
-    return next(run for run in record["full"]["runs"] if run["lane"] == lane)
+    return next(run for run in record["answer"]["runs"] if run["process"]["lane"] == lane)
 
 
 def test_the_record_holds_the_protocol_and_the_order(record):
     """What was asked, what was published, which lane came first and why."""
-    assert (record["question"], record["status"], record["schema"]) == ("full", "finished", 1)
-    assert record["full"]["protocol"] == {
+    assert (record["question"], record["status"], record["schema"]) == ("full", "finished", 2)
+    assert record["answer"]["protocol"] == {
         "laps": 3,
         "steps_per_lap": 100,
         "validation_items": 1_000,
@@ -43,11 +44,11 @@ def test_the_record_holds_the_protocol_and_the_order(record):
         "seeds": 1,
         "until_accuracy": 0.3,
     }
-    assert [run["order"] for run in record["full"]["runs"]] == [0, 1]
-    assert record["full"]["order"].startswith("one lane after another, as they were named: ")
+    assert [run["order"] for run in record["answer"]["runs"]] == [0, 1]
+    assert record["answer"]["order"].startswith("one lane after another, as they were named: ")
     asked = {"laps": 3, "steps_per_lap": 100, "seeds": 1, "until_accuracy": 0.3}
     assert record["ask"]["full"] == {**asked, "learning_rates": [], "batches": []}
-    assert all(run.keys() == RUN_KEYS for run in record["full"]["runs"])
+    assert all(run.keys() == RUN_KEYS for run in record["answer"]["runs"])
 
 
 def test_a_training_is_not_accused_by_one_chance_event(house):
@@ -68,7 +69,7 @@ def test_laps_are_exact(record):
 
 def test_curves_are_exact_and_alike(record):
     """Training's mean is of the lap's middle, validation of its end, the test of the last step."""
-    for run in record["full"]["runs"]:
+    for run in record["answer"]["runs"]:
         for place, lap in enumerate(run["laps"]):
             assert lap["score"]["loss"] == pytest.approx(2.3 * wrong(100 * place + 50))
             assert lap["score"]["items"] == 10_000
@@ -95,7 +96,7 @@ def test_the_accuracy_that_was_asked_for_is_reached_in_its_lap(record):
 
 def test_the_factor_sets_the_first_lap_apart(record):
     """Twice as fast in later laps; a little less in the one that holds the first step."""
-    (factor,) = record["full"]["factors"]
+    (factor,) = record["answer"]["factors"]
     assert (factor["lane"], factor["reference"], factor["same_work"]) == ("fake/cpu/best", "fake/cpu/as-written", True)
     assert factor["later_laps"] == pytest.approx(2.0)
     assert factor["first_lap"] == pytest.approx(10.2 / 5.25)
@@ -104,7 +105,7 @@ def test_the_factor_sets_the_first_lap_apart(record):
 def test_every_lane_is_proven_once_before_it_is_trained(record):
     """The same proof as in a heat, against the same reference."""
     assert [lane["parity"]["status"] for lane in record["lanes"]] == ["same", "same"]
-    assert [len(run["proofs"]) for run in record["full"]["runs"]] == [1, 1]
+    assert [len(run["proofs"]) for run in record["answer"]["runs"]] == [1, 1]
     assert record["reference"]["exact"]["precision"] == "fp64"
 
 
@@ -118,9 +119,12 @@ def test_lanes_have_the_figures_that_all_records_have(record):
     assert first["startup_s"] > 0.2
 
 
-def test_one_line_a_lap_goes_to_stderr(house):
-    """Time, ms a step, loss and accuracy, and those of the validation."""
-    answer = house.run(*FULL)
+def test_one_line_a_lap_goes_to_stderr_and_the_report_ends_with_totals_predictions_and_its_name(house):
+    """A line has time, ms a step, loss and accuracy, and those of the validation.
+
+    The record on disk says the same as the report by `show`; `list` has it in a line.
+    """
+    answer = house.run(*FULL, "--until-accuracy", "0.9")
     laps = [line for line in answer.err.splitlines() if " lap " in line]
     assert len(laps) == 6
     assert laps[0] == (
@@ -129,11 +133,6 @@ def test_one_line_a_lap_goes_to_stderr(house):
     )
     assert "\x1b" not in answer.err
     assert "lap 1 of 3" not in answer.out
-
-
-def test_the_report_ends_with_totals_predictions_and_its_name(house):
-    """And the record on disk says the same by `show`; `list` has it in a line."""
-    answer = house.run(*FULL, "--until-accuracy", "0.9")
     words = " ".join(answer.out.split())
     assert "fake/cpu 30.2 s 10.2 s 10.0 s 1 1.5174 0.4062" in words
     assert "fake/cpu/best 15.2 s 5.25 s 5.00 s 2.00x faster 1.5174 0.4062" in words
@@ -150,7 +149,7 @@ def test_the_report_ends_with_totals_predictions_and_its_name(house):
 def test_what_is_published_is_the_default(house):
     """cifar-mlp: ten laps of 1,563 steps, no validation, a test at the end."""
     answer = house.run("race", "cifar-mlp", "fake/cuda", "--full", "--json", "-q")
-    (run,) = answer.json["full"]["runs"]
+    (run,) = answer.json["answer"]["runs"]
     assert [lap["steps"] for lap in run["laps"]] == [1_563] * 10
     assert {None} == {lap["validation"] and 1 for lap in run["laps"]}
     assert run["test"]["score"]["items"] == 10_000
@@ -159,7 +158,7 @@ def test_what_is_published_is_the_default(house):
 def test_another_batch_takes_as_many_steps_as_see_the_same_items(house):
     """Four times the batch, a quarter of the steps."""
     record = house.run("race", "cifar-cnn", "fake/cpu/batch=4x", "--full", "--laps", "1", "--json", "-q").json
-    (lap,) = record["full"]["runs"][0]["laps"]
+    (lap,) = record["answer"]["runs"][0]["laps"]
     assert (lap["steps"], lap["score"]["items"]) == (125, 50_000)
 
 
@@ -183,14 +182,14 @@ def test_a_difference_that_chance_explains_is_not_accused(house):
 def test_seeds_are_run_in_turns_and_explain_a_spread(house):
     """A B, B A, A B; Welch's t on what they end with."""
     record = house.run(*FULL, "--seeds", "3", "--seed", "5", "--json", "-q").json
-    runs = record["full"]["runs"]
-    assert [(run["lane"].split("/")[-1], run["seed"]) for run in runs] == [
+    runs = record["answer"]["runs"]
+    assert [(run["process"]["lane"].split("/")[-1], run["seed"]) for run in runs] == [
         *(("as-written", 5), ("best", 5), ("best", 6), ("as-written", 6), ("as-written", 7), ("best", 7))
     ]
     assert [len(run["proofs"]) for run in runs] == [1, 1, 0, 0, 0, 0]
-    assert "every other seed in reverse order" in record["full"]["order"]
+    assert "every other seed in reverse order" in record["answer"]["order"]
     assert record["findings"] == []
-    (factor,) = record["full"]["factors"]
+    (factor,) = record["answer"]["factors"]
     assert factor["low"] <= factor["later_laps"] <= factor["high"]
 
 
@@ -201,24 +200,24 @@ def test_seeds_that_do_not_explain_a_difference_say_so(house):
     assert "3 seeds do not explain it (Welch's t" in " ".join(answer.out.split())
 
 
-@pytest.mark.parametrize(
-    ("script", "reason"),
-    [
-        ('fail = { how = "nan", phase = "lap 2", heat = 0 }', "in lap 2: the loss became nan in lap 2"),
-        ('fail = { how = "kill", phase = "lap 2", heat = 0 }', "in lap 2: killed by SIGKILL"),
-        ('fail = { how = "raise", phase = "evaluation 2", heat = 0 }', "in validation 2: RuntimeError: planted"),
-        ('fail = { how = "exit", phase = "build", heat = 0 }', "in build: the process ended by itself"),
-    ],
-)
-def test_a_lane_that_fails_does_not_stop_the_others(house, script, reason):
-    """Exit 3; where and why it ended; the other lane is trained whole."""
-    house.script(f'["fake/*"]\n{script}\n')
-    answer = house.run(*FULL, "-q")
+def test_lanes_that_fail_do_not_stop_the_others(house):
+    """Exit 3; where and why each ended; the other lane is trained whole."""
+    failing = {
+        "fake/cpu/best": ('how = "nan", phase = "lap 2"', "in lap 2: the loss became nan in lap 2"),
+        "fake/cpu/bf16": ('how = "kill", phase = "lap 2"', "in lap 2: killed by SIGKILL"),
+        "fake/cpu/threads=1": ('how = "raise", phase = "evaluation 2"', "in validation 2: RuntimeError: planted"),
+        "fake/cpu/channels_last": ('how = "exit", phase = "build"', "in build: the process ended by itself"),
+    }
+    house.script("".join(f'["{lane}"]\nfail = {{ {fail} }}\n' for lane, (fail, _) in failing.items()))
+    answer = house.run("race", "cifar-cnn", *failing, "fake/cpu", *FULL[4:], "-q")
     assert answer.code == 3
-    assert f"did not finish, {reason}" in " ".join(answer.out.split())
-    failed, other = house.kept()["full"]["runs"]
-    assert (failed["status"], other["status"], len(other["laps"])) == ("dnf", "ok", 3)
-    assert f"to go on: laptime resume {house.kept()['id']}" in " ".join(answer.out.split())
+    words = " ".join(answer.out.split())
+    for lane, (_, reason) in failing.items():
+        assert f"{lane} did not finish, {reason}" in words
+    *failed, other = house.kept()["answer"]["runs"]
+    assert [run["process"]["status"] for run in failed] == ["dnf"] * 4
+    assert (other["process"]["status"], len(other["laps"])) == ("ok", 3)
+    assert f"to go on: laptime resume {house.kept()['id']}" in words
 
 
 def test_a_lane_that_hangs_is_ended_by_the_watchdog(house):
@@ -239,17 +238,19 @@ def test_a_lane_that_does_other_work_is_found_out(house):
     assert "x faster" not in answer.out
 
 
-def test_a_finished_training_leaves_no_checkpoint(house):
+@pytest.mark.usefixtures("record")
+def test_a_finished_training_leaves_no_checkpoint(shared_house):
     """What is finished needs no way back; half a gigabyte a lane would be much to leave."""
-    house.run(*FULL, "-q")
-    assert [each for each in (house.home / "checkpoints").rglob("*") if each.is_file()] == []
+    assert [each for each in (shared_house.home / "checkpoints").rglob("*") if each.is_file()] == []
 
 
-@pytest.mark.parametrize("width", [40, 80])
-def test_no_line_is_wider_than_the_page(house, width):
-    """COLUMNS is taken at its word, from a narrow page on."""
-    answer = house.run(*FULL, "-q", "--until-accuracy", "0.2", env={"COLUMNS": str(width)})
-    assert max(map(len, answer.out.splitlines())) <= width
+def test_no_line_is_wider_than_the_page(house):
+    """COLUMNS is taken at its word, from a narrow page on; the same record is shown on a wider one."""
+    trained = house.run(*FULL, "-q", "--until-accuracy", "0.2", env={"COLUMNS": "40"})
+    shown = house.done("show", env={"COLUMNS": "80"})
+    for page, width in ((trained, 40), (shown, 80)):
+        assert "fake/cpu/best" in page.out
+        assert max(map(len, page.out.splitlines())) <= width
 
 
 @pytest.mark.parametrize(

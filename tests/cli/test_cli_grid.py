@@ -15,16 +15,7 @@ def test_a_grid_has_one_line_a_cell(house):
     record = house.done("show", "latest", "--json").json
     cells = [(lane["settings"]["batch"], lane["settings"]["learning_rate"]) for lane in record["lanes"]]
     assert cells == [(64, 1e-3), (64, 1e-4), (128, 1e-3), (128, 1e-4)]
-    assert [len(run["laps"]) for run in record["full"]["runs"]] == [2] * 4
-
-
-def test_a_rate_changes_what_is_learned_and_not_the_proof(torch_house):
-    """The proof has a rate of its own, so both cells do the same work; a hundredth of the rate learns slower."""
-    words = ("--full", "--laps", "1", "--steps-per-lap", "30", "--lr", "1e-2,1e-4")
-    record = torch_house.done("race", "cifar-mlp", "torch/cpu/best", *words, "--json", "--quiet").json
-    assert [lane["parity"]["status"] for lane in record["lanes"]] == ["same", "same"]
-    quick, slow = (run["laps"][0]["score"]["loss"] for run in record["full"]["runs"])
-    assert quick < slow - 0.01
+    assert [len(run["laps"]) for run in record["answer"]["runs"]] == [2] * 4
 
 
 @pytest.mark.parametrize(

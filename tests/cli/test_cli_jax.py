@@ -23,13 +23,6 @@ def test_an_example_is_raced_and_proven(torch_house, example, lanes):
     assert all(lane["step_ms"]["median"] > 0 for lane in record["lanes"])
 
 
-def test_a_step_in_a_torch_lane_says_where_it_runs(torch_house):
-    done = torch_house.done("race", f"{EXAMPLES / 'jax_training.py'}:training", "torch/cpu", "--quiet", code=3)
-    said = " ".join(done.out.split())
-    assert "gives a step function, which JAX lanes run, and python lanes in any other framework" in said
-    assert "(race it on jax/cpu or python/cpu)" in said
-
-
 def test_a_workload_of_ours_is_refused_in_a_jax_lane(torch_house):
     """Keras's lanes run it in JAX."""
     done = torch_house.done("race", "cifar-mlp", "jax/cpu", code=2)

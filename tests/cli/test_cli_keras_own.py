@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from laptime.model.lane import Settings
+from laptime.model.machine import Device
+from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
+from laptime.model.protocol import FullOrder, Protocol
+from laptime.planner.plan import OWN_PROOF
+from laptime.run.runner import Limits
+from laptime.run.trainings import TrainingRunner
+
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "keras_training.py"
-OWN = ROOT / "tests" / "contracts" / "own_keras.py"
 
 
 def test_a_compiled_model_is_raced_in_keras_where_no_lane_is_named(torch_house):
@@ -19,27 +26,14 @@ def test_a_compiled_model_is_raced_in_keras_where_no_lane_is_named(torch_house):
     assert record["workload"]["parameters"] == 54_277
 
 
-def test_engines_are_held_against_each_other(torch_house):
-    """From the same weights; another rate on one of them is found."""
-    lanes = ("keras-torch/cpu", "keras-jax/cpu")
-    record = torch_house.raced(f"{OWN}:other_rate_on_jax", *lanes, "--heats", "1", "--budget", "3s")
-    assert [lane["parity"]["status"] for lane in record["lanes"]] == ["same", "differs"]
-    assert record["exit code"] == 4
-
-
-def test_a_loader_that_hangs_ends_its_own_lane(torch_house):
-    """In words, when patience is at its end."""
-    words = ("--heats", "1", "--budget", "3s", "--watchdog", "2s", "--patience", "15s")
-    record = torch_house.raced(f"{OWN}:never_ends_on_jax", "keras-jax/cpu", *words)
-    (lane,) = record["lanes"]
-    assert lane["status"] == "dnf"
-    assert "hung: no word for" in lane["reason"]
-    assert record["exit code"] == 3
-
-
-def test_a_compiled_model_is_trained_whole(torch_house):
-    """Lap by lap; it has no test of its own."""
-    record = torch_house.raced(f"{EXAMPLE}:training", "keras-jax/cpu", "--full", "--laps", "2")
-    (run,) = record["full"]["runs"]
-    assert (run["status"], len(run["laps"])) == ("ok", 2)
-    assert run["laps"][1]["score"]["accuracy"] > run["laps"][0]["score"]["accuracy"] > 0.5
+def test_a_compiled_model_is_trained_whole(tmp_path):
+    """Lap by lap, in a process of its own; it has no test. tests/cli/test_cli_keras.py has the command."""
+    subject = Subject("training", "", None, None, None, None, "items", file=str(EXAMPLE), function="training")
+    lane = PlannedLane("keras-torch/cpu", "keras-torch", Device("cpu", "cpu", "processor", usable=True), Settings())
+    heat = HeatOrder(subject, lane, 0, OWN_PROOF, Pace(1, 1, adaptive=False, measure_s=1.0, window_s=0.1))
+    order = FullOrder(heat, Protocol(2, None), str(tmp_path / "lane.npz"))
+    runner = TrainingRunner(order, Limits(), tell=lambda _: None, keep=lambda: None, check=lambda _: None)
+    assert runner.run() is None
+    run = runner.training_run("ok", None)
+    assert (len(run.laps), run.test, len(run.proofs)) == (2, None, 1)
+    assert run.laps[1].score.accuracy > run.laps[0].score.accuracy > 0.5

@@ -34,7 +34,7 @@ def test_a_plan_says_what_each_lane_would_do(house, words, says):
 @pytest.mark.parametrize(
     ("words", "keys"),
     [
-        ((), {"ask", "subject", "lanes", "proof", "pace", "notes", "data"}),
+        ((), {"ask", "subject", "lanes", "proof", "pace", "notes", "data", "kept_batches"}),
         (("--full",), {"plan", "protocol", "order"}),
         (("--infer",), {"plan", "pace"}),
     ],

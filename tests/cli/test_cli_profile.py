@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("known_references")
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RACE = (
     "race",
@@ -117,7 +119,7 @@ def test_an_interrupt_while_profiling_keeps_the_race(house):
     answer = house.finish(process)
     assert answer.code == 130
     record = house.kept()
-    assert (record["status"], len(record["comparisons"])) == ("interrupted", 1)
+    assert (record["status"], len(record["answer"]["comparisons"])) == ("interrupted", 1)
     first, second = record["lanes"]
     assert first["profile"]["operators"]
     assert second["absent"]["profile"]["missing"] == "the run was ended before its turn came"

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import time
+from functools import partial
 
+import numpy as np
 import pytest
+
+pytestmark = pytest.mark.usefixtures("known_references")
 
 FULL = ("race", "cifar-cnn", "fake/cpu", "fake/cpu/best", "--full", "--laps", "3", "--steps-per-lap", "50")
 HANGS = '["fake/*"]\nfail = {{ how = "hang", phase = "{phase}", heat = {heat} }}\n'
@@ -15,27 +20,45 @@ HANGS = '["fake/*"]\nfail = {{ how = "hang", phase = "{phase}", heat = {heat} }}
 def curves(record):
     """Give what must not depend on where a training was broken: everything but the machine's own times."""
     return [
-        (run["lane"], run["seed"], [(lap["number"], lap["score"], lap["validation"]) for lap in run["laps"]])
-        for run in record["full"]["runs"]
+        (run["process"]["lane"], run["seed"], [(lap["number"], lap["score"], lap["validation"]) for lap in run["laps"]])
+        for run in record["answer"]["runs"]
     ]
 
 
 def laps_of(record):
-    return [len(run["laps"]) for run in record["full"]["runs"]]
+    return [len(run["laps"]) for run in record["answer"]["runs"]]
+
+
+def begin(house, phase="lap 2", heat=0, until="fake/cpu lap 1 of 3"):
+    """Start a training that hangs, and wait until it does."""
+    house.script(HANGS.format(phase=phase, heat=heat))
+    process = house.start(*FULL)
+    house.read_until(process, until)
+    time.sleep(0.2)
+    return process
 
 
 @pytest.fixture
 def start(house):
-    """Start a training that hangs, and wait until it does."""
+    return partial(begin, house)
 
-    def start_training(phase="lap 2", heat=0, until="fake/cpu lap 1 of 3"):
-        house.script(HANGS.format(phase=phase, heat=heat))
-        process = house.start(*FULL)
-        house.read_until(process, until)
-        time.sleep(0.2)
-        return process
 
-    return start_training
+@pytest.fixture(scope="module")
+def killed_home(tmp_path_factory, shared_house):
+    """Kill a training in its third lap once, and give the home that it left."""
+    house = type(shared_house)(tmp_path_factory.mktemp("killed"))
+    house.cache = shared_house.cache
+    process = begin(house, "lap 3", until="fake/cpu lap 2 of 3")
+    process.kill()
+    house.finish(process)
+    return house.home
+
+
+@pytest.fixture
+def killed(house, killed_home):
+    """Give a house of its own to each test, with what the killed training left; nothing hangs in it any more."""
+    shutil.copytree(killed_home, house.home)
+    return house
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +87,7 @@ def test_a_broken_training_gives_the_unbroken_curve(house, start, unbroken, sent
     assert record["status"] == "finished"
     assert (record["id"], record["started"]) == (before["id"], before["started"])
     assert curves(record) == unbroken
-    assert [run["processes"] for run in record["full"]["runs"]] == [2, 1]
+    assert [run["processes"] for run in record["answer"]["runs"]] == [2, 1]
     assert house.kept() == record
     assert house.is_empty_within(2)
 
@@ -77,7 +100,7 @@ def test_an_interrupt_keeps_the_last_whole_lap_and_says_how_to_go_on(house, star
     record = house.kept()
     assert answer.code == 130
     assert (record["status"], laps_of(record)) == ("interrupted", [3, 1])
-    assert [run["status"] for run in record["full"]["runs"]] == ["ok", "interrupted"]
+    assert [run["process"]["status"] for run in record["answer"]["runs"]] == ["ok", "interrupted"]
     words = " ".join(answer.out.split())
     assert "interrupted: 4 of 6 laps kept, " in words
     assert f"to go on: laptime resume {record['id']}" in words
@@ -122,32 +145,63 @@ def test_the_kill_of_a_child_is_a_lane_that_did_not_finish_and_can_go_on(house, 
     answer, record = resumed(house)
     assert answer.code == 0
     assert curves(record) == unbroken
-    assert [run["dnf"] for run in record["full"]["runs"]] == [None, None]
+    assert [run["process"]["dnf"] for run in record["answer"]["runs"]] == [None, None]
 
 
-def test_a_training_whose_checkpoint_is_gone_begins_anew(house, start, unbroken):
-    """And the curve is the same, since it always is."""
-    process = start()
-    process.kill()
-    house.finish(process)
-    for place in (house.home / "checkpoints").rglob("*.npz"):
-        place.unlink()
-    assert curves(resumed(house)[1]) == unbroken
+def test_a_newer_checkpoint_is_refused(killed):
+    """A laptime of tomorrow wrote it: `--again` would destroy its laps."""
+    (place,) = (killed.home / "checkpoints").rglob("*.npz")
+    with np.load(place) as stored:
+        arrays = {name: stored[name] for name in stored.files}
+    page = arrays["arr_0"].tobytes().replace(b'"version":1', b'"version":2')
+    np.savez(place, **{**arrays, "arr_0": np.frombuffer(page, np.uint8)})
+    refused = killed.run("resume", "latest", "-q", "--again")
+    assert (refused.code, place.exists()) == (2, True)
+    assert "has version 2, this laptime reads 1" in refused.err
+    assert "pip install --upgrade laptime" in refused.err
 
 
-def test_a_damaged_checkpoint_is_refused_with_the_way_out(house, start):
-    """The lane does not finish, the reason names the file; the other lane is trained."""
-    process = start()
-    process.kill()
-    house.finish(process)
+@pytest.mark.parametrize(
+    ("harm", "words"),
+    [
+        (lambda place: place.unlink(), "is gone"),
+        (lambda place: place.write_bytes(place.read_bytes()[:100]), "is damaged"),
+    ],
+)
+def test_laps_whose_checkpoint_is_no_more_are_trained_again_only_where_that_is_allowed(killed, unbroken, harm, words):
+    """Refused before anything runs, with how many laps it is about; allowed, the record says so."""
+    house = killed
     (place,) = (house.home / "checkpoints").rglob("*.npz")
-    place.write_bytes(place.read_bytes()[:100])
-    answer, record = resumed(house)
-    assert answer.code == 3
-    assert "cannot be read" in record["full"]["runs"][0]["dnf"]["reason"]
-    assert "delete it, and the training begins anew" in record["full"]["runs"][0]["dnf"]["reason"]
-    assert record["full"]["runs"][1]["status"] == "ok"
-    assert place.exists()
+    before = house.kept()
+    harm(place)
+    refused = house.run("resume", "latest", "-q")
+    assert refused.code == 2
+    assert (
+        f"the checkpoint of fake/cpu/as-written, seed 0, {words}: 2 of 2 finished laps would be trained again"
+        in " ".join(refused.err.split())
+    )
+    assert f"laptime resume {before['id']} --again" in refused.err
+    assert house.kept() == before
+    answer, record = resumed(house, "--again")
+    assert answer.code == 0
+    assert curves(record) == unbroken
+    said = f"2 of 2 finished laps were trained again: the checkpoint {words}"
+    assert [said in run["process"]["notes"] for run in record["answer"]["runs"]] == [True, False]
+    assert said in " ".join(house.run("show", "latest").out.split())
+
+
+def test_an_older_checkpoint_is_not_taken_without_a_word(killed, unbroken):
+    """One that was put back from elsewhere: of three finished laps it holds two."""
+    house = killed
+    (place,) = house.files()
+    record = json.loads(place.read_bytes())
+    (run,) = record["answer"]["runs"]
+    run["laps"].append({**run["laps"][-1], "number": 3})
+    place.write_text(json.dumps(record))
+    refused = house.run("resume", "latest", "-q")
+    assert refused.code == 2
+    assert "seed 0, holds 2 laps: 1 of 3 finished laps would be trained again" in " ".join(refused.err.split())
+    assert curves(resumed(house, "--again")[1]) == unbroken
 
 
 def test_a_training_that_still_runs_is_not_resumed(house, start):
@@ -160,10 +214,10 @@ def test_a_training_that_still_runs_is_not_resumed(house, start):
     assert "is being trained by another process" in answer.err
 
 
-def test_what_is_finished_is_not_resumed(house):
+@pytest.mark.usefixtures("unbroken")
+def test_what_is_finished_is_not_resumed(shared_house):
     """There is nothing left to train."""
-    house.run(*FULL, "-q")
-    answer = house.run("resume", "latest")
+    answer = shared_house.run("resume", "latest")
     assert answer.code == 2
     assert "is finished: nothing is left to train" in answer.err
 
@@ -183,15 +237,12 @@ def test_a_record_that_is_not_there_is_not_resumed(house):
     assert "there is no record" in answer.err
 
 
-def test_another_machine_is_not_taken_for_the_first(house, start):
+def test_another_machine_is_not_taken_for_the_first(killed):
     """Where a lane would run with other settings, it is refused in words."""
-    process = start()
-    process.kill()
-    house.finish(process)
-    (place,) = house.files()
+    (place,) = killed.files()
     record = json.loads(place.read_bytes())
     record["lanes"][0]["settings"]["threads"] = 64
     place.write_text(json.dumps(record))
-    answer = house.run("resume", "latest")
+    answer = killed.run("resume", "latest")
     assert answer.code == 2
     assert "cannot go on here: fake/cpu/as-written was begun as" in answer.err

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("known_references")
+
 TWO = ("cifar-cnn", "fake/cpu", "fake/cpu/best")
 
 
@@ -15,7 +17,7 @@ def test_a_quiet_race_stops_at_three_heats(house):
     """Nothing more is to be learned."""
     record = house.raced(*TWO)
     assert heats_of(record) == [3, 3]
-    (found,) = record["comparisons"]
+    (found,) = record["answer"]["comparisons"]
     assert (found["settled"], found["pairs"], found["verdict"]) == (True, 3, "faster")
 
 
@@ -25,7 +27,7 @@ def test_a_race_that_is_not_settled_goes_on_to_five_heats_and_says_so(house):
     answer = house.race(*TWO)
     record = house.kept()
     assert heats_of(record) == [5, 5]
-    assert [found["settled"] for found in record["comparisons"]] == [False]
+    assert [found["settled"] for found in record["answer"]["comparisons"]] == [False]
     assert answer.code == 0
     assert "Not settled: " in answer.out
     assert "fake/cpu varies " in answer.out
@@ -33,13 +35,13 @@ def test_a_race_that_is_not_settled_goes_on_to_five_heats_and_says_so(house):
 
 
 def test_a_wider_margin_settles_sooner(house):
-    """The same spread is settled where half is good enough."""
+    """The same spread is settled where half is good enough; a fiftieth of that is not to be had in five heats."""
     house.script('["fake/*"]\nspread = 0.02\n')
     assert heats_of(house.raced(*TWO, "--margin", "50%")) == [3, 3]
     assert heats_of(house.raced(*TWO, "--margin", "0.2%")) == [5, 5]
 
 
-@pytest.mark.parametrize("heats", [1, 2, 4, 7])
+@pytest.mark.parametrize("heats", [2, 6])
 def test_a_number_of_heats_is_kept_exactly(house, heats):
     """Neither a quiet race nor a noisy one changes it."""
     house.script('["fake/cpu/best"]\nspread = 0.3\n')
@@ -52,7 +54,7 @@ def test_one_heat_each_gives_a_ratio_without_an_interval(house):
     assert answer.code == 0
     assert "2.00x (one pair, no interval)" in answer.out
     assert "1 heat each, " in answer.out
-    (found,) = house.kept()["comparisons"]
+    (found,) = house.kept()["answer"]["comparisons"]
     assert (found["low"], found["verdict"]) == (
         {"missing": "one heat alone gives no interval"},
         "not distinguishable",
@@ -60,15 +62,14 @@ def test_one_heat_each_gives_a_ratio_without_an_interval(house):
 
 
 def test_a_budget_ends_a_race_that_is_not_settled(house):
-    """Sixteen lanes take longer for one round than a second allows a second one."""
+    """A second is over after the first round; three rounds are run all the same, and no more."""
     house.script('["fake/*"]\nspread = 0.3\n')
-    lanes = [f"fake/cpu/batch={size}" for size in range(1, 17)]
+    lanes = [f"fake/cpu/batch={size}" for size in range(1, 5)]
     answer = house.race("cifar-cnn", *lanes, "--budget", "1s")
     record = house.kept()
     assert record["status"] == "finished"
-    assert 1 <= max(heats_of(record)) < 5
-    assert len(set(heats_of(record))) == 1
-    assert not any(found["settled"] for found in record["comparisons"])
+    assert heats_of(record) == [3, 3, 3, 3]
+    assert not any(found["settled"] for found in record["answer"]["comparisons"])
     assert "Not settled" in answer.out
     assert answer.code == 0
 
@@ -76,13 +77,13 @@ def test_a_budget_ends_a_race_that_is_not_settled(house):
 def test_a_lane_alone_is_run_three_times(house):
     """With nothing to compare, there is nothing to settle."""
     record = house.raced("cifar-cnn", "fake/cpu")
-    assert (heats_of(record), record["comparisons"]) == ([3], [])
+    assert (heats_of(record), record["answer"]["comparisons"]) == ([3], [])
 
 
 def test_the_same_race_twice_gives_the_same_figures(house):
     """Nothing but the clock of the machine differs: seeds are fixed, and the noise is seeded by them."""
     house.script('["fake/*"]\nspread = 0.1\n')
     races = [house.raced(*TWO, "--heats", "2") for _ in range(2)]
-    assert races[0]["comparisons"] == races[1]["comparisons"]
+    assert races[0]["answer"]["comparisons"] == races[1]["answer"]["comparisons"]
     assert [lane["step_ms"] for lane in races[0]["lanes"]] == [lane["step_ms"] for lane in races[1]["lanes"]]
     assert races[0]["id"] != races[1]["id"]

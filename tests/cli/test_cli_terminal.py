@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import threading
 
 import pytest
+
+pytestmark = pytest.mark.usefixtures("known_references")
 
 ESCAPE = "\x1b["
 RACE = ("race", "cifar-cnn", "fake/cpu", "fake/cpu/best", "--heats", "1")
@@ -38,21 +41,23 @@ class Screen:
 def on_screen(house):
     """Run a race with one of its outputs on a terminal, and give what came out at all ends."""
 
-    def run(stream, *words, **env):
+    def run(stream, *words, stderr=subprocess.PIPE, **env):
         screen = Screen()
         env = {"TERM": "xterm-256color", "COLUMNS": "100", **env}
-        answer = house.finish(house.start(*RACE, *words, env=env, **{stream: screen.theirs}))
+        answer = house.finish(house.start(*RACE, *words, env=env, **{"stderr": stderr, stream: screen.theirs}))
         return screen.text(), answer
 
     return run
 
 
-def test_a_table_on_a_terminal_is_coloured(on_screen):
-    """The factor stands out."""
-    seen, answer = on_screen("stdout", "-q")
+def test_a_table_on_a_terminal_is_coloured_and_a_quiet_race_draws_nothing(on_screen):
+    """The factor stands out; beside the table nothing is drawn, not even where stderr is a terminal too."""
+    beside = Screen()
+    seen, answer = on_screen("stdout", "-q", stderr=beside.theirs)
     assert answer.code == 0
     assert ESCAPE in seen
     assert "2.00x" in seen
+    assert beside.text() == ""
 
 
 @pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"NO_COLOR": ""}, {"TERM": "dumb"}])
@@ -77,12 +82,6 @@ def test_a_live_table_is_drawn_on_stderr_and_leaves_stdout_alone(on_screen):
     assert ESCAPE not in answer.out
     assert answer.out.startswith("cifar-cnn  1,337,002 parameters")
     assert "heat 1" not in answer.out
-
-
-def test_a_quiet_race_draws_nothing(on_screen):
-    """Not even on a terminal."""
-    seen, _ = on_screen("stderr", "-q")
-    assert seen == ""
 
 
 def test_off_a_terminal_nothing_is_animated(house):

@@ -1,4 +1,4 @@
-"""A real training that stops moving is ended with all that it started, and what it measured is kept."""
+"""A real training, with a helper that its data started, that stops moving or whose parent is killed: all of it ends."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import time
 
 import pytest
 
-# The loss sleeps, so that steps take 10 ms; from the 30th on it sleeps for good. The data bring a helper process.
+# The step sleeps for 10 ms; from the 30th on it sleeps for good. The data bring a helper process.
 MINE = """\
 import subprocess
 import time
 
-import torch
+import numpy as np
 
 import laptime
 
@@ -23,19 +23,19 @@ class Batches:
         self.helper = subprocess.Popen(["sleep", "600"])
 
     def __iter__(self):
-        return iter([(torch.ones(4, 8), torch.zeros(4, dtype=torch.long))] * 8)
+        return iter([np.ones((4, 8), np.float32)] * 8)
 
 
-def loss(outputs, targets):
+def step(weights, rows):
     global calls
     calls += 1
     time.sleep(600 if calls > 30 else 0.01)
-    return torch.nn.functional.cross_entropy(outputs, targets)
+    slope = weights - rows.mean(0)
+    return weights - np.float32(0.1) * slope, (slope**2).mean()
 
 
 def training():
-    model = torch.nn.Linear(8, 2)
-    return laptime.Training(model, loss, lambda parameters: torch.optim.SGD(parameters, lr=0.1), Batches())
+    return laptime.Training(step=step, state=np.full(8, 2, np.float32), data=Batches())
 """
 
 
@@ -52,13 +52,28 @@ def test_the_watchdog_ends_a_heat_and_its_whole_group(tidy_house):
     house = tidy_house
     (house.folder / "mine.py").write_text(MINE)
     began_s = time.monotonic()
-    answer = house.race("mine.py:training", "torch/cpu", "--heats", "1", "--budget", "5s", "--watchdog", "1s")
+    answer = house.race("mine.py:training", "python/cpu", "--heats", "1", "--budget", "5s", "--watchdog", "1s")
     assert answer.code == 3
     assert time.monotonic() - began_s < 40
     (lane,) = house.kept()["lanes"]
     (heat,) = lane["heats"]
-    assert (heat["dnf"]["phase"], heat["dnf"]["signal"]) == ("timing", None)
-    assert heat["dnf"]["reason"].startswith("hung: no word for ")
+    assert (heat["process"]["dnf"]["phase"], heat["process"]["dnf"]["signal"]) == ("timing", None)
+    assert heat["process"]["dnf"]["reason"].startswith("hung: no word for ")
     assert heat["windows"]
-    assert "torch/cpu did not finish, in timing: hung: no word for " in " ".join(answer.out.split())
+    assert "python/cpu did not finish, in timing: hung: no word for " in " ".join(answer.out.split())
     assert house.processes() == []
+
+
+def test_what_a_child_started_does_not_outlive_a_killed_parent(tidy_house):
+    """Kill -9 of the parent ends the child's whole group, loaders included."""
+    house = tidy_house
+    (house.folder / "mine.py").write_text(MINE)
+    process = house.start("race", "mine.py:training", "python/cpu", "--heats", "1")
+    house.read_until(process, "heat 1 of at most 1")
+    deadline = time.monotonic() + 30
+    while not any(each.name() == "sleep" for each in house.processes()):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.kill()
+    house.finish(process)
+    assert house.is_empty_within(2)

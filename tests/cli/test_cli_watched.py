@@ -7,8 +7,9 @@ from itertools import pairwise
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("known_references")
+
 FULL = ("race", "cifar-mlp", "torch/cpu/best", "--full", "--laps", "2", "--steps-per-lap", "40", "--rate", "3.6")
-INFER = ("race", "cifar-mlp", "torch/cpu/best", "--infer", "--heats", "1", "--budget", "4s", "--sensor-rate", "20")
 NOT_HERE = "amd" if sys.platform == "darwin" else "apple"
 
 
@@ -17,9 +18,21 @@ def trained(torch_house):
     return torch_house.done(*FULL, "--sensor-rate", "5", "--json", "-q").json
 
 
+def test_a_training_of_the_mlp_learns_and_is_tested(trained):
+    """Proven, no validation, two laps in which the loss falls, a test on 10,000 images that is better than chance."""
+    assert [lane["parity"]["status"] for lane in trained["lanes"]] == ["same"]
+    (run,) = trained["answer"]["runs"]
+    first, second = run["laps"]
+    assert second["score"]["loss"] < first["score"]["loss"]
+    assert (first["validation"], first["steps"], first["score"]["items"]) == (None, 40, 1280)
+    assert run["test"]["score"]["items"] == 10_000
+    assert run["test"]["score"]["accuracy"] > 0.12
+    assert run["first_step_ms"] / 1e3 < first["train_s"]
+
+
 def test_a_training_has_a_time_line_with_marks(trained):
     """Of all that it did, on one clock with the readings around them; five a second, as was asked."""
-    (run,) = trained["full"]["runs"]
+    (run,) = trained["answer"]["runs"]
     (part,) = run["watched"]
     names = [mark["name"] for mark in part["marks"]]
     assert names[:2] == ["import", "build"]
@@ -35,7 +48,7 @@ def test_a_training_has_a_time_line_with_marks(trained):
 def test_a_whole_training_says_what_it_took(trained):
     """Both cores are kept busy while it trains; where no meter is, the reason stands in the energy's place."""
     usage = trained["lanes"][0]["usage"]
-    assert 40 < usage["processor_percent"] <= 101
+    assert 15 < usage["processor_percent"] <= 101
     assert 2e8 < usage["memory_most_bytes"] < 4e9
     whole = usage["energy"]["j_whole"]
     assert whole["missing"] if isinstance(whole, dict) else whole > 0
@@ -47,26 +60,11 @@ def test_it_is_shown_below_the_training(torch_house, trained):
     page = torch_house.done("show", trained["id"]).out
     assert "while timed" in page
     assert "money for it" in page
-    (run,) = trained["full"]["runs"]
+    (run,) = trained["answer"]["runs"]
     (row,) = [line for line in page.splitlines() if line.startswith("torch/cpu/best") and " %" in line]
     spent_s = run["test"]["seconds"] + sum(lap["train_s"] for lap in run["laps"])
-    ready_s = sum(run["phases_s"][name] for name in ("start", "import", "build", "set up"))
+    ready_s = sum(run["process"]["phases_s"][name] for name in ("start", "import", "build", "set up"))
     assert float(row.split()[-1]) == pytest.approx(3.6 * (spent_s + ready_s) / 3600, rel=0.01)
-
-
-def test_answers_say_what_they_took(torch_house):
-    """Single calls and each batch size by themselves; the page shows the first and the quickest."""
-    record = torch_house.done(*INFER, "--json", "-q").json
-    (lane,) = record["infer"]["lanes"]
-    (heat,) = lane["heats"]
-    assert [each["batch"] for each in lane["usages"]] == [None, 1, 8, 64, 256]
-    assert heat["timeline"]["clock"] is None
-    assert [mark["name"] for mark in heat["marks"]][-1] == "end"
-    busy = {each["batch"]: each["usage"]["processor_percent"] for each in lane["usages"]}
-    assert 30 < busy[256] <= 101
-    assert record["lanes"][0]["usage"] == lane["usages"][0]["usage"]
-    page = torch_house.done("show", record["id"]).out
-    assert "torch/cpu/best, single calls" in page
 
 
 def test_a_fake_lane_is_watched_in_neither(house):
@@ -74,10 +72,10 @@ def test_a_fake_lane_is_watched_in_neither(house):
     for words in (("--full", "--laps", "1", "--steps-per-lap", "5"), ("--infer", "--heats", "1")):
         record = house.done("race", "cifar-cnn", "fake/cpu", *words, "--json", "-q").json
         assert record["lanes"][0]["usage"] is None
-        if record["full"]:
-            assert record["full"]["runs"][0]["watched"] == []
+        if record["question"] == "full":
+            assert record["answer"]["runs"][0]["watched"] == []
         else:
-            assert record["infer"]["lanes"][0]["heats"][0]["timeline"] is None
+            assert record["answer"]["lanes"][0]["heats"][0]["process"]["timeline"] is None
 
 
 @pytest.mark.parametrize("question", ["--full", "--infer"])

@@ -7,6 +7,8 @@ import signal
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("known_references")
+
 SLOW_LOADER = """
 ["fake/*"]
 loader_ms = 90.0
@@ -27,7 +29,7 @@ ASK = ("fake/cpu", "--budget", "60s", "-q")
 
 
 def verdicts(record):
-    return {each["cause"]: each for each in record["why"]["causes"]}
+    return {each["cause"]: each for each in record["answer"]["why"]["causes"]}
 
 
 def words_of(text):
@@ -42,7 +44,7 @@ def found(house):
 
 def test_a_slow_loader_is_found_proven_and_mended(found, house):
     answer, record = found
-    why = record["why"]
+    why = record["answer"]["why"]
     assert why["first"][0] == "input pipeline"
     assert verdicts(record)["input pipeline"]["standing"] == "proven"
     parts = {part["of"]: part["share"] for part in why["parts"]}
@@ -73,16 +75,16 @@ def test_a_slow_loader_is_found_proven_and_mended(found, house):
 def test_where_nothing_is_amiss_nothing_is_proven(house):
     house.script(NOTHING)
     record = house.done("why", "cifar-cnn", *ASK, "--json").json
-    standings = {each["standing"] for each in record["why"]["causes"]}
+    standings = {each["standing"] for each in record["answer"]["why"]["causes"]}
     assert "proven" not in standings
-    assert record["why"]["trusted"]
+    assert record["answer"]["why"]["trusted"]
 
 
 def test_an_experiment_that_fails_is_a_row_with_its_reason(house):
     """The answer stands: what was asked about is the lane as it is."""
     house.script(SLOW_LOADER + '["fake/cpu/input=cached"]\nfail = { how = "memory", phase = "build" }\n')
-    record = house.done("why", "cifar-cnn", *ASK, "--json").json
-    failed = next(each for each in record["why"]["remedies"] if each["lane"] == "fake/cpu/input=cached")
+    record = house.done("why", "cifar-cnn", "fake/cpu", "--budget", "10s", "-q", "--json").json
+    failed = next(each for each in record["answer"]["why"]["remedies"] if each["lane"] == "fake/cpu/input=cached")
     assert failed["measured"] is None
     assert "out of memory" in failed["reason"]
     assert [lane["status"] for lane in record["lanes"] if lane["name"] == "fake/cpu/input=cached"] == ["dnf"]
@@ -94,22 +96,22 @@ def test_a_lane_that_does_not_finish_is_told_and_nothing_is_tried(house):
     assert answer.code == 3
     record = house.kept()
     assert record["lanes"][0]["status"] == "dnf"
-    assert not any(each["standing"] == "proven" for each in record["why"]["causes"])
+    assert not any(each["standing"] == "proven" for each in record["answer"]["why"]["causes"])
     assert "SIGKILL" in answer.out
 
 
 def test_noise_too_great_to_tell_is_said_so(house):
     house.script('["fake/*"]\nloader_ms = 40.0\ncompute_ms = 50.0\nspread = 0.8\n')
-    answer = house.run("why", "cifar-cnn", *ASK)
+    answer = house.run("why", "cifar-cnn", "fake/cpu", "--budget", "20s", "-q")
     assert answer.code == 4
-    assert not house.kept()["why"]["trusted"]
-    assert house.kept()["why"]["distrust"] in words_of(answer.out)
+    assert not house.kept()["answer"]["why"]["trusted"]
+    assert house.kept()["answer"]["why"]["distrust"] in words_of(answer.out)
 
 
 def test_what_the_budget_has_no_room_for_is_named(house):
     house.script(SLOW_LOADER)
     record = house.done("why", "cifar-cnn", "fake/cpu", "--budget", "1s", "-q", "--json").json
-    assert record["why"]["missing"]
+    assert record["answer"]["why"]["missing"]
     assert verdicts(record)["input pipeline"]["standing"] != "proven"
 
 

@@ -1,7 +1,5 @@
 """Keras models of users, sound and unsound, for the tests of Keras lanes."""
 
-import time
-
 import keras
 import numpy as np
 
@@ -119,10 +117,46 @@ def four_at_once():
     return _model(steps_per_execution=4), _endless()
 
 
-def other_rate_on_jax():
-    """The same on all engines but one, which a proof across engines has to find."""
-    rate = 1.01e-3 if keras.backend.backend() == "jax" else 1e-3
-    return _model(optimizer=keras.optimizers.Adam(rate)), BATCHES
+def embedded(optimizer="adamw", rate=1e-3, **words):
+    """Engines have gradients of their own kind for an embedding."""
+    inner = [keras.layers.Embedding(40, 4), keras.layers.GlobalAveragePooling1D(), keras.layers.Dense(3)]
+    model = keras.Sequential([keras.Input((8,), dtype="int32"), *inner])
+    made = {"adamw": keras.optimizers.AdamW, "rmsprop": keras.optimizers.RMSprop, "sgd": keras.optimizers.SGD}
+    model.compile(optimizer=made[optimizer](rate, **words), loss=LOSS)
+    return model, [((rows * 10).astype("int32") % 40, classes) for rows, classes in BATCHES]
+
+
+def decays_twice():
+    return embedded(weight_decay=0.008)
+
+
+def clipped():
+    return embedded(clipvalue=1e-3)
+
+
+def clipped_later():
+    return embedded(clipvalue=2e-3)
+
+
+def slow():
+    """So slow that at a hundredth of its rate no weight moves at all."""
+    return embedded("sgd", 1e-5)
+
+
+def slow_by_a_hundredth_more():
+    return embedded("sgd", 1.01e-5)
+
+
+def remembers():
+    return embedded("rmsprop")
+
+
+def remembers_less():
+    return embedded("rmsprop", rho=0.89)
+
+
+def rate_of_a_function():
+    return embedded("sgd", lambda: 0.05)
 
 
 def noisy():
@@ -176,13 +210,3 @@ def _breaking():
 
 def raises_at_nine():
     return _model(), _breaking()
-
-
-def _stuck():
-    yield from BATCHES
-    time.sleep(3600)
-
-
-def never_ends_on_jax():
-    """Its loader hangs in one lane; the others finish."""
-    return _model(), _stuck() if keras.backend.backend() == "jax" else _endless()

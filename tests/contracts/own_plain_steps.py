@@ -40,6 +40,12 @@ def sound():
     return laptime.Training(step=_step, state=_weights(), data=ROWS, fence=_fence)
 
 
+def global_weights():
+    """Its weights are drawn from NumPy's global generator, which no code of its own seeds."""
+    drawn = np.random.standard_normal((8, 3)).astype(np.float32)  # noqa: NPY002  that is what it is about
+    return laptime.Training(step=_step, state={**_weights(), "kernel": drawn}, data=ROWS)
+
+
 def two_lengths():
     """Batches of two shapes, in turns."""
     rows = [(each[:16], labels[:16]) if number % 2 else (each, labels) for number, (each, labels) in enumerate(ROWS)]

@@ -11,29 +11,33 @@ import subprocess
 import sys
 from importlib import util
 from pathlib import Path
+from typing import Any
 
-NEEDS = {
-    "fake": ("laptime",),
-    "torch": ("torch",),
-    "jax": ("jax",),
-    "keras-tf": ("keras", "tensorflow"),
-    "keras-jax": ("keras", "jax"),
-    "keras-torch": ("keras", "torch"),
-    "python": ("laptime",),
-}
-OF_STEPS = ("jax", "python")
+from laptime.model.frameworks import FRAMEWORKS
+
 ALONE = "LAPTIME_CONTRACT"
-INSTALLED = [name for name, modules in NEEDS.items() if all(map(util.find_spec, modules))]
-TOGETHER = [name for name in INSTALLED if not name.startswith("keras") and name not in OF_STEPS]
+ROWS = [row for row in FRAMEWORKS if all(map(util.find_spec, row.modules))]
+INSTALLED = [row.name for row in ROWS]
+STEP_ROOMS = [row.name for row in ROWS if row.takes_steps_only]
+KERAS_ROOMS = [row.name for row in ROWS if row.family == "keras"]
+TOGETHER = [row.name for row in ROWS if row.family != "keras" and not row.takes_steps_only]
 HERE = [os.environ[ALONE]] if ALONE in os.environ else TOGETHER
+# What Keras does alike on each engine is tried in full on one: PyTorch compiles nothing, and is quickest.
+IN_FULL = next((name for name in ("keras-torch", "keras-jax", "keras-tf") if name in INSTALLED), None)
+
+
+def here(each_engine: list[Any], once: list[Any]) -> list[Any]:
+    """Return the cases to try here: on one engine all of them, on the others those that engines do in their own way."""
+    return [*each_engine, *(once * (HERE == [IN_FULL]))]
 
 
 def run_alone(suites: list[Path], framework: str, folder: Path) -> tuple[int, str]:
     """Run suites on one framework, in a process that has no other; give its exit code and last words.
 
-    Compiled code is kept in the folder.
+    Compiled code is kept in the folder, and freed memory in the process: a suite builds the same networks many times.
     """
     quick = {"JAX_COMPILATION_CACHE_DIR": str(folder), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+    quick |= {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 36)}
     command = [sys.executable, "-m", "pytest", *map(str, suites), "-p", "no:xdist", "-W", "default"]
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
     ended = subprocess.run(

@@ -6,11 +6,11 @@ import math
 from dataclasses import replace
 
 import pytest
-from rooms_here import HERE, NEEDS
+from rooms_here import HERE, INSTALLED, KERAS_ROOMS, STEP_ROOMS, TOGETHER
 
-from laptime.backends import ROOMS, open_backend
+from laptime.backends import open_backend
 from laptime.errors import LaptimeError
-from laptime.heat.apart import take_apart
+from laptime.heat.step_breakdown import break_down_steps
 from laptime.model.lane import Settings
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
@@ -53,13 +53,13 @@ def proof(training):
 
 def test_every_room_is_tested_or_not_installed():
     """A new back end is held to this contract by being listed among the rooms."""
-    assert ROOMS.keys() == NEEDS.keys()
+    assert sorted(INSTALLED) == sorted([*TOGETHER, *KERAS_ROOMS, *STEP_ROOMS])
     assert HERE
 
 
 def test_it_knows_its_name_and_its_versions(backend):
     """Its own version comes first, then those of what it stands on."""
-    assert ROOMS.keys() >= {backend.name}
+    assert backend.name in INSTALLED
     assert all(name and version for name, version in backend.versions().items())
     assert next(iter(backend.versions())) == backend.name.partition("-")[0]
 
@@ -197,7 +197,7 @@ def test_a_step_is_taken_apart_after_the_windows(backend, training):
     """As far as the back end can; what it cannot has its reason."""
     runner = training.start()
     runner.run(runner.stride)
-    signs = take_apart(backend.clock, runner.fence, runner.apart())
+    signs = break_down_steps(backend.clock, runner.fence, runner.parts())
     assert signs.steps >= 3
     parts = [signs.wait_ns, signs.copy_ns, signs.compute_ns, signs.reads, signs.shapes, signs.compiles, signs.denormals]
     assert all(each.missing if isinstance(each, Missing) else each >= 0 for each in parts)

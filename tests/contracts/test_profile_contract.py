@@ -21,8 +21,9 @@ from laptime.model.workload import ProofPlan
 from laptime.workloads import find_workload
 
 WORKLOAD = "cifar-cnn"
-BATCH = 16
+BATCH = 8  # that of the learner contract: an engine that keeps what it compiled compiles it once
 HEAVY = ("conv", "dot", "mm", "matmul", "product")  # how frameworks call convolutions and products
+CONVOLUTIONS = 6  # of the network
 XLA = ("keras-tf", "keras-jax")
 
 
@@ -64,9 +65,12 @@ def test_the_sum_of_operators_is_within_reason_of_the_step(profile):
     assert all(each.own_ms >= 0 and each.calls >= 0 for each in profile.operators)
 
 
-def test_the_heaviest_operator_is_a_convolution_or_a_product(profile):
-    first = profile.operators[0]
-    assert any(word in first.name.lower() for word in HEAVY), [each.name for each in profile.operators[:5]]
+def test_heavy_operators_are_named_counted_and_lead_the_list(framework, profile):
+    """How many milliseconds an operator takes is the machine's affair, busy as it is here; that it is seen is not."""
+    heavy = [each for each in profile.operators if any(word in each.name.lower() for word in HEAVY)]
+    calls = 2 if framework == "fake" else 2 * CONVOLUTIONS  # forwards and backwards
+    assert sum(each.calls for each in heavy if each.own_ms > 0) >= calls
+    assert any(each in heavy for each in profile.operators[:8])
     assert [each.own_ms for each in profile.operators] == sorted(
         (each.own_ms for each in profile.operators), reverse=True
     )

@@ -13,19 +13,19 @@ import numpy as np
 import own_trainings
 import pytest
 from planted_orders import PACE
-from rooms_here import HERE, OF_STEPS
+from rooms_here import HERE, STEP_ROOMS
 
 from laptime.analysis.parity import judge_parity
 from laptime.backends import open_backend
 from laptime.errors import LaneError, TrainingError
-from laptime.heat.apart import take_apart
+from laptime.heat.step_breakdown import break_down_steps
 from laptime.model.lane import Settings
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, PlannedLane, Subject
 from laptime.model.workload import ProofPlan
 
-if len(HERE) != 1 or HERE[0] not in OF_STEPS:
+if len(HERE) != 1 or HERE[0] not in STEP_ROOMS:
     pytest.skip("test_steps_rooms.py runs it", allow_module_level=True)
 
 ROOM = HERE[0]
@@ -88,6 +88,21 @@ def test_a_sound_step_is_proven():
     assert parity.worst < parity.tolerance / 2
 
 
+def test_weights_from_the_global_generator_are_the_same_in_each_process():
+    """Each process seeds it alike before it calls the user's function."""
+    np.random.seed(99)  # noqa: NPY002  what another process would find there
+    assert judge("global_weights", "global_weights").status == "same"
+
+
+def test_numbers_that_are_drawn_from_the_state():
+    """JAX's from a key are the same in float64; a generator of NumPy's draws others there."""
+    parity = judge("with_key", "with_key")
+    if ROOM == "jax":
+        assert (parity.status, parity.reason) == ("same", None)
+    else:
+        assert parity.reason == "in float64 it goes another way than in float32, as random draws do"
+
+
 def test_another_rate_is_other_work():
     parity = judge("other_rate")
     assert parity.status == "differs"
@@ -99,7 +114,6 @@ def test_another_rate_is_other_work():
     [
         ("draws", "it draws random numbers, or keeps something, that is not in its state"),
         ("casts", "it cannot run in float64: LaneError: its step casts to float32 by itself"),
-        ("with_key", "in float64 it goes another way than in float32, as random draws do"),
         ("no_floats", "its state holds no arrays of floats to compare"),
         ("elsewhere", "its steps leave its state as it was: what they train is not in it"),
         ("coarse", "off float64's: it computes in less than float32 by itself"),
@@ -140,8 +154,9 @@ def test_a_step_is_no_work_for_pytorch_and_a_model_none_for_steps():
     """Each says which lanes are meant."""
     from laptime.backends.torch.backend import TorchTraining
 
-    with pytest.raises(TrainingError, match="which JAX lanes run, and python lanes in any other framework"):
+    with pytest.raises(TrainingError, match="which JAX lanes run, and python lanes in any other framework") as caught:
         TorchTraining(order("sound"))
+    assert caught.value.hint == "race it on jax/cpu or python/cpu"
     with pytest.raises(TrainingError, match=f"gives a model, and {LANES} lanes take a step"):
         open_backend(ROOM).build(order("sound", file=own_trainings.__file__))
 
@@ -152,28 +167,28 @@ def test_the_data_are_walked_through_without_a_step():
     runner = training.start()
     runner.run(20)
     runner.fence()
-    assert (runner.loss(), runner.examiner, runner.close()) == (0.0, None, ())
-    assert isinstance(runner.apart(), Missing)
+    assert (runner.loss(), runner.evaluator, runner.close()) == (0.0, None, ())
+    assert isinstance(runner.parts(), Missing)
 
 
 def test_one_batch_is_given_again_and_again():
     runner = build("two_lengths", input="one").start()
     runner.run(3)
-    signs = take_apart(time.perf_counter_ns, runner.fence, runner.apart())
+    signs = break_down_steps(time.perf_counter_ns, runner.fence, runner.parts())
     assert signs.shapes == 1
 
 
 def test_a_step_is_taken_apart():
     """Into the wait for its batch and the step; a new shape is compiled for, where laptime hears of it."""
     runner = build("two_lengths").start()
-    apart = runner.apart()
-    signs = take_apart(time.perf_counter_ns, runner.fence, apart)
+    apart = runner.parts()
+    signs = break_down_steps(time.perf_counter_ns, runner.fence, apart)
     assert 3 <= signs.steps <= 50
     assert 0 < signs.wait_ns < signs.compute_ns
     assert signs.shapes == 2
     assert isinstance(signs.copy_ns, Missing)
     assert signs.compiles >= 2 if ROOM == "jax" else isinstance(signs.compiles, Missing)
-    again = take_apart(time.perf_counter_ns, runner.fence, runner.apart())
+    again = break_down_steps(time.perf_counter_ns, runner.fence, runner.parts())
     assert again.compiles == 0 if ROOM == "jax" else isinstance(again.compiles, Missing)
 
 

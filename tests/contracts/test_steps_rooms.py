@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from rooms_here import INSTALLED, OF_STEPS, run_alone
+from rooms_here import STEP_ROOMS, run_alone
 
 
-@pytest.mark.parametrize("framework", [name for name in OF_STEPS if name in INSTALLED])
+@pytest.mark.parametrize("framework", STEP_ROOMS)
 def test_a_room_of_steps_keeps_its_contract(framework, tmp_path):
     """Users' steps are run, fenced and proven."""
     code, said = run_alone([Path(__file__).with_name("test_steps_contract.py")], framework, tmp_path)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from laptime.data import archive, batches, make_source, read_arrays, read_source
-from laptime.data.pickles import PickleRefusedError, read_batch, write_batch
+from laptime.data.batches import PickleRefusedError, read_batch, write_batch
 from laptime.errors import LaneError, UsageError
 from laptime.workloads import CATALOGUE
 

@@ -17,10 +17,10 @@ import pytest
 from PIL import Image
 
 from laptime.data import describe_made, list_items, made_sets, make_source, making, read_arrays, read_source, remove_set
-from laptime.data.making import Pace, announce, choose_counts
+from laptime.data.made_folders import MARK, MARKED, name_part
+from laptime.data.making import ItemCounts, MakingRate, announce, choose_counts
 from laptime.data.manifest import MAKER
-from laptime.data.sets import name_part
-from laptime.data.tasks import Counts
+from laptime.disk import host
 from laptime.errors import StoreError, UsageError
 from laptime.workloads import CATALOGUE
 
@@ -33,7 +33,7 @@ FILES = (SCENES, PETS, PLATES)
 def cache(tmp_path, monkeypatch):
     """Give every test a cache of its own."""
     monkeypatch.setenv("LAPTIME_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
+    return tmp_path / "cache" / "laptime"
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def contents(folder):
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in Path(folder).rglob("*")
-        if path.is_file() and path.name != "manifest.json"
+        if path.is_file() and path.name not in {"manifest.json", MARK}
     }
 
 
@@ -151,7 +151,7 @@ def test_a_set_that_is_not_whole_is_made_anew(told, spoil, state, said):
     make_source(SCENES, 16, told.append)
     (sentence,) = told
     assert said in sentence
-    assert sentence.endswith("; it is made anew")
+    assert sentence.endswith("; it is made again")
     assert before == contents(folder)
     assert [(each.name, each.state) for each in made_sets()] == [("scenes-cnn-16", "whole")]
 
@@ -159,13 +159,20 @@ def test_a_set_that_is_not_whole_is_made_anew(told, spoil, state, said):
 def test_what_dead_processes_left_is_removed(told, cache):
     """And what a living one is making stays, unlisted; an unknown host's is judged by its age."""
     dead = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
-    names = [f"pets-densenet.part-{int(dead.stdout)}", f"pets-densenet.part-{os.getppid()}", ".a.b.far-host.part-1"]
-    for name in names:
+    left, living, far, empty = (
+        f".pets-densenet.making.{host()}.part-{int(dead.stdout)}",
+        f".pets-densenet.making.{host()}.part-{os.getppid()}",
+        ".pets-densenet.replaced.far-host.part-1",
+        f".scenes-cnn.making.{host()}.part-{int(dead.stdout)}",
+    )
+    for name in (left, living, far):
         (cache / "data" / name / "train").mkdir(parents=True)
-    assert [names[0]] == [each.name for each in made_sets()]
-    os.utime(cache / "data" / names[2], (0, 0))
+        (cache / "data" / name / MARK).write_bytes(MARKED)
+    (cache / "data" / empty).mkdir()
+    assert {left, empty} == {each.name for each in made_sets()}
+    os.utime(cache / "data" / far, (0, 0))
     make_source(PETS, 4, told.append)
-    assert {"pets-densenet-4", names[1]} == {path.name for path in (cache / "data").iterdir()}
+    assert {"pets-densenet-4", living} == {path.name for path in (cache / "data").iterdir()}
 
 
 def test_a_process_that_is_killed_leaves_no_set(cache):
@@ -234,13 +241,13 @@ def test_a_plan_is_told_what_is_there_or_would_be_made(told, cache):
 @pytest.mark.parametrize(
     ("items", "per_s", "counts"),
     [
-        (None, 1000, Counts(8064, 1926)),
-        (None, 1, Counts(256, 61)),
-        (None, 1e6, Counts(18_687, 4_463)),
-        (0, 1, Counts(18_687, 4_463)),
-        (100, 1, Counts(100, 24)),
-        (8, 1, Counts(8, 8)),
-        (20_000, 1, Counts(20_000, 4_777)),
+        (None, 1000, ItemCounts(8064, 1926)),
+        (None, 1, ItemCounts(256, 61)),
+        (None, 1e6, ItemCounts(18_687, 4_463)),
+        (0, 1, ItemCounts(18_687, 4_463)),
+        (100, 1, ItemCounts(100, 24)),
+        (8, 1, ItemCounts(8, 8)),
+        (20_000, 1, ItemCounts(20_000, 4_777)),
     ],
 )
 def test_the_pace_or_the_asker_says_how_many(items, per_s, counts):
@@ -257,9 +264,9 @@ def test_too_few_items_are_refused(workload, items, told, cache):
 
 def test_a_large_set_is_announced_before_it_is_written(told, tmp_path):
     """With its size and its place, from 200 MB on."""
-    announce(SCENES, Counts(10_000, 2_000), Pace(1000, 16_000), tmp_path / "set", told.append)
+    announce(SCENES, ItemCounts(10_000, 2_000), MakingRate(1000, 16_000), tmp_path / "set", told.append)
     assert told == []
-    announce(SCENES, Counts(18_687, 4_463), Pace(1000, 16_000), tmp_path / "set", told.append)
+    announce(SCENES, ItemCounts(18_687, 4_463), MakingRate(1000, 16_000), tmp_path / "set", told.append)
     (sentence,) = told
     assert f"18,687 train and 4,463 test images, about 370 MB, will be written to {tmp_path / 'set'}" in sentence
 
@@ -267,7 +274,7 @@ def test_a_large_set_is_announced_before_it_is_written(told, tmp_path):
 def test_a_set_that_cannot_fit_is_refused_at_once(told, tmp_path):
     """Before any of it is written."""
     with pytest.raises(StoreError, match=r"needs about .* and only .* are free in"):
-        announce(SCENES, Counts(10**9, 10**9), Pace(1000, 1e6), tmp_path / "set", told.append)
+        announce(SCENES, ItemCounts(10**9, 10**9), MakingRate(1000, 1e6), tmp_path / "set", told.append)
 
 
 def test_progress_is_told_with_the_time_to_go(told, monkeypatch):
@@ -299,20 +306,12 @@ except StoreError as error:
 
 def test_a_cache_that_is_no_folder_is_named(told, cache):
     """A file stands where the folder should be."""
+    cache.parent.mkdir()
     cache.write_text("not a folder")
     with pytest.raises(StoreError, match="a file stands where a folder is needed"):
         make_source(PETS, 4, told.append)
     with pytest.raises(StoreError, match="cannot be listed: a file stands"):
         made_sets()
-
-
-def test_a_file_in_a_sets_place_gives_way(told, cache):
-    """It is told as everything that is made anew."""
-    (cache / "data").mkdir(parents=True)
-    (cache / "data" / "pets-densenet-4").write_text("x")
-    assert make_source(PETS, 4, told.append).train_items == 4
-    assert len(told) == 1
-    assert [path.name for path in (cache / "data").iterdir()] == ["pets-densenet-4"]
 
 
 def test_a_name_beside_a_set_tells_its_process(cache):

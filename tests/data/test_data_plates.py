@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from laptime.data import list_items, read_source
-from laptime.data.plates import labels_of, text_of
+from laptime.data.scan import labels_of, text_of
 from laptime.errors import UsageError
 from laptime.workloads import CATALOGUE
 

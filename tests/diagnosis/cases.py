@@ -8,12 +8,13 @@ from measured import CPU, heat_of, plan_of, planned, windows_of
 from timelines import timeline
 
 from laptime.analysis.lanes import summarise_lane
-from laptime.diagnosis.causes.case import Case
+from laptime.diagnosis.experiments import EXPERIMENTS
+from laptime.diagnosis.why_facts import WhyFacts
 from laptime.model.limits import DevicePeaks, Peak, Roofline, StepWork
 from laptime.model.machine import Device, Machine, Processor
 from laptime.model.missing import Missing
 from laptime.model.sample import Noise, Window
-from laptime.model.signs import Signs
+from laptime.model.symptoms import StepSymptoms
 from laptime.model.why import Experiment, Factor, Trial
 
 CUDA = Device("cuda:0", "cuda", "a card", usable=True, memory_bytes=80_000_000_000)
@@ -22,6 +23,7 @@ MACHINE = Machine(
 )
 QUIET = Noise(0.05, 0.5, 0.0)
 APART = (-0.01, 0.0, 0.01)
+DID = {row.name: row.did for row in EXPERIMENTS}
 
 
 def lane_of(step_ms, *, device=CPU, shown=None, signs=None, windows=None, burst=None, **settings):
@@ -53,7 +55,7 @@ def steps_windows(*windows, noise=QUIET):
 
 def trial(name, ratio=None, half=0.02, *, absent=None, reason=None, failed=False, **experiment):
     """Give an experiment that came out so, or did not for a reason."""
-    given = {"cause": "a cause", "says": name, "settings": (), **experiment}
+    given = {"cause": "a cause", "says": name, "settings": (), "did": DID.get(name, ""), **experiment}
     tried = Experiment(name, absent=None if absent is None else Missing(absent), **given)
     if ratio is None:
         return Trial(tried, f"torch/cpu/{name}" if failed else None, None, reason)
@@ -64,11 +66,11 @@ def case_of(lane, *trials, stages=None, **changes):
     """Give a case; `stages` are the milliseconds of each stage alone."""
     alone = {stage: lane_of(ms, device=lane.device) for stage, ms in (stages or {}).items()}
     known = {each.experiment.name: each for each in trials}
-    return Case(lane, changes.pop("machine", MACHINE), known, ceilings_lanes=alone, **changes)
+    return WhyFacts(lane, changes.pop("machine", MACHINE), known, ceilings_lanes=alone, **changes)
 
 
 def signs_of(steps=10, **told):
-    return Signs(steps, **told)
+    return StepSymptoms(steps, **told)
 
 
 def near(share, binds="products"):

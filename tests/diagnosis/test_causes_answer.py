@@ -6,17 +6,15 @@ from dataclasses import replace
 from math import fsum
 
 import pytest
-from cases import CUDA, MACHINE, case_of, lane_of, near, signs_of, steps_windows, trial
+from cases import CUDA, DID, MACHINE, case_of, lane_of, near, signs_of, steps_windows, trial
 from hypothesis import given
 from hypothesis import strategies as st
 from timelines import CARD, channel
 
-from laptime.diagnosis.causes.answer import explain, order_experiments
-from laptime.diagnosis.causes.parts import ceilings, split
-from laptime.diagnosis.causes.predict import predict
-from laptime.diagnosis.causes.remedies import remedies
-from laptime.diagnosis.causes.rules import CAUSES, judge_causes
-from laptime.diagnosis.causes.verdict import sum_up
+from laptime.diagnosis.answer import explain, remedies
+from laptime.diagnosis.causes import CAUSES, judge_causes, sum_up
+from laptime.diagnosis.experiments import order_experiments, predict
+from laptime.diagnosis.why_facts import ceilings, split
 from laptime.model.missing import Missing
 from laptime.model.record import Finding
 from laptime.model.why import Factor, Verdict
@@ -176,6 +174,26 @@ def test_four_times_the_batch_waits_for_twice():
 
 def test_an_idle_card_is_given_more_work():
     assert order_experiments(case_of(on_card(20.0), stages={"compute": 100.0}))[0] in {"graph", "batch 2x"}
+
+
+def test_rules_ask_for_experiments_that_there_are():
+    """A cause names its experiments: none that the table has not."""
+
+    class Asked(dict):
+        def get(self, name, default=None):
+            asked.add(name)
+            return super().get(name, default)
+
+    asked = set()
+    told = signs_of(denormals=0.0, shapes=7, compiles=5, reads=2.0, wait_ns=1, copy_ns=10**9, compute_ns=1)
+    for lane in (lane_of(100.0, signs=told), on_card(30.0, signs=told), lane_of(100.0, threads=16)):
+        for stages in ({}, SLOW_LOADER, {"loader": 1.0, "compute": 99.0}):
+            facts = case_of(lane, *map(trial, DID), stages=stages)
+            facts = replace(facts, trials=Asked(facts.trials))
+            order_experiments(facts)
+            explain(facts)
+    assert asked <= DID.keys()
+    assert {"decoded", "compute", "deferred", "threads", "one thread", "flush", "keep", "one", "layout"} <= asked
 
 
 def test_remedies_stand_by_what_they_gained():

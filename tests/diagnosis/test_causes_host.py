@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from cases import CUDA, case_of, lane_of, near, signs_of, steps_windows, trial
+from cases import CUDA, MACHINE, case_of, lane_of, near, signs_of, steps_windows, trial
 from measured import CPU
 from timelines import CARD, channel
 
-from laptime.diagnosis.causes.device import changing_shapes, poor_kernels
-from laptime.diagnosis.causes.host import processor_limited, processor_oddities
-from laptime.diagnosis.causes.verdict import sum_up
+from laptime.diagnosis.causes import sum_up
+from laptime.diagnosis.compute_causes import changing_shapes, poor_kernels, processor_limited, processor_oddities
+from laptime.diagnosis.findings import faults_each_step
+from laptime.diagnosis.lane_readings import read_lane
+from laptime.model.missing import Missing
 from laptime.model.sample import Noise
 from laptime.model.usage import Energy, Usage
 from laptime.model.why import Factor
@@ -100,7 +102,9 @@ CASES = {
         lambda: case_of(lane_of(100.0, signs=signs_of(denormals=0.3)), trial("flush", 6.0)),
     ),
     "memory given back, proven": (
-        processor_oddities, "proven", "49,998 page faults a step fetch 205 MB anew; with freed memory kept it is 2.00x",
+        processor_oddities,
+        "proven",
+        "49,998 page faults a step fetch 205 MB again; with freed memory kept it is 2.00x",
         lambda: case_of(faulting(500_000), trial("keep", 2.0)),
     ),
     "memory given back is likely by its faults": (
@@ -187,6 +191,25 @@ def test_a_cause_stands_as_its_figures_say(name):
     rule, standing, says, make = CASES[name]
     verdict = rule(make())
     assert (verdict.standing, says in verdict.says or verdict.says) == (standing, True)
+
+
+@pytest.mark.parametrize(
+    ("measured_ns", "used_ns", "share"),
+    [(50.0, 50.0, None), (5_000.0, 5_000.0, 0.25), (Missing("no clock"), 700, None), (1_001.0, 1_001.0, 0.05005)],
+)
+def test_a_finding_and_a_cause_reckon_with_one_cost_of_a_page_fault(measured_ns, used_ns, share):
+    """The one that a heat measured, else the usual one; 10,000 faults a step on four threads, both or neither."""
+    signs = signs_of(denormals=0.0, fault_ns=measured_ns)
+    lane = lane_of(100.0, shown={FAULTS: lambda t: 100_000 * t}, signs=signs)
+    found = faults_each_step(read_lane(lane, MACHINE))
+    told = processor_oddities(case_of(lane)).evidence["memory given back"]
+    assert told["fault_ns"] == used_ns
+    if share is None:
+        assert (found, told["standing"]) == (None, "ruled out")
+        return
+    assert (found.evidence["fault_ns"], told["standing"]) == (used_ns, "likely")
+    assert found.evidence["share"] == pytest.approx(share, rel=1e-3)
+    assert found.evidence["faults_per_step"] == told["faults_per_step"]
 
 
 def test_an_oddity_is_named():

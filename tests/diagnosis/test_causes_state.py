@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from card_machines import card
 from cases import CUDA, MACHINE, case_of, lane_of, steps_windows, trial
-from patients import card
 from timelines import CARD, channel
 
-from laptime.diagnosis.causes.placement import not_on_device
-from laptime.diagnosis.causes.state import clocks_lowered, memory_full, shared
-from laptime.diagnosis.causes.trust import find_distrust, measuring_error
+from laptime.diagnosis.answer import find_distrust
+from laptime.diagnosis.device_causes import clocks_lowered, memory_full, not_on_device, shared
+from laptime.diagnosis.step_causes import measuring_error
 from laptime.model.missing import Missing
 from laptime.model.record import Finding, Parity
 from laptime.model.sample import Noise

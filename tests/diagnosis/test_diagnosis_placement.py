@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from patients import NODE, OTHERS, UUID, card, for_processors, framework, machine, using
+from card_machines import NODE, OTHERS, UUID, card, for_processors, framework, machine, using
 
-from laptime.diagnosis.placement.rules import find_unseen, find_unused
+from laptime.diagnosis.checkup import find_card_problems, find_unseen_cards
+from laptime.model.host_environment import DeviceNode
 from laptime.model.missing import Missing
-from laptime.model.surroundings import DeviceNode
 
 SHUT = replace(NODE, mode="0660", group="video", may_open=False)
 NO = Missing("-")
@@ -149,50 +149,50 @@ CASES = {
 def test_one_cause_is_told_and_a_command(matter):
     """The first in the order of judgement."""
     here, cause, says, command = CASES[matter]
-    (found,) = find_unused(here)
+    (found,) = find_card_problems(here)
     assert found.cause == cause
     assert says in found.says
     assert command in found.command
 
 
 def test_a_card_that_is_used_is_no_matter():
-    assert find_unused(machine(card(), frameworks=(using(),))) == ()
+    assert find_card_problems(machine(card(), frameworks=(using(),))) == ()
 
 
 def test_a_card_beside_one_that_is_used_is_told():
     """By its UUID, whatever its number: CUDA_VISIBLE_DEVICES names the other one."""
     second = card(uuid="GPU-cccccccc-0000-0000-0000-000000000003", bus="0000:5e:00")
     here = machine(card(), second, frameworks=(using(),), variables={"CUDA_VISIBLE_DEVICES": UUID})
-    (found,) = find_unused(here)
+    (found,) = find_card_problems(here)
     assert (found.about, found.cause) == ("NVIDIA H100 (0000:5e:00) in torch", "hidden")
 
 
 def test_a_framework_that_tells_no_card_is_believed():
     """It has one, and there is one."""
-    assert find_unused(machine(card(), frameworks=(using(uuid=""),))) == ()
+    assert find_card_problems(machine(card(), frameworks=(using(uuid=""),))) == ()
 
 
 def test_instances_stand_for_their_card():
     """A card that is cut up is used where its instance is."""
     instance = card(uuid="MIG-dddddddd-0000-0000-0000-000000000004", parent=UUID, mig=Missing("-"))
     here = machine(card(mig=True), instance, frameworks=(using(uuid="MIG-dddddddd-0000-0000-0000-000000000004"),))
-    assert find_unused(here) == ()
+    assert find_card_problems(here) == ()
 
 
 def test_what_only_draws_is_no_matter():
-    assert find_unused(machine(card(maker="ASPEED", computes=False))) == ()
+    assert find_card_problems(machine(card(maker="ASPEED", computes=False))) == ()
 
 
 def test_frameworks_are_not_asked_for_cards_that_they_have_no_build_for():
     """JAX has none for Intel's."""
-    assert find_unused(machine(INTEL, frameworks=(for_processors("jax"),))) == ()
-    (found,) = find_unused(machine(INTEL, frameworks=(for_processors("torch"),)))
+    assert find_card_problems(machine(INTEL, frameworks=(for_processors("jax"),))) == ()
+    (found,) = find_card_problems(machine(INTEL, frameworks=(for_processors("torch"),)))
     assert found.cause == "cpu build"
 
 
 def test_a_framework_that_cannot_run_says_why():
     broken = replace(framework(), problem="ImportError: numpy.core.multiarray failed to import", devices=())
-    (found,) = find_unused(machine(frameworks=(broken,)))
+    (found,) = find_card_problems(machine(frameworks=(broken,)))
     assert (found.about, found.cause) == ("torch", "broken")
     assert "numpy" in found.says
 
@@ -200,7 +200,7 @@ def test_a_framework_that_cannot_run_says_why():
 def test_a_race_tells_of_cards_with_one_cause_together():
     """Eight cards and a build for processors are one line."""
     eight = [card(uuid=f"GPU-{number}", bus=f"0000:{number:02x}:00") for number in range(8)]
-    (found,) = find_unseen(machine(*eight, frameworks=(for_processors("torch"),)))
+    (found,) = find_unseen_cards(machine(*eight, frameworks=(for_processors("torch"),)))
     assert found.says.startswith(
         "NVIDIA H100 (0000:00:00) and 7 more are not used in torch: torch 2.13.0+cpu is a build"
     )
@@ -211,5 +211,5 @@ def test_a_race_does_not_tell_who_chose_a_card_of_the_others():
     """One is used, and the other is left out by the variable; the doctor tells of it all the same."""
     second = card(uuid="GPU-cccccccc-0000-0000-0000-000000000003", bus="0000:5e:00")
     here = machine(card(), second, frameworks=(using(),), variables={"CUDA_VISIBLE_DEVICES": UUID})
-    assert find_unseen(here) == ()
-    assert len(find_unused(here)) == 1
+    assert find_unseen_cards(here) == ()
+    assert len(find_card_problems(here)) == 1

@@ -9,7 +9,7 @@ from measured import CPU, heat_of, plan_of, planned, windows_of
 from timelines import CARD, channel, timeline
 
 from laptime.analysis.lanes import summarise_lane
-from laptime.diagnosis.rules import find_findings
+from laptime.diagnosis.findings import find_findings
 from laptime.model.machine import Device, Machine, Processor
 from laptime.model.missing import Missing
 
@@ -19,11 +19,11 @@ MACHINE = Machine(
 )
 
 
-def judge(shown, device=CPU, **settings):
+def judge(shown, device=CPU, machine=MACHINE, **settings):
     """Judge a lane of one heat of five seconds, with steps of 100 ms."""
     heat = heat_of(100.0, windows=windows_of(*[100.0] * 5), timeline=timeline(shown))
     lane = replace(planned(**settings), device=device)
-    return find_findings([summarise_lane(plan_of(lane), lane, (heat,), None, cores=4)], MACHINE)
+    return find_findings([summarise_lane(plan_of(lane), lane, (heat,), None, cores=4)], machine)
 
 
 def counter(device, name, unit=""):
@@ -83,7 +83,7 @@ CASES = {
     "page faults": (
         CPU,
         {counter("heat", "minor_faults"): lambda t: 500_000 * t},
-        "50,000 page faults a step, 205 MB fetched anew",
+        "50,000 page faults a step, 205 MB fetched again",
     ),
 }
 
@@ -151,3 +151,10 @@ def test_nothing_is_judged_where_clocks_differ():
     heat = heat_of(100.0, windows=windows_of(*[100.0] * 5), timeline=line)
     lane = planned()
     assert find_findings([summarise_lane(plan_of(lane), lane, (heat,), None, cores=4)], MACHINE) == ()
+
+
+def test_pages_have_the_size_of_the_machine_that_was_recorded():
+    """A record of a machine with pages of 64 KiB means the same wherever it is read; older records had 4 KiB."""
+    _, shown, _ = CASES["page faults"]
+    (found,) = judge(shown, machine=replace(MACHINE, page_bytes=65536))
+    assert "50,000 page faults a step, 3,277 MB fetched again" in found.says

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from cases import CUDA, MACHINE, lane_of, signs_of, steps_windows
 
-from laptime.diagnosis.rules import find_findings
-from laptime.diagnosis.steps import find_pauses, long_share, slow_starts
+from laptime.diagnosis.findings import find_findings
+from laptime.diagnosis.lane_readings import find_pauses, long_share, slow_starts
 
 LAP_ENDS = steps_windows(*[[*[10.0] * 9, 60.0] * 2] * 5)
 

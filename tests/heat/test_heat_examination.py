@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from laptime.backends.fake import FakeClock
-from laptime.heat.examination import examine
+from laptime.heat.loop import time_evaluation
 from laptime.model.missing import Missing
 from laptime.model.protocol import Score
 from laptime.model.sample import Examination
@@ -36,7 +36,7 @@ class Looker:
 def look(item_ms, batch, most):
     clock = FakeClock()
     looker = Looker(clock, item_ms)
-    return looker, examine(clock, looker, looker, batch, most)
+    return looker, time_evaluation(clock, looker, looker, batch, most)
 
 
 @pytest.mark.parametrize(

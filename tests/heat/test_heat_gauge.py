@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from laptime import wire
-from laptime.backends.exercise import Exercise, copy_work, product_work
+from laptime.backends.base import Exercise, copy_work, product_work
 from laptime.backends.fake import FakeBackend
 from laptime.backends.fake_script import FakeClock
 from laptime.heat.gauge import WINDOW_NS, WINDOWS, find_peak, measure_rates, run_gauge

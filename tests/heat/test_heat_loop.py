@@ -10,9 +10,7 @@ import pytest
 from laptime import wire
 from laptime.backends.fake import FakeBackend, FakeClock, FakeRunner, FakeTraining, Script
 from laptime.errors import LaneError
-from laptime.heat.gait import come_in_bursts
-from laptime.heat.loop import measure, precisions_to_prove, run_heat
-from laptime.heat.stepping import time_steps
+from laptime.heat.loop import come_in_bursts, measure, precisions_to_prove, run_heat, time_steps
 from laptime.model.lane import Settings
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
@@ -169,6 +167,13 @@ def test_the_first_window_corrects_the_estimate_that_stood_on_one_step():
     clock, line = FakeClock(), Notebook()
     measure(clock, Diary(clock, 10.0, opening_ms=(1000.0,)), PACE, line)
     assert [each.window.steps for each in line.windows][:3] == [1, 20, 20]
+
+
+def test_a_first_window_that_was_halted_does_not_shorten_all_others():
+    """Five seconds in one of its steps would leave windows of one step each; the second window tells better."""
+    clock, line = FakeClock(), Notebook()
+    measure(clock, Diary(clock, 10.0, opening_ms=(*[10.0] * 20, 5000.0)), PACE, line)
+    assert [each.window.steps for each in line.windows][:4] == [20, 1, 20]
 
 
 def test_steps_that_take_next_to_nothing_but_now_and_then_make_no_endless_window():

@@ -120,7 +120,7 @@ def test_a_heat_is_run_to_its_end(child):
 @pytest.mark.parametrize(
     ("message", "reason", "kind"),
     [
-        (wire.Look("nonsense"), "no back end for 'nonsense'; there are: fake, torch", "LaneError"),
+        (wire.Look("nonsense"), "no back end for 'nonsense'; there are: torch, jax", "LaneError"),
         (wire.Enough(), "expected an order, heard Enough", "WireError"),
         (
             wire.Run(replace(ORDER, subject=replace(SUBJECT, name="nonsense"))),

@@ -8,7 +8,7 @@ import pytest
 
 from laptime import wire
 from laptime.backends.fake import FakeBackend, FakeTraining, Script
-from laptime.backends.fake_learner import FakeLearner
+from laptime.backends.fake_questions import FakeLearner
 from laptime.errors import LaneError
 from laptime.heat.protocol import run_protocol
 from laptime.model.lane import Settings

@@ -11,7 +11,7 @@ from laptime.machine.pci import describe_pci, find_name, list_pci
 from laptime.model.missing import Missing
 from laptime.sensors.amd import describe_amd_cards
 from laptime.sensors.nvml import Survey
-from laptime.sensors.nvml.finding import Unseen
+from laptime.sensors.nvml.library import UnreadableCard
 
 NO_LIBRARY = Missing("no NVIDIA driver is installed here")
 NO_MAC = Missing("this is no Mac")
@@ -123,7 +123,7 @@ def test_lost_cards_are_those_that_are_left_on_the_bus(plug):
     plug("0000:5e:00.0", "0x030200", "0x10de", driver="nvidia")
     sys = plug("0000:3b:00.0", "0x030200", "0x10de", driver="nvidia")
     told = replace(describe_pci(list_pci(sys)[1]), uuid="GPU-1f", reason=None)
-    lost = Unseen("NVML's card 0", Missing("the card was lost"))
+    lost = UnreadableCard("NVML's card 0", Missing("the card was lost"))
     first, second = joined(sys, Survey((told,), (lost,))).cards
     assert (first.bus, first.reason, second) == ("0000:3b:00", "the card was lost", told)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from laptime.pipelines.job import Job
+from laptime.pipelines.job import LoaderJob
 
 CLASSES = 4
 
@@ -36,7 +36,7 @@ def write_pictures(folder: Path, count: int, **shape: int) -> tuple[str, ...]:
     return tuple(paths)
 
 
-def job_of(paths: tuple[str, ...], **changed: object) -> Job:
+def job_of(paths: tuple[str, ...], **changed: object) -> LoaderJob:
     given = {
         "paths": paths,
         "labels": tuple((number % CLASSES,) for number in range(len(paths))),
@@ -46,4 +46,4 @@ def job_of(paths: tuple[str, ...], **changed: object) -> Job:
         "seed": 7,
         "turned": False,
     }
-    return Job(**{**given, **changed})
+    return LoaderJob(**{**given, **changed})

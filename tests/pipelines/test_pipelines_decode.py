@@ -11,7 +11,7 @@ import pytest
 from pictures import encoded, smooth
 from PIL import Image
 
-from laptime.pipelines.decode import SpoiltImageError, decode_small, open_plain, smallest_part
+from laptime.pipelines.decode import DamagedImageError, decode_small, open_plain, smallest_part
 
 SOUND = encoded(smooth(0), quality=95)
 PNG = encoded(smooth(0), "PNG")
@@ -81,7 +81,7 @@ def written(tmp_path):
 @pytest.mark.parametrize("decode", [lambda path: decode_small(path, 24, 32), open_plain], ids=["fast", "published"])
 def test_a_broken_file_is_told_in_words(written, name, decode):
     """Never another error, never a half picture, and one line that says why."""
-    with pytest.raises(SpoiltImageError, match=r"cannot be decoded|is only \d+x\d+ pixels") as caught:
+    with pytest.raises(DamagedImageError, match=r"cannot be decoded|is only \d+x\d+ pixels") as caught:
         decode(written(BROKEN[name]))
     assert "\n" not in str(caught.value)
     assert " at 0x" not in str(caught.value)
@@ -110,21 +110,21 @@ def test_a_jpeg_that_is_cut_off_is_not_taken_for_whole(written, share):
     """Its lower part would be gray, and nobody would know."""
     path = written(SOUND[: int(len(SOUND) * share)])
     for decode in (lambda: decode_small(path, 24, 32), lambda: open_plain(path)):
-        with pytest.raises(SpoiltImageError):
+        with pytest.raises(DamagedImageError):
             decode()
 
 
 def test_what_cannot_be_read_is_told(tmp_path):
     """A folder, a missing file, one without permission."""
     for path in (tmp_path, tmp_path / "gone.jpg"):
-        with pytest.raises(SpoiltImageError, match="cannot be read"):
+        with pytest.raises(DamagedImageError, match="cannot be read"):
             decode_small(str(path), 24, 32)
     secret = tmp_path / "secret.jpg"
     secret.write_bytes(SOUND)
     secret.chmod(0)
     if os.access(secret, os.R_OK):
         pytest.skip("this user may read everything")
-    with pytest.raises(SpoiltImageError, match="cannot be read"):
+    with pytest.raises(DamagedImageError, match="cannot be read"):
         decode_small(str(secret), 24, 32)
 
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from laptime.pipelines.draws import STILL, Turn, draw_turns, matrix_of
+from laptime.pipelines.transforms import STILL, Turn, draw_turns, matrix_of
 
 DRAWS = 20_000
 

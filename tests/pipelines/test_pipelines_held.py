@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from pictures import smooth, write_pictures
 
-from laptime.pipelines.held import ROW_BYTES, Held, bytes_to_hold
-from laptime.pipelines.room import free_memory_bytes
+from laptime.pipelines.job import free_memory_bytes
+from laptime.pipelines.shared import ROW_BYTES, PictureStore, bytes_to_hold
 
 SIZE = 60 * 80 * 3
 
 
 def test_a_picture_comes_back_as_it_was():
-    held = Held(memoryview(bytearray(3 * (SIZE + ROW_BYTES))), 3)
+    held = PictureStore(memoryview(bytearray(3 * (SIZE + ROW_BYTES))), 3)
     for index in range(3):
         assert held.get(index) is None
         held.put(index, smooth(index))
@@ -22,7 +22,7 @@ def test_a_picture_comes_back_as_it_was():
 
 
 def test_when_the_room_is_full_nothing_more_is_kept():
-    held = Held(memoryview(bytearray(3 * ROW_BYTES + 2 * SIZE)), 3)
+    held = PictureStore(memoryview(bytearray(3 * ROW_BYTES + 2 * SIZE)), 3)
     for index in range(3):
         held.put(index, smooth(index))
     assert [held.get(index) is not None for index in range(3)] == [True, True, False]
@@ -30,11 +30,29 @@ def test_when_the_room_is_full_nothing_more_is_kept():
 
 def test_two_writers_never_meet_and_each_reads_the_others():
     memory = memoryview(bytearray(4 * (SIZE + ROW_BYTES)))
-    one, other = (Held(memory, 4, part, 2) for part in (0, 1))
+    one, other = (PictureStore(memory, 4, part, 2) for part in (0, 1))
     for index, writer in enumerate((one, other, one, other)):
         writer.put(index, smooth(index))
     for index, reader in enumerate((other, one, other, one)):
         assert np.array_equal(reader.get(index), smooth(index))
+
+
+def test_a_picture_is_made_known_by_one_word():
+    """Until that word is there a reader sees nothing, whatever of the rest it sees already; with it, all."""
+    items = 4
+    memory = bytearray(items * (SIZE + 8 + ROW_BYTES))
+    writer, reader = (PictureStore(memoryview(memory), items, part, 2) for part in (0, 1))
+    for index in (2, 0):
+        before = np.frombuffer(bytes(memory), np.int64)
+        writer.put(index, smooth(index, 60, 79))
+        after = np.frombuffer(bytes(memory), np.int64)
+        changed = np.flatnonzero(before != after)
+        assert changed[changed < items].tolist() == [index]
+        shared = np.frombuffer(memory, np.int64)
+        shared[index] = 0
+        assert reader.get(index) is None
+        shared[index] = after[index]
+        assert np.array_equal(reader.get(index), smooth(index, 60, 79))
 
 
 @pytest.mark.parametrize(

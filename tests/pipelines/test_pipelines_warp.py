@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from pictures import smooth
 
-from laptime.pipelines.draws import STILL, Turn, draw_turns, matrix_of
-from laptime.pipelines.warp import NearestWarp, warp_linear
+from laptime.pipelines.transforms import STILL, NearestWarp, Turn, draw_turns, matrix_of, warp_linear
 
 
 def nearest(source, turn, size):

@@ -5,37 +5,37 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from planner_machines import AMPERE, CPU, OWN, PLAIN_CPU, machine_with, subject_of
+from planner_machines import AMPERE, CPU, PLAIN_CPU, machine_with
 
 from laptime.model.machine import Machine
-from laptime.model.plan import Subject
-from laptime.planner.experiments import CEILINGS, Base, list_experiments, plan_experiment
+from laptime.model.why import STAGES
+from laptime.planner.experiments import AskedLane, plan_experiment
 from laptime.planner.lanes import parse_lane
 from laptime.planner.plan import plan_lane
-from laptime.planner.presets import Given
+from laptime.planner.refusals import SubjectFacts
+from laptime.questions.why import list_possible
 from laptime.workloads import find_workload
 
 CARD, HOST = machine_with(CPU, AMPERE), machine_with(CPU)
 
 
-def base_of(text: str, machine: Machine = HOST, what: str | None = "plates-cnn") -> Base:
+def base_of(text: str, machine: Machine = HOST, what: str | None = "plates-cnn") -> AskedLane:
     workload = find_workload(what) if what else None
-    subject: Subject = subject_of(workload) if workload else OWN
-    given = Given(workload)
+    given = SubjectFacts(workload)
     lane = parse_lane(text)
     planned = plan_lane(lane, machine, given)
-    return Base(replace(lane, device=planned.device.name), planned, machine, subject, given)
+    return AskedLane(replace(lane, device=planned.device.name), planned, machine, given)
 
 
-def named(base: Base, name: str):
-    return next(each for each in list_experiments(base) if each.name == name)
+def named(base: AskedLane, name: str):
+    return next(each for each in list_possible(base) if each.name == name)
 
 
 @pytest.mark.parametrize("what", ["plates-cnn", "cifar-mlp", None])
 @pytest.mark.parametrize("text", ["torch/cpu", "torch/cpu/best", "torch/cuda:0", "torch/cuda/fastest", "cpu/threads=2"])
 def test_every_experiment_can_be_planned_or_has_a_reason(text, what):
     base = base_of(text, CARD, what)
-    found = list_experiments(base)
+    found = list_possible(base)
     assert len({each.name for each in found}) == len(found)
     for each in found:
         if each.absent is None:
@@ -70,13 +70,13 @@ def test_on_a_processor_there_is_nothing_to_copy():
 
 def test_on_a_card_the_three_ceilings_are_three_lanes():
     base = base_of("torch/cuda", CARD)
-    inputs = [plan_experiment(base, named(base, name)).settings.input for name in CEILINGS]
+    inputs = [plan_experiment(base, named(base, name)).settings.input for name in STAGES]
     assert inputs == ["only", "copy", "resident"]
 
 
 def test_as_many_workers_as_the_quota_has_cores():
     """More would be held back, whatever the machine has."""
-    machine = replace(HOST, processor=replace(HOST.processor, quota_cores=3.5))
+    machine = replace(HOST, processor=replace(HOST.processor, quota_cores=3.5, cores_usable=3))
     base = base_of("torch/cpu", machine)
     assert plan_experiment(base, named(base, "workers")).settings.workers == 3
     assert named(base, "threads").settings == ("threads=3",)

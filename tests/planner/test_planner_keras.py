@@ -9,7 +9,7 @@ from planner_machines import CPU, machine_with, plan_for
 
 from laptime.errors import UsageError
 from laptime.model.machine import Device, Framework
-from laptime.planner.inference import check_infer_lanes
+from laptime.planner.plan import check_question
 
 KERAS_CPU = Device("cpu", "cpu", "the processor", usable=True, features=("bf16", "fp16", "compile", "malloc"))
 KERAS = tuple(
@@ -132,13 +132,13 @@ def test_every_and_lanes_exclude_each_other():
 
 @pytest.mark.parametrize("lane", ["keras-tf/cpu", "keras-jax/cpu/best", "keras-torch/cpu/bf16"])
 def test_every_engine_is_asked_for_answers(lane):
-    check_infer_lanes(plan_for(machine(), "torch", lane))
+    check_question(plan_for(machine(), "torch", lane), "--infer")
 
 
 def test_a_lane_that_takes_several_steps_at_once_is_not_asked():
     """No step is taken."""
     with pytest.raises(UsageError, match=r"--infer: .* says how many steps are taken at once, and nothing is trained"):
-        check_infer_lanes(plan_for(machine(), "keras-tf/cpu/steps_per_execution=4"))
+        check_question(plan_for(machine(), "keras-tf/cpu/steps_per_execution=4"), "--infer")
 
 
 def test_a_keras_model_of_ones_own_is_not_asked_yet():
@@ -146,7 +146,7 @@ def test_a_keras_model_of_ones_own_is_not_asked_yet():
     plan = plan_for(machine(), "keras-tf/cpu")
     own = replace(plan, subject=replace(plan.subject, file="/my.py", function="training"))
     with pytest.raises(UsageError, match="of trainings of your own only torch lanes answer so far"):
-        check_infer_lanes(own)
+        check_question(own, "--infer")
     step = replace(own, lanes=(replace(plan.lanes[0], framework="jax", name="jax/cpu/as-written"),))
     with pytest.raises(UsageError, match="--infer: jax/cpu/as-written takes steps of your own"):
-        check_infer_lanes(step)
+        check_question(step, "--infer")

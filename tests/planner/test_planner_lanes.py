@@ -7,8 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laptime.errors import UsageError
+from laptime.model.frameworks import FRAMEWORKS
 from laptime.model.lane import Lane
-from laptime.planner.lanes import FRAMEWORKS, PRESETS, name_lane, parse_lane
+from laptime.planner.lanes import name_lane, parse_lane
+from laptime.planner.settings import PRESETS
 
 DEVICES = ("cpu", "cuda", "cuda:0", "cuda:12", "mps", "xpu:1", "tpu")
 CHOICES = (
@@ -32,7 +34,7 @@ def lanes(draw) -> str:
     words = [draw(st.sampled_from(kind)) for kind in CHOICES if draw(st.booleans())]
     words += [draw(st.sampled_from(PRESETS))] if draw(st.booleans()) else []
     settings_part = "+".join(draw(st.permutations(words)))
-    parts = [draw(st.sampled_from(FRAMEWORKS)), draw(st.sampled_from(DEVICES))]
+    parts = [draw(st.sampled_from([row.name for row in FRAMEWORKS])), draw(st.sampled_from(DEVICES))]
     return "/".join(parts + ([settings_part] if settings_part else []))
 
 

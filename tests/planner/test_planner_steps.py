@@ -12,7 +12,7 @@ from laptime.errors import UsageError
 from laptime.model.ask import Ask
 from laptime.model.machine import Device, Framework
 from laptime.planner import make_plan
-from laptime.planner.inference import check_infer_lanes
+from laptime.planner.plan import check_question
 
 OWN_CPU = Device("cpu", "cpu", "the processor", usable=True, features=("malloc",))
 CARD = Device("cuda:0", "cuda", "a card", usable=True)
@@ -100,4 +100,4 @@ def test_what_a_step_leaves_no_room_for_is_refused(lane, what, says):
 
 def test_steps_are_not_asked_for_answers():
     with pytest.raises(UsageError, match="--infer: python/cpu/as-written takes steps of your own"):
-        check_infer_lanes(plan_for(machine(), "python/cpu", what=OWN))
+        check_question(plan_for(machine(), "python/cpu", what=OWN), "--infer")

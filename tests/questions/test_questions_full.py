@@ -10,14 +10,16 @@ from test_questions_race import MACHINE
 
 from laptime.errors import UsageError
 from laptime.model.ask import Ask, FullAsk
-from laptime.model.protocol import Moment, Protocol
+from laptime.model.protocol import Consent, Moment, Protocol
+from laptime.model.questions import find_question
 from laptime.model.record import Record
 from laptime.planner import make_plan
-from laptime.questions.asking import Prepared
-from laptime.questions.full import Stage, run_full
-from laptime.questions.outside import Outside
-from laptime.questions.protocol import check_alike, check_unfinished, make_protocol
+from laptime.questions.job import CheckpointFiles, Services, run_question
+from laptime.questions.protocol import PreparedTraining, check_alike, check_unfinished, make_protocol
+from laptime.questions.proving import ReferenceCache
+from laptime.questions.resuming import Before
 from laptime.questions.subject import find_subject
+from laptime.store.checkpoints import count_laps
 from laptime.workloads import CATALOGUE, find_workload
 
 PROTOCOL = Protocol(2, 20, validation_items=100, evaluation_items=1_000)
@@ -33,23 +35,25 @@ class World:
         self.dropped = []
         self.stop_after = 1_000
 
-    def train(self, *lanes: str, protocol=PROTOCOL, before=None, script="1", **asked: object) -> Record:
+    def train(self, *lanes: str, protocol=PROTOCOL, before=None, again=False, script="1", **asked: object) -> Record:
         subject, workload = find_subject("cifar-cnn")
         plan = make_plan(Ask("cifar-cnn", lanes, full=FullAsk(), **asked), MACHINE, subject, workload)
         planned = [replace(lane, environment={**lane.environment, "LAPTIME_FAKE": script}) for lane in plan.lanes]
-        outside = Outside(
+        services = Services(
             record_id="r-1",
             started="2026-01-01T00:00:00+00:00",
             tool={"name": "laptime"},
             journal=self._keep,
-            recall=lambda _key: None,
-            keep=lambda _reference: None,
+            references=ReferenceCache(lambda _key: None, lambda _reference: None),
+            checkpoints=CheckpointFiles(self._place, self.dropped.append),
             show=lambda _record, _note: None,
+            tell=self.moments.append,
             place_trace=Path,
         )
-        stage = Stage(outside, self._place, self.dropped.append, self.moments.append)
-        prepared = Prepared(replace(plan, lanes=tuple(planned)), MACHINE, workload.published)
-        return run_full(prepared, protocol, stage, before)
+        rest = None if before is None else Before(before, Consent(again=again), count_laps)
+        planned = replace(plan, lanes=tuple(planned))
+        prepared = PreparedTraining(planned, MACHINE, workload.published, protocol, rest)
+        return run_question(find_question("full"), prepared, services)
 
     def _place(self, lane, seed):
         return self._folder / f"{lane.replace('/', '-')}-{seed}.npz"
@@ -66,7 +70,7 @@ def world(tmp_path):
 
 
 def laps_of(record):
-    return [len(run.laps) for run in record.full.runs]
+    return [len(run.laps) for run in record.answer.runs]
 
 
 def test_the_journal_is_written_after_every_lap(world):
@@ -87,8 +91,8 @@ def test_an_interrupt_at_any_write_can_be_resumed(world, after):
     world.stop_after = 1_000
     whole = world.train("fake/cpu", "fake/cpu/best", before=broken)
     assert (whole.status, laps_of(whole)) == ("finished", [2, 2])
-    assert [lap.score for run in whole.full.runs for lap in run.laps] == [
-        lap.score for lap in whole.full.runs[0].laps
+    assert [lap.score for run in whole.answer.runs for lap in run.laps] == [
+        lap.score for lap in whole.answer.runs[0].laps
     ] * 2
     assert whole.elapsed_s > broken.elapsed_s
 
@@ -140,8 +144,9 @@ def test_what_is_over_is_not_taken_up(world):
     record = world.train("fake/cpu")
     with pytest.raises(UsageError, match="is finished: nothing is left to train"):
         check_unfinished(record)
-    failed = replace(record.full, runs=(replace(record.full.runs[0], status="dnf"),))
-    check_unfinished(replace(record, full=failed))
+    run = record.answer.runs[0]
+    failed = replace(record.answer, runs=(replace(run, process=replace(run.process, status="dnf")),))
+    check_unfinished(replace(record, answer=failed))
     check_unfinished(replace(record, status="interrupted"))
 
 

@@ -7,14 +7,20 @@ from pathlib import Path
 
 import pytest
 
+from laptime.errors import SensorError
 from laptime.model.ask import Ask
 from laptime.model.machine import Device, Framework, Machine, Processor
 from laptime.model.missing import Missing
+from laptime.model.questions import find_question
 from laptime.model.record import Record
 from laptime.planner import make_plan
-from laptime.questions.outside import Outside
-from laptime.questions.race import run_race
+from laptime.questions.asking import Prepared
+from laptime.questions.job import CheckpointFiles, Services, run_question
+from laptime.questions.proving import ReferenceCache
 from laptime.questions.subject import find_subject
+from laptime.sensors.amd import AmdSensor
+from laptime.sensors.apple import AppleSensor
+from laptime.sensors.rapl import RaplSensor
 
 FEATURES = ("bf16", "tf32", "fp16", "compile", "graph", "channels_last", "fused", "malloc")
 DEVICES = (
@@ -45,17 +51,21 @@ class World:
         subject, workload = find_subject(what)
         plan = make_plan(Ask(what, lanes, **asked), MACHINE, subject, workload)
         planned = [replace(lane, environment={**lane.environment, "LAPTIME_FAKE": script}) for lane in plan.lanes]
-        outside = Outside(
+        services = Services(
             record_id="r-1",
             started="2026-01-01T00:00:00+00:00",
             tool={"name": "laptime"},
             journal=self._keep,
-            recall=self.references.get,
-            keep=lambda reference: self.references.update({reference.key: reference}),
+            references=ReferenceCache(
+                self.references.get, lambda reference: self.references.update({reference.key: reference})
+            ),
+            checkpoints=CheckpointFiles(Path, Path.unlink),
             show=lambda record, note: self.notes.append(note),
+            tell=lambda _moment: None,
             place_trace=Path,
         )
-        return run_race(replace(plan, lanes=tuple(planned)), MACHINE, workload.published, outside)
+        prepared = Prepared(replace(plan, lanes=tuple(planned)), MACHINE, workload.published)
+        return run_question(find_question("race"), prepared, services)
 
     def _keep(self, record: Record) -> None:
         self.journal.append(record)
@@ -63,34 +73,42 @@ class World:
             raise KeyboardInterrupt
 
 
+@pytest.fixture(scope="module")
+def known():
+    """Compute the float64 reference once for all races that only take it."""
+    world = World()
+    world.race("fake/cpu", heats=1)
+    return world.references
+
+
 @pytest.fixture
-def world():
-    return World()
+def world(known):
+    world = World()
+    world.references.update(known)
+    return world
 
 
 def orders(record):
     return [[heat.order for heat in lane.heats] for lane in record.lanes]
 
 
-def test_rounds_turn_about(world):
-    """A B, B A, A B: whatever drifts meets both lanes alike."""
-    record = world.race("fake/cpu", "fake/cpu/best", heats=4)
+def test_rounds_turn_about_and_each_heat_is_told_and_kept(world):
+    """A B, B A, A B: whatever drifts meets both lanes alike.
+
+    Each entry of the journal has one heat more than the one before, the last is the finished record. Progress is shown
+    once a heat, while the child builds; it names the heat, the lane and the end.
+    """
+    record = world.race("fake/cpu", "fake/cpu/best", heats=4, budget_s=9.0)
     assert orders(record) == [[0, 3, 4, 7], [1, 2, 5, 6]]
     assert [[heat.round for heat in lane.heats] for lane in record.lanes] == [[0, 1, 2, 3]] * 2
-
-
-def test_three_lanes_turn_about_too(world):
-    """A B C, C B A, A B C."""
-    record = world.race("fake/cpu", "fake/cpu/best", "fake/cuda", heats=3)
-    assert orders(record) == [[0, 5, 6], [1, 4, 7], [2, 3, 8]]
-
-
-def test_the_journal_is_written_after_every_heat(world):
-    """Each entry has one heat more than the one before, the last is the finished record."""
-    record = world.race("fake/cpu", "fake/cpu/best", heats=2)
-    assert [sum(len(lane.heats) for lane in each.lanes) for each in world.journal] == [1, 2, 3, 4, 4]
-    assert [each.status for each in world.journal] == ["running"] * 4 + ["finished"]
+    assert [sum(len(lane.heats) for lane in each.lanes) for each in world.journal] == [*range(1, 9), 8]
+    assert [each.status for each in world.journal] == ["running"] * 8 + ["finished"]
     assert world.journal[-1] == record
+    turns = ("as-written", "best", "best", "as-written") * 2
+    assert [note.split(";")[0] for note in world.notes] == [
+        f"heat {number} of at most 8: fake/cpu/{lane}" for number, lane in enumerate(turns, 1)
+    ]
+    assert "ends within about " in world.notes[0]
 
 
 def test_an_interrupt_keeps_what_is_finished(world):
@@ -104,8 +122,8 @@ def test_an_interrupt_keeps_what_is_finished(world):
 
 def test_every_lane_is_held_against_the_first(world):
     """The ratio is of the lane's items per second to the first's."""
-    record = world.race("fake/cpu", "fake/cpu/best", "fake/cuda/best", heats=2)
-    assert [(each.lane, each.reference, pytest.approx(each.ratio)) for each in record.comparisons] == [
+    record = world.race("fake/cpu", "fake/cpu/best", "fake/cuda/best", heats=1)
+    assert [(each.lane, each.reference, pytest.approx(each.ratio)) for each in record.answer.comparisons] == [
         ("fake/cpu/best", "fake/cpu/as-written", 2.0),
         ("fake/cuda:0/best", "fake/cpu/as-written", 20.0),
     ]
@@ -116,7 +134,7 @@ def test_an_adaptive_stop_has_its_price(world, asked, alpha):
     """Stopping at the first look spends a fifth of the error rate, a number of heats the whole of it."""
     record = world.race("fake/cpu", "fake/cpu/best", **asked)
     assert [len(lane.heats) for lane in record.lanes] == [3, 3]
-    assert [alpha] == pytest.approx([each.alpha for each in record.comparisons])
+    assert [alpha] == pytest.approx([each.alpha for each in record.answer.comparisons])
 
 
 def test_a_lane_that_fails_leaves_the_race_and_the_others_stay(world, tmp_path):
@@ -126,11 +144,12 @@ def test_a_lane_that_fails_leaves_the_race_and_the_others_stay(world, tmp_path):
     record = world.race("fake/cpu", "fake/cpu/best", "fake/cuda", heats=4, script=str(script))
     assert [lane.status for lane in record.lanes] == ["dnf", "ok", "ok"]
     assert orders(record) == [[0, 5], [1, 4, 6, 9], [2, 3, 7, 8]]
-    assert [each.reference for each in record.comparisons] == ["fake/cpu/best"]
+    assert [each.reference for each in record.answer.comparisons] == ["fake/cpu/best"]
 
 
-def test_the_reference_is_computed_once_and_kept(world):
+def test_the_reference_is_computed_once_and_kept():
     """The second race of the same work finds it; another seed is another work."""
+    world = World()
     first = world.race("fake/cpu", heats=1)
     assert "computing the float64 reference of the proof, once" in world.notes
     world.notes.clear()
@@ -140,23 +159,12 @@ def test_the_reference_is_computed_once_and_kept(world):
     assert len(world.references) == 2
 
 
-def test_a_loader_alone_needs_no_reference(world):
+def test_a_loader_alone_needs_no_reference():
     """It is not made where nobody is held against it."""
+    world = World()
     record = world.race("fake/cpu/input=only", heats=1)
     assert (record.reference, world.references) == (None, {})
     assert record.lanes[0].parity.reason == "input=only trains nothing"
-
-
-def test_progress_names_the_heat_the_lane_and_the_end(world):
-    """It is shown once a heat, while the child builds."""
-    world.race("fake/cpu", "fake/cpu/best", heats=2, budget_s=7.0)
-    assert [note.split(";")[0] for note in world.notes[1:]] == [
-        "heat 1 of at most 4: fake/cpu/as-written",
-        "heat 2 of at most 4: fake/cpu/best",
-        "heat 3 of at most 4: fake/cpu/best",
-        "heat 4 of at most 4: fake/cpu/as-written",
-    ]
-    assert "ends within about " in world.notes[1]
 
 
 def test_the_record_says_what_laptime_itself_cost(world):
@@ -164,3 +172,13 @@ def test_the_record_says_what_laptime_itself_cost(world):
     overhead = world.race("fake/cpu", heats=1).overhead
     assert set(overhead) == {"parent_processor_s", "journal_s"}
     assert min(overhead.values()) >= 0
+
+
+def test_an_instrument_that_is_not_here_is_refused_before_anything_is_made():
+    """Neither data nor the float64 reference take their time first."""
+    world = World()
+    kinds = {"apple": AppleSensor, "amd": AmdSensor, "rapl": RaplSensor}
+    missing = next(word for word, kind in kinds.items() if kind().probe() is not None)
+    with pytest.raises(SensorError, match=f"--sensors {missing}"):
+        world.race("fake/cpu", sensors=(missing,))
+    assert (world.references, world.notes, world.journal) == ({}, [], [])

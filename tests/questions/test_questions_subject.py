@@ -132,3 +132,70 @@ def test_a_file_that_is_no_python_is_refused(tmp_path, content):
     place.write_bytes(content)
     with pytest.raises(UsageError, match="cannot be read as Python: "):
         find_subject(f"{place}:training")
+
+
+NAMED = "def training():\n    return 'é'\n"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\xef\xbb\xbf" + NAMED.encode("utf-8"),
+        b"# coding: latin-1\n" + NAMED.encode("latin-1"),
+        b"#!/usr/bin/env python\n# -*- coding: cp1252 -*-\n" + NAMED.encode("cp1252"),
+    ],
+    ids=["byte-order mark", "latin-1", "cp1252"],
+)
+def test_a_file_is_read_in_the_encoding_that_it_names(tmp_path, content):
+    """As Python reads it."""
+    place = tmp_path / "mine.py"
+    place.write_bytes(content)
+    assert find_subject(f"{place}:training")[0].function == "training"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "if fast:\n    def training(): ...\nelse:\n    def other(): ...",
+        "if fast:\n    pass\nelif slow:\n    async def training(): ...",
+        "try:\n    import jax\nexcept ImportError:\n    def training(): ...",
+        "try:\n    pass\nfinally:\n    with quiet():\n        def training(): ...",
+        "for each in range(2):\n    def training(): ...",
+        "match size:\n    case 1:\n        def training(): ...",
+        "from elsewhere import *",
+    ],
+)
+def test_a_function_under_a_condition_is_found(tmp_path, text):
+    """Whether it is defined shows when the file is run, in its child."""
+    place = tmp_path / "mine.py"
+    place.write_text(text)
+    assert find_subject(f"{place}:training")[0].function == "training"
+
+
+def test_a_step_under_a_condition_is_found(tmp_path):
+    """What the function returns tells what it is for, wherever in the file it is defined."""
+    place = tmp_path / "mine.py"
+    place.write_text(
+        "import torch\nif True:\n    def training():\n        return laptime.Training(step=step, data=[])\n"
+    )
+    assert find_subject(f"{place}:training")[0].written_for == "python"
+
+
+@pytest.mark.parametrize("text", ["class A:\n    def training(self): ...", "def outer():\n    def training(): ..."])
+def test_a_function_within_another_is_none_of_the_files(tmp_path, text):
+    """Nobody could call it by its name."""
+    place = tmp_path / "mine.py"
+    place.write_text(text)
+    with pytest.raises(UsageError, match="has no function 'training'"):
+        find_subject(f"{place}:training")
+
+
+def test_a_file_of_many_levels_is_read_or_refused(tmp_path):
+    """A thousand branches are no reason for a traceback."""
+    place = tmp_path / "mine.py"
+    branches = "".join(f"elif a == {each}:\n    pass\n" for each in range(900))
+    place.write_text(f"if a:\n    pass\n{branches}else:\n    def training(): ...\n")
+    assert find_subject(f"{place}:training")[0].function == "training"
+    place.write_text("def training(): ...\nx = " + "(" * 5_000 + ")" * 5_000)
+    with pytest.raises(UsageError, match="cannot be read as Python"):
+        find_subject(f"{place}:training")

@@ -5,21 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from patients import card, framework, machine
+from card_machines import card, framework, machine
 
 from laptime.model.ask import Ask
 from laptime.model.machine import Device, Framework
+from laptime.model.questions import find_question
 from laptime.planner import make_plan
-from laptime.planner.experiments import Base, list_experiments
+from laptime.planner.experiments import AskedLane
 from laptime.planner.lanes import parse_lane
-from laptime.planner.presets import Given
-from laptime.questions import why
-from laptime.questions.asking import Prepared
-from laptime.questions.outside import Outside
+from laptime.planner.refusals import SubjectFacts
+from laptime.questions.job import CheckpointFiles, Job, Services, run_question
+from laptime.questions.proving import ReferenceCache
 from laptime.questions.subject import find_subject
-from laptime.questions.why import Inquiry, Search, run_why
+from laptime.questions.why import Inquiry, WhySearch, list_possible
 from laptime.report.why import render
-from laptime.run.ahead import Ahead
+from laptime.run.prestart import Prestarter
 
 FAKE = Framework(
     "fake", "1", {"fake": "1"}, (Device("cpu", "cpu", "fake processor", usable=True, features=("malloc",)),)
@@ -37,65 +37,70 @@ def inquire(tmp_path, monkeypatch):
         monkeypatch.setenv("LAPTIME_FAKE", str(place))
         subject, workload = find_subject("cifar-cnn")
         plan = make_plan(Ask("cifar-cnn", ("fake/cpu",), **asked), here, subject, workload)
-        base = Base(parse_lane("fake/cpu"), plan.lanes[0], here, subject, Given(workload))
-        outside = Outside(
+        asked = AskedLane(parse_lane("fake/cpu"), plan.lanes[0], here, SubjectFacts(workload))
+        services = Services(
             record_id="r-1",
             started="2026-01-01T00:00:00+00:00",
             tool={"name": "laptime"},
             journal=lambda record: None,
-            recall=lambda key: None,
-            keep=lambda reference: None,
+            references=ReferenceCache(lambda key: None, lambda reference: None),
+            checkpoints=CheckpointFiles(Path, Path.unlink),
             show=lambda record, note: None,
+            tell=lambda _moment: None,
             place_trace=Path,
         )
-        return Inquiry(Prepared(plan, here, workload.published), base, list_experiments(base)), outside
+        return Inquiry(plan, here, workload.published, asked, list_possible(asked)), services
 
     return make
 
 
 @pytest.fixture
 def ask_why(inquire):
-    return lambda here, script=SLOW_LOADER, **asked: run_why(*inquire(here, script, **asked))
+    return lambda here, script=SLOW_LOADER, **asked: run_question(find_question("why"), *inquire(here, script, **asked))
+
+
+class OutOfTime(WhySearch):
+    """An inquiry that runs one round, in which the loader's turn comes too late."""
+
+    def run(self):
+        for name in ("loader", "compute"):
+            self._add(self._inquiry.named(name))
+        self._rounds.make_ready()
+        with Prestarter(2, 20.0) as prestarter:
+            self._rounds.run_round(
+                self._lanes_of(("loader", "compute")),
+                prestarter,
+                may_run=lambda lane, _after: "input=only" not in lane.name,
+            )
 
 
 def test_a_lane_for_which_there_was_no_time_is_told_without_a_figure(inquire):
     """It was admitted, and its turn came too late; the others have theirs."""
-    inquiry, outside = inquire(machine(frameworks=(FAKE,)), budget_s=180.0)
-    plan = inquiry.prepared.plan
-    search = Search(plan, inquiry.prepared.machine, outside, {plan.lanes[0].name: []}, plan.pace, inquiry=inquiry)
-    for name in ("loader", "compute"):
-        search.add(inquiry.named(name))
-    search.make_ready(search.report)
-    with Ahead(2, 20.0) as ahead:
-        search.run_round(
-            search.lanes_of(("loader", "compute")),
-            ahead,
-            search.report,
-            may_run=lambda lane, after: "input=only" not in lane.name,
-        )
-    record = why._make_record(search, "finished")
+    inquiry, services = inquire(machine(frameworks=(FAKE,)), budget_s=180.0)
+    job = Job("why", inquiry, services)
+    search = OutOfTime(job, inquiry)
+    record = job.answer(search)
     heats = {lane.name: len(lane.heats) for lane in record.lanes}
     assert heats == {"fake/cpu/as-written": 1, "fake/cpu/input=only": 0, "fake/cpu/input=cached": 1}
     said = render(record, 100)
     assert "no heat was run" not in said
-    assert {each.stage: each.binds for each in record.why.ceilings}["loader"] is False
+    assert {each.stage: each.binds for each in record.answer.why.ceilings}["loader"] is False
 
 
-def test_a_card_that_is_hidden_is_told_before_all_else(ask_why):
-    """Whatever bounds the processor: who meant the card wants to know first that it is not used."""
+def test_a_card_that_is_hidden_is_told_first_and_experiments_are_paired_with_the_lane(ask_why):
+    """Whatever bounds the processor: who meant the card wants to know first that it is not used.
+
+    In every round in which an experiment ran the lane itself ran too, and the order turned about. Steps are broken down
+    once: it costs time, and the first heat tells all.
+    """
     here = machine(card(), frameworks=(FAKE, framework("torch")), variables={"CUDA_VISIBLE_DEVICES": ""})
     record = ask_why(here, budget_s=180.0)
-    assert record.why.first[0] == "not on the device"
-    verdict = next(each for each in record.why.causes if each.cause == "not on the device")
+    assert record.answer.why.first[0] == "not on the device"
+    verdict = next(each for each in record.answer.why.causes if each.cause == "not on the device")
     assert verdict.standing == "likely"
     assert "CUDA_VISIBLE_DEVICES" in verdict.says
-    assert "NVIDIA H100" in record.why.says
-    assert next(each for each in record.why.causes if each.cause == "input pipeline").standing == "proven"
-
-
-def test_each_experiment_is_paired_with_the_lane_round_by_round(ask_why):
-    """In every round in which an experiment ran the lane itself ran too, and the order turned about."""
-    record = ask_why(machine(frameworks=(FAKE,)), budget_s=180.0)
+    assert "NVIDIA H100" in record.answer.why.says
+    assert next(each for each in record.answer.why.causes if each.cause == "input pipeline").standing == "proven"
     base, *others = record.lanes
     rounds = {heat.round for heat in base.heats}
     assert all(heat.round in rounds for lane in others for heat in lane.heats)
@@ -105,11 +110,6 @@ def test_each_experiment_is_paired_with_the_lane_round_by_round(ask_why):
               for number in sorted(rounds)]  # fmt: skip
     assert firsts[::2] == ["fake/cpu/as-written"] * len(firsts[::2])
     assert firsts[1] != "fake/cpu/as-written"
-
-
-def test_steps_are_taken_apart_once(ask_why):
-    """It costs time, and the first heat tells all."""
-    record = ask_why(machine(frameworks=(FAKE,)), budget_s=180.0)
     assert [heat.signs is not None for heat in record.lanes[0].heats] == [True] + [False] * (
         len(record.lanes[0].heats) - 1
     )
@@ -129,5 +129,5 @@ def test_an_experiment_that_turns_out_dear_takes_no_time_from_the_others(ask_why
 def test_without_room_for_a_single_experiment_the_ceilings_stand_alone(ask_why):
     record = ask_why(machine(frameworks=(FAKE,)), budget_s=1.0)
     assert [len(lane.heats) for lane in record.lanes] == [1, 1, 1]
-    assert record.why.missing
-    assert {each.stage for each in record.why.ceilings if each.binds} == {"loader"}
+    assert record.answer.why.missing
+    assert {each.stage for each in record.answer.why.ceilings if each.binds} == {"loader"}

@@ -89,8 +89,8 @@ def store_all(dataset, said) -> None:
     time.sleep(600)
 
 
-def die_holding_the_turn(shelf, said) -> None:
+def die_holding_the_turn(store, said) -> None:
     """Be a process that is killed while it alone may take room."""
-    with shelf._alone():
+    with store._alone():
         said.send("mine")
         time.sleep(600)

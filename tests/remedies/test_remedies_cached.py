@@ -51,7 +51,6 @@ def numbers_of(loader):
         (0, {}),
         (2, {"multiprocessing_context": "fork"}),
         (2, {"multiprocessing_context": "fork", "persistent_workers": True}),
-        (2, {"multiprocessing_context": "spawn", "persistent_workers": True}),
         (1, {"multiprocessing_context": "spawn"}),
     ],
 )
@@ -209,7 +208,7 @@ def test_a_copy_shares_what_is_kept(images, ledger):
     assert int(other[1][1][0]) == 1
     assert ledger.decoded() == [1]
     assert other.kept == dataset.kept
-    assert other._laptime_shelf is dataset._laptime_shelf
+    assert other._laptime_store is dataset._laptime_store
 
 
 def test_a_dataset_whose_processes_are_gone_says_so(tmp_path):

@@ -13,7 +13,7 @@ LEAST = (
 
 
 def raced(house, function):
-    record = house.raced(f"{EXAMPLE}:{function}", "torch/cpu", "--heats", "1", "--budget", "6s")
+    record = house.raced(f"{EXAMPLE}:{function}", "torch/cpu", "--heats", "1", "--budget", "5s")
     (lane,) = record["lanes"]
     assert (record["exit code"], lane["status"], lane["parity"]["status"]) == (0, "ok", "same")
     return lane

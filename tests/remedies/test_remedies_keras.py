@@ -58,7 +58,6 @@ ENGINES = {"tensorflow": "tensorflow", "jax": "jax", "torch": "torch"}
     [
         ("tensorflow", {}),
         ("jax", {"workers": 2}),
-        ("torch", {}),
         ("torch", {"workers": 2, "use_multiprocessing": True}),
     ],
 )

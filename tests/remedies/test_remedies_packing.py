@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from laptime.remedies.packing import UnpackableError, pack, unpack
+from laptime.remedies.cached import UnpackableError, pack, unpack
 
 
 class Pair(NamedTuple):

@@ -9,9 +9,9 @@ from records import BEST, FIRST, record
 from laptime.model.ask import Ask, FullAsk
 from laptime.model.missing import Missing
 from laptime.model.plan import Subject
+from laptime.model.process import Dnf, ProcessRun
 from laptime.model.protocol import (
     Evaluation,
-    FullRace,
     FullRun,
     LapFactor,
     LapResult,
@@ -20,8 +20,8 @@ from laptime.model.protocol import (
     Reached,
     Score,
 )
+from laptime.model.questions import TrainingAnswer
 from laptime.model.record import Finding, Record
-from laptime.model.sample import Dnf
 
 ORDER = "one lane after another, as they were named: each has the machine to itself"
 PROTOCOL = Protocol(3, 500, 1_000, 10_000, 20, until_accuracy=0.65)
@@ -66,22 +66,22 @@ def laps(*times_s: float, seen: bool = True, whole: bool = False) -> tuple[LapRe
 
 def run(lane: str, order: int, *times_s: float, **changes: object) -> FullRun:
     made = FullRun(
-        lane=lane,
+        process=ProcessRun(lane, "ok"),
         seed=0,
         order=order,
-        status="ok",
         laps=laps(*times_s),
         test=Evaluation(Score(10_000, 1.0243 + 0.0005 * order, 0.6481 - 0.001 * order), 14.2),
         predictions=Predictions(GUESS, TRUTH),
         reached=Reached(0.65, 0.678, 3, sum(times_s[:3])),
         processes=1,
     )
-    return replace(made, **changes)
+    of_process = {name: changes.pop(name) for name in ("status", "dnf", "notes", "versions") if name in changes}
+    return replace(made, process=replace(made.process, **of_process), **changes)
 
 
 def full(runs: tuple[FullRun, ...], factors: tuple[LapFactor, ...] = (), **changes: object) -> Record:
-    race = FullRace(changes.pop("protocol", PROTOCOL), changes.pop("order", ORDER), runs, factors)
-    given = {"question": "full", "full": race, "ask": Ask(full=FullAsk(laps=3)), "elapsed_s": 331.0, **changes}
+    race = TrainingAnswer(changes.pop("protocol", PROTOCOL), changes.pop("order", ORDER), runs, factors)
+    given = {"question": "full", "answer": race, "ask": Ask(full=FullAsk(laps=3)), "elapsed_s": 331.0, **changes}
     lanes = given.pop("lanes", tuple(replace(lane, heats=()) for lane in (FIRST, BEST)))
     return record(lanes, **given)
 

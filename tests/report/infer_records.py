@@ -10,17 +10,17 @@ from laptime.model.ask import Ask
 from laptime.model.inference import InferHeat, InferPace
 from laptime.model.missing import Missing
 from laptime.model.plan import Subject
+from laptime.model.process import Dnf, ProcessRun
+from laptime.model.questions import InferAnswer
 from laptime.model.record import (
     BatchResult,
     Estimate,
-    Inference,
     InferFactor,
     InferLane,
     Parity,
     Record,
     Wait,
 )
-from laptime.model.sample import Dnf
 from laptime.model.workload import Published, PublishedResult
 
 PACE = InferPace(3, 1.2, 0.12, 3.6)
@@ -46,7 +46,9 @@ def answers(name: str, call_ms: float, *rates: float | None, reason: str | None 
         BatchResult(size, None if rate is None else figure(rate), reason if rate is None else None)
         for size, rate in zip((1, 8, 64, 256), rates, strict=True)
     )
-    heats = tuple(InferHeat(name, order, order, "ok", calls_ns=(round(call_ms * 1e6),)) for order in range(3))
+    heats = tuple(
+        InferHeat(ProcessRun(name, "ok"), order, order, calls_ns=(round(call_ms * 1e6),)) for order in range(3)
+    )
     made = InferLane(
         lane=name,
         items_a_call=1,
@@ -72,7 +74,7 @@ def inferred(lanes: tuple[InferLane, ...], factors: tuple[InferFactor, ...] = ()
         "results", tuple(replace(each, parity=SAME, heats=()) for each in (FIRST, BEST)[: len(lanes)])
     )
     given = {"question": "infer", "ask": Ask(infer=True), "workload": PETS, "published": PUBLISHED, **changes}
-    return record(results, infer=Inference(PACE, lanes, factors), **given)
+    return record(results, answer=InferAnswer(PACE, lanes, factors), **given)
 
 
 def two_lanes() -> Record:
@@ -96,14 +98,14 @@ def broken() -> Record:
     differs = Parity("differs", 1, 1e-3, 3e-6, reason="its answers differ by 1e-03 in fp32 (3e-06 allowed)")
     gone = without_figures("torch/cuda:0/best", "dnf", killed.reason)
     dead = InferLane(
-        gone.name, None, None, None, None, 0, None, (), {}, (InferHeat(gone.name, 2, 0, "dnf", dnf=killed),)
+        gone.name, None, None, None, None, 0, None, (), {}, (InferHeat(ProcessRun(gone.name, "dnf", dnf=killed), 2, 0),)
     )
     lanes = (
         answers(FIRST.name, 86.2, 11.6, 15.9, 17.2, None, reason="left out: a call would take about 15 s"),
         answers(
             BEST.name, 45.4, 21.9, 24.2, None, 40.0,
             reason="out of memory: CUDA out of memory. Tried to allocate 64 GiB", steady={"flat": 1, "warm-up": 2},
-            heats=tuple(InferHeat(BEST.name, order, order, "ok", calls_ns=(45,), calls_flag=flag)
+            heats=tuple(InferHeat(ProcessRun(BEST.name, "ok"), order, order, calls_ns=(45,), calls_flag=flag)
                         for order, flag in enumerate((None, "other processes took 0.40 cores",
                                                       "other processes took 1.90 cores"))),
         ),

@@ -9,8 +9,10 @@ from laptime.model.lane import Settings
 from laptime.model.machine import Device, Machine, Processor
 from laptime.model.missing import Missing
 from laptime.model.plan import Subject
+from laptime.model.process import Dnf, ProcessRun
+from laptime.model.questions import RaceAnswer
 from laptime.model.record import Comparison, Estimate, Forecast, HeatResult, LaneResult, Parity, Record
-from laptime.model.sample import Dnf, Noise, Window
+from laptime.model.sample import Noise, Window
 from laptime.model.workload import Published, PublishedResult
 
 ONE_HEAT = Missing("one heat has no interval")
@@ -50,11 +52,12 @@ def heat(step_ms: float, order: int = 0, steady: str = "flat", flags: tuple[str 
         Window(2 * ns * place, 2 * ns * (place + 1), 2, (ns, ns), noise, flag)
         for place, flag in enumerate(flags or (None, None))
     )
-    return HeatResult(order, order, "ok", steady, 0, step_ms, 310.0, {"build": 0.4}, windows, (2.3, 2.2), (), {})
+    process = ProcessRun("torch/cpu", "ok", phases_s={"build": 0.4})
+    return HeatResult(process, order, order, steady, 0, step_ms, 310.0, windows, (2.3, 2.2), ())
 
 
 def unfinished(dnf: Dnf, order: int = 0) -> HeatResult:
-    return HeatResult(order, order, "dnf", "", 0, None, None, {}, (), (), (), {}, dnf=dnf)
+    return HeatResult(ProcessRun("torch/cpu", "dnf", dnf=dnf), order, order, "", 0, None, None, (), (), ())
 
 
 def figure(median: float, half: float | None) -> Estimate:
@@ -109,7 +112,7 @@ def comparison(name: str, ratio: float, low: float | Missing, high: float | Miss
 def record(lanes: tuple[LaneResult, ...], comparisons: tuple[Comparison, ...] = (), **changes: object) -> Record:
     """Give a finished race of these lanes."""
     made = Record(
-        schema=1,
+        schema=2,
         tool={"laptime": "0.1.0"},
         id="r-2026-11-20-a1b2",
         started="2026-11-20T10:00:00+00:00",
@@ -120,7 +123,7 @@ def record(lanes: tuple[LaneResult, ...], comparisons: tuple[Comparison, ...] = 
         workload=WORKLOAD,
         published=PUBLISHED,
         lanes=lanes,
-        comparisons=comparisons,
+        answer=RaceAnswer(comparisons),
         elapsed_s=58.2,
     )
     return replace(made, **changes)

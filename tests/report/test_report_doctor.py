@@ -6,21 +6,21 @@ import pytest
 from records import MACHINE
 
 from golden import assert_agreed
-from laptime.model.checkup import Checkup, Complaint, Trial
+from laptime.model.checkup import Checkup, DeviceTest, Problem
 from laptime.model.limits import Peak
 from laptime.model.missing import Missing
-from laptime.report.doctor import render_checkup
+from laptime.report.devices import render_checkup
 
-RIGHT = Trial("torch", "cpu", "the processor", Peak(120e9, 118e9, "torch 2.13.0"), 0.51)
-UNKNOWN = Trial("jax", "cpu", "the processor", Peak(90e9, 88e9, "jax 0.10.2"), Missing("no peak is kept"))
-FAILED = Trial("torch", "cuda:1", "NVIDIA H100", None, Missing("-"), "out of memory")
-UNUSED = Complaint(
+RIGHT = DeviceTest("torch", "cpu", "the processor", Peak(120e9, 118e9, "torch 2.13.0"), 0.51)
+UNKNOWN = DeviceTest("jax", "cpu", "the processor", Peak(90e9, 88e9, "jax 0.10.2"), Missing("no peak is kept"))
+FAILED = DeviceTest("torch", "cuda:1", "NVIDIA H100", None, Missing("-"), "out of memory")
+UNUSED = Problem(
     "NVIDIA H100 (0000:3b:00) in jax",
     "cpu build",
     "jax 0.10.2 is a build for processors only",
     'pip install --upgrade "jax[cuda12]"',
 )
-AROUND = Complaint("the host", "shared memory", "/dev/shm holds 64 MB", "docker run --shm-size=8g ...")
+AROUND = Problem("the host", "shared memory", "/dev/shm holds 64 MB", "docker run --shm-size=8g ...")
 ILL = Checkup(MACHINE, (RIGHT, UNKNOWN, FAILED), (UNUSED,), (AROUND,))
 
 

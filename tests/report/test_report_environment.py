@@ -13,9 +13,9 @@ from golden import assert_agreed
 from laptime.model.dataset import DataSource
 from laptime.model.machine import Device, Framework
 from laptime.model.missing import Missing
-from laptime.report.environment import render_environment
-from laptime.report.layout import cells_wide
-from laptime.report.listing import render_devices
+from laptime.report.devices import render_devices
+from laptime.report.workloads import render_environment
+from laptime.visible import cells_wide
 from laptime.workloads import CATALOGUE
 from laptime.workloads.layers import list_layers
 

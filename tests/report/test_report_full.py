@@ -5,8 +5,6 @@ After a change that is meant, write the pages anew with `LAPTIME_REGOLD=1 python
 
 from __future__ import annotations
 
-import os
-
 import pytest
 from full_records import SHOWN, laps, whole
 from hypothesis import given, settings
@@ -15,10 +13,9 @@ from hypothesis import strategies as st
 from golden import assert_agreed
 from laptime.model.missing import Missing
 from laptime.model.protocol import Moment
-from laptime.report.full import render
-from laptime.report.full_live import lap_bar
-from laptime.report.full_words import digits, moment_words
-from laptime.report.layout import cells_wide
+from laptime.report.full import live_lines, moment_words, render
+from laptime.report.numbers import four_places
+from laptime.visible import cells_wide
 
 STEPPED = Moment("torch/cpu/best", None, "lap", 10, False, 2, 123, 500, 62.1, 1.5234, 0.4561, 23.4)
 
@@ -64,7 +61,7 @@ def test_what_is_not_kept_does_not_say_where_it_is():
 )
 def test_losses_and_shares_have_four_places(value, expected):
     """As the published curves have them."""
-    assert expected == digits(value)
+    assert expected == four_places(value)
 
 
 @pytest.mark.parametrize(
@@ -90,11 +87,7 @@ def test_a_moment_is_one_line(moment, expected):
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_the_bar_shows_steps_time_loss_accuracy_and_what_is_left(width):
     """All of it where there is room."""
-    rich = pytest.importorskip("rich.console")
-    console = rich.Console(width=width, file=open(os.devnull, "w"), record=True)  # noqa: SIM115, PTH123
-    console.print(lap_bar(STEPPED))
-    page = console.export_text()
-    console.file.close()
+    page = "\n".join(live_lines(STEPPED, width))
     assert "torch/cpu/best: lap 2 of 10" in page
     if width >= 80:
         for figure in ("123/500", "62.1 ms a step", "loss 1.5234", "accuracy 0.4561", "23 s left"):
@@ -104,6 +97,5 @@ def test_the_bar_shows_steps_time_loss_accuracy_and_what_is_left(width):
 
 def test_between_laps_the_bar_says_what_is_done():
     """Validation has no steps to show."""
-    assert (
-        str(lap_bar(Moment("torch/cpu/best", None, "validation", 10, number=2))) == "torch/cpu/best: validation 2 of 10"
-    )
+    moment = Moment("torch/cpu/best", None, "validation", 10, number=2)
+    assert live_lines(moment, 80) == ["torch/cpu/best: validation 2 of 10"]

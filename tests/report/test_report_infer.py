@@ -5,19 +5,16 @@ After a change that is meant, write the pages anew with `LAPTIME_REGOLD=1 python
 
 from __future__ import annotations
 
-import os
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from infer_records import SHOWN, broken, two_lanes
 
 from golden import assert_agreed
-from laptime.report.infer import render
-from laptime.report.infer_live import live_answers
-from laptime.report.layout import cells_wide
-from laptime.store.rows import row_of
+from laptime.report.infer import live_lines, render
+from laptime.store.index import row_of
 from laptime.store.schema import decode, encode
+from laptime.visible import cells_wide
 
 
 @pytest.mark.parametrize("width", [80, 120])
@@ -67,10 +64,6 @@ def test_a_list_names_the_lane_that_answers_soonest():
 
 def test_the_live_table_shows_calls_and_what_is_done():
     """As far as they are known."""
-    rich = pytest.importorskip("rich.console")
-    console = rich.Console(width=100, file=open(os.devnull, "w"), record=True)  # noqa: SIM115, PTH123
-    console.print(live_answers(two_lanes(), "heat 4 of at most 6"))
-    page = console.export_text()
-    console.file.close()
+    page = "\n".join(live_lines(two_lanes(), "heat 4 of at most 6", 100))
     for words in ("torch/cpu/best", "86.2 ms", "1.90x faster", "heat 4 of at most 6"):
         assert words in page

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laptime.report.layout import Cell, Column, Row, cells_wide, clean, flow, lay_out, wrap
+from laptime.report.layout import Cell, Column, clean, flow, lay_out, wrap
+from laptime.visible import cells_wide
 
 texts = st.text(max_size=60)
 
@@ -50,21 +53,28 @@ def test_the_places_that_a_text_takes_on_a_terminal(expected, text):
 
 def test_a_narrow_column_is_broken_where_it_may_be():
     """Only a column that says how narrow it may be is made narrower."""
-    columns = [Column("lane", least=8), Column("step", right=True)]
-    rows = [Row((Cell("torch/cpu/threads=2"), Cell("9 ms")))]
-    assert lay_out(columns, rows, 18, color=False) == ["lane          step", "torch/cpu/    9 ms", "threads=2"]
+    columns = [Column("lane", itemgetter(0), least=8), Column("step", itemgetter(1), right=True)]
+    assert lay_out(columns, [("torch/cpu/threads=2", "9 ms")], 18) == [
+        "lane          step",
+        "torch/cpu/    9 ms",
+        "threads=2",
+    ]
 
 
 def test_a_table_that_cannot_be_so_narrow_is_refused():
     """The caller then leaves a column out."""
-    assert lay_out([Column("lane"), Column("step")], [Row((Cell("a" * 20), Cell("b" * 20)))], 40, color=False) is None
+    assert lay_out([Column("lane", itemgetter(0)), Column("step", itemgetter(1))], [("a" * 20, "b" * 20)], 40) is None
 
 
 def test_a_row_may_reach_over_the_other_columns():
     """A failure is a sentence, not a figure."""
-    columns = [Column("lane"), Column("step", right=True), Column("rate")]
-    rows = [Row((Cell("a"), Cell("9 ms"), Cell("7"))), Row((Cell("b"), Cell("did not finish at all")), spans=True)]
-    assert lay_out(columns, rows, 26, color=False) == [
+    columns = [
+        Column("lane", itemgetter(0)),
+        Column("step", itemgetter(1), right=True),
+        Column("rate", itemgetter(2)),
+    ]
+    items = [("a", "9 ms", "7"), ("b", Cell("did not finish at all", spans=True))]
+    assert lay_out(columns, items, 26) == [
         "lane    step    rate",
         "a       9 ms    7",
         "b       did not finish at",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import subprocess
 import sys
@@ -25,24 +24,22 @@ from records import (
     unfinished,
     without_figures,
 )
-from rich.console import Console
 
 from laptime.model.ask import Ask
 from laptime.model.lane import Settings
 from laptime.model.machine import Framework
 from laptime.model.plan import Pace, Plan, PlannedLane
 from laptime.model.workload import Adam, ProofPlan, Published, Workload
-from laptime.report import json as report_json
-from laptime.report.layout import cells_wide
-from laptime.report.listing import render_devices, render_records, render_workloads
-from laptime.report.live import live_table
-from laptime.report.plan import render_plan
+from laptime.pages import indented
+from laptime.report import race
+from laptime.report.devices import render_devices
+from laptime.report.listing import render_plan, render_records, render_workloads
+from laptime.report.race import live_lines
+from laptime.visible import cells_wide
 
 
-def printed(renderable, width=100):
-    console = Console(file=io.StringIO(), width=width, color_system=None)
-    console.print(renderable)
-    return console.file.getvalue()
+def shown(made, note, width=100):
+    return "\n".join(live_lines(made, note, width))
 
 
 def running():
@@ -53,7 +50,7 @@ def running():
 
 def test_the_live_table_shows_what_is_known_so_far():
     """A race that runs shows its heats, its factor, its failures, and what it does now."""
-    lines = printed(live_table(running(), "heat 3 of 6: torch/cpu/best  timing")).splitlines()
+    lines = shown(running(), "heat 3 of 6: torch/cpu/best  timing").splitlines()
     assert lines[0].startswith("cifar-cnn  1,337,002 parameters")
     assert lines[1].split() == ["lane", "heats", "a", "lap", "step", "images/s", "against", "first"]
     assert lines[3].split() == [
@@ -61,6 +58,8 @@ def test_the_live_table_shows_what_is_known_so_far():
         "5",
         "31.0",
         "s",
+        "±3",
+        "%",
         "62.0",
         "ms",
         "±3",
@@ -78,23 +77,24 @@ def test_the_live_table_shows_what_is_known_so_far():
 def test_the_live_table_takes_brackets_for_brackets():
     """A user's name or message is no markup."""
     made = replace(running(), workload=replace(WORKLOAD, name="[red]my.py", items="[b]s"))
-    page = printed(live_table(made, "[bold]now[/bold]"))
+    page = shown(made, "[bold]now[/bold]")
     assert all(text in page for text in ("[red]my.py", "[bold]now[/bold]", "[b]s/s"))
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_the_live_table_cuts_no_figure(width):
-    """Rich would shorten a cell by an ellipsis if it were let."""
-    page = printed(live_table(running(), "now"), width)
+    """Where no table fits there are sentences, with every figure in them."""
+    page = shown(running(), "now", width)
     assert "…" not in page
     assert "92.2 ms ±9 %" in page
+    assert max(map(cells_wide, page.splitlines())) <= width
 
 
 def test_json_is_the_same_value_laid_out():
     """The room only indents; the shape belongs to whoever wrote it."""
     encoded = b'{"schema":1,"lanes":[{"name":"a","step_ms":1.25}]}'
-    assert json.loads(encoded) == json.loads(report_json.render(encoded))
-    assert report_json.render(b'{"a":[1]}') == '{\n  "a": [\n    1\n  ]\n}\n'
+    assert json.loads(encoded) == json.loads(indented(encoded))
+    assert indented(b'{"a":[1]}') == '{\n  "a": [\n    1\n  ]\n}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,9 +248,9 @@ class Refuse:
 
 sys.meta_path.insert(0, Refuse())
 from records import two_lanes
-from laptime.report import json, listing, live, terminal
-print(terminal.render(two_lanes(), 80))
-live.live_table(two_lanes(), "now")
+from laptime.report import listing, race
+print(race.render(two_lanes(), 80))
+race.live_lines(two_lanes(), "now", 80)
 assert not FRAMEWORKS & sys.modules.keys()
 """
 
@@ -267,3 +267,10 @@ def test_a_record_is_shown_where_no_framework_can_be_imported():
     )
     assert told.stderr == ""
     assert "1.49x faster (1.38-1.61)" in told.stdout
+
+
+def test_a_page_says_what_laptime_itself_took():
+    """Where its record does; what the heats took is not in it."""
+    made = record((FIRST,), overhead={"parent_processor_s": 1.24, "journal_s": 0.01})
+    assert "laptime itself took 1.2 s of processor time.\n" in race.render(made, 100)
+    assert "laptime itself" not in race.render(record((FIRST,)), 100)

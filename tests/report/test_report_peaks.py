@@ -9,9 +9,9 @@ from records import BEST, FIRST, record
 
 from laptime.model.limits import NOT_MEASURED, DeviceKey, DevicePeaks, Peak, Roofline, StepWork
 from laptime.model.missing import Missing
-from laptime.report.peaks import peak_lines, rate, rates
-from laptime.report.roofline import limit_lines
-from laptime.report.terminal import render
+from laptime.report.devices import peak_lines, rate, rates
+from laptime.report.profile import limit_lines
+from laptime.report.race import render
 
 CHIP = DeviceKey("AMD EPYC 9755 128-Core Processor, 2 cores", "AMD EPYC 9755 128-Core Processor (2 cores)")
 CARD = DeviceKey("1f2e", "NVIDIA H100", "580.1")

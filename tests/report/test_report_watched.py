@@ -13,14 +13,13 @@ from records import CUDA as FIRST_CARD
 from golden import assert_agreed
 from laptime.model.ask import Ask
 from laptime.model.card import Card, CardProcess
+from laptime.model.host_environment import DeviceNode, HostEnvironment
 from laptime.model.machine import Device, Framework, Use
 from laptime.model.missing import Missing
-from laptime.model.surroundings import DeviceNode, Surroundings
 from laptime.model.usage import AnswerUsage, Energy, Usage
 from laptime.report import full, infer
-from laptime.report.devices import hardware, hardware_rows
-from laptime.report.layout import cells_wide
-from laptime.report.listing import render_devices
+from laptime.report.devices import hardware, hardware_rows, render_devices
+from laptime.visible import cells_wide
 
 NO_CARD = Missing("this lane computes on the processor")
 COOL = Missing("a virtual machine tells none")
@@ -54,8 +53,8 @@ def watched_training():
 def watched_answers():
     made = two_lanes()
     usages = tuple(AnswerUsage(batch, used(50.0 + (batch or 0) / 8, 60.0)) for batch in (None, 1, 8, 64, 256))
-    lanes = tuple(replace(each, usages=usages) for each in made.infer.lanes)
-    return replace(made, infer=replace(made.infer, lanes=lanes), ask=Ask(infer=True, rate_per_hour=3.6))
+    lanes = tuple(replace(each, usages=usages) for each in made.answer.lanes)
+    return replace(made, answer=replace(made.answer, lanes=lanes), ask=Ask(infer=True, rate_per_hour=3.6))
 
 
 @pytest.mark.parametrize("width", [80, 120])
@@ -80,7 +79,7 @@ def test_a_whole_training_costs_energy_and_time():
     (row,) = [line for line in rows(page, "torch/cpu  ") if "97 %" in line]
     assert "11.7 kJ counted" in row
     assert "3.25 Wh" in row
-    (run,) = [run for run in watched_training().full.runs if run.lane == "torch/cpu/as-written"]
+    (run,) = [run for run in watched_training().answer.runs if run.process.lane == "torch/cpu/as-written"]
     assert float(row.split()[-1]) == pytest.approx(3.25 / 1000 * 0.25 + 1.8 * run.whole_s / 3600, rel=5e-3)
 
 
@@ -129,7 +128,7 @@ LOST = replace(LOST, name="AMD display 1002:744c", bus="0000:86:00", pcie_genera
 CONSOLE = Card(**SILENT, maker="ASPEED", computes=False)
 CONSOLE = replace(CONSOLE, name="ASPEED display 1a03:2000", bus="0000:02:00")
 USE = Use(0.3, 12.4, 0.51, 2450.4, ("powersave",), 20_000_000_000, 1_500_000_000)
-AROUND = Surroundings(
+AROUND = HostEnvironment(
     (DeviceNode("/dev/nvidia0", "0666", "root", "root", True), DeviceNode("/dev/kfd", "0660", "root", "render", False)),
     {"CUDA_VISIBLE_DEVICES": "1,0"},
     64_000_000,
@@ -153,7 +152,7 @@ def bare():
               "PCI": Missing("no display and no accelerator is on the PCI bus")}  # fmt: skip
     torch = Framework("torch", "2.13.0", devices=(CPU,))
     use = replace(USE, frequency_mhz=NOT_TOLD, governors=NOT_TOLD, swap_used_bytes=0)
-    return replace(MACHINE, frameworks=(torch,), absent=absent, use=use, surroundings=Surroundings())
+    return replace(MACHINE, frameworks=(torch,), absent=absent, use=use, surroundings=HostEnvironment())
 
 
 @pytest.mark.parametrize("width", [80, 120])

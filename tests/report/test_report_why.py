@@ -12,12 +12,10 @@ from why_records import DECODE, SHOWN, failed_remedy, loader_bound, not_trusted,
 
 from golden import assert_agreed
 from laptime.model.missing import Missing
-from laptime.model.why import Factor, Part
-from laptime.report.layout import cells_wide
-from laptime.report.why import render
-from laptime.report.why_bar import BLOCKS, LETTERS, bar_lines
-from laptime.report.why_remedies import measured_words
-from laptime.store.rows import row_of
+from laptime.model.why import Factor, StepPart
+from laptime.report.why import BLOCKS, LETTERS, bar_lines, measured_words, render
+from laptime.store.index import row_of
+from laptime.visible import cells_wide
 
 
 @pytest.mark.parametrize("width", [80, 120, 160])
@@ -73,7 +71,7 @@ def test_colour_is_only_where_it_may_be():
 
 
 def test_letters_stand_for_blocks_where_there_are_none():
-    page = render(loader_bound(), 100, ascii_only=True)
+    page = render(loader_bound(), 100, blocks=False)
     assert "####" in page
     assert not set(BLOCKS.values()) - {"·"} & set(page)
 
@@ -84,14 +82,14 @@ def test_bar_and_percentages_add_up(weights, width):
     whole = sum(weights) or 1.0
     shares = [weight / whole for weight in weights] if sum(weights) else [1.0]
     kinds = list(BLOCKS)[-len(shares) :]
-    bar, *legend = bar_lines([Part(of, share) for of, share in zip(kinds, shares, strict=True)], width)
+    bar, *legend = bar_lines([StepPart(of, share) for of, share in zip(kinds, shares, strict=True)], width)
     assert len(bar) == width
     assert sum(int(each) for each in re.findall(r"(\d+) %", " ".join(legend))) == 100
 
 
 def test_a_bar_in_letters_is_as_long():
-    (bar, *_), (letters, *_) = (bar_lines([Part("loader", 0.9), Part("unattributed", 0.1)], 40, ascii_only=each)
-                                for each in (False, True))  # fmt: skip
+    (bar, *_), (letters, *_) = (bar_lines([StepPart("loader", 0.9), StepPart("unattributed", 0.1)], 40, blocks=each)
+                                for each in (True, False))  # fmt: skip
     assert (bar.count("█"), letters.count(LETTERS["loader"])) == (36, 36)
 
 

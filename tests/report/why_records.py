@@ -7,8 +7,9 @@ from dataclasses import replace
 from records import lane, record
 
 from laptime.model.missing import Missing
+from laptime.model.questions import WhyAnswer
 from laptime.model.record import Record
-from laptime.model.why import Ceiling, Factor, Part, Remedy, Verdict, Why
+from laptime.model.why import Ceiling, Factor, Remedy, StepPart, Verdict, Why
 
 NO_TRY = "nothing pointed to it"
 NOT_FORETOLD = Missing("not foretold: only the run itself tells what other kernels do")
@@ -67,7 +68,12 @@ def loader_bound(*remedies: Remedy, **changes: object) -> Record:
         lane="torch/cuda:0/as-written",
         says="plates-cnn on torch/cuda:0: the loader bounds this training (proven). 38 plates/s of a possible 4,100.",
         first=("input pipeline",),
-        parts=(Part("loader", 0.957), Part("copy", 0.008), Part("compute", 0.03), Part("unattributed", 0.005)),
+        parts=(
+            StepPart("loader", 0.957),
+            StepPart("copy", 0.008),
+            StepPart("compute", 0.03),
+            StepPart("unattributed", 0.005),
+        ),
         ceilings=(ceiling("loader", 39.4, binds=True), ceiling("copy", 61_000.0), ceiling("compute", 4_100.0)),
         causes=ON_CARD,
         remedies=remedies or (CACHED, DECODE, LARGER, COMPILED, FLUSHED),
@@ -89,7 +95,7 @@ def nothing_found() -> Record:
         says="cifar-cnn on torch/cpu: nothing that was tried makes it faster: it is bound by its device's arithmetic, "
         "at 71 % of what that can do. 583 images/s.",
         first=(),
-        parts=(Part("loader", 0.002), Part("compute", 0.998), Part("unattributed", 0.0)),
+        parts=(StepPart("loader", 0.002), StepPart("compute", 0.998), StepPart("unattributed", 0.0)),
         ceilings=(ceiling("loader", 290_000.0), ceiling("copy", NO_COPY), ceiling("compute", 584.0, binds=True)),
         causes=(
             Verdict("device shared", "ruled out", "other processes take 0.02 of 2 cores"),
@@ -113,7 +119,7 @@ def not_trusted() -> Record:
         says="cifar-cnn on torch/cpu: other processes take their share of the device (likely). 583 images/s of a "
         "possible 1,166.",
         first=("device shared",),
-        parts=(Part("unattributed", 1.0),),
+        parts=(StepPart("unattributed", 1.0),),
         ceilings=(ceiling("loader", Missing("no heat of it finished")), ceiling("copy", NO_COPY)),
         causes=(shared,),
         remedies=(),
@@ -125,7 +131,7 @@ def not_trusted() -> Record:
 
 
 def why_record(answer: Why, *lanes: object) -> Record:
-    return record(lanes, question="why", why=answer, elapsed_s=114.0)  # type: ignore[arg-type]
+    return record(lanes, question="why", answer=WhyAnswer(why=answer), elapsed_s=114.0)  # type: ignore[arg-type]
 
 
 SHOWN = {

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import resource
 import signal
+import subprocess
+import sys
+import threading
 import time
 
 import psutil
@@ -11,6 +16,7 @@ import pytest
 from heat_orders import environment_for, order_for
 
 from laptime import wire
+from laptime.errors import LaneError, UsageError, WireError
 from laptime.run.child import Child, Silence
 
 HANGS = 'fail = { how = "hang", phase = "build" }'
@@ -32,11 +38,13 @@ def hear_until(child, name):
 
 
 def test_a_child_is_the_head_of_its_own_session(tmp_path):
-    """A Ctrl-C at the terminal does not reach it, and its whole group can be ended at once."""
+    """A Ctrl-C at the terminal does not reach it, and its whole group can be ended without its guardian."""
     child = Child(environment_for(tmp_path))
-    found = (os.getsid(child.pid), os.getpgid(child.pid))
+    hello = child.hear(30)
+    guardian, heat = ((os.getsid(pid), os.getpgid(pid)) for pid in (child.pid, hello.pid))
     child.end(grace_s=0)
-    assert found == (child.pid, child.pid)
+    assert guardian == (child.pid, child.pid)
+    assert heat == (hello.pid, hello.pid)
 
 
 def test_silence_is_noticed_when_the_time_is_up(tmp_path):
@@ -92,3 +100,111 @@ def test_no_file_stays_open(tmp_path):
     for _ in range(3):
         start(tmp_path).end(grace_s=0)
     assert before == psutil.Process().num_fds()
+
+
+@pytest.fixture
+def wired(tmp_path):
+    """Give a child that hangs, and a way to write on its end of the wire, as damaged code could do."""
+    child = start(tmp_path, HANGS)
+    hear_until(child, "build")
+    (heat,) = psutil.Process(child.pid).children()
+    (end,) = (int(word) for word in heat.cmdline()[-1:])
+    wire_fd = os.open(f"/proc/{heat.pid}/fd/{end}", os.O_WRONLY)
+    over = threading.Event()
+
+    def write(data, pause_s):
+        with contextlib.suppress(OSError):
+            while not over.is_set():
+                left = data
+                while left:
+                    left = left[os.write(wire_fd, left) :]
+                if pause_s is None:
+                    return
+                time.sleep(pause_s)
+
+    yield child, write
+    over.set()
+    child.end(grace_s=0)
+    os.close(wire_fd)
+
+
+def test_bytes_without_a_line_end_make_no_time_longer(wired):
+    """Something is there to read all the time, and nothing is said."""
+    child, write = wired
+    threading.Thread(target=write, args=(b"x" * 100, 0.02), daemon=True).start()
+    began_s = time.monotonic()
+    with pytest.raises(Silence):
+        child.hear(0.3)
+    assert 0.3 <= time.monotonic() - began_s < 2.0
+
+
+def test_a_line_has_a_bound(wired, monkeypatch):
+    """A message without end would fill the memory."""
+    monkeypatch.setattr("laptime.run.child.LINE_MOST_BYTES", 1 << 20)
+    child, write = wired
+    threading.Thread(target=write, args=(b"x" * 65536, 0.0), daemon=True).start()
+    with pytest.raises(WireError, match="a message of more than"):
+        child.hear(20)
+
+
+def test_a_long_line_arrives_whole(wired):
+    """The predictions of a test are one message of megabytes."""
+    child, write = wired
+    message = wire.Failed("test", "x" * 5_000_000, "error", 1)
+    threading.Thread(target=write, args=(wire.write(message), None), daemon=True).start()
+    assert child.hear(20) == message
+
+
+def test_no_number_of_a_standard_stream_becomes_a_pipe(tmp_path):
+    """In a process whose 0 to 2 are closed, a child's pipes would get these numbers, and its words go astray."""
+    said = tmp_path / "said"
+    order = order_for(tmp_path)
+    program = f"""
+import os
+for number in range(3): os.close(number)
+from laptime.run.child import Child
+child = Child({order.lane.environment!r})
+hello = child.hear(30)
+names = [os.readlink(f"/proc/self/fd/{{number}}") for number in range(3)]
+ended = child.end(grace_s=0)
+open({str(said)!r}, "w").write(f"{{type(hello).__name__}} {{set(names)}} {{ended.signal}}")
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+    assert said.read_text() == "Hello {'/dev/null'} SIGKILL"
+
+
+def test_a_child_within_a_heat_is_refused(monkeypatch):
+    """Each would import the same file, and start the next."""
+    monkeypatch.setenv("LAPTIME_HEAT", "1")
+    with pytest.raises(UsageError, match="within a heat") as refused:
+        Child({})
+    assert 'if __name__ == "__main__":' in refused.value.hint
+
+
+def test_where_no_pipe_can_be_opened_it_is_said(monkeypatch):
+    """16 descriptors are few."""
+    before = psutil.Process().num_fds()
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for spare in range(6):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (before + spare, limits[1]))
+        try:
+            with pytest.raises(LaneError, match=r"no child process could be started: .*Too many open files"):
+                Child({})
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        assert psutil.Process().num_fds() == before
+
+
+def test_a_stop_by_a_signal_is_told_once(tmp_path):
+    """The heat is below its guardian, so the system tells the guardian alone."""
+    child = start(tmp_path, HANGS)
+    hear_until(child, "build")
+    (heat,) = psutil.Process(child.pid).children()
+    assert not child.was_stopped()
+    heat.suspend()
+    time.sleep(0.05)
+    heat.resume()
+    with pytest.raises(Silence):
+        child.hear(0.3)
+    assert [child.was_stopped(), child.was_stopped()] == [True, False]
+    assert child.end(grace_s=0).stderr_tail == ""

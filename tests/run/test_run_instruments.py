@@ -10,7 +10,8 @@ import pytest
 
 from laptime.model.missing import Missing
 from laptime.model.sample import Noise
-from laptime.run.instruments import Instruments
+from laptime.run.instruments import STOPPED, Instruments
+from laptime.sensors.host.noise import NoiseReading
 
 SECOND_NS = 1_000_000_000
 QUIET = Missing("not asked here")
@@ -28,6 +29,9 @@ QUIET = Missing("not asked here")
         (2, Noise(0.0, 0.0, 21.0), "the container's quota held it back for 21 ms"),
         (2, Noise(QUIET, QUIET, 500.0), "the container's quota held it back for 500 ms"),
         (2, Noise(1.5, 0.0, 500.0), "other processes took 1.50 cores"),
+        (4, Noise(0.1, 30.0, 0.0, waited_cores=0.3), None),
+        (4, Noise(0.1, 30.0, 0.0, waited_cores=0.6), "other containers held 0.60 cores that its threads waited for"),
+        (4, Noise(9.0, 0.0, 0.0, halted="stopped"), "stopped"),
     ],
 )
 def test_a_disturbed_window_is_named(cores, noise, flag):
@@ -38,7 +42,7 @@ def test_a_disturbed_window_is_named(cores, noise, flag):
 def test_a_window_that_is_shorter_than_the_kernels_ticks_says_so():
     """Counting in steps of 10 ms says nothing of 1 ms."""
     instruments = Instruments(2)
-    instruments.open(1)
+    instruments.open(1, lambda: False)
     noise = instruments.close_window()
     assert isinstance(noise.other_cores, Missing)
     assert "too short for the kernel's ticks" in noise.other_cores.missing
@@ -56,7 +60,7 @@ def test_what_other_processes_take_is_seen():
     try:
         time.sleep(0.2)
         instruments = Instruments(2)
-        instruments.open(sleeper.pid)
+        instruments.open(sleeper.pid, lambda: False)
         time.sleep(0.6)
         noise = instruments.close_window()
     finally:
@@ -65,3 +69,64 @@ def test_what_other_processes_take_is_seen():
             process.wait()
     assert noise.other_cores > 0.3
     assert "other processes took" in instruments.judge(noise, 600_000_000)
+
+
+def reading(at_s, **told):
+    """Give a reading of counters that are zero but for what is told."""
+    counters = ("busy_s", "tree_s", "cores_busy_s", "io_wait_s", "waited_s", "throttled_ms", "load_1m", "asleep_s")
+    return NoiseReading(round(at_s * 1e9), **{**dict.fromkeys(counters, 0.0), **told})
+
+
+def test_a_stop_is_seen_where_nothing_can_be_read():
+    """A signal is heard of without any reader."""
+    reader = Shown()
+    reader.probe = lambda: Missing("no processor times here")
+    instruments = Instruments(2, reader)
+    stops = iter([False, True, False])
+    instruments.open(1, lambda: next(stops))
+    stopped, quiet = instruments.close_window(), instruments.close_window()
+    assert instruments.judge(stopped, SECOND_NS) == STOPPED
+    assert instruments.judge(quiet, SECOND_NS) is None
+
+
+class Shown:
+    """A reader that shows some readings, one after another."""
+
+    def __init__(self, *readings):
+        self._readings = iter(readings)
+        self.read = lambda: next(self._readings)
+
+    def probe(self):
+        return None
+
+    def open(self, _pid):
+        """Nothing is watched."""
+
+
+@pytest.mark.parametrize(
+    ("after", "flag"),
+    [
+        ({"busy_s": 3.2, "tree_s": 3.0, "cores_busy_s": 33.0, "waited_s": 0.1}, None),
+        ({"busy_s": 3.9, "tree_s": 3.0, "cores_busy_s": 3.9, "waited_s": 0.9}, "other processes took 0.90 cores"),
+        ({"busy_s": 3.0, "tree_s": 3.0, "cores_busy_s": 3.1, "waited_s": 5.0}, None),
+        (
+            {"busy_s": 3.0, "tree_s": 3.0, "cores_busy_s": 33.0, "waited_s": 2.0},
+            "other containers held 2.00 cores that its threads waited for",
+        ),
+        ({"tree_s": Missing("gone"), "busy_s": 4.0}, None),
+        ({"asleep_s": 5.0}, "the computer slept for 5.0 s"),
+    ],
+    ids=[
+        "a busy host around a pod",
+        "another process under the same quota",
+        "threads that wait for each other",
+        "threads that wait for others",
+        "a tree that cannot be read",
+        "a suspended computer",
+    ],
+)
+def test_what_is_taken_from_our_cores_is_what_disturbs(after, flag):
+    """A pod of 4 of 64 cores by quota, whose host is busy, is quiet as long as its threads get their cores."""
+    instruments = Instruments(4, Shown(reading(1.0), reading(2.0, **after)))
+    instruments.open(1, lambda: False)
+    assert instruments.judge(instruments.close_window(), SECOND_NS) == flag

@@ -33,7 +33,7 @@ def test_a_scout_that_fails_brings_its_problem():
     assert (bad.versions, bad.devices, good.problem) == ({}, (), None)
     assert (
         bad.problem
-        == "no back end for 'nonsense'; there are: fake, torch, jax, keras-tf, keras-jax, keras-torch, python"
+        == "no back end for 'nonsense'; there are: torch, jax, keras-tf, keras-jax, keras-torch, python, fake"
     )
 
 
@@ -69,3 +69,12 @@ def test_a_reference_that_fails_says_why(tmp_path):
     order = order_for(tmp_path)
     asked = replace(order, subject=replace(order.subject, name="nonsense"))
     assert ask_reference(asked, 60.0).startswith("unknown workload 'nonsense'")
+
+
+def test_scouts_that_hang_share_one_deadline(house):
+    """Four that say nothing are given up together, not one after another."""
+    began_s = time.monotonic()
+    seen = ask_scouts([framework_of("torch")] * 4, 0.2)
+    assert {each.problem for each in seen} == {"no answer within 0.2 s"}
+    assert time.monotonic() - began_s < 0.2 + 4 * 0.2
+    assert house.is_empty_within(0)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from laptime.model.missing import Missing
 from laptime.sensors import cgroup
+from laptime.sensors.cgroup import usable_cores
 
 NO_QUOTA = Missing("no processor quota is set")
 NO_LIMIT = Missing("no memory limit is set")
-NO_COUNT = Missing("no control group counts throttling here")
 
 
 @pytest.fixture
@@ -47,24 +48,25 @@ def test_a_quota_is_given_in_cores(tree, files, cores):
 
 
 @pytest.mark.parametrize(
-    ("files", "used"),
+    ("files", "left"),
     [
-        ({"memoryDOTcurrent": "9000\n", "memoryDOTstat": "file 8000\nactive_file 1000\ninactive_file 500\n"}, 7500),
-        ({"memoryDOTcurrent": "9000\n"}, 9000),
+        ({"memoryDOTcurrent": "9000\n", "memoryDOTstat": "file 8000\nactive_file 1000\ninactive_file 500\n"}, 2500),
+        ({"memoryDOTcurrent": "9000\n"}, 1000),
         (
             {
                 "memory__memoryDOTusage_in_bytes": "9000\n",
                 "memory__memoryDOTstat": "active_file 1\ninactive_file 2\n"
                 "total_active_file 30\ntotal_inactive_file 40\n",
             },
-            8930,
+            1070,
         ),
-        ({}, Missing("no control group counts memory here")),
+        ({}, Missing("no control group limits memory and counts it")),
     ],
 )
-def test_memory_in_use_is_without_what_would_be_given_back(tree, files, used):
+def test_memory_that_is_left_counts_what_would_be_given_back(tree, files, left):
     """Files that were read stay in memory, and count as the group's, until somebody needs the room."""
-    assert cgroup.memory_used_bytes(tree(**files)) == used
+    limit = {"memory__memoryDOTlimit_in_bytes" if "memory__memoryDOTstat" in files else "memoryDOTmax": "10000\n"}
+    assert cgroup.memory_left_bytes(tree(**files, **limit)) == left
 
 
 @pytest.mark.parametrize(
@@ -88,13 +90,18 @@ def test_a_memory_limit_is_given_in_bytes(tree, files, limit):
         ({"cpuDOTstat": "usage_usec 99\nnr_throttled 3\nthrottled_usec 1250\n"}, 1.25),
         ({"cpu__cpuDOTstat": "nr_periods 9\nnr_throttled 3\nthrottled_time 2500000\n"}, 2.5),
         ({"cpuDOTstat": "usage_usec 99\n", "cpu__cpuDOTstat": "throttled_time 3000000\n"}, 3.0),
-        ({"cpuDOTstat": "usage_usec\n\n"}, NO_COUNT),
-        ({}, NO_COUNT),
+        ({"cpuDOTstat": "usage_usec\n\n"}, None),
+        ({}, None),
     ],
 )
 def test_throttling_is_given_in_milliseconds(tree, files, milliseconds):
     """Version 2 counts in microseconds, version 1 in nanoseconds."""
-    assert milliseconds == cgroup.throttled_ms(tree(**files))
+    told = [
+        cgroup.read_throttled_ns(place.read_text())
+        for place in cgroup.throttling_files(tree(**files))
+        if place.exists()
+    ]
+    assert milliseconds == next((each / 1e6 for each in told if each is not None), None)
 
 
 def test_a_machine_without_control_groups_is_no_error(tmp_path):
@@ -103,11 +110,80 @@ def test_a_machine_without_control_groups_is_no_error(tmp_path):
     assert (
         cgroup.quota_cores(root),
         cgroup.memory_limit_bytes(root),
-        cgroup.throttled_ms(root),
-    ) == (NO_QUOTA, NO_LIMIT, NO_COUNT)
+    ) == (NO_QUOTA, NO_LIMIT)
 
 
 def test_this_machine_can_be_read():
     """Whatever the real tree holds is a positive number or an absence with a reason."""
     for reading in (cgroup.quota_cores(), cgroup.memory_limit_bytes()):
         assert reading.missing if isinstance(reading, Missing) else reading > 0
+
+
+JOB = "slurm/job_7"
+STEP = f"{JOB}/step_0"
+
+
+def nested(tmp_path, version: int, files: dict[str, str]) -> tuple[Path, Path]:
+    """Lay out groups, and a /proc that puts this process into the step of a Slurm job."""
+    controllers = "" if version == 2 else "cpu,memory,cpuacct"
+    listed = {"proc/self/cgroup": f"{0 if version == 2 else 3}:{controllers}:/{STEP}\n"}
+    for name, text in {**listed, **{f"cg/{place}": text for place, text in files.items()}}.items():
+        place = tmp_path / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+    return tmp_path / "cg", tmp_path / "proc"
+
+
+def test_limits_of_groups_above_count_in_version_2(tmp_path):
+    """Slurm limits the job, one level above the group of the step: the tightest limit on the way up holds."""
+    files = {
+        f"{STEP}/cpu.max": "max 100000\n",
+        f"{STEP}/memory.max": "max\n",
+        f"{STEP}/memory.current": "100\n",
+        f"{STEP}/cpu.stat": "usage_usec 7\nthrottled_usec 0\n",
+        f"{JOB}/cpu.max": "200000 100000\n",
+        f"{JOB}/memory.max": "5000\n",
+        f"{JOB}/memory.current": "4000\n",
+        f"{JOB}/cpu.stat": "usage_usec 9000000\nthrottled_usec 3000\n",
+        "slurm/cpu.max": "800000 100000\n",
+        "slurm/memory.max": "90000\n",
+        "slurm/memory.current": "10000\n",
+    }
+    root, proc = nested(tmp_path, 2, files)
+    assert cgroup.quota_cores(root, proc) == 2.0
+    assert cgroup.memory_limit_bytes(root, proc) == 5000
+    assert cgroup.memory_left_bytes(root, proc) == 1000
+    stat = (root / JOB / "cpu.stat").read_text()
+    assert cgroup.throttling_files(root, proc)[0] == cgroup.quota_used_files(root, proc)[0] == root / JOB / "cpu.stat"
+    assert (cgroup.read_throttled_ns(stat), cgroup.read_used_ns(stat)) == (3_000_000, 9_000_000_000)
+    assert cgroup.memory_used_files(root, proc)[0] == root / JOB / "memory.current"
+
+
+def test_limits_of_groups_above_count_in_version_1(tmp_path):
+    """Each controller has a tree of its own there."""
+    files = {
+        f"cpu/{STEP}/cpu.cfs_quota_us": "-1\n",
+        f"cpu/{STEP}/cpu.cfs_period_us": "100000\n",
+        f"cpu/{JOB}/cpu.cfs_quota_us": "150000\n",
+        f"cpu/{JOB}/cpu.cfs_period_us": "100000\n",
+        f"cpuacct/{JOB}/cpuacct.usage": "2500000000\n",
+        f"memory/{STEP}/memory.limit_in_bytes": "9223372036854771712\n",
+        f"memory/{JOB}/memory.limit_in_bytes": "7000\n",
+        f"memory/{JOB}/memory.usage_in_bytes": "9000\n",
+    }
+    root, proc = nested(tmp_path, 1, files)
+    assert cgroup.quota_cores(root, proc) == 1.5
+    used = cgroup.quota_used_files(root, proc)[1]
+    assert (used, cgroup.read_used_ns(used.read_text())) == (root / f"cpuacct/{JOB}/cpuacct.usage", 2_500_000_000)
+    assert cgroup.memory_limit_bytes(root, proc) == 7000
+    assert cgroup.memory_left_bytes(root, proc) == 0
+
+
+@pytest.mark.parametrize(
+    ("quota_us", "cores"), [(150_000, 1), (50_000, 1), (199_999, 1), (200_000, 2), (99_900_000, 0)]
+)
+def test_a_quota_is_rounded_down_to_whole_cores(tmp_path, quota_us, cores):
+    """One thread more than the quota allows has all threads stopped in each period; affinity bounds it, too."""
+    root, proc = nested(tmp_path, 2, {f"{JOB}/cpu.max": f"{quota_us} 100000\n"})
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    assert usable_cores(root, proc) == min(cores or allowed, allowed)

@@ -7,9 +7,9 @@ import threading
 import pytest
 from trees import Clock, by_name, reasons
 
+from fake_sensor import Failure, FakeSensor, Figure, SensorScript, make_script
 from laptime.errors import SensorError
 from laptime.model.missing import Missing
-from laptime.sensors.fake import Failure, FakeSensor, Figure, SensorScript, make_script, script_from_environment
 
 RAMP = Figure("fake-0", "power_instant_mw", "mW", at_s=(1.0, 3.0, 4.0), shows=(100.0, 300.0, 0.0))
 
@@ -110,16 +110,3 @@ def test_a_script_that_cannot_be_played_is_refused(given, said):
     """By the word that is wrong."""
     with pytest.raises(SensorError, match=said):
         make_script(given)
-
-
-def test_the_environment_holds_the_script(tmp_path, monkeypatch):
-    """Beside the fake lanes' tables; without a file it is the usual one."""
-    place = tmp_path / "fake.toml"
-    place.write_text('["fake/*"]\nstep_ms = 1.0\n\n[sensor]\nperiod_s = 0.25\nfail = { how = "hang" }\n')
-    monkeypatch.setenv("LAPTIME_FAKE", "1")
-    assert script_from_environment() == SensorScript()
-    monkeypatch.setenv("LAPTIME_FAKE", str(place))
-    assert script_from_environment() == SensorScript(0.25, fail=Failure("hang", 1))
-    place.write_text("[sensor")
-    with pytest.raises(SensorError, match="cannot be read"):
-        script_from_environment()

@@ -10,9 +10,8 @@ import pytest
 
 from laptime.errors import SensorError
 from laptime.model.timeline import Channel, Opened
-from laptime.sensors.nvml.quick import QUICK
-from laptime.sensors.nvml.slow import SLOW
-from laptime.sensors.replay import ReplaySensor
+from laptime.sensors.nvml.questions import QUICK, SLOW
+from replay_sensor import ReplaySensor
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 H200, H200_SLOW = RECORDINGS / "h200-nvml.json.gz", RECORDINGS / "h200-nvml-slow.json.gz"
@@ -176,16 +175,14 @@ def test_the_h200_at_work_and_at_rest(clock):
     rest, work = read_at(sensor, clock, 2000), read_at(sensor, clock, 59_950_000_000)
     assert rest == {
         "busy_percent": 0,
-        "memory_busy_percent": 0,
         "memory_used_bytes": 0,
         "temperature_c": 37,
         "power_instant_mw": 77476,
         "power_average_mw": 77946,
         "sm_clock_mhz": 345,
-        "memory_clock_mhz": 3201,
         "clock_reasons": 1,
     }
-    assert (work["busy_percent"], work["memory_busy_percent"], work["temperature_c"]) == (99, 26, 52)
+    assert (work["busy_percent"], work["temperature_c"]) == (99, 52)
     assert (work["power_average_mw"], work["sm_clock_mhz"], work["clock_reasons"]) == (470925, 1980, 0)
     assert work["memory_used_bytes"] == 10727784448
 
@@ -200,8 +197,6 @@ def test_the_h200s_energy_is_its_power_over_time(clock):
 
 
 def test_the_h200_counts_what_its_units_do(clock):
-    """In the last reading the units worked most of the time, the tensor units hardly, and much came over the link."""
+    """In the last reading the units worked most of the time."""
     last = read_at(open_on(H200_SLOW, clock), clock, 59_100_000_000)
-    assert (round(last["sm_active_percent"], 1), round(last["tensor_active_percent"], 1)) == (82.8, 0.4)
-    assert round(last["pcie_to_card_bytes_per_s"] / 1e9, 2) == 3.75
-    assert (last["xid_errors"], last["xid_last"]) == (0, None)
+    assert round(last["sm_active_percent"], 1) == 82.8

@@ -11,14 +11,7 @@ MACHINE = {
     "proc/stat": STAT + "intr 9 0 0\nctxt 5000\nbtime 1\nprocesses 321\nprocs_running 1\n",
     "proc/loadavg": "1.25 0.50 0.10 1/88 4000\n",
     "proc/meminfo": "MemTotal: 1000 kB\nMemFree: 100 kB\nMemAvailable: 400 kB\nSwapTotal: 200 kB\nSwapFree: 150 kB\n",
-    "proc/vmstat": "nr_free_pages 7\npgfault 1234\npgmajfault 56\n",
 }
-STATUS = """Name:\tpython
-VmHWM:\t  {peak} kB
-Threads:\t1
-voluntary_ctxt_switches:\t{rests}
-nonvoluntary_ctxt_switches:\t{held}
-"""
 
 
 def lay_out(root: Path, files: Mapping[str, str]) -> None:
@@ -36,18 +29,12 @@ def stat_line(
     return f"{pid} (a) b (c) " + " ".join(map(str, fields)) + "\n"
 
 
-def process(
-    pid: int, *, children: str = "", resident_pages: int = 10, peak: int = 50, rests=3, held=1, **stat
-) -> dict[str, str]:
+def process(pid: int, *, children: str = "", resident_pages: int = 10, **stat) -> dict[str, str]:
     """Give the files of a process with one thread."""
-    status = STATUS.format(peak=peak, rests=rests, held=held)
     return {
         f"proc/{pid}/stat": stat_line(pid, **stat),
         f"proc/{pid}/statm": f"100 {resident_pages} 3 1 0 5 0\n",
-        f"proc/{pid}/status": status,
-        f"proc/{pid}/io": "rchar: 1000\nwchar: 500\nsyscr: 1\nsyscw: 1\nread_bytes: 4096\nwrite_bytes: 8192\n",
         f"proc/{pid}/task/{pid}/children": children,
-        f"proc/{pid}/task/{pid}/status": status,
     }
 
 

@@ -12,8 +12,11 @@ from laptime.model.lane import Settings
 from laptime.model.machine import Device, Machine, Processor
 from laptime.model.missing import Missing
 from laptime.model.plan import Subject
+from laptime.model.process import ProcessRun
+from laptime.model.questions import QUESTIONS, RaceAnswer
 from laptime.model.record import (
     SCHEMA,
+    Answer,
     Comparison,
     Estimate,
     Finding,
@@ -23,36 +26,48 @@ from laptime.model.record import (
     Record,
 )
 from laptime.model.sample import Noise, ProofRun, Reference, Window
+from laptime.store.sound import figures_of as sound_figures
 
+ID = r"r-2[0-9]{3}-[01][0-9]-[0-3][0-9]-[0-9a-f]{4,16}"
 numbers = st.floats(allow_nan=False)
 counts = st.integers(-(2**63), 2**63 - 1)
+SIGNED = {float: numbers, int: counts}
+FROM_ONE = {float: st.floats(1, allow_nan=False), int: st.integers(1, 2**63 - 1)}
 LEAVES = {
-    float: numbers,
-    int: counts,
     str: st.text(max_size=8),
+    Answer: st.just(RaceAnswer()),  # the question says which it is
     Any: st.none() | counts | st.text(max_size=8),
 }
 
 
-def of(kind: Any) -> st.SearchStrategy[Any]:
-    """Give any value of a type: small tuples and dicts, every branch of a union."""
+def of(kind: Any, numbers: dict[Any, st.SearchStrategy[Any]] = SIGNED) -> st.SearchStrategy[Any]:
+    """Give any value of a type: small tuples and dicts, every branch of a union; figures that a record may hold."""
     origin, parts = getattr(kind, "__origin__", None), getattr(kind, "__args__", ())
-    if kind in LEAVES:
-        return LEAVES[kind]
+    if kind in numbers or kind in LEAVES:
+        return (LEAVES | numbers)[kind]
     if origin is tuple and parts[-1] is not Ellipsis:
-        return st.tuples(*map(of, parts))
+        return st.tuples(*(of(part, numbers) for part in parts))
     if origin is tuple:
-        return st.lists(of(parts[0]), max_size=2).map(tuple)
+        return st.lists(of(parts[0], numbers), max_size=2).map(tuple)
     if origin is dict:
-        return st.dictionaries(st.text(max_size=4), of(parts[1]), max_size=2)
+        return st.dictionaries(st.text(max_size=4), of(parts[1], numbers), max_size=2)
     if origin is None and parts:
-        return st.one_of([of(part) for part in parts])
+        return st.one_of([of(part, numbers) for part in parts])
     if hasattr(kind, "__dataclass_fields__"):
-        return st.builds(kind, **{name: of(hint) for name, hint in get_type_hints(kind).items()})
+        checked = {name for name, *_ in sound_figures(kind)}
+        hints = get_type_hints(kind).items()
+        return st.builds(kind, **{name: of(hint, FROM_ONE if name in checked else SIGNED) for name, hint in hints})
     return st.from_type(kind)
 
 
-records = of(Record).map(lambda made: replace(made, schema=SCHEMA))
+ids = st.from_regex(ID, fullmatch=True)
+answers = st.sampled_from(QUESTIONS).flatmap(lambda row: st.tuples(st.just(row.name), of(row.answer)))
+records = st.builds(
+    lambda made, name, answered: replace(made, schema=SCHEMA, id=name, question=answered[0], answer=answered[1]),
+    of(Record),
+    ids,
+    answers,
+)
 references = of(Reference)
 
 
@@ -60,7 +75,8 @@ def record(identity: str = "r-2026-11-20-a1b2", started: str = "2026-11-20T10:00
     """Give a small record with one heat."""
     window = Window(0, 200, 2, (100, 100), Noise(0.1, 0.5, Missing("no container")), None)
     proof = ProofRun("fp32", (2.3, 2.2), 1.0, 0.1, (0.1, 0.2))
-    heat = HeatResult(0, 0, "ok", "flat", 0, 0.1, 0.3, {"build": 0.4}, (window,), (2.3, 2.2), (proof,), {})
+    process = ProcessRun("torch/cpu/best", "ok", phases_s={"build": 0.4})
+    heat = HeatResult(process, 0, 0, "flat", 0, 0.1, 0.3, (window,), (2.3, 2.2), (proof,))
     figure = Estimate(0.1, 0.09, 0.11)
     lane = LaneResult(
         name="torch/cpu/best",
@@ -100,7 +116,7 @@ def record(identity: str = "r-2026-11-20-a1b2", started: str = "2026-11-20T10:00
         workload=Subject("cifar-cnn", "a network", 1_337_002, 100, 500, 10, "images"),
         published=None,
         lanes=(lane,),
-        comparisons=(faster,),
+        answer=RaceAnswer((faster,)),
         findings=(Finding("a-rule", "it says", {"seen": [1, 2.5, "three"]}, "do", "likely"),),
     )
 

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import json
+import os
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -62,4 +68,111 @@ def test_a_folder_that_cannot_be_made_is_said_before_anything_runs(tmp_path, mon
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("LAPTIME_HOME", str(tmp_path / "file"))
     with pytest.raises(StoreError, match="no checkpoint can be kept in"), checkpoints.claim("r-1"):
+        pass
+
+
+def lock_of(home):
+    return home / "checkpoints" / "r-1" / "lock"
+
+
+def test_a_lock_that_was_removed_while_it_was_waited_for_is_none(home, monkeypatch):
+    """Who opened the file just before its owner removed it takes the one that others will open."""
+    removed = []
+
+    def flock(descriptor, how):
+        if not removed:
+            removed.append(lock_of(home).unlink())
+            lock_of(home).parent.rmdir()
+        return real(descriptor, how)
+
+    real = fcntl.flock
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with checkpoints.claim("r-1"):
+        assert lock_of(home).exists()
+        with pytest.raises(UsageError, match="by another process"), checkpoints.claim("r-1"):
+            pass
+    assert removed
+
+
+@pytest.mark.parametrize("has_locks", [True, False])
+def test_never_two_at_once(home, monkeypatch, has_locks):
+    """Four at it again and again, each removing the empty folder: no two are ever inside together."""
+    if not has_locks:
+        monkeypatch.setattr(fcntl, "flock", without_locks)
+    inside, met, entered = [], [], []
+    deadline = time.monotonic() + 60
+
+    def claim_often(number):
+        while entered.count(number) < 50 and time.monotonic() < deadline:
+            try:
+                with checkpoints.claim("r-1"):
+                    inside.append(number)
+                    met.extend(each for each in inside if each != number)
+                    entered.append(number)
+                    inside.remove(number)
+            except UsageError:
+                continue
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(claim_often, range(4)))
+    assert met == []
+    assert [entered.count(number) for number in range(4)] == [50] * 4
+    assert list((home / "checkpoints").iterdir()) == []
+
+
+def without_locks(_descriptor, _how):
+    raise OSError(errno.ENOLCK, "No locks available")
+
+
+@pytest.fixture
+def no_locks(monkeypatch):
+    monkeypatch.setattr(fcntl, "flock", without_locks)
+
+
+def test_without_locks_an_owner_that_lives_keeps_others_out(home, no_locks):
+    """Its file names it; the way out names the file. Nothing is left behind."""
+    with checkpoints.claim("r-1"):
+        owner = home / "checkpoints" / "r-1" / "owner"
+        assert json.loads(owner.read_text())["pid"] == os.getpid()
+        with pytest.raises(UsageError, match="by another process") as caught, checkpoints.claim("r-1"):
+            pass
+        assert f"if it is gone, delete {owner}" in caught.value.hint
+    assert list((home / "checkpoints").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "may_live"),
+    [
+        ({"pid": 2**22 + 1}, False),
+        ({"began": "1"}, False),
+        ({"host": "elsewhere", "pid": 1}, True),
+        ("", True),
+        ("{", False),
+    ],
+)
+def test_without_locks_an_owner_that_is_gone_is_replaced(home, no_locks, changes, may_live):
+    """By its number, by its start where the number is another's by now; of another machine nobody knows."""
+    owner = home / "checkpoints" / "r-1" / "owner"
+    with checkpoints.claim("r-1"):
+        told = json.loads(owner.read_text())
+    owner.parent.mkdir(parents=True)
+    owner.write_text(changes if isinstance(changes, str) else json.dumps({**told, **changes}))
+    if may_live:
+        with pytest.raises(UsageError, match="by another process"), checkpoints.claim("r-1"):
+            pass
+        os.utime(owner, (0, 0))
+    if may_live and changes:
+        owner.unlink()
+    with checkpoints.claim("r-1"):
+        assert json.loads(owner.read_text()) == told
+
+
+def test_what_the_system_refuses_otherwise_is_said(monkeypatch):
+    """A lock that cannot be had for another reason is no reason to go on without one."""
+
+    def refuse(_descriptor, _how):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(StoreError, match=r"kept in .*: Input/output error"), checkpoints.claim("r-1"):
         pass

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from store_records import record
 
-from laptime.errors import RecordError, StoreError
+from laptime.errors import LaptimeError, RecordError, StoreError
 from laptime.store import encode, find, list_records, load, new_id, records_folder, save
 
 NOW = datetime(2026, 11, 20, 10, 0, tzinfo=UTC)
@@ -66,6 +68,32 @@ def test_an_id_names_the_day_and_never_a_record_that_is_there():
     assert len(first) == 17
     save(record(first))
     assert first != new_id(NOW, random.Random(7))
+    assert [each.name for each in records_folder().iterdir() if first in each.name] == [f"{first}.json"]
+
+
+def test_an_id_is_one_races_alone():
+    """Of forty begun at once with the same dice no two share one, though none has saved anything yet."""
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda _: new_id(NOW, random.Random(7)), range(40)))
+    assert len(set(made)) == 40
+    assert all(len(each) == 17 for each in made)
+    assert list_records() == ()
+
+
+def test_a_day_with_more_races_than_short_ids_has_longer_ones():
+    """Once 64 throws in a row are taken."""
+    records_folder().mkdir(parents=True)
+    dice = random.Random(7)
+    for _ in range(64):
+        (records_folder() / f"r-2026-11-20-{dice.getrandbits(16):04x}.json").touch()
+    made = new_id(NOW, random.Random(7))
+    assert re.fullmatch(r"r-2026-11-20-[0-9a-f]{16}", made)
+
+
+def test_where_nothing_can_be_written_an_id_is_made_all_the_same(home):
+    """What cannot be saved is said when it is saved."""
+    home.parent.joinpath("home").write_text("a file")
+    assert new_id(NOW, random.Random(7)).startswith("r-2026-11-20-")
 
 
 def test_a_beginning_that_only_one_record_has_is_enough():
@@ -77,9 +105,9 @@ def test_a_beginning_that_only_one_record_has_is_enough():
 
 def test_a_whole_id_wins_over_a_longer_one():
     """An id that begins another is not ambiguous."""
-    save(record("r-1"))
-    save(record("r-12"))
-    assert load("r-1").id == "r-1"
+    save(record("r-2026-11-20-aaaa"))
+    save(record("r-2026-11-20-aaaa12"))
+    assert load("r-2026-11-20-aaaa").id == "r-2026-11-20-aaaa"
 
 
 def test_a_beginning_that_two_records_have_names_both():
@@ -110,18 +138,25 @@ def test_a_name_that_means_nothing_says_how_to_list(name):
 
 def test_a_file_anywhere_can_be_named(tmp_path, monkeypatch):
     """Records are passed from one person to another."""
-    (tmp_path / "theirs.json").write_bytes(encode(record("r-theirs")))
-    (tmp_path / "plain").write_bytes(encode(record("r-plain")))
+    (tmp_path / "theirs.json").write_bytes(encode(record("r-2026-11-20-1111")))
+    (tmp_path / "plain").write_bytes(encode(record("r-2026-11-20-2222")))
     monkeypatch.chdir(tmp_path)
-    assert load(str(tmp_path / "theirs.json")).id == "r-theirs"
-    assert load("theirs.json").id == "r-theirs"
-    assert load("plain").id == "r-plain"
+    assert load(str(tmp_path / "theirs.json")).id == "r-2026-11-20-1111"
+    assert load("theirs.json").id == "r-2026-11-20-1111"
+    assert load("plain").id == "r-2026-11-20-2222"
 
 
 def test_a_file_that_is_not_there_is_a_record_error():
     """A path is answered as a path."""
     with pytest.raises(RecordError, match=r"there is no file gone\.json"):
         load("gone.json")
+
+
+@pytest.mark.parametrize("name", ["/dev/zero", "/dev/full", "~nobody-of-that-name/a.json"])
+def test_what_holds_no_record_is_said_at_once(name):
+    """A device may give zeros for ever; a user may not be known here."""
+    with pytest.raises(LaptimeError, match=r"is a device and no record|home folder is not known"):
+        load(name)
 
 
 def test_a_folder_is_no_record(tmp_path):
@@ -132,9 +167,9 @@ def test_a_folder_is_no_record(tmp_path):
 
 def test_latest_is_the_race_that_began_last_whenever_it_was_written():
     """Copying an old record must not make it the newest; time zones count."""
-    save(record("r-b", "2026-11-20T23:30:00+00:00"))
-    save(record("r-a", "2026-11-21T01:00:00+02:00"))
-    assert load("latest").id == "r-b"
+    save(record("r-2026-11-20-bbbb", "2026-11-20T23:30:00+00:00"))
+    save(record("r-2026-11-20-aaaa", "2026-11-21T01:00:00+02:00"))
+    assert load("latest").id == "r-2026-11-20-bbbb"
 
 
 def test_latest_without_records_says_what_makes_one():
@@ -146,19 +181,19 @@ def test_latest_without_records_says_what_makes_one():
 
 def test_latest_passes_over_a_file_that_cannot_be_read():
     """One damaged file does not hide the others."""
-    save(record("r-good"))
-    (records_folder() / "r-bad.json").write_text("{")
-    assert find("latest").name == "r-good.json"
+    save(record("r-2026-11-20-cccc"))
+    (records_folder() / "r-2026-11-20-dddd.json").write_text("{")
+    assert find("latest").name == "r-2026-11-20-cccc.json"
 
 
 def test_the_list_is_newest_first_and_shows_what_cannot_be_read():
     """One damaged file does not stop the list, and is not left out of it."""
-    save(record("r-old", "2026-11-19T10:00:00+00:00"))
-    save(record("r-new", "2026-11-20T10:00:00+00:00"))
-    (records_folder() / "r-bad.json").write_text("{")
-    os.utime(records_folder() / "r-bad.json", (0, 0))
+    save(record("r-2026-11-19-0001", "2026-11-19T10:00:00+00:00"))
+    save(record("r-2026-11-20-0002", "2026-11-20T10:00:00+00:00"))
+    (records_folder() / "r-2026-11-20-dddd.json").write_text("{")
+    os.utime(records_folder() / "r-2026-11-20-dddd.json", (0, 0))
     rows = list_records()
-    assert [row.id for row in rows] == ["r-new", "r-old", "r-bad"]
+    assert [row.id for row in rows] == ["r-2026-11-20-0002", "r-2026-11-19-0001", "r-2026-11-20-dddd"]
     assert [row.unreadable for row in rows[:2]] == [None, None]
     assert "cannot be read as a record" in rows[2].unreadable
     assert rows[0].summary == "1 lane, torch/cpu/best 1.49x faster than torch/cpu"
@@ -203,7 +238,7 @@ def test_what_a_living_process_or_another_machine_writes_is_left_alone():
     """Two races may be saved into one folder at the same time."""
     save(record())
     ours = _temporary_name(os.getpid()).replace("r-x", "r-y")
-    theirs = ".r-x.another-machine.4194304.tmp"
+    theirs = ".r-x.another-machine.4194304.laptime.tmp"
     for name in (ours, theirs):
         (records_folder() / name).write_text("half")
     save(record())
@@ -213,7 +248,7 @@ def test_what_a_living_process_or_another_machine_writes_is_left_alone():
 def test_what_another_machine_left_days_ago_is_cleared_away():
     """Age tells where no process can be asked."""
     save(record())
-    left = records_folder() / ".r-x.another-machine.12.tmp"
+    left = records_folder() / ".r-x.another-machine.12.laptime.tmp"
     left.write_text("half")
     os.utime(left, (0, 0))
     save(record())
@@ -223,7 +258,7 @@ def test_what_another_machine_left_days_ago_is_cleared_away():
 def _temporary_name(pid):
     from laptime.disk import host
 
-    return f".r-x.{host()}.{pid}.tmp"
+    return f".r-x.{host()}.{pid}.laptime.tmp"
 
 
 def test_a_full_disk_names_folder_reason_and_way_out(home):
@@ -263,7 +298,7 @@ def test_a_home_without_permission_is_a_store_error(home):
     records_folder().chmod(0o500)
     try:
         with pytest.raises(StoreError, match="no permission to write there"):
-            save(record("r-other"))
+            save(record("r-2026-11-20-eeee"))
     finally:
         records_folder().chmod(0o700)
 
@@ -289,3 +324,11 @@ while True:
         losses = load("latest").lanes[0].heats[0].losses
         assert {losses[0]} == set(losses)
     assert len(list_records()) == 1
+
+
+def test_a_race_that_ends_without_a_record_gives_its_id_back(home):
+    """Nothing is left where nothing was saved."""
+    program = "import datetime, random; from laptime.store import new_id as n; n(datetime.datetime.now(), random)"
+    process = run(program, home)
+    assert (process.communicate()[1], process.returncode) == ("", 0)
+    assert not home.exists()

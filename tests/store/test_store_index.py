@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import os
-import sqlite3
+import random
 
 import pytest
 from store_records import record
 
 from laptime.store import home_folder, list_records, records_folder, save
 
-NAMES = ["r-2", "r-1"]
+NAMES = ["r-2026-11-20-2222", "r-2026-11-19-1111"]
 
 
 @pytest.fixture(autouse=True)
-def database(tmp_path, monkeypatch):
+def index(tmp_path, monkeypatch):
     """Give every test two records, a list that was made once, and the index of it."""
     monkeypatch.setenv("LAPTIME_HOME", str(tmp_path))
-    save(record("r-1", "2026-11-19T10:00:00+00:00"))
-    save(record("r-2", "2026-11-20T10:00:00+00:00"))
+    for name in NAMES:
+        save(record(name, f"{name[2:12]}T10:00:00+00:00"))
     list_records()
-    return home_folder() / "index.sqlite3"
+    return home_folder() / "laptime-index.json"
 
 
 def listed():
@@ -47,105 +47,90 @@ def test_a_record_that_the_index_knows_is_not_read_again():
     assert indexed()
 
 
-def test_a_row_of_the_index_is_what_reading_gives(database):
+def test_a_row_of_the_index_is_what_reading_gives(index):
     """Nothing is lost on the way through the index."""
     known = list_records()
-    database.unlink()
+    index.unlink()
     assert known == list_records()
 
 
 def test_a_record_that_changed_is_read_again():
     """The journal of a running race changes after every heat."""
-    save(record("r-1", "2026-11-21T10:00:00+00:00"))
-    assert listed() == ["r-1", "r-2"]
+    save(record(NAMES[1], "2026-11-21T10:00:00+00:00"))
+    assert listed() == NAMES[::-1]
 
 
 def test_a_record_that_is_gone_leaves_the_list():
     """The files are the truth."""
-    (records_folder() / "r-1.json").unlink()
-    assert listed() == ["r-2"]
+    (records_folder() / f"{NAMES[1]}.json").unlink()
+    assert listed() == NAMES[:1]
 
 
-def garbage(database):
-    database.write_bytes(b"this is no database" * 300)
+def garbage(index):
+    index.write_bytes(b"this is no index" * 300)
 
 
-def truncated(database):
-    database.write_bytes(database.read_bytes()[:5000])
+def truncated(index):
+    index.write_bytes(index.read_bytes()[:200])
 
 
-def scrambled(database):
-    data = bytearray(database.read_bytes())
-    data[4096:] = bytes(len(data) - 4096)
-    database.write_bytes(data)
+def empty(index):
+    index.write_bytes(b"")
 
 
-def empty(database):
-    database.write_bytes(b"")
+def missing(index):
+    index.unlink()
 
 
-def missing(database):
-    database.unlink()
+def edited(index):
+    index.write_bytes(index.read_bytes().replace(b"faster", b"slower"))
 
 
-def without_table(database):
-    alter(database, "DROP TABLE records")
+def without_digest(index):
+    index.write_bytes(index.read_bytes().partition(b"\n")[2])
 
 
-def outdated(database):
-    alter(database, "UPDATE records SET summary = 'in the words of another version'")
-    alter(database, "PRAGMA user_version = 99")
+def nested(index):
+    index.write_bytes(b"[" * 100_000)
 
 
-def of_other_columns(database):
-    alter(database, "ALTER TABLE records DROP COLUMN summary")
-
-
-def of_wrong_types(database):
-    alter(database, "UPDATE records SET started = NULL, size_bytes = 'large'")
-
-
-def alter(database, statement):
-    connection = sqlite3.connect(database)
-    connection.execute(statement)
-    connection.commit()
-    connection.close()
-
-
-DAMAGES = [
-    garbage,
-    truncated,
-    scrambled,
-    empty,
-    missing,
-    without_table,
-    outdated,
-    of_other_columns,
-    of_wrong_types,
-]
+DAMAGES = [garbage, truncated, empty, missing, edited, without_digest, nested]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_index_is_made_again_in_silence(damage, database):
+def test_a_damaged_index_is_made_again_in_silence(damage, index):
     """No state of the index may be an error, or show a wrong list."""
     known = list_records()
-    damage(database)
+    damage(index)
     assert known == list_records()
     assert indexed()
 
 
-def test_an_index_in_use_is_passed_by(database):
-    """Somebody else's lock costs a moment, not the list."""
-    connection = sqlite3.connect(database, isolation_level=None)
-    connection.execute("BEGIN EXCLUSIVE")
-    try:
-        assert listed() == NAMES
-    finally:
-        connection.close()
+def test_a_flipped_bit_anywhere_gives_no_wrong_row(index):
+    """Every byte is under the digest, or is the digest: one flipped bit, and the records are read instead."""
+    known, sound, dice = list_records(), index.read_bytes(), random.Random(14)
+    for place in range(len(sound)):
+        changed = bytearray(sound)
+        changed[place] ^= 1 << dice.randrange(8)
+        index.write_bytes(changed)
+        assert known == list_records(), place
 
 
-def test_an_index_that_cannot_be_written_is_passed_by(database):
+def test_an_index_that_cannot_be_written_is_passed_by(index):
     """A folder stands where the index should be."""
-    database.unlink()
-    database.mkdir()
+    index.unlink()
+    index.mkdir()
     assert listed() == NAMES
+
+
+@pytest.mark.parametrize("name", ["index.json", "index.sqlite3"])
+def test_a_users_own_index_is_not_touched(tmp_path, monkeypatch, name):
+    """LAPTIME_HOME may be a folder of the user's, who has an index of some kind there."""
+    project = tmp_path / "project"
+    project.mkdir()
+    monkeypatch.setenv("LAPTIME_HOME", str(project))
+    theirs = project / name
+    theirs.write_bytes(b"mine")
+    save(record(NAMES[0], "2026-11-21T10:00:00+00:00"))
+    assert listed() == [NAMES[0]]
+    assert theirs.read_bytes() == b"mine"

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from store_records import references
 
+from laptime.disk import SUFFIX, host
 from laptime.model.sample import ProofRun, Reference
 from laptime.store import load_reference, save_reference
+from laptime.store.references import batches_kept, place_batches
 
 RUN = ProofRun("fp64", (2.3, 2.2), 1.0, 0.1, (0.1, 0.2), 0.5)
 
@@ -20,7 +26,7 @@ def reference(key):
 def cache(tmp_path, monkeypatch):
     """Give every test a cache of its own."""
     monkeypatch.setenv("LAPTIME_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "references"
+    return tmp_path / "cache" / "laptime" / "references"
 
 
 def test_a_reference_comes_back(cache):
@@ -74,3 +80,28 @@ def test_a_cache_that_cannot_be_written_is_no_error(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("LAPTIME_CACHE", str(tmp_path / "file"))
     assert not save_reference(reference("k"))
+
+
+def test_a_proofs_batches_are_removed_with_their_race(cache):
+    """Of each of its seeds; another race's, those of a living process and references stay."""
+    save_reference(reference("kept"))
+    others = [place_batches("another", 0), cache / ".r-1-0.json", cache / f".r-1-0.{host()}.{os.getppid()}.tmp"]
+    with batches_kept("r-1"):
+        for path in (place_batches("r-1", 0), place_batches("r-1", 1_000_003), *others):
+            path.write_bytes(b"batches")
+    assert sorted(cache.iterdir()) == sorted([cache / "kept.json", *others])
+
+
+def test_batches_of_a_race_that_was_killed_are_removed_by_the_next(cache):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    cache.mkdir(parents=True)
+    (cache / f".r-0-0.{host()}.{ended.pid}{SUFFIX}").write_bytes(b"batches")
+    with batches_kept("r-1"):
+        assert list(cache.iterdir()) == []
+
+
+def test_an_id_from_a_record_leads_nowhere_else(cache):
+    """It is a name, and no path and no pattern."""
+    assert place_batches("../../x/*[!a]", 0).parent == cache
+    assert "*" not in place_batches("*", 0).name

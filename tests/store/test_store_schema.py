@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from dataclasses import replace
 from math import inf, isnan, nan
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,6 +14,7 @@ from store_records import record, records, with_losses
 
 from laptime.errors import RecordError
 from laptime.model.record import SCHEMA
+from laptime.pages import as_text
 from laptime.store import decode, encode
 from laptime.store.schema import UPGRADES, upgrade
 
@@ -46,7 +49,7 @@ def test_the_shape_is_the_one_that_is_promised():
     """Programs that read `--json` rely on these names."""
     lane = tree()["lanes"][0]
     assert {"schema", "tool", "id", "started", "question", "ask", "machine", "workload"} <= tree().keys()
-    assert {"lanes", "comparisons", "findings", "overhead"} <= tree().keys()
+    assert {"lanes", "answer", "findings", "overhead"} <= tree().keys()
     assert {"name", "framework", "device", "settings", "status", "reason", "step_ms", "lap_s"} <= lane.keys()
     assert {
         "items_per_s",
@@ -60,11 +63,45 @@ def test_the_shape_is_the_one_that_is_promised():
     assert {"median", "low", "high", "p95"} == lane["step_ms"].keys()
 
 
-def test_a_heat_is_written_with_its_class():
-    """`class` is the word of the JSON, which Python does not allow for a field."""
+KEPT = sorted((Path(__file__).parents[1] / "recordings" / "schema-1").glob("*.json.gz"))
+
+
+@pytest.mark.parametrize("place", KEPT, ids=[place.name.split(".")[0] for place in KEPT])
+def test_a_record_of_schema_1_is_shown_as_the_laptime_that_wrote_it_showed_it(place):
+    """Its page is the same to the letter, but for what laptime itself took, which schema 1 never showed.
+
+    Written again it is of this schema and holds the same.
+    """
+    old = gzip.decompress(place.read_bytes())
+    assert json.loads(old)["schema"] == 1
+    made = decode(old, place.name)
+    page = place.with_name(place.name.replace(".json.gz", ".txt")).read_text(encoding="utf-8")
+    shown = [line for line in as_text(made, 100).splitlines() if not line.startswith("laptime itself took")]
+    assert shown == page.splitlines()
+    assert decode(encode(made), place.name) == made
+    assert json.loads(encode(made))["schema"] == SCHEMA
+
+
+def test_nothing_of_a_record_of_schema_1_is_lost():
+    """Every figure and text of the old file is in the new one; a heat's process knows what its lane alone did."""
+    for place in KEPT:
+        old = json.loads(gzip.decompress(place.read_bytes()))
+        new = json.loads(encode(decode(gzip.decompress(place.read_bytes()), place.name)))
+        assert leaves(old) - leaves(new) <= {("schema", 1), ("full", None), ("infer", None), ("why", None)}, place.name
+
+
+def leaves(tree, name=""):
+    """Return each value of a JSON tree with the name of its field."""
+    if isinstance(tree, dict):
+        return {leaf for key, part in tree.items() for leaf in leaves(part, "steady" if key == "class" else key)}
+    if isinstance(tree, list):
+        return {leaf for part in tree for leaf in leaves(part, name)}
+    return {(name, tree)}
+
+
+def test_a_heat_holds_its_process():
     heat = tree()["lanes"][0]["heats"][0]
-    assert heat["class"] == "flat"
-    assert "steady" not in heat
+    assert (heat["steady"], heat["process"]["status"]) == ("flat", "ok")
 
 
 @pytest.mark.parametrize("lost", [nan, inf, -inf])
@@ -114,10 +151,10 @@ def test_there_is_an_upgrade_for_every_older_schema():
     assert len(UPGRADES) == SCHEMA - 1
 
 
-def without_class(**instead):
+def without_steady(**instead):
     made = tree()
     heat = made["lanes"][0]["heats"][0]
-    del heat["class"]
+    del heat["steady"]
     heat.update(instead)
     return made
 
@@ -135,12 +172,12 @@ def with_value(value, *path):
     ("expected", "changed"),
     [
         ("$: object missing required field `machine`", {k: v for k, v in tree().items() if k != "machine"}),
-        ("$.lanes[0].heats[0]: object missing required field `class`", without_class()),
-        ("$.lanes[0].heats[0]: object missing required field `class`", without_class(steady="flat")),
-        (
-            "$.lanes[0].heats[0].class: expected `str`, got `int`",
-            with_value(3, "lanes", 0, "heats", 0, "class"),
-        ),
+        ("$.lanes[0].heats[0]: object missing required field `steady`", without_steady()),
+        ("$.lanes[0].heats[0].steady: expected `str`, got `int`", with_value(3, "lanes", 0, "heats", 0, "steady")),
+        ("$.question: no question 'where'; known: race, full, infer, why, profile", with_value("where", "question")),
+        ("$.question: no question '3'; known: race, full, infer, why, profile", with_value(3, "question")),
+        ("$.answer: expected `object`, got `null`", with_value(None, "answer")),
+        ("$.answer.comparisons: expected `array`, got `int`", with_value(3, "answer", "comparisons")),
         ("$.lanes[0].step_ms: expected `object | null`, got `str`", with_value("92", "lanes", 0, "step_ms")),
         ("$.lanes[0].status: invalid enum value 'won'", with_value("won", "lanes", 0, "status")),
         ("$.lanes: expected `array`, got `int`", with_value(3, "lanes")),

@@ -30,7 +30,7 @@ def test_no_two_lanes_share_a_file(one, other):
 
 def test_what_a_killed_child_left_is_removed(home):
     """Its process is gone: no process has this number."""
-    left = home / "traces" / f".r-1-a.json.{host()}.{2**22 + 1}.tmp"
+    left = home / "traces" / f".r-1-a.json.{host()}.{2**22 + 1}.laptime.tmp"
     left.parent.mkdir()
     left.write_text("half a trace")
     place_trace("r-2", "torch/cpu")

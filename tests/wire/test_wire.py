@@ -20,7 +20,7 @@ from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.profile import Operator, Profile, ProfileOrder
 from laptime.model.protocol import Evaluation, FullOrder, LapResult, Predictions, Protocol, Score
 from laptime.model.sample import Examination, FreshSteps, Noise, ProofRun, Reference, Window
-from laptime.model.signs import Signs, Site
+from laptime.model.symptoms import Site, StepSymptoms
 from laptime.model.workload import ProofPlan
 
 RUN = ProofRun("fp32", (2.3, 2.2), 10.0, -1e-8, (0.5, 0.25), 0.125)
@@ -38,7 +38,7 @@ ORDER = HeatOrder(
     ProofPlan(4, 8, 0.001, 1e-4),
     Pace(3, 5, adaptive=True, measure_s=2.0, window_s=0.2),
     3,
-    takes_apart=True,
+    breakdown=True,
 )
 SCORE = Score(500, 1.5, Missing("no classes"))
 LAP = LapResult(2, 5, 0.5, SCORE, fresh=True, validation=Evaluation(Score(10, 1.25, 0.5, 0.25), 0.125))
@@ -64,7 +64,7 @@ FROM_CHILD = (
     wire.Warmed(),
     wire.Hello(wire.VERSION, os.getpid()),
     wire.Phase("first step", 12_345_678_901_234),
-    wire.Built(1_337_002, 100, None, {"torch": "2.13.0"}, ("a note",)),
+    wire.Built(1_337_002, 100, None, {"torch": "2.13.0"}, ("a note",), {"ä/b.py": "0a"}),
     wire.Proved(RUN),
     wire.FirstStep(300_000_000),
     wire.Closed(Window(1, 9, 4, (2, 2, 2, 2), NOISE, "other processes took 1.00 cores"), 2.25),
@@ -73,9 +73,11 @@ FROM_CHILD = (
     wire.Fresh(FreshSteps(7, 99)),
     wire.Paced(1_810_000_000, 12),
     wire.Signed(
-        Signs(9, 1, 2, 3, 4, 5.0, 1.5, (Site("my.py:7", ".item()", 1.5),), 2, 0, 0.25, 300.0, 2, {"denormals": "why"})
+        StepSymptoms(
+            9, 1, 2, 3, 4, 5.0, 1.5, (Site("my.py:7", ".item()", 1.5),), 2, 0, 0.25, 300.0, 2, {"denormals": "why"}
+        )
     ),
-    wire.Signed(Signs(9, wait_ns=Missing("fit takes its batches itself"))),
+    wire.Signed(StepSymptoms(9, wait_ns=Missing("fit takes its batches itself"))),
     wire.Ready(),
     wire.Resumed((LAP, LAP)),
     wire.Stepped(2, 3, 5, 300_000_000, None, 0.5),

@@ -1,21 +1,75 @@
-"""All heats of inference of a lane -> its latency, its throughput, what a first answer costs, and factors."""
+"""Heats of inference -> latency, throughput, the cost of a first answer, factors, and whether answers are right."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import chain
 
-from laptime.analysis.across import ALPHA, START_PHASES, bounds, estimate, largest, middle, rate, startup_s
-from laptime.analysis.answers import judge_answers
+from laptime.analysis.aggregate import ALPHA, START_PHASES, bounds, estimate, largest, middle, rate, startup_s
 from laptime.analysis.heats import quiet_windows, step_ms
 from laptime.analysis.lanes import NO_HEAT
-from laptime.model.inference import AnswerReference, BatchRun, InferHeat
+from laptime.analysis.parity import MARGIN, ROUNDING, TWIN_MARGIN, is_same_work, relative
+from laptime.model.inference import AnswerReference, AnswerRun, BatchRun, InferHeat
 from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
-from laptime.model.record import BatchResult, Estimate, InferFactor, InferLane, LaneResult, Wait
+from laptime.model.record import BatchResult, Estimate, InferFactor, InferLane, LaneResult, Parity, Wait
 from laptime.stats import Steady, find_steady, median, paired_ratio, quantile, verdict
+
+# An answer is not averaged over a batch, as a loss is, so the effect of rounding is larger.
+ANSWER_MARGIN = 2.0
+
+
+def judge_answers(proofs: Sequence[tuple[AnswerRun, ...]], reference: AnswerReference | str | None) -> Parity:
+    """Compare every heat's answers with the reference; the worst heat decides for the lane."""
+    if reference is None or isinstance(reference, str):
+        return Parity("unproven", reason=reference or "no reference was computed")
+    if reference.problem:
+        return Parity("unproven", reason=reference.problem)
+    exact = [run for heat in proofs for run in heat if run.precision == "fp32"]
+    coarse = [run for heat in proofs for run in heat if run.precision != "fp32"]
+    if not exact:
+        return Parity("unproven", reason="no heat came as far as the proof")
+    precision = coarse[0].precision if coarse else None
+    reason = next(filter(None, (_why_answers_differ(run, reference) for run in [*exact, *coarse])), None)
+    return Parity(
+        status="differs" if reason else "same",
+        steps=1,
+        worst=max(answer_distance(run, reference.exact) for run in exact),
+        tolerance=answer_tolerance(reference, "fp32"),
+        strays=max((answer_distance(run, reference.exact) for run in coarse), default=None),
+        strays_tolerance=answer_tolerance(reference, precision) if precision else None,
+        strays_precision=precision,
+        reason=reason,
+    )
+
+
+def answer_distance(run: AnswerRun, exact: AnswerRun) -> float:
+    """Return how far the answers differ, relative to their own length: by the values kept, and by the length of all."""
+    if run.count != exact.count or len(run.values) != len(exact.values):
+        return math.inf
+    apart = math.dist(run.values, exact.values) / max(math.hypot(*exact.values), 1e-30)
+    return max(apart, relative(run.length, exact.length))
+
+
+def answer_tolerance(reference: AnswerReference, precision: str) -> float:
+    """Return how far answers may differ: by the rounding of the layers, or by the error of the float32 twin."""
+    floor = ANSWER_MARGIN * MARGIN[precision] * ROUNDING[precision] * math.sqrt(reference.depth)
+    if precision != "fp32":
+        return floor
+    return max(floor, TWIN_MARGIN * answer_distance(reference.twin, reference.exact))
+
+
+def _why_answers_differ(run: AnswerRun, reference: AnswerReference) -> str | None:
+    if run.count != reference.exact.count:
+        return f"it gives {run.count:,} numbers, the reference {reference.exact.count:,}"
+    distance, allowed = answer_distance(run, reference.exact), answer_tolerance(reference, run.precision)
+    if distance <= allowed:
+        return None
+    return f"its answers differ by {distance:.0e} in {run.precision} ({allowed:.0e} allowed)"
+
 
 Read = Callable[[InferHeat], float | None]
 
@@ -23,13 +77,13 @@ Read = Callable[[InferHeat], float | None]
 def summarise_infer_lane(
     lane: PlannedLane, heats: Sequence[InferHeat], reference: AnswerReference | str | None
 ) -> LaneResult:
-    """Give a lane as every record holds one; how it answers is beside it."""
-    dnf = next((heat.dnf for heat in heats if heat.dnf), None)
+    """Return a lane as every record holds one; `describe_answers` returns how it answers."""
+    dnf = next((heat.process.dnf for heat in heats if heat.process.dnf), None)
     call = _estimate(heats, lambda heat: _percentile_ms(heat, 0.5))
     items = next((heat.items_a_call for heat in heats if heat.items_a_call), None)
     return LaneResult(
         name=lane.name,
-        framework=next((heat.versions for heat in heats if heat.versions), {}),
+        framework=next((heat.process.versions for heat in heats if heat.process.versions), {}),
         device=lane.device,
         settings=lane.settings,
         status="dnf" if dnf else "ok",
@@ -38,18 +92,18 @@ def summarise_infer_lane(
         lap_s=None,
         items_per_s=rate(call, items),
         first_step_ms=middle(_first_ms(heat) for heat in heats),
-        startup_s=middle(startup_s(heat.phases_s) for heat in heats),
-        peak_memory_bytes=largest((heat.peak_memory_bytes for heat in heats), NO_HEAT),
-        device_memory_bytes=largest((heat.device_memory_bytes for heat in heats), NO_HEAT),
+        startup_s=middle(startup_s(heat.process.phases_s) for heat in heats),
+        peak_memory_bytes=largest((heat.process.peak_memory_bytes for heat in heats), NO_HEAT),
+        device_memory_bytes=largest((heat.process.device_memory_bytes for heat in heats), NO_HEAT),
         energy_j_per_lap=Missing("answers have no laps"),
         parity=judge_answers([heat.proofs for heat in heats], reference),
         items_per_step=items,
-        notes=tuple(dict.fromkeys(chain(lane.notes, *(heat.notes for heat in heats)))),
+        notes=tuple(dict.fromkeys(chain(lane.notes, *(heat.process.notes for heat in heats)))),
     )
 
 
 def describe_answers(lane: str, heats: Sequence[InferHeat]) -> InferLane:
-    """Give a lane's percentiles, its throughput by batch, and the parts of its first answer."""
+    """Return a lane's percentiles, its throughput by batch size, and the parts of its first answer."""
     counted = [heat for heat in heats if heat.calls_ns]
     sizes = dict.fromkeys(run.batch for heat in heats for run in heat.batches)
     return InferLane(
@@ -70,7 +124,7 @@ def find_infer_factors(
     lane: LaneResult, reference: LaneResult, heats: Sequence[InferHeat], others: Sequence[InferHeat]
 ) -> tuple[InferFactor, ...]:
     """Compare two lanes by the heats of the same rounds: a single call first, then each batch size that both have."""
-    same = "differs" not in {lane.parity.status, reference.parity.status}
+    same = is_same_work(lane.parity, reference.parity)
     sizes: list[int | None] = [None, *sorted({run.batch for heat in heats for run in heat.batches})]
     found = []
     for batch in sizes:
@@ -89,19 +143,19 @@ def find_infer_factors(
 
 
 def counted_calls(calls_ns: Sequence[int]) -> Sequence[int]:
-    """Leave out calls that still warmed up; slow calls that come later stay, since the tail is made of them."""
+    """Leave out warm-up calls; slow calls that come later stay, since they are the tail of the distribution."""
     found = _steady_calls(tuple(calls_ns))
     return calls_ns[found.start :] if found.kind == "warm-up" else calls_ns
 
 
 @lru_cache(maxsize=1024)
 def _steady_calls(calls_ns: tuple[int, ...]) -> Steady:
-    """Keep what was found: cutting thousands of calls takes some 10 ms, and every record asks again."""
+    """Cache the result: cutting thousands of calls takes about 10 ms, and it is needed several times."""
     return find_steady(calls_ns)
 
 
 def batch_item_ms(run: BatchRun) -> float | None:
-    """Give what an item takes at a batch size: the median window, undisturbed where enough are, steady part only."""
+    """Return the time per item at a batch size: the median window of the steady part, undisturbed if enough are."""
     counted = quiet_windows(run.windows)
     if not counted or run.reason:
         return None
@@ -126,13 +180,16 @@ def _batch_result(batch: int, heats: Sequence[InferHeat]) -> BatchResult:
 
 
 def _wait(heats: Sequence[InferHeat]) -> Wait | None:
-    """Take the middle heat of each part: parts happen once a process, and a cold disk is in the first alone."""
+    """Return the median of each part over the heats; each part happens once per process.
+
+    Only the first process reads from a cold disk; a median leaves that out.
+    """
     called = [heat for heat in heats if heat.first_call_ns is not None]
     if not called:
         return None
     further = middle(_percentile_ms(heat, 0.5) for heat in called)
     process_s, import_s, network_s = (
-        median([heat.phases_s.get(name, 0.0) for heat in called]) for name in START_PHASES
+        median([heat.process.phases_s.get(name, 0.0) for heat in called]) for name in START_PHASES
     )
     first_s = median([(heat.first_call_ns or 0) / 1e9 for heat in called])
     later: float | Missing = Missing("no call came after the first") if further is None else further / 1e3

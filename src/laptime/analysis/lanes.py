@@ -1,24 +1,38 @@
-"""All heats of a lane -> its step, lap and rate, each with an interval."""
+"""All heats of a lane -> its step, lap, rate and forecast; the factor between two lanes."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import chain
 
-from laptime.analysis.across import estimate, largest, middle, rate, scaled, startup_s
-from laptime.analysis.forecast import forecast_whole
+from laptime.analysis.aggregate import (
+    START_PHASES,
+    bounds,
+    estimate,
+    largest,
+    middle,
+    most_memory,
+    rate,
+    scaled,
+    startup_s,
+)
 from laptime.analysis.heats import mean_step_ms, steady_windows, summarise_heat
-from laptime.analysis.parity import judge_parity, tell_chance
+from laptime.analysis.parity import is_same_work, judge_parity, tell_chance
 from laptime.analysis.usage import summarise_usage
+from laptime.model import digits
 from laptime.model.lane import NO_TRAINING
 from laptime.model.missing import Missing
 from laptime.model.plan import Plan, PlannedLane
 from laptime.model.protocol import Protocol
-from laptime.model.record import Estimate, HeatResult, LaneResult, Parity
+from laptime.model.record import Comparison, Estimate, Forecast, HeatResult, LaneResult, Parity
 from laptime.model.sample import Appeal, Heat, Reference
 from laptime.model.usage import Usage
-from laptime.stats import quantile
+from laptime.stats import median, paired_ratio, quantile, verdict
 
 NO_HEAT = "no heat was run"
+WIDEST = 10.0  # times the estimate, or a tenth of it: a wider interval means nothing, and no lap is reported
+NOT_SEEN = Missing("no instrument was read")
+READY_PHASES = (*START_PHASES, "first step")
 
 
 def summarise_lane(
@@ -31,23 +45,24 @@ def summarise_lane(
     appeal: Appeal | None = None,
     cores: int = 1,
 ) -> LaneResult:
-    """Give what is known of a lane so far; with a protocol, also how long the whole of it would take."""
+    """Return what is known of a lane so far; with a protocol, also how long the whole training would take."""
     kept = tuple(summarise_heat(heat) for heat in heats)
     finished = [heat for heat in kept if heat.step_ms is not None]
-    dnf = next((heat.dnf for heat in kept if heat.dnf), None)
-    items = next((heat.items_per_step for heat in heats if heat.items_per_step is not None), None)
+    dnf = next((heat.process.dnf for heat in kept if heat.process.dnf), None)
+    items = next((heat.process.items_per_step for heat in heats if heat.process.items_per_step is not None), None)
     told = next((heat.steps_per_lap for heat in heats if heat.steps_per_lap is not None), None)
     steps = steps_of_lap(plan, lane, told)
     trains_nothing = lane.settings.input in NO_TRAINING
     step = estimate([heat.step_ms for heat in finished if heat.step_ms is not None], p95=_p95(finished))
-    mean = estimate([mean_step_ms(heat) for heat in finished])
+    means = [mean_step_ms(heat) for heat in finished]
+    mean, untold = _sure(means), _why_no_lap(means, steps)
     lap, pace = _lap(mean, steps), rate(step, items)
     usage = summarise_usage(finished, lane.device, cores, _middle_of(lap), _middle_of(pace))
     proofs = [heat.proofs for heat in kept]
     parity = judge_parity(lane.settings, proofs, reference, appeal) if heats else _no_heats()
     return LaneResult(
         name=lane.name,
-        framework=next((heat.versions for heat in heats if heat.versions), {}),
+        framework=next((heat.process.versions for heat in heats if heat.process.versions), {}),
         device=lane.device,
         settings=lane.settings,
         status="dnf" if dnf else "ok",
@@ -56,27 +71,28 @@ def summarise_lane(
         lap_s=lap,
         items_per_s=pace,
         first_step_ms=middle(heat.first_step_ms for heat in finished),
-        startup_s=middle(startup_s(heat.phases_s) for heat in finished),
-        peak_memory_bytes=largest((heat.peak_memory_bytes for heat in heats), NO_HEAT),
-        device_memory_bytes=largest((heat.device_memory_bytes for heat in heats), NO_HEAT),
+        startup_s=middle(startup_s(heat.process.phases_s) for heat in finished),
+        peak_memory_bytes=most_memory(_peak(heats), NOT_SEEN if usage is None else usage.memory_most_bytes),
+        device_memory_bytes=largest((heat.process.device_memory_bytes for heat in heats), NO_HEAT),
         energy_j_per_lap=_energy(usage),
         parity=parity,
         items_per_step=items,
         heats=kept,
-        notes=tuple(dict.fromkeys(chain(lane.notes, *(heat.notes for heat in heats), tell_chance(parity)))),
+        notes=tuple(dict.fromkeys(chain(lane.notes, *(heat.process.notes for heat in heats), tell_chance(parity)))),
         whole=forecast_whole(kept, mean, None if trains_nothing else protocol, steps, _fresh_steps(plan, items)),
         appeal=appeal,
         usage=usage,
+        absent={} if untold is None else {"lap": untold},
     )
 
 
 def _fresh_steps(plan: Plan, items_per_step: int | None) -> float | None:
-    """Give after how many steps every item on disk was seen once."""
+    """Return after how many steps every item on disk was seen once."""
     return None if plan.data is None or not items_per_step else plan.data.train_items / items_per_step
 
 
 def steps_of_lap(plan: Plan, lane: PlannedLane, told: int | None) -> float | None:
-    """Give the steps of a lap: at another batch than the workload's, as many as see the same items."""
+    """Return the steps of a lap; with another batch than the workload's, as many as cover the same items."""
     steps = told if told is not None else plan.subject.steps_per_lap
     batch = lane.settings.batch
     if steps is None or batch is None or plan.subject.batch is None:
@@ -84,13 +100,38 @@ def steps_of_lap(plan: Plan, lane: PlannedLane, told: int | None) -> float | Non
     return steps * plan.subject.batch / batch
 
 
+def _peak(heats: tuple[Heat, ...]) -> int | Missing:
+    return largest((heat.process.peak_memory_bytes for heat in heats), NO_HEAT)
+
+
 def _p95(heats: list[HeatResult]) -> float | Missing:
     steps = [step / 1e6 for heat in heats for window in steady_windows(heat) for step in window.step_ns]
     return quantile(steps, 0.95) if steps else Missing("no step was timed by itself")
 
 
+def _sure(means_ms: Sequence[float]) -> Estimate | None:
+    """Return the mean step of all heats, unless their interval is too wide to mean anything."""
+    mean = estimate(means_ms)
+    return None if mean is None or _is_too_wide(mean) else mean
+
+
+def _is_too_wide(mean: Estimate) -> bool:
+    """One heat has no interval, and its page says so. Two heats that differ by half have one of factors up to ten."""
+    if isinstance(mean.low, Missing) or isinstance(mean.high, Missing):
+        return False
+    return mean.low * WIDEST < mean.median or mean.high > WIDEST * mean.median
+
+
+def _why_no_lap(means_ms: Sequence[float], steps: float | None) -> Missing | None:
+    if steps is None or not means_ms or _sure(means_ms) is not None:
+        return None
+    fastest, slowest = (each * steps for each in (min(means_ms), max(means_ms)))
+    says = f"its {len(means_ms)} heats give laps of {digits.step(fastest)} to {digits.step(slowest)}"
+    return Missing(f"{says}, too far apart to state one; more heats need a longer --budget")
+
+
 def _lap(mean: Estimate | None, steps: float | None) -> Estimate | None:
-    """Give a lap from the mean step, since a lap lasts through the slow moments that a median leaves out."""
+    """Compute a lap from the mean step, since a lap includes the slow moments that a median leaves out."""
     return None if mean is None or steps is None else scaled(mean, steps / 1e3)
 
 
@@ -100,9 +141,92 @@ def _middle_of(figure: Estimate | None) -> float | None:
 
 def _energy(usage: Usage | None) -> float | Missing:
     if usage is None:
-        return Missing("no instrument was read")
+        return NOT_SEEN
     return usage.energy.j_per_lap
 
 
 def _no_heats() -> Parity:
     return Parity("unproven", reason=NO_HEAT)
+
+
+def forecast_whole(
+    heats: tuple[HeatResult, ...],
+    mean_ms: Estimate | None,
+    protocol: Protocol | None,
+    steps: float | None,
+    fresh_steps: float | None = None,
+) -> Forecast | None:
+    """Add up a training's parts; return None if one of them is unknown.
+
+    Within `fresh_steps` every item is seen for the first time, and decoded. A loader that keeps items does not decode
+    them later.
+    """
+    if protocol is None or steps is None or mean_ms is None:
+        return None
+    looks = _forecast_looks(heats, protocol)
+    if looks is None:
+        return None
+    validation_s, test_s = looks
+    ready_s = median([_ready_s(heat) for heat in heats if heat.step_ms is not None])
+    further_steps = protocol.laps * steps - 1
+    factor = fresh_factor(heats)
+    fresh_extra_steps = min(fresh_steps or 0.0, further_steps) * (factor - 1)
+    train_s = scaled(mean_ms, (further_steps + fresh_extra_steps) / 1e3)
+    whole_s = scaled(train_s, 1.0, ready_s + validation_s + test_s)
+    return Forecast(protocol.laps, steps, ready_s, train_s, validation_s, test_s, whole_s, factor)
+
+
+def fresh_factor(heats: tuple[HeatResult, ...]) -> float:
+    """Return how many times as long a step takes while its items must be decoded; 1 where a loader keeps none."""
+    found = [
+        heat.fresh.ns / heat.fresh.steps / 1e6 / mean_step_ms(heat)
+        for heat in heats
+        if heat.fresh is not None and heat.step_ms is not None
+    ]
+    return max(1.0, median(found)) if found else 1.0
+
+
+def _ready_s(heat: HeatResult) -> float:
+    """Return the time until the first step was done, without the proof before it, which a training does not have."""
+    return sum(heat.process.phases_s.get(name, 0.0) for name in READY_PHASES)
+
+
+def _forecast_looks(heats: tuple[HeatResult, ...], protocol: Protocol) -> tuple[float, float] | None:
+    """Return how long all validations take, and how long the test takes; what happens once is counted once."""
+    most = max(protocol.validation_items, protocol.evaluation_items)
+    if not most:
+        return 0.0, 0.0
+    found = next((heat.examination for heat in heats if heat.examination is not None), None)
+    if found is None:
+        return None
+    item_s = found.ns / found.items / 1e9
+    once_s = found.first_ns / 1e9 + found.read_ns / found.items / 1e9 * most
+    validation_s = protocol.laps * protocol.validation_items * item_s
+    test_s = protocol.evaluation_items * item_s
+    return (validation_s + once_s, test_s) if protocol.validation_items else (0.0, test_s + once_s)
+
+
+def compare_lanes(lane: LaneResult, reference: LaneResult, margin: float, alpha: float) -> Comparison | None:
+    """Compare two lanes by the heats that both finished in the same round; None where there is no such pair."""
+    ours = {heat.round: heat.step_ms for heat in lane.heats if heat.step_ms is not None}
+    theirs = {heat.round: heat.step_ms for heat in reference.heats if heat.step_ms is not None}
+    rounds = sorted(ours.keys() & theirs.keys())
+    if not rounds or lane.items_per_step is None or reference.items_per_step is None:
+        return None
+    # Compare items per second, so that a lane with a smaller batch is not called fast for doing less.
+    mine = [ours[each] / lane.items_per_step for each in rounds]
+    other = [theirs[each] / reference.items_per_step for each in rounds]
+    interval = paired_ratio(mine, other, alpha)
+    low, high = bounds(interval)
+    return Comparison(
+        lane=lane.name,
+        reference=reference.name,
+        ratio=interval.estimate,
+        low=low,
+        high=high,
+        verdict=verdict(interval),
+        settled=interval.half_width <= margin,
+        pairs=len(rounds),
+        same_work=is_same_work(lane.parity, reference.parity),
+        alpha=alpha,
+    )

@@ -7,23 +7,35 @@ array's movement, and the movement's share along the weights). The numbers behin
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from laptime.model.lane import NO_TRAINING, Settings
+from laptime.model.missing import Missing
 from laptime.model.record import Parity
-from laptime.model.sample import Appeal, ProofRun, Reference
+from laptime.model.sample import Appeal, Movement, ProofRun, Reference
 
-# Half a unit in the last place, relative: what one rounding may change.
+# Half a unit in the last place, relative: the largest change by one rounding.
 ROUNDING = {"fp32": 2.0**-24, "tf32": 2.0**-11, "fp16": 2.0**-11, "bf16": 2.0**-8}
-# Rounding adds up like a random walk over the depth; honest float32 lanes stay within an eighth of this.
+# Rounding adds up like a random walk over the depth; correct float32 lanes stay within an eighth of this.
 MARGIN = {"fp32": 8.0, "tf32": 2.0, "fp16": 2.0, "bf16": 1.0}
-# What the twin strays, other honest float32 lanes stray a few times over where a network amplifies rounding.
+# Where a network amplifies rounding, other correct float32 lanes have a few times the twin's error.
 TWIN_MARGIN = 8.0
 START_TOLERANCE = 1e-6
 LENGTH_TOLERANCE = {"fp32": 3e-4, "tf32": 0.05, "fp16": 0.05, "bf16": 0.1}
 ARRAY_TOLERANCE = 0.5
 SHRINK_FLOOR = 1e-9
+# Two roundings: of 1 - rate x decay, and of a weight multiplied by it. The same in all weights, so no averaging out.
+WIDE_ROUNDING = 2.0**-23
+
+
+@dataclass(frozen=True, slots=True)
+class Triple:
+    """How the weights moved in one part of the proof: in a lane, in float64 and in its float32 twin."""
+
+    mine: Movement
+    exact: Movement
+    twin: Movement
 
 
 def judge_parity(
@@ -32,9 +44,9 @@ def judge_parity(
     reference: Reference | str | None,
     appeal: Appeal | None = None,
 ) -> Parity:
-    """Hold every heat's proof against the reference; the worst heat speaks for the lane.
+    """Compare every heat's proof with the reference; the worst heat decides for the lane.
 
-    Who differs, and does not in a second proof from another seed, did so by chance.
+    A lane that differs, but does not in a second proof from another seed, differed by chance.
     """
     first = _judge_once(settings, proofs, reference)
     if first.status != "differs" or appeal is None:
@@ -44,11 +56,12 @@ def judge_parity(
 
 
 def may_be_chance(proofs: Sequence[tuple[ProofRun, ...]], reference: Reference) -> bool:
-    """Tell whether a second proof could clear a lane that differs: not where its start or its very first loss does."""
+    """Whether a second proof could clear a lane that differs: not if its start or its very first loss differs."""
     exact = reference.exact
     allowed = loss_tolerance(reference, "fp32", last=False)
     return all(
         len(run.moves) == len(exact.moves)
+        and run.scales == exact.scales
         and relative(run.start, exact.start) <= START_TOLERANCE
         and relative(run.losses[0], exact.losses[0]) <= allowed
         for heat in proofs
@@ -57,8 +70,22 @@ def may_be_chance(proofs: Sequence[tuple[ProofRun, ...]], reference: Reference) 
     )
 
 
+def is_same_work(lane: Parity, reference: Parity) -> bool | Missing:
+    """Whether two lanes did the same work: True only if both proved it, False if one of them differs, else Missing.
+
+    Every factor of a record carries this answer. A page shows a factor unless it is False.
+    """
+    both = {lane.status, reference.status}
+    if "differs" in both:
+        return False
+    if both == {"same"}:
+        return True
+    reasons = dict.fromkeys(each.reason or "no proof was taken" for each in (lane, reference) if each.status != "same")
+    return Missing("; ".join(reasons))
+
+
 def tell_chance(parity: Parity) -> tuple[str, ...]:
-    """Say that it took a second proof, and what the first one met."""
+    """Return a note that a second proof was needed, and what the first one found."""
     if parity.chance is None:
         return ()
     return (f"proven at the second try: in the first, {parity.chance}; from another seed nothing differed",)
@@ -73,11 +100,22 @@ def _judge_once(
         return Parity("unproven", reason=reference or "no reference was computed")
     if reference.problem:
         return Parity("unproven", reason=reference.problem)
+    incomparable = next(filter(None, (_why_incomparable(run, reference) for heat in proofs for run in heat)), None)
+    if incomparable:
+        return Parity("unproven", reason=incomparable)
     exact = [run for heat in proofs for run in heat if run.precision == "fp32"]
     if not exact:
         return Parity("unproven", reason="no heat came as far as the proof")
     coarse = [run for heat in proofs for run in heat if run.precision != "fp32"]
     return _judge(exact, coarse, reference)
+
+
+def _why_incomparable(run: ProofRun, reference: Reference) -> str | None:
+    """Return why a run proves nothing about a lane: the difference would not be the lane's."""
+    wanted = reference.exact.batches
+    if run.batches is not None and wanted is not None and run.batches != wanted:
+        return "its data gave other batches than for the reference: they are drawn again in each process"
+    return run.problem
 
 
 def _judge(exact: list[ProofRun], coarse: list[ProofRun], reference: Reference) -> Parity:
@@ -100,7 +138,13 @@ def _judge(exact: list[ProofRun], coarse: list[ProofRun], reference: Reference) 
 
 
 def _why_different(run: ProofRun, reference: Reference) -> str | None:
-    """Give the first thing in which a run leaves the reference, or None."""
+    """Return the first difference between a run and the reference, with the known reason for it, or None."""
+    reason = _find_difference(run, reference)
+    known = run.own_way or reference.exact.own_way if run.own_way != reference.exact.own_way else None
+    return f"{reason}; {known}" if reason and known else reason
+
+
+def _find_difference(run: ProofRun, reference: Reference) -> str | None:
     exact = reference.exact
     if len(run.losses) != len(exact.losses):
         return f"{len(run.losses)} steps were taken, the reference took {len(exact.losses)}"
@@ -108,24 +152,27 @@ def _why_different(run: ProofRun, reference: Reference) -> str | None:
         return f"it has {len(run.moves)} arrays of weights, the reference {len(exact.moves)}"
     if not relative(run.start, exact.start) <= START_TOLERANCE:
         return "it did not start from the same weights"
+    if run.scales != exact.scales:
+        return "its optimizer's epsilon is another"
     for step, (loss, wanted) in enumerate(zip(run.losses, exact.losses, strict=True)):
         distance = relative(loss, wanted)
         allowed = loss_tolerance(reference, run.precision, last=step > 0)
         if not distance <= allowed:
             return f"its loss differs by {distance:.0e} at step {step + 1} in {run.precision} ({allowed:.0e} allowed)"
-    if not (moved := move_distance(run, reference, run.precision)) <= 1:
-        return f"its weights moved otherwise in {run.precision}: {moved:.2g} times what is allowed"
+    for what, moved in _move_distances(run, reference, run.precision).items():
+        if not moved <= 1:
+            return f"{what} in {run.precision}: {moved:.2g} times what is allowed"
     return None
 
 
 def loss_distance(run: ProofRun, exact: ProofRun) -> float:
-    """Give the largest relative distance between two runs' losses."""
+    """Return the largest relative distance between two runs' losses."""
     pairs = zip(run.losses, exact.losses, strict=False)
     return max((relative(loss, wanted) for loss, wanted in pairs), default=math.inf)
 
 
 def loss_tolerance(reference: Reference, precision: str, *, last: bool) -> float:
-    """Give what a loss may differ by. The first step has only its own rounding; later ones what that grew to."""
+    """Return how far a loss may differ: at the first step by its own rounding, later by what that grew to."""
     floor = MARGIN[precision] * ROUNDING[precision] * math.sqrt(reference.depth)
     if not last or precision != "fp32":
         return floor
@@ -133,46 +180,98 @@ def loss_tolerance(reference: Reference, precision: str, *, last: bool) -> float
 
 
 def move_distance(run: ProofRun, reference: Reference, precision: str) -> float:
-    """Give how far the weights' movement is from the reference's, in units of what is allowed."""
-    exact, twin = reference.exact, reference.twin
-    if len(run.moves) != len(exact.moves):
+    """Return how far the weights' movement is from the reference's, in units of what is allowed."""
+    return max(_move_distances(run, reference, precision).values())
+
+
+def _move_distances(run: ProofRun, reference: Reference, precision: str) -> dict[str, float]:
+    """Return the same for each part of the proof; the keys are the words for a lane that is above 1."""
+    small = Triple(*(Movement(each.shrink, each.moves) for each in (run, reference.exact, reference.twin)))
+    found = {"its weights moved otherwise": _distance(small, reference, precision, _hidden(reference))}
+    single = _triple(run, reference, lambda each: each.single)
+    if single is not None:
+        found["its first step moved its weights otherwise"] = _distance(single, reference, precision, WIDE_ROUNDING)
+    decay = _triple(run, reference, lambda each: each.decay)
+    if decay is not None and precision == "fp32":
+        found["its weight decay is another"] = _decay_distance(decay, reference.exact.start)
+    return found
+
+
+def _triple(run: ProofRun, reference: Reference, of: Callable[[ProofRun], Movement | None]) -> Triple | None:
+    """Return one part of the proof in a lane, the reference and its twin; None if the reference did not take it."""
+    mine, exact, twin = of(run), of(reference.exact), of(reference.twin)
+    if exact is None or twin is None or not _is_finite(exact):
+        return None
+    return Triple(mine or Movement(math.nan, ()), exact, twin)
+
+
+def _is_finite(moved: Movement) -> bool:
+    return all(map(math.isfinite, (moved.shrink, *moved.moves)))
+
+
+def _hidden(reference: Reference) -> float:
+    """Return the effect of rounding on a weight decay at the small rate, where it may be too small for float32.
+
+    1 - rate x decay is rounded in each step, and differently in each engine. The decay has a separate step.
+    """
+    decay = reference.exact.decay
+    return WIDE_ROUNDING * len(reference.exact.losses) if decay is not None and any(decay.moves) else 0.0
+
+
+def _distance(moved: Triple, reference: Reference, precision: str, hidden: float) -> float:
+    if len(moved.mine.moves) != len(moved.exact.moves):
         return math.inf
-    length = max(LENGTH_TOLERANCE[precision], TWIN_MARGIN * _length_distance(twin, exact))
-    parts = [_length_distance(run, exact) / length]
+    length = max(LENGTH_TOLERANCE[precision], TWIN_MARGIN * _length_distance(moved.twin, moved.exact))
+    parts = [_length_distance(moved.mine, moved.exact) / length]
     if precision == "fp32":
-        parts.append(abs(run.shrink - exact.shrink) / _shrink_tolerance(reference))
-        parts.append(_array_distance(run, reference))
+        parts.append(abs(moved.mine.shrink - moved.exact.shrink) / _shrink_tolerance(moved, reference, hidden))
+        parts.append(_array_distance(moved))
     return max(parts) if all(map(math.isfinite, parts)) else math.inf
 
 
-def _length_distance(run: ProofRun, exact: ProofRun) -> float:
+def _decay_distance(moved: Triple, start: float) -> float:
+    """Return how far the movement without gradients is from the reference's; in most trainings nothing moves."""
+    if len(moved.mine.moves) != len(moved.exact.moves):
+        return math.inf
+    trios = zip(moved.mine.moves, moved.exact.moves, moved.twin.moves, strict=True)
+    parts = [
+        abs(mine - exact) / (max(LENGTH_TOLERANCE["fp32"] * exact, TWIN_MARGIN * abs(twin - exact)) + floor)
+        for mine, exact, twin in trios
+        if (floor := WIDE_ROUNDING * start)
+    ]
+    chance = TWIN_MARGIN * abs(moved.twin.shrink - moved.exact.shrink)
+    allowed = max(LENGTH_TOLERANCE["fp32"] * abs(moved.exact.shrink), chance) + WIDE_ROUNDING
+    parts.append(abs(moved.mine.shrink - moved.exact.shrink) / allowed)
+    return max(parts) if all(map(math.isfinite, parts)) else math.inf
+
+
+def _length_distance(run: Movement, exact: Movement) -> float:
     return relative(math.hypot(*run.moves), math.hypot(*exact.moves))
 
 
-def _array_distance(run: ProofRun, reference: Reference) -> float:
-    """Give the worst single array, in units of what is allowed: one that was frozen is past it.
+def _array_distance(moved: Triple) -> float:
+    """Return the distance of the worst single array, in units of what is allowed: a frozen array is above 1.
 
-    What rounding alone moves, as Adam does a bias before a normalisation, moves otherwise in the twin too.
+    What only rounding moves, as Adam does with a bias before a normalisation, also moves differently in the twin.
     """
-    pairs = zip(_array_distances(run, reference), _array_distances(reference.twin, reference), strict=True)
+    pairs = zip(_array_distances(moved.mine, moved.exact), _array_distances(moved.twin, moved.exact), strict=True)
     return max((distance / max(ARRAY_TOLERANCE, TWIN_MARGIN * chance) for distance, chance in pairs), default=0.0)
 
 
-def _array_distances(run: ProofRun, reference: Reference) -> list[float]:
-    """Give how far each array's movement is from the reference's. What hardly moves at all is not judged."""
-    exact = reference.exact
+def _array_distances(run: Movement, exact: Movement) -> list[float]:
+    """Return how far each array's movement is from the reference's. Arrays that hardly move are not judged."""
     least = 1e-3 * max(exact.moves, default=0.0)
     pairs = zip(run.moves, exact.moves, strict=True)
     return [abs(move - wanted) / (wanted + least) for move, wanted in pairs if least]
 
 
-def _shrink_tolerance(reference: Reference) -> float:
-    """Give what the movement along the weights may differ by: this is where a small weight decay shows."""
-    exact, twin = reference.exact, reference.twin
-    chance = 0.01 * math.hypot(*exact.moves) / exact.start / math.sqrt(reference.weights)
-    return max(SHRINK_FLOOR, chance, TWIN_MARGIN * abs(twin.shrink - exact.shrink))
+def _shrink_tolerance(moved: Triple, reference: Reference, hidden: float) -> float:
+    """Return how far the movement along the weights may differ: this is where a small weight decay shows."""
+    start = reference.exact.start
+    chance = 0.01 * math.hypot(*moved.exact.moves) / start / math.sqrt(reference.weights) if start else 0.0
+    return max(SHRINK_FLOOR, hidden, chance, TWIN_MARGIN * abs(moved.twin.shrink - moved.exact.shrink))
 
 
 def relative(value: float, wanted: float) -> float:
-    """Give the relative distance; NaN where one of both is, so that it passes no test."""
+    """Return the relative distance; NaN if one of the values is, so that it passes no test."""
     return abs(value - wanted) / max(abs(wanted), 1e-30)

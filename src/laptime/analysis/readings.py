@@ -1,23 +1,33 @@
-"""What an instrument showed between two moments: the mean and the most of a gauge, the growth of a counter, a slope."""
+"""What sensors showed between two moments: means, growth, slopes, power and energy."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal
 
 from laptime.model.missing import Missing
-from laptime.model.timeline import Timeline
+from laptime.model.timeline import Channel, Series, Timeline
+from laptime.model.usage import Energy
 
 Point = tuple[float, float]
-"""Seconds on the parent's clock, and what was shown."""
+"""Seconds on the parent's clock, and the value."""
 ENERGY_LEAST_S = 2.0
 ENERGY_LEAST_READINGS = 10
+COUNTER_READINGS = 3
+JOULES = {"uJ": 1e-6, "mJ": 1e-3, "J": 1.0}
+WATTS = {"uW": 1e-6, "mW": 1e-3, "W": 1.0}
+METER = "energy_mj"
+METERS = "rapl"
+NO_METER = Missing("no instrument shows the processor's power or energy")
+NO_POWER = Missing("no power is told")
+SAMPLED = ("power_instant", "power_average")
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """From the first window that counts to the end of the last."""
+    """From the start of the first window that counts to the end of the last."""
 
     start_s: float
     end_s: float
@@ -28,11 +38,11 @@ class Span:
 
 
 Pair = tuple[Timeline, Span]
-"""What was read, and which part of it counts."""
+"""All readings, and the part of the time that counts."""
 
 
 def points_of(timeline: Timeline, device: str, name: str) -> tuple[Point, ...] | Missing:
-    """Give all that a channel told, with its times."""
+    """Return all readings of a channel, with their times."""
     if timeline.clock is not None:
         return timeline.clock
     found = timeline.find(device, name)
@@ -44,7 +54,7 @@ def points_of(timeline: Timeline, device: str, name: str) -> tuple[Point, ...] |
 
 
 def within(timeline: Timeline, device: str, name: str, span: Span) -> tuple[Point, ...] | Missing:
-    """Give what a channel told in a span; none at all is a reason."""
+    """Return a channel's readings in a span, or why there are none."""
     points = points_of(timeline, device, name)
     if isinstance(points, Missing):
         return points
@@ -61,12 +71,12 @@ def most_of(points: tuple[Point, ...] | Missing) -> float | Missing:
 
 
 def growth_per_s(points: tuple[Point, ...] | Missing) -> float | Missing:
-    """Give how fast a counter grew from the first reading to the last; of one that was set back nothing is known."""
+    """Return how fast a counter grew from the first reading to the last; Missing for a counter that was reset."""
     return points if isinstance(points, Missing) else pooled_growth_per_s((points,))
 
 
 def pooled_growth_per_s(stretches: Sequence[tuple[Point, ...]]) -> float | Missing:
-    """Give how fast a counter grew within all stretches together; what it did between them is left out."""
+    """Return how fast a counter grew within all stretches together; its growth between them is left out."""
     long = [points for points in stretches if len(points) > 1]
     if not long:
         return Missing("a single reading of a counter tells no growth")
@@ -76,12 +86,12 @@ def pooled_growth_per_s(stretches: Sequence[tuple[Point, ...]]) -> float | Missi
 
 
 def lasted_s(stretches: Sequence[tuple[Point, ...]]) -> float:
-    """Give the time between first and last readings."""
+    """Return the sum of the times between the first and last reading of each stretch."""
     return sum(points[-1][0] - points[0][0] for points in stretches if points)
 
 
 def slope_per_min(points: tuple[Point, ...] | Missing) -> float | Missing:
-    """Give the slope of the straight line through the readings."""
+    """Return the slope of the straight line through the readings."""
     if isinstance(points, Missing):
         return points
     if len(points) < 3 or points[-1][0] - points[0][0] < 1:
@@ -92,12 +102,8 @@ def slope_per_min(points: tuple[Point, ...] | Missing) -> float | Missing:
     return 60 * sum((time_s - middle_s) * (value - middle) for time_s, value in points) / spread
 
 
-def trapezoid_mean(points: Sequence[Point]) -> float:
-    """Give the mean over time of what was sampled: readings are not evenly apart."""
-    return pooled_trapezoid_mean((tuple(points),))
-
-
-def pooled_trapezoid_mean(stretches: Sequence[tuple[Point, ...]]) -> float:
+def trapezoid_mean(stretches: Sequence[tuple[Point, ...]]) -> float:
+    """Return the mean of samples over the time of all stretches; readings are not evenly spaced."""
     area = sum(
         (after[0] - before[0]) * (before[1] + after[1]) / 2
         for points in stretches
@@ -107,10 +113,115 @@ def pooled_trapezoid_mean(stretches: Sequence[tuple[Point, ...]]) -> float:
 
 
 def why_no_energy(stretches: Sequence[tuple[Point, ...]], readings: int) -> Missing | None:
-    """Refuse what two seconds or a few readings cannot tell: meters are brought up to date ten times a second."""
+    """Return why the readings are too few for energy, or None; meters are updated ten times a second."""
     spent_s, count = lasted_s(stretches), sum(map(len, stretches))
     if spent_s < ENERGY_LEAST_S:
         return Missing(f"{spent_s:.1f} s between its first and last reading, and energy needs {ENERGY_LEAST_S:g} s")
     if count < readings:
         return Missing(f"{count} readings, and energy needs {readings}")
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    """The mean power over a heat's timed part."""
+
+    watts: float
+    how: Literal["counted", "estimated"]
+
+
+def mean_power(timeline: Timeline, devices: Sequence[str], span: Span) -> Power | Missing:
+    """Return the mean power of a lane's devices over one span."""
+    return pooled_power(((timeline, span),), devices)
+
+
+def pooled_power(pairs: Sequence[Pair], devices: Sequence[str]) -> Power | Missing:
+    """Return the mean power over all spans together, each of which may be too short for a figure of its own.
+
+    The meters of all devices that a lane computes on are added up; a device without a meter counts with its sampled
+    power.
+    """
+    if not devices:
+        absent = (why for timeline, _ in pairs for name, why in timeline.absent if name == METERS)
+        return next((Missing(f"{METERS}: {why.missing}") for why in absent), NO_METER)
+    parts = [_one(pairs, device) for device in devices]
+    missing = next((part for part in parts if isinstance(part, Missing)), None)
+    if missing is not None:
+        return missing
+    powers = [part for part in parts if isinstance(part, Power)]
+    how: Literal["counted", "estimated"] = "counted" if all(each.how == "counted" for each in powers) else "estimated"
+    return Power(sum(each.watts for each in powers), how)
+
+
+def make_energy(of: str, power: Power | Missing, lap_s: float | None, items_per_s: float | None) -> Energy:
+    """Return the energy of a lap and of a thousand items at this power and pace."""
+    if isinstance(power, Missing):
+        return Energy(of, power, power, power, power, power)
+    no_lap, no_items = Missing("how long a lap is was not told"), Missing("how many items a step has was not told")
+    return Energy(
+        of=of,
+        how=power.how,
+        power_w=power.watts,
+        j_per_lap=no_lap if lap_s is None else power.watts * lap_s,
+        j_per_1000_items=no_items if not items_per_s else 1000 * power.watts / items_per_s,
+        items_per_j=no_items if not items_per_s or not power.watts else items_per_s / power.watts,
+    )
+
+
+def _one(pairs: Sequence[Pair], device: str) -> Power | Missing:
+    counted = _counted(pairs, device)
+    if isinstance(counted, Power):
+        return counted
+    sampled = _sampled(pairs, device)
+    return counted if sampled == NO_POWER else sampled
+
+
+def _counted(pairs: Sequence[Pair], device: str) -> Power | Missing:
+    shown = (each for timeline, _ in pairs for each in _series_of(timeline, device))
+    meter = next((each for each in shown if each.channel.kind == "counter" and _is(each, JOULES)), None)
+    if meter is None:
+        return pairs[0][0].why_not(device, METER)
+    stretches = _stretches(pairs, device, meter.channel.name)
+    refused = stretches if isinstance(stretches, Missing) else why_no_energy(stretches, COUNTER_READINGS)
+    if refused is not None:
+        return refused
+    assert not isinstance(stretches, Missing)
+    rate = pooled_growth_per_s(stretches)
+    return rate if isinstance(rate, Missing) else Power(rate * JOULES[meter.channel.unit], "counted")
+
+
+def _sampled(pairs: Sequence[Pair], device: str) -> Power | Missing:
+    shown = find_power((timeline for timeline, _ in pairs), device)
+    if shown is None:
+        return NO_POWER
+    stretches = _stretches(pairs, device, shown.name)
+    refused = stretches if isinstance(stretches, Missing) else why_no_energy(stretches, ENERGY_LEAST_READINGS)
+    if refused is not None:
+        return refused
+    assert not isinstance(stretches, Missing)
+    return Power(trapezoid_mean(stretches) * WATTS[shown.unit], "estimated")
+
+
+def find_power(timelines: Iterable[Timeline], device: str) -> Channel | None:
+    """Return the channel with a device's power; instant power is preferred.
+
+    A mean over the last second still includes the time before the heat.
+    """
+    series = (each for timeline in timelines for each in _series_of(timeline, device))
+    shown = {each.channel.name: each.channel for each in series if _is(each, WATTS)}
+    return next((shown[name] for wanted in SAMPLED for name in sorted(shown) if name.startswith(wanted)), None)
+
+
+def _stretches(pairs: Sequence[Pair], device: str, name: str) -> list[tuple[Point, ...]] | Missing:
+    """Return a channel's readings in each span, or why there are none in any."""
+    told = [within(timeline, device, name, span) for timeline, span in pairs]
+    known = [each for each in told if not isinstance(each, Missing)]
+    return known or next(each for each in told if isinstance(each, Missing))
+
+
+def _series_of(timeline: Timeline, device: str) -> list[Series]:
+    return [each for track in timeline.tracks for each in track.series if each.channel.device == device]
+
+
+def _is(series: Series, units: dict[str, float]) -> bool:
+    return series.channel.unit in units

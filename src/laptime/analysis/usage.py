@@ -1,30 +1,56 @@
-"""A lane's heats, with what the instruments read meanwhile -> what it took of the machine."""
+"""The resources that a lane used in heats, whole trainings and answers: cores, memory, card, power, energy."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
 
-from laptime.analysis.across import middle
-from laptime.analysis.energy import METER, WATTS, Power, find_power, make_energy, mean_power, pooled_power
-from laptime.analysis.heats import steady_windows
-from laptime.analysis.readings import Pair, Span, growth_per_s, mean_of, most_of, slope_per_min, within
+from laptime.analysis.aggregate import middle
+from laptime.analysis.heats import quiet_windows, steady_windows
+from laptime.analysis.readings import (
+    METER,
+    WATTS,
+    Pair,
+    Point,
+    Power,
+    Span,
+    find_power,
+    growth_per_s,
+    make_energy,
+    mean_of,
+    mean_power,
+    most_of,
+    pooled_power,
+    slope_per_min,
+    within,
+)
+from laptime.model.inference import InferHeat
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
-from laptime.model.record import HeatResult
-from laptime.model.timeline import Timeline
-from laptime.model.usage import Energy, Usage
+from laptime.model.protocol import FullRun
+from laptime.model.record import HeatResult, InferLane, LaneResult
+from laptime.model.timeline import Timeline, Watched
+from laptime.model.usage import AnswerUsage, Energy, Usage
 
 HOST, HEAT = "host", "heat"
 PACKAGE, PROCESSOR = "package-", "the processor"
 Reading = Callable[[Timeline, Span], "float | Missing"]
+Shown = tuple[Point, ...] | Missing
+NO_CARD = Missing("this lane computes on the processor")
+TIMED = ("lap ", "validation ", "test")
+CALLS = "single calls"
+# A gap up to this long between two timed parts (a checkpoint) is not left out: readings are a second apart.
+GAP_S = 1.0
+NO_LAPS = Missing("answers have no laps")
 
 
 def summarise_usage(
     heats: Sequence[HeatResult], device: Device, cores: int, lap_s: float | None, items_per_s: float | None
 ) -> Usage | None:
-    """Give what the finished heats took; nothing where no heat was watched."""
-    timed = [heat for heat in heats if heat.status == "ok" and heat.windows]
-    pairs = [(heat.timeline, span_of(heat)) for heat in timed if heat.timeline is not None]
+    """Return the usage of the finished heats; None if no heat was watched."""
+    timed = [heat for heat in heats if heat.process.status == "ok" and heat.windows]
+    pairs = [(heat.process.timeline, span_of(heat)) for heat in timed if heat.process.timeline is not None]
     if not pairs:
         return None
     card = card_of(device, pairs[0][0])
@@ -35,7 +61,7 @@ def summarise_usage(
 def describe_usage(
     pairs: Sequence[Pair], device: Device, cores: int, energy: Energy, warming: Sequence[Pair] = ()
 ) -> Usage:
-    """Give what was taken within some spans; `warming` are longer ones, over which a temperature's slope is told."""
+    """Return the usage within some spans; `warming` holds longer ones, for the slope of the temperature."""
     card = card_of(device, pairs[0][0])
     hot = card or (HOST if device.kind == "cpu" else device.name)
     usual, most = _median(pairs), _most(pairs)
@@ -43,29 +69,24 @@ def describe_usage(
         processor_percent=usual(lambda line, span: _share(_growth(line, HEAT, "busy_s", span), cores)),
         others_percent=usual(lambda line, span: _others(line, span, cores)),
         memory_most_bytes=most(lambda line, span: most_of(within(line, HEAT, "resident_bytes", span))),
-        device_percent=usual(_gauge(card, "busy_percent")),
-        active_percent=usual(_gauge(card, "sm_active_percent")),
-        device_memory_most_bytes=most(
-            lambda line, span: most_of(within(line, card or HOST, "memory_used_bytes", span)) if card else NO_CARD
-        ),
+        device_percent=usual(_of_card(device, card, "busy_percent", mean_of)),
+        active_percent=usual(_of_card(device, card, "sm_active_percent", mean_of)),
+        device_memory_most_bytes=most(_of_card(device, card, "memory_used_bytes", most_of)),
         temperature_of=hot,
         temperature_most_c=most(lambda line, span: most_of(within(line, hot, "temperature_c", span))),
         temperature_slope_c_per_min=_median(warming or pairs)(
             lambda line, span: slope_per_min(within(line, hot, "temperature_c", span))
         ),
-        power_most_w=most(lambda line, span: _most_power(line, card, span)),
+        power_most_w=most(lambda line, span: _most_power(line, device, card, span)),
         energy=energy,
     )
 
 
 def power_of(pairs: Sequence[Pair], device: Device) -> tuple[str, Power | Missing]:
-    """Name the device whose power it is, and give its mean over all spans together."""
+    """Return the device whose power it is, and its mean power over all spans together."""
     card = card_of(device, pairs[0][0])
     metered = _metered(pairs[0][0], device, card)
     return card or _words(device), metered if isinstance(metered, Missing) else pooled_power(pairs, metered)
-
-
-NO_CARD = Missing("this lane computes on the processor")
 
 
 def span_of(heat: HeatResult) -> Span:
@@ -74,7 +95,7 @@ def span_of(heat: HeatResult) -> Span:
 
 
 def card_of(device: Device, timeline: Timeline) -> str | None:
-    """Give the instruments' name of the lane's card, where one was watched."""
+    """Return the sensors' name of the lane's card, if one was watched."""
     if device.kind == "cpu":
         return None
     named = [each.channel.device for track in timeline.tracks for each in track.series]
@@ -88,7 +109,7 @@ def _words(device: Device) -> str:
 
 
 def _power(pairs: Sequence[Pair], device: Device, card: str | None) -> Power | Missing:
-    """Give the middle of the spans' powers."""
+    """Return the median of the spans' powers."""
     metered = _metered(pairs[0][0], device, card)
     if isinstance(metered, Missing):
         return metered
@@ -102,14 +123,14 @@ def _power(pairs: Sequence[Pair], device: Device, card: str | None) -> Power | M
 
 
 def _metered(timeline: Timeline, device: Device, card: str | None) -> list[str] | Missing:
-    """Name what has a lane's meters: a processor's tell nothing of a card that nobody watched."""
+    """Return what has a lane's meters; a processor's meters do not measure a card that was not watched."""
     if card is None and device.kind != "cpu":
         return timeline.why_not(device.name, METER)
     return [card] if card else _packages(timeline)
 
 
 def _packages(timeline: Timeline) -> list[str]:
-    """Give the processor's packages that have a meter; what lies within one (cores, memory) is counted in it."""
+    """Return the processor's packages that have a meter; a package's meter includes its cores."""
     named = (each.channel.device for track in timeline.tracks for each in track.series)
     return [name for name in dict.fromkeys(named) if name.startswith(PACKAGE)]
 
@@ -145,25 +166,122 @@ def _share(cores_busy: float | Missing, cores: int) -> float | Missing:
 
 
 def _others(timeline: Timeline, span: Span, cores: int) -> float | Missing:
-    """Hold what others took against all cores of the machine: a container may have been given a few of them."""
-    all_, own = _growth(timeline, HOST, "busy_s", span), _growth(timeline, HEAT, "busy_s", span)
-    if isinstance(all_, Missing) or isinstance(own, Missing):
-        return all_ if isinstance(all_, Missing) else own
+    """Return the share of all cores of the machine that others took: a container may only have some of them."""
+    total, own = _growth(timeline, HOST, "busy_s", span), _growth(timeline, HEAT, "busy_s", span)
+    if isinstance(total, Missing) or isinstance(own, Missing):
+        return total if isinstance(total, Missing) else own
     online = mean_of(within(timeline, HOST, "cores_online", span))
-    return max(0.0, 100 * (all_ - own) / (cores if isinstance(online, Missing) else online))
+    return max(0.0, 100 * (total - own) / (cores if isinstance(online, Missing) else online))
 
 
-def _gauge(card: str | None, name: str) -> Reading:
-    if card is None:
+def _of_card(device: Device, card: str | None, name: str, over: Callable[[Shown], float | Missing]) -> Reading:
+    """Return a function that reads the lane's card; why a figure is missing depends on whether there is a card."""
+    if device.kind == "cpu":
         return lambda _line, _span: NO_CARD
-    return lambda line, span: mean_of(within(line, card, name, span))
-
-
-def _most_power(timeline: Timeline, card: str | None, span: Span) -> float | Missing:
     if card is None:
+        return lambda line, _span: line.why_not(device.name, name)
+    return lambda line, span: over(within(line, card, name, span))
+
+
+def _most_power(timeline: Timeline, device: Device, card: str | None, span: Span) -> float | Missing:
+    if device.kind == "cpu":
         return Missing("a processor's meter tells energy, and no power of a moment")
+    if card is None:
+        return timeline.why_not(device.name, METER)
     shown = find_power((timeline,), card)
     if shown is None:
         return timeline.why_not(card, METER)
     told = most_of(within(timeline, card, shown.name, span))
     return told if isinstance(told, Missing) else WATTS[shown.unit] * told
+
+
+def training_usage(runs: Sequence[FullRun], device: Device, cores: int, lane: LaneResult) -> Usage | None:
+    """Return the usage of a lane's trainings while they trained, validated and tested; None if none was watched."""
+    pairs = [pair for run in runs for pair in timed_pairs(run)]
+    if not pairs:
+        return None
+    of, power = power_of(pairs, device)
+    lap_s = None if lane.lap_s is None else lane.lap_s.median
+    pace = None if lane.items_per_s is None else lane.items_per_s.median
+    energy = replace(make_energy(of, power, lap_s, pace), j_whole=_whole_energy(runs, device))
+    whole = [
+        (each.timeline, Span(spans[0].start_s, spans[-1].end_s))
+        for run in runs
+        for each in run.watched
+        if (spans := timed_spans(each))
+    ]
+    return describe_usage(pairs, device, cores, energy, whole)
+
+
+def timed_pairs(run: FullRun) -> list[Pair]:
+    """Return the timed stretches of all processes of a training."""
+    return [(each.timeline, span) for each in run.watched for span in timed_spans(each)]
+
+
+def timed_spans(watched: Watched) -> tuple[Span, ...]:
+    """Return the finished stretches that were timed, from mark to mark: laps, validations, the test."""
+    told = [(begin, end) for begin, end in pairwise(watched.marks) if begin.name.startswith(TIMED)]
+    spans: list[Span] = []
+    for begin, end in told:
+        start_s, end_s = begin.at_ns / 1e9, end.at_ns / 1e9
+        if spans and start_s - spans[-1].end_s <= GAP_S:
+            spans[-1] = Span(spans[-1].start_s, end_s)
+        else:
+            spans.append(Span(start_s, end_s))
+    return tuple(spans)
+
+
+def _whole_energy(runs: Sequence[FullRun], device: Device) -> float | Missing:
+    """Return the median of the whole trainings: mean power, times the time of all laps, validations and the test."""
+    told = [_energy_of(run, device) for run in runs if run.process.status == "ok"]
+    known = middle(None if isinstance(each, Missing) else each for each in told)
+    if known is not None:
+        return known
+    return next((each for each in told if isinstance(each, Missing)), Missing("no training was whole"))
+
+
+def _energy_of(run: FullRun, device: Device) -> float | Missing:
+    pairs = timed_pairs(run)
+    if not pairs:
+        return Missing("no instrument was read")
+    _, power = power_of(pairs, device)
+    return power if isinstance(power, Missing) else power.watts * (run.whole_s - run.ready_s)
+
+
+def answer_usages(lane: InferLane, device: Device, cores: int) -> tuple[AnswerUsage, ...]:
+    """Return the usage of single calls, then of each batch size; without those that were not watched."""
+    sizes: list[tuple[int | None, float | None]] = [(None, _call_pace(lane))]
+    sizes += [(each.batch, each.items_per_s.median if each.items_per_s else None) for each in lane.batches]
+    told = [(batch, answer_pairs(lane.heats, batch), pace) for batch, pace in sizes]
+    return tuple(AnswerUsage(batch, _usage(pairs, device, cores, pace)) for batch, pairs, pace in told if pairs)
+
+
+def answer_pairs(heats: Sequence[InferHeat], batch: int | None) -> list[Pair]:
+    """Return the timed stretch of each heat that was watched, at one batch size or in single calls."""
+    spans = [
+        (heat.process.timeline, _calls_span(heat) if batch is None else _batch_span(heat, batch)) for heat in heats
+    ]
+    return [(timeline, span) for timeline, span in spans if timeline is not None and span is not None]
+
+
+def _usage(pairs: Sequence[Pair], device: Device, cores: int, pace: float | None) -> Usage:
+    of, power = power_of(pairs, device)
+    energy = make_energy(of, power, None, pace)
+    no_whole = Missing("answers are no training")
+    return describe_usage(pairs, device, cores, replace(energy, j_per_lap=NO_LAPS, j_whole=no_whole))
+
+
+def _call_pace(lane: InferLane) -> float | None:
+    return None if lane.p50_ms is None or lane.items_a_call is None else 1e3 * lane.items_a_call / lane.p50_ms.median
+
+
+def _calls_span(heat: InferHeat) -> Span | None:
+    """Return the span of the single calls, which are between two marks and have no times of their own."""
+    found = next((pair for pair in pairwise(heat.marks) if pair[0].name == CALLS), None)
+    return None if found is None else Span(found[0].at_ns / 1e9, found[1].at_ns / 1e9)
+
+
+def _batch_span(heat: InferHeat, batch: int) -> Span | None:
+    run = next((each for each in heat.batches if each.batch == batch and not each.reason), None)
+    windows = quiet_windows(run.windows) if run else ()
+    return Span(windows[0].start_ns / 1e9, windows[-1].end_ns / 1e9) if windows else None

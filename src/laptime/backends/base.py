@@ -1,12 +1,13 @@
-"""What a back end must know how to do. It never reads the clock: the loop does, so that one file times everybody."""
+"""What a back end must provide. It never reads the clock; the loop does, so that one file times every framework."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from laptime.backends.exercise import Exercises
 from laptime.model.inference import AnswerReference, AnswerRun
 from laptime.model.limits import StepWork
 from laptime.model.machine import Device
@@ -15,185 +16,228 @@ from laptime.model.plan import HeatOrder
 from laptime.model.profile import Observed
 from laptime.model.protocol import Predictions, Score
 from laptime.model.sample import ProofRun, Reference
-from laptime.model.signs import Signs
+from laptime.model.symptoms import StepSymptoms
 
-# What a network raises that was given a batch of a size for which it was not made.
+# What a network raises when it gets a batch of a size that it was not made for.
 REFUSALS = (RuntimeError, ValueError, IndexError, AssertionError)
 
 
-class Examiner(Protocol):
-    """Looks at a network from outside, on the test items; nothing is trained."""
+@dataclass(frozen=True, slots=True)
+class Exercise:
+    """`once` starts the work one time; `fence` waits until all started work is done.
+
+    `work` is the work of one time: floating-point operations, or bytes read plus bytes written.
+    """
+
+    once: Callable[[], object]
+    fence: Callable[[], object]
+    work: float
+
+
+class Exercises(Protocol):
+    """One device, ready for one framework to measure its limits."""
+
+    by: str
+    """The framework that computes, with its version."""
+
+    @property
+    def free_bytes(self) -> int | Missing:
+        """Return how much of the device's memory is free."""
+
+    @property
+    def products(self) -> tuple[str, ...]:
+        """The functions with which the framework can compute a product here; the fastest gives the device's limit."""
+
+    @property
+    def copies(self) -> tuple[str, ...]:
+        """The methods with which the framework can make the device's memory move bytes."""
+
+    def product(self, precision: str, way: str, rows: int) -> Exercise:
+        """Multiply two square matrices of this many rows, with values in this precision."""
+
+    def copy(self, way: str, size_bytes: int) -> Exercise:
+        """Read this many bytes of the device's memory, and write the same number to the same or another place in it."""
+
+
+# A write to another place makes many processors read that place first, which is not counted; in place, they do not.
+PRODUCT, CONVOLUTION = "product", "1x1 convolution"
+ELSEWHERE, IN_PLACE = "copied", "turned in place"
+
+
+def product_work(rows: int) -> float:
+    """Count a multiplication and its addition as two operations."""
+    return 2.0 * rows**3
+
+
+def copy_work(size_bytes: int) -> float:
+    """Count the bytes read plus the bytes written."""
+    return 2.0 * size_bytes
+
+
+class Evaluator(Protocol):
+    """Evaluates a network on the test items, without training."""
 
     def read(self, items: int) -> None:
-        """Have the first so many test items at hand, where they are kept in memory; called off the clock."""
+        """Read the first test items into memory, where they are kept in memory; called off the clock."""
 
     def score(self, items: int) -> Score:
-        """Score the first so many items of the test set (as many as there are)."""
+        """Score the first items of the test set, at most all of them."""
 
     def predict(self, items: int) -> Predictions:
-        """Give what is predicted of the first so many items of the test set, and the truth."""
+        """Return the predictions for the first items of the test set, and the truth."""
 
 
-class Apart(Protocol):
-    """A training whose steps are taken one part after another; the loop fences and times them."""
+class StepParts(Protocol):
+    """A training whose steps are run part by part; the loop fences and times the parts."""
 
     stride: int
-    """How many steps one round of the parts takes."""
+    """How many steps one round of the parts makes."""
 
     def fetch(self) -> Any:
-        """Wait for the loader's next batch; it may still lie on the host."""
+        """Wait for the loader's next batch; it may still be on the host."""
 
     def move(self, batch: Any) -> Any:
-        """Bring it to where it is used."""
+        """Move the batch to where it is used."""
 
     def compute(self, batch: Any) -> None:
-        """Do all else of a step."""
+        """Do the rest of a step."""
 
     def describe(self, batch: Any) -> Hashable:
-        """Take account of a batch that was used, and give its shapes: others may be compiled, or searched, anew for.
+        """Count a used batch and return its shapes: a framework may compile or search again for new shapes.
 
         Called off the clock.
         """
 
-    def look(self, steps: int, timed: int) -> Signs:
-        """Take so many rounds more, off the clock, and count what can be counted; `timed` were taken before.
+    def look(self, steps: int, timed: int) -> StepSymptoms:
+        """Run more rounds off the clock and count what can be counted; `timed` is how many rounds ran before.
 
-        A part that cannot be told from the others is `Missing` with its reason; one that is left as it was not looked
-        at is what the loop has timed.
+        A part that cannot be separated from the others is `Missing` with its reason. For a part that this method leaves
+        at "not looked at", the loop uses its own times.
         """
 
 
-class Runner(Protocol):
-    """A training that stands ready. It is told how many steps to take: a framework may have a loop of its own."""
+class Steppable(Protocol):
+    """A training that is ready to run. It gets a number of steps, because a framework may have its own loop."""
+
+    stride: int
+    """How many steps the framework runs at once; a call must ask for a multiple of it, except at the end of a lap."""
+
+    def run(self, steps: int) -> None:
+        """Start this many optimizer updates; on an accelerator they may still be running on return."""
+
+    def fence(self) -> None:
+        """Wait until all started work is done."""
+
+    def close(self) -> tuple[str, ...]:
+        """Free threads and memory; return notes on what was left out or done differently."""
+
+
+class Runner(Steppable, Protocol):
+    """A training whose steps are timed."""
 
     @property
-    def examiner(self) -> Examiner | None:
-        """Who looks at the network that is trained; nobody, where none is."""
+    def evaluator(self) -> Evaluator | None:
+        """The evaluator of the network, if one is trained."""
 
     ready_batches: int
-    """How many batches its loader may hold ready; they are run down before a window opens."""
+    """How many batches its loader may hold ready; they are used up before a window opens."""
 
     holds: bool
-    """Whether its loader keeps items decoded in memory, so that steps cost less once each was seen."""
-
-    stride: int
-    """How many steps the framework takes at once; only multiples of it can be asked for."""
-
-    def run(self, steps: int) -> None:
-        """Start so many optimizer updates; on an accelerator they may still be running on return."""
+    """Whether its loader keeps decoded items in memory, so that steps get faster once all items were seen."""
 
     def run_marked(self, steps: int) -> Sequence[object]:
-        """Start them, and mark the points before, between and after: host time, or an accelerator's own events."""
-
-    def fence(self) -> None:
-        """Wait until all that was started is done."""
+        """Run, and mark the points before, between and after the steps: host time, or events of an accelerator."""
 
     def step_ns(self, marks: Sequence[object]) -> tuple[int, ...]:
-        """Give the nanoseconds between neighbouring marks; called after a fence."""
+        """Return the nanoseconds between neighbouring marks; called after a fence."""
 
     def loss(self) -> float:
-        """Give the loss of the last step; called after a fence, off the clock."""
+        """Return the loss of the last step; called after a fence, off the clock."""
 
     def repeat(self) -> None:
-        """Step on batches that were trained before; called where the loader holds their items."""
+        """From now on, step on batches that were already trained on; called where the loader holds their items."""
 
-    def apart(self) -> Apart | Missing:
-        """Give the same training in parts, after its windows, or why its steps cannot be taken apart."""
-
-    def close(self) -> tuple[str, ...]:
-        """Let go of threads and memory, and say what had to be left out, or done in another way."""
+    def parts(self) -> StepParts | Missing:
+        """Return the same training in parts, after its windows, or why its steps cannot be split."""
 
 
-class Learner(Protocol):
-    """A whole training: it steps like a runner, and keeps account of what it got right without waiting for it."""
+class Learner(Steppable, Protocol):
+    """A whole training: each step adds to a running score on the device, without waiting for it."""
 
     @property
-    def examiner(self) -> Examiner:
-        """Who looks at the network that is trained."""
+    def evaluator(self) -> Evaluator: ...
 
     def begin(self, steps_done: int, state: Any | None) -> None:
-        """Stand ready for the step after so many; `state` is what `state` gave by then, nothing at the start."""
-
-    stride: int
-    """How many steps the framework takes at once; a lap's last ones may be fewer."""
-
-    def run(self, steps: int) -> None:
-        """Start so many optimizer updates; their losses and right answers are added to the account, on the device."""
-
-    def fence(self) -> None:
-        """Wait until all that was started is done."""
+        """Prepare for the step after `steps_done`; `state` is what `state` returned then, None at the start."""
 
     def score(self) -> Score:
-        """Give the running means since the account was opened; called after a fence."""
+        """Return the means since the last reset; called after a fence."""
 
-    def open_account(self) -> None:
-        """Begin a new account; called off the clock."""
+    def reset_score(self) -> None:
+        """Reset the running score; called off the clock."""
 
     def state(self) -> Any:
-        """Give all that the next step depends on: dicts, lists, numbers, words and numpy arrays."""
-
-    def close(self) -> tuple[str, ...]:
-        """Let go of threads and memory, and say what had to be left out, or done in another way."""
+        """Return all that the next step depends on: dicts, lists, numbers, strings and NumPy arrays."""
 
 
 class Predictor(Protocol):
-    """A network that only answers: in evaluation mode, with no gradient, in the lane's own way of running."""
+    """A network that only answers: in evaluation mode, without gradients, executed as the lane says."""
 
     parameters: int
     notes: tuple[str, ...]
 
     def read_items(self, most: int) -> None:
-        """Have so many items at hand in host memory; called off the clock."""
+        """Read this many items into host memory; called off the clock."""
 
     def sizes(self, wanted: tuple[int, ...]) -> tuple[int, ...]:
-        """Give the batch sizes that the items can be cut to: those that are wanted, or the one that they come in."""
+        """Return the batch sizes to which the items can be cut: the wanted ones, or only the size they come in."""
 
     def keep_whole(self, why: str) -> bool:
-        """Give up cutting the items, since the network refused them; tell whether that is another way at all."""
+        """Stop cutting the items, because the network refused them; return whether they were cut before."""
 
     def take(self, batch: int) -> None:
-        """Lay out a batch of so many items in host memory; called off the clock."""
+        """Prepare a batch of this many items in host memory; called off the clock."""
 
     def call(self) -> None:
-        """Bring the batch to the device, through the network, and start bringing its answers back to the host."""
+        """Move the batch to the device and through the network, and start moving the answers back to the host."""
 
     def fence(self) -> None:
-        """Wait until all that was started is done, and the answers are on the host."""
+        """Wait until all started work is done and the answers are on the host."""
 
     def let_go(self) -> None:
-        """Give back the memory of the batch before: the next may need it."""
+        """Free the memory of the last batch: the next one may need it."""
 
     def prove(self, precision: str, batch: int) -> AnswerRun:
-        """Give what is answered to the first so many items at this precision."""
+        """Return the answers to the first items at this precision."""
 
     def reference(self) -> AnswerReference:
-        """Give what the same weights answer in float64 on the processor, and in float32 beside it."""
+        """Return the answers of the same weights in float64 on the processor, and also in float32."""
 
     def device_memory_bytes(self) -> int | Missing:
-        """Give the most that the framework's allocator held on the device."""
+        """Return the most memory that the framework's allocator held on the device."""
 
 
 class Profiler(Protocol):
-    """A framework's own profiler. Whoever starts or stops it has fenced before; it may be started more than once."""
+    """A framework's own profiler. Its caller fences before each start and stop; it may be started more than once."""
 
     by: str
-    """Its name and version, as it is told to people."""
+    """Its name and version, as shown to people."""
 
     def start(self) -> None:
-        """Watch from here on."""
+        """Start watching."""
 
     def stop(self) -> None:
-        """Watch no longer."""
+        """Stop watching."""
 
     def read(self) -> Observed:
-        """Tell what it saw since it was last started."""
+        """Return what it saw since its last start."""
 
     def write_trace(self, path: Path) -> None:
-        """Write the same as a trace of Chrome's, in plain JSON."""
+        """Write the same data as a Chrome trace, in plain JSON."""
 
 
-class Training(Protocol):
-    """What a heat order built: it can be proven, and it can be run."""
+class BuiltTraining(Protocol):
+    """What a heat order built: a training that can be proven and run."""
 
     parameters: int
     items_per_step: int
@@ -201,25 +245,25 @@ class Training(Protocol):
     notes: tuple[str, ...]
 
     def prove(self, precision: str) -> ProofRun:
-        """Take the proof's steps at this precision, in the lane's own way of running."""
+        """Run the proof's steps at this precision, executed as the lane says."""
 
     def reference(self) -> Reference:
-        """Take the proof's steps in float64 on the processor, and in float32 beside it."""
+        """Run the proof's steps in float64 on the processor, and also in float32."""
 
     def start(self) -> Runner:
         """Make the training that is timed."""
 
     def learn(self) -> Learner:
-        """Make the training that is run whole."""
+        """Make the training that runs as a whole."""
 
     def profiler(self, scratch: Path) -> Profiler | Missing:
-        """Give the profiler of the training that `start` made, or why there is none; it may write into `scratch`."""
+        """Return the profiler of the training that `start` made, or why there is none; it may write into `scratch`."""
 
     def work(self) -> StepWork | Missing:
-        """Count what one step has to compute and to move, off the clock, or say why that is not told."""
+        """Count the operations and bytes of one step, off the clock, or return why they cannot be counted."""
 
     def device_memory_bytes(self) -> int | Missing:
-        """Give the most that the framework's allocator held on the device."""
+        """Return the most memory that the framework's allocator held on the device."""
 
 
 class Backend(Protocol):
@@ -228,22 +272,53 @@ class Backend(Protocol):
     name: str
 
     def versions(self) -> dict[str, str]:
-        """Give the framework's version first, then those of what it stands on."""
+        """Return the framework's version first, then the versions of the libraries that it uses."""
 
     def devices(self) -> tuple[Device, ...]:
-        """Give every device that the framework sees, usable or not."""
+        """Return every device that the framework sees, usable or not."""
 
     def warm_up(self) -> None:
-        """Import what a training will need besides; compute nothing, and touch no device."""
+        """Import what else a training will need; compute nothing, and use no device."""
 
-    def build(self, order: HeatOrder) -> Training:
+    def build(self, order: HeatOrder) -> BuiltTraining:
         """Make the order's training on the order's device with the order's settings."""
 
     def predict(self, order: HeatOrder) -> Predictor:
-        """Make the order's network, with its weights, on the order's device: nothing else that only training needs."""
+        """Make the order's network with its weights on the order's device, without what only training needs."""
 
     def exercises(self, device: Device) -> Exercises:
-        """Make a device ready to show what it can do at most."""
+        """Prepare a device for measuring its limits."""
 
     def clock(self) -> int:
-        """Give the monotonic time in nanoseconds: the machine's, or a fake's own."""
+        """Return the monotonic time in nanoseconds, from the machine's clock or the fake's virtual one."""
+
+
+class StepwiseRunner(ABC):
+    """Runs many steps, where a subclass provides one step."""
+
+    stride = 1
+
+    @abstractmethod
+    def step(self) -> None:
+        """Start one optimizer update."""
+
+    def run(self, steps: int) -> None:
+        step = self.step
+        for _ in range(steps):
+            step()
+
+
+class MarkedRunner(StepwiseRunner):
+    """A stepwise runner that can also mark the points between its steps."""
+
+    @abstractmethod
+    def mark(self) -> object:
+        """Mark this point of the work: host time on a processor, an event on an accelerator."""
+
+    def run_marked(self, steps: int) -> list[object]:
+        step, mark = self.step, self.mark
+        marks = [mark()]
+        for _ in range(steps):
+            step()
+            marks.append(mark())
+        return marks

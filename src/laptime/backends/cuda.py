@@ -1,7 +1,8 @@
-"""Which card is CUDA's first, second and so on, for frameworks that tell no more than this number.
+"""Which card is CUDA's first, second and so on, for frameworks that report only this number.
 
-The number means something only inside the process that counts so: CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER change it.
-So CUDA's own driver library is asked, in the framework's process; the framework has it loaded and opened already.
+The number is valid only in the process that uses it: CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER change it. Therefore
+this module asks CUDA's own driver library in the framework's process, where the framework has already loaded and opened
+it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ UUID_BYTES, BUS_BYTES = 16, 32
 
 
 def identify_card(number: int) -> dict[str, str]:
-    """Give a card's UUID (a MIG instance's own, where it is one) and its place on the bus; nothing without CUDA."""
+    """Return a card's UUID (for a MIG instance, its own UUID) and its place on the bus; an empty dict without CUDA."""
     try:
         cuda = ctypes.CDLL(LIBRARY)
     except OSError:
@@ -28,7 +29,7 @@ def identify_card(number: int) -> dict[str, str]:
 
 
 def ask_driver() -> dict[str, str]:
-    """Ask NVIDIA's management library, since no framework tells; nothing where there is none, as with ROCm."""
+    """Ask NVIDIA's management library for the driver version, which no framework reports; empty without one (ROCm)."""
     import pynvml
 
     try:
@@ -40,12 +41,12 @@ def ask_driver() -> dict[str, str]:
 
 def _ask_uuid(cuda: Any, device: ctypes.c_int) -> str:
     uuid = (ctypes.c_ubyte * UUID_BYTES)()
-    ask = getattr(cuda, "cuDeviceGetUuid_v2", None) or cuda.cuDeviceGetUuid  # the former gives instances of a card one
+    ask = getattr(cuda, "cuDeviceGetUuid_v2", None) or cuda.cuDeviceGetUuid  # only v2 knows the UUID of a MIG instance
     return "" if ask(uuid, device) else str(UUID(bytes=bytes(uuid)))
 
 
 def _ask_bus(cuda: Any, device: ctypes.c_int) -> str:
-    """Write domain:bus:device, as in 0000:3b:00; what follows is the card's function, of which it has but one."""
+    """Return domain:bus:device, as in 0000:3b:00, without the function number: a card has only one function."""
     bus = ctypes.create_string_buffer(BUS_BYTES)
     if cuda.cuDeviceGetPCIBusId(bus, BUS_BYTES, device):
         return ""

@@ -1,48 +1,48 @@
-"""A deterministic back end on a virtual clock, shipped so that anybody can try a race, a report or a script for free.
+"""A deterministic back end on a virtual clock, shipped so that you can try a race, a report or a script for free.
 
-`LAPTIME_FAKE` switches it on: `1`, or a TOML file with one table a lane-name pattern, later ones winning:
+`LAPTIME_FAKE` switches it on: `1`, or a TOML file with one table per lane-name pattern. Later tables win:
 
     ["fake/cuda*"]
-    step_ms = 10.0        # a steady step
-    first_ms = 300.0      # the first step of all
+    step_ms = 10.0        # a step in steady state
+    first_ms = 300.0      # the very first step
     spread = 0.02         # from heat to heat (log scale, seeded by the heat's number)
-    warm = [2.0, 1.5]     # factors on the steps of the first windows, one a window
+    warm = [2.0, 1.5]     # factors on the steps of the first windows, one per window
     stray = 0.0           # planted difference: relative error of every loss in the proof
     jolt = 0.0            # planted difference: relative error of the weights' movement
-    chance = 0.0          # the same, but from seeds under a thousand only: what a second proof does not confirm
+    chance = 0.0          # the same, but only for seeds below 1000: a second proof does not confirm it
     skill = 0.0           # of whole trainings: added to every accuracy
-    evaluate_ms = 1000.0  # of whole trainings: how long a look at all test items takes
-    held = 1.0            # what a step takes, in steps, once every item was seen and is held in memory
-    call_share = 0.1      # of inference: what a call takes, in steps ...
+    evaluate_ms = 1000.0  # of whole trainings: time to evaluate all test items
+    held = 1.0            # time of a step, in steps, once every item was seen and is held in memory
+    call_share = 0.1      # of inference: time of a call, in steps ...
     item_share = 0.01     # ... and what each of its items adds
     profiler_cost = 1.25  # how many times as long a step takes while it is profiled
-    loader_ms = 30.0      # the stages of a step, of which each input leaves some (only: the loader, copy: the copy,
-    copy_ms = 2.0         # cached: all but the loader, resident and one: the computing); with any of them,
-    compute_ms = 8.0      # step_ms says nothing, and what is not named takes no time
-    overlap = false       # whether they run side by side: a step is then as long as the longest of them
-    batch_share = 1.0     # how much of the computing grows with the batch: at 0 a step costs the same whatever its
-                          # batch, as it does unasked where no stages are named; loader and copy always grow with it
-    gains = { "malloc=keep" = 2.0, "workers=4" = { loader = 3.5 } }   # by word of a lane, its preset's too: how many
+    loader_ms = 30.0      # the stages of a step. Each input keeps some (only: the loader, copy: the copy,
+    copy_ms = 2.0         # cached: all but the loader, resident and one: the computing). If any is given,
+    compute_ms = 8.0      # step_ms has no effect, and stages that are not given take no time
+    overlap = false       # whether the stages run in parallel: a step then takes as long as the longest stage
+    batch_share = 1.0     # how much of the computing grows with the batch: at 0 a step takes the same time for any
+                          # batch, the default where no stages are given; loader and copy always grow with it
+    gains = { "malloc=keep" = 2.0, "workers=4" = { loader = 3.5 } }   # by word of a lane or of its preset: how many
                           # times as fast the computing is, or the stages that a table names
     signs = { reads = 2.0, shapes = 3, sites = [{ where = "my.py:7", what = ".item()", per_step = 2.0 }] }
-                          # what is seen where steps are taken apart: any field of laptime.model.signs.Signs; times that
-                          # it does not give are the stages', counts that it does not give are none
+                          # what the step breakdown finds: fields of laptime.model.symptoms.StepSymptoms;
+                          # times not given here are those of the stages, counts not given are 0
     fail = { how = "raise", phase = "timing", heat = 1 }   # raise, exit, kill, hang, nan, memory, print
 
-    [cards]               # who the fake cards are, as a framework tells it; more than two, where more are named
+    [cards]               # how the framework identifies the fake cards; two, or more if more are named
     "cuda:0" = { uuid = "GPU-1f...", bus = "0000:3b:00" }
 
-What fake devices can do at most has a table of its own; a word in place of a rate is a failure of that kind:
+The limits of fake devices have their own table; a word instead of a rate makes that measurement fail in this way:
 
     [peaks]
-    "cpu/fp32" = 5e11     # operations a second
-    "cpu/copy" = 5e10     # bytes a second
+    "cpu/fp32" = 5e11     # operations per second
+    "cpu/copy" = 5e10     # bytes per second
     "cpu/fp16" = "raise"  # raise, memory, kill
 
-A whole training has the phases "set up", and "lap 1" (it fails at the second step), "evaluation 1", "checkpoint 1" and
-so on; a test is an evaluation after the last lap. A heat has "build", "proof", "first step", "timing", "look ahead" and
-"take apart". Inference has "build", "first call", "proof", "single calls" and
-"batch 64" and so on. A profile has "build", "first step", "profile" and "work".
+A whole training has the phases "set up", "lap 1" (it fails at the second step), "evaluation 1", "checkpoint 1" and so
+on; a test is an evaluation after the last lap. A heat has "build", "proof", "first step", "timing", "look ahead" and
+"take apart". Inference has "build", "first call", "proof", "single calls", "batch 64" and so on. A profile has "build",
+"first step", "profile" and "work".
 """
 
 from __future__ import annotations
@@ -54,13 +54,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from laptime.backends.fake_exercises import FakeExercises
-from laptime.backends.fake_learner import FakeExaminer, FakeLearner
-from laptime.backends.fake_predictor import FakePredictor
-from laptime.backends.fake_profiler import FakeProfiler
-from laptime.backends.fake_script import FakeClock, Script, fail_if_told, is_this_heat, read_cards, script_for
-from laptime.backends.fake_stages import FakeApart, Stages, stages_of
-from laptime.backends.stepwise import Marked
+from laptime.backends.base import MarkedRunner
+from laptime.backends.fake_questions import FakeEvaluator, FakeLearner, FakePredictor, FakeProfiler
+from laptime.backends.fake_script import (
+    FakeClock,
+    FakeExercises,
+    FakeStepParts,
+    Script,
+    Stages,
+    fail_if_told,
+    is_this_heat,
+    read_cards,
+    script_for,
+    stages_of,
+)
 from laptime.model.limits import StepWork
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
@@ -75,7 +82,7 @@ CHANCE_SEEDS = 1_000
 LABEL, OUT_OF_ORDER = "fake accelerator", "cuda:1"
 
 
-class FakeRunner(Marked):
+class FakeRunner(MarkedRunner):
     ready_batches = 0
 
     def __init__(self, script: Script, order: HeatOrder, clock: FakeClock, stages: Stages | None = None) -> None:
@@ -85,7 +92,7 @@ class FakeRunner(Marked):
         self._steps = 0
         self._windows = 0
         self.holds = script.held != 1
-        self.examiner = FakeExaminer(script, order, clock, self._look)
+        self.evaluator = FakeEvaluator(script, order, clock, self._look)
 
     def step(self) -> None:
         self._steps += 1
@@ -97,7 +104,7 @@ class FakeRunner(Marked):
         self._clock.pass_ms(self._script.step_ms * self._factor * slow)
 
     def fence(self) -> None:
-        """Nothing runs on: the virtual clock has already moved."""
+        """Do nothing: no work is running, the virtual clock has already moved."""
 
     def mark(self) -> object:
         return self._clock()
@@ -116,11 +123,11 @@ class FakeRunner(Marked):
     def repeat(self) -> None:
         self._factor *= self._script.held
 
-    def apart(self) -> FakeApart:
-        return FakeApart(self._script, self._order, self._clock, self._stages, self._factor)
+    def parts(self) -> FakeStepParts:
+        return FakeStepParts(self._script, self._order, self._clock, self._stages, self._factor)
 
     def close(self) -> tuple[str, ...]:
-        """Nothing is held."""
+        """Return no notes; nothing is held."""
         return ()
 
     def _look(self, items: int) -> Score:
@@ -160,7 +167,7 @@ class FakeTraining:
         return FakeProfiler(self._script, self._order, self._clock)
 
     def work(self) -> StepWork:
-        """Reckon two operations a weight and item forward, four backward, and each weight read and written once."""
+        """Per weight and item, count 2 operations forward and 4 backward; each weight is read and written once."""
         fail_if_told(self._script, self._order, "work")
         return StepWork(6.0 * self.parameters * self.items_per_step, 8.0 * self.parameters, "reckoned from the weights")
 
@@ -180,7 +187,7 @@ class FakeBackend:
         self.clock = FakeClock()
 
     def warm_up(self) -> None:
-        """There is nothing to import."""
+        """Do nothing: there is nothing to import."""
 
     def versions(self) -> dict[str, str]:
         return {"fake": "1"}

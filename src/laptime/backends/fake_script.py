@@ -1,4 +1,4 @@
-"""How a fake lane behaves: what `LAPTIME_FAKE` says of it, the virtual clock, and the failures that can be planted."""
+"""How a fake lane behaves: its script from `LAPTIME_FAKE`, its clock, its stages, planted failures, and peaks."""
 
 from __future__ import annotations
 
@@ -7,22 +7,47 @@ import signal
 import sys
 import time
 import tomllib
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from laptime.errors import LaneError
-from laptime.model.plan import HeatOrder
+import msgspec
 
-SENSOR, PEAKS, CARDS = "sensor", "peaks", "cards"  # the tables of LAPTIME_FAKE that are no lane's
+from laptime.backends.base import ELSEWHERE, PRODUCT, Exercise, copy_work, product_work
+from laptime.errors import LaneError
+from laptime.model.limits import COPY
+from laptime.model.machine import Device
+from laptime.model.missing import Missing
+from laptime.model.plan import HeatOrder
+from laptime.model.symptoms import StepSymptoms
+
+SENSOR, PEAKS, CARDS = "sensor", "peaks", "cards"  # the tables of LAPTIME_FAKE that describe no lane
 STEP_MS = {"cpu": 100.0, "cuda:0": 10.0}
 PRESET_FACTOR = {"as-written": 1.0, "best": 0.5, "fastest": 0.25}
+RATES: dict[str, float | str] = {
+    "cpu/fp32": 5e11,
+    "cpu/tf32": 5e11,
+    "cpu/bf16": 2e12,
+    "cpu/fp16": 2e12,
+    "cpu/copy": 5e10,
+    "cuda:0/fp32": 5e13,
+    "cuda:0/tf32": 4e14,
+    "cuda:0/bf16": 8e14,
+    "cuda:0/fp16": 8e14,
+    "cuda:0/copy": 3e12,
+}
+LEAST_MS = 0.01  # a step takes at least this, even if its stages take no time
+HAS_LOADER = ("published", "fast", "only")
+HAS_COPY = ("published", "fast", "cached", "copy")
+QUIET = StepSymptoms(0, reads=0.0, compiles=0, denormals=0.0, copied_bytes=0, copied_arrays=0.0, fault_ns=250.0)
+NOT_PARTED = Missing("this fake step is all in one: the script names no stages")
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """How a fake lane behaves."""
+    """How a fake lane behaves; laptime.backends.fake describes the fields."""
 
     step_ms: float
     first_ms: float = 300.0
@@ -53,9 +78,9 @@ class Script:
 
 
 class FakeClock:
-    """A clock that moves only when told to. It starts at the machine's own time, so that both can be mixed.
+    """A clock that moves only when told to. It starts at the machine's time, so that both can be mixed.
 
-    All takes `pace` times as long as it is told.
+    Everything takes `pace` times as long as given.
     """
 
     def __init__(self) -> None:
@@ -86,7 +111,7 @@ def script_for(order: HeatOrder) -> Script:
 
 
 def read_cards() -> dict[str, dict[str, str]]:
-    """Give by which names the fake cards are known to drivers, where the script says so."""
+    """Return how drivers know the fake cards, where the script has a table for it."""
     given: dict[str, dict[str, str]] = read_scripts().get(CARDS, {})
     return given
 
@@ -106,7 +131,7 @@ def is_this_heat(script: Script, order: HeatOrder) -> bool:
 
 
 def fail_if_told(script: Script, order: HeatOrder, phase: str) -> None:
-    """Fail in one of the ways in which real back ends fail."""
+    """Fail in this phase if the script plans it, in one of the ways in which real back ends fail."""
     if script.fail.get("phase", "timing") != phase or not is_this_heat(script, order):
         return
     match script.fail.get("how"):
@@ -123,3 +148,151 @@ def fail_if_told(script: Script, order: HeatOrder, phase: str) -> None:
             time.sleep(1e6)
         case "print":
             print("a framework that chats\n" * 3, flush=True)  # noqa: T201
+
+
+class FakeExercises:
+    by = "fake 1"
+    products = (PRODUCT,)
+    copies = (ELSEWHERE,)
+    free_bytes: int | Missing = Missing("a fake device holds no memory")
+
+    def __init__(self, device: Device, clock: FakeClock) -> None:
+        self._device, self._clock = device.name, clock
+        self._rates = {**RATES, **read_scripts().get(PEAKS, {})}
+
+    def product(self, precision: str, way: str, rows: int) -> Exercise:  # noqa: ARG002  there is only one
+        return self._at_rate(precision, product_work(rows))
+
+    def copy(self, way: str, size_bytes: int) -> Exercise:  # noqa: ARG002  as above
+        return self._at_rate(COPY, copy_work(size_bytes))
+
+    def _at_rate(self, limit: str, work: float) -> Exercise:
+        rate = self._rates[f"{self._device}/{limit}"]
+        once = _fail(rate) if isinstance(rate, str) else lambda: self._clock.pass_ms(1e3 * work / rate)
+        return Exercise(once, lambda: None, work)
+
+
+def _fail(how: str) -> Callable[[], None]:
+    def once() -> None:
+        if how == "memory":
+            raise MemoryError("planted: 64 GiB asked, 24 GiB there")
+        if how == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        raise RuntimeError("planted failure")
+
+    return once
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """The parts of a step in milliseconds; `overlaps` means that they run in parallel."""
+
+    loader: float
+    copy: float
+    compute: float
+    overlaps: bool = False
+
+    @property
+    def step_ms(self) -> float:
+        parts = (self.loader, self.copy, self.compute)
+        return max(LEAST_MS, max(parts) if self.overlaps else sum(parts))
+
+    @property
+    def wait_ms(self) -> float:
+        """Return the wait for the loader; where the stages overlap, it works during the other stages."""
+        return max(0.0, self.loader - self.copy - self.compute) if self.overlaps else self.loader
+
+
+def stages_of(script: Script, order: HeatOrder, published_batch: int) -> Stages:
+    """Return the stages that the lane's input keeps, changed by its batch size and its gains."""
+    settings = order.lane.settings
+    times = ((settings.batch or published_batch) * (settings.joined or 1)) / published_batch
+    if not script.has_stages:
+        share = script.batch_share or 0.0
+        return _gained(Stages(0.0, 0.0, script.step_ms * (1 - share + share * times)), script, order)
+    share = 1.0 if script.batch_share is None else script.batch_share
+    whole = Stages(
+        (script.loader_ms or 0.0) * times,
+        (script.copy_ms or 0.0) * times,
+        (script.compute_ms or 0.0) * (1 - share + share * times),
+        script.overlap,
+    )
+    kind = settings.input
+    left = replace(
+        whole,
+        loader=whole.loader if kind in HAS_LOADER else 0.0,
+        copy=whole.copy if kind in HAS_COPY else 0.0,
+        compute=0.0 if kind in {"copy", "only"} else whole.compute,
+    )
+    return _gained(left, script, order)
+
+
+def words_of(order: HeatOrder) -> set[str]:
+    """Return all words that could describe a lane's settings, including those that its preset sets."""
+    told = order.lane.settings
+    named = set(order.lane.name.split("/")[-1].split("+"))
+    plain = {told.precision, told.execution, told.layout, told.optimizer}
+    keyed = ("threads", "malloc", "input", "workers", "batch", "denormals", "reads")
+    return named | plain | {f"{key}={getattr(told, key)}" for key in keyed}
+
+
+def _gained(stages: Stages, script: Script, order: HeatOrder) -> Stages:
+    words = words_of(order)
+    for word, gain in script.gains.items():
+        if word in words:
+            stages = _divided(stages, gain, word)
+    return stages
+
+
+def _divided(stages: Stages, gain: float | dict[str, float], word: str) -> Stages:
+    """Divide stages by their gain: a number is a gain in computing, a table names the stages."""
+    by_stage = gain if isinstance(gain, dict) else {"compute": gain}
+    known = {"loader", "copy", "compute"}
+    if unknown := set(by_stage) - known:
+        raise LaneError(
+            f"LAPTIME_FAKE: gains of {word} name the stage {', '.join(sorted(unknown))}",
+            f"stages: {', '.join(sorted(known))}",
+        )
+    return replace(stages, **{stage: getattr(stages, stage) / factor for stage, factor in by_stage.items()})
+
+
+def symptoms_of(script: Script) -> StepSymptoms:
+    """Return the symptoms that the script names; the others are those of a step without problems."""
+    if unknown := set(script.signs) - {each.name for each in fields(StepSymptoms)}:
+        raise LaneError(f"LAPTIME_FAKE: signs has no {', '.join(sorted(unknown))}",
+                        f"it has: {', '.join(each.name for each in fields(StepSymptoms))}")  # fmt: skip
+    quiet: dict[str, Any] = msgspec.to_builtins(QUIET)
+    try:
+        return msgspec.convert({**quiet, **script.signs}, StepSymptoms)
+    except msgspec.ValidationError as error:
+        raise LaneError(f"LAPTIME_FAKE: signs cannot be read: {error}", "such as { reads = 2.0, shapes = 3 }") from None
+
+
+class FakeStepParts:
+    """A fake step in its parts; each part moves the virtual clock."""
+
+    stride = 1
+
+    def __init__(self, script: Script, order: HeatOrder, clock: FakeClock, stages: Stages, factor: float) -> None:
+        self._script, self._order, self._clock, self._stages, self._factor = script, order, clock, stages, factor
+
+    def fetch(self) -> None:
+        fail_if_told(self._script, self._order, "take apart")
+        self._clock.pass_ms(self._stages.wait_ms * self._factor)
+
+    def move(self, _batch: Any) -> None:
+        self._clock.pass_ms(self._stages.copy * self._factor)
+
+    def compute(self, _batch: Any) -> None:
+        self._clock.pass_ms(self._stages.compute * self._factor)
+
+    def describe(self, _batch: Any) -> Hashable:
+        return (self._order.lane.settings.batch,)
+
+    def look(self, _steps: int, _timed: int) -> StepSymptoms:
+        told = symptoms_of(self._script)
+        if self._script.has_stages:
+            return told
+        times = ("wait_ns", "copy_ns", "compute_ns")
+        absent: dict[str, Any] = {name: NOT_PARTED for name in times if name not in self._script.signs}
+        return replace(told, **absent)

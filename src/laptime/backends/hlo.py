@@ -1,7 +1,8 @@
-"""Where XLA's operators come from: what it has fused is called after its own doing, and the program says what it was.
+"""Where XLA's operators come from: XLA names a fused operator after what it computes; the program holds its origin.
 
-JAX's and TensorFlow's profiles bring the programs that ran along, as messages of protobuf's. Neither gives a reader for
-them, so the few fields that are wanted are read here: messages are pairs of a field's number and what it holds.
+The profiles of JAX and TensorFlow include the programs that ran, as protobuf messages. Neither framework has a reader
+for them, so this module reads the few fields that it needs. A message is a list of pairs: a field's number and its
+value.
 """
 
 from __future__ import annotations
@@ -10,21 +11,21 @@ from collections.abc import Iterator, Mapping
 
 Origins = dict[tuple[str, str], str]
 
-# Numbers of fields, in xplane.proto and hlo.proto of XLA.
+# Field numbers in XLA's xplane.proto and hlo.proto.
 PLANES, PLANE_NAME, PLANE_PROGRAMS = 1, 2, 4
 ENTRY_VALUE, PROGRAM_NAME, PROGRAM_FACTS, FACT_BYTES = 2, 2, 5, 6
 MODULE, COMPUTATIONS, INSTRUCTIONS = 1, 3, 2
 COMPUTATION_ID, INSTRUCTION_CALLS = 5, 38
 INSTRUCTION_NAME, INSTRUCTION_KIND, INSTRUCTION_METADATA, METADATA_OP_NAME = 1, 2, 7, 2
-HEAVY = (b"convolution", b"dot")  # what a fusion is there for, where it holds one
+HEAVY = (b"convolution", b"dot")  # the main work of a fusion that contains one
 PLANE_OF_PROGRAMS = b"/host:metadata"
 VARINT, FIXED_64, BYTES, FIXED_32 = 0, 1, 2, 5
 
 
 def read_origins(space: bytes) -> Origins:
-    """Give, by program and operator, the place in the user's code that an operator stands for.
+    """Return the place in the user's code for each operator, by program and operator.
 
-    A file that is of another form names nothing: the operators keep XLA's own names.
+    For a file in another format this is empty: operators then keep XLA's own names.
     """
     try:
         return dict(_origins_in(space))
@@ -60,9 +61,9 @@ def _origin_of(instruction: bytes) -> str:
 
 
 def _origin_within(instruction: bytes, bodies: Mapping[int, list[bytes]]) -> str:
-    """Where a fusion has no place of its own, give that of its product or convolution, else of what it ends in.
+    """Return, for a fusion without an origin, that of its product or convolution, else of its last operator with one.
 
-    XLA loses the place of some that it writes anew: then the word for what it computes is better than none.
+    XLA loses the origin of some operators that it rewrites: then the name of the operation is better than nothing.
     """
     inside = [each for called in _calls_of(instruction) for each in bodies.get(called, [])]
     heavy = [each for each in inside if _kind_of(each) in HEAVY]
@@ -76,7 +77,7 @@ def _kind_of(instruction: bytes) -> bytes:
 
 
 def _calls_of(instruction: bytes) -> list[int]:
-    """Read which computations an instruction calls: numbers in a row, or a field each."""
+    """Return the ids of the computations that an instruction calls: packed numbers, or one field each."""
     called: list[int] = []
     for field, value in _fields(instruction):
         if field != INSTRUCTION_CALLS:
@@ -98,13 +99,13 @@ def _id_of(computation: bytes) -> int:
 
 
 def _without_program(origin: str) -> str:
-    """`jit(step)/jvp()/dot_general` is in the program `step`, as all its operators are."""
+    """Remove the program from an origin: in `jit(step)/jvp()/dot_general`, all operators are in `jit(step)`."""
     first, _, rest = origin.partition("/")
     return rest if first.startswith("jit(") and rest else origin
 
 
 def _held(message: bytes, number: int) -> list[bytes]:
-    """Give what all fields of this number hold that are words, bytes or messages in turn."""
+    """Return the values of all fields of this number that hold bytes: strings, bytes or nested messages."""
     return [value for field, value in _fields(message) if field == number and isinstance(value, bytes)]
 
 

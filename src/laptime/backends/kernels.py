@@ -1,4 +1,4 @@
-"""What ran on a device, in plain figures: the time in which any kernel ran, and to which operator each belongs."""
+"""What ran on a device, as plain figures: the time in which any kernel ran, and the operator of each kernel."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from laptime.model.missing import Missing
 from laptime.model.profile import NOT_TOLD, DeviceSum, OperatorSum
 
-COPIES = ("memcpy", "memset")  # done by a card's copy engines, in the words of all frameworks
+COPIES = ("memcpy", "memset")  # run by a card's copy engines; all frameworks use these names
 
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """A kernel or a copy; `cause` is the operator that launched it, where that is known."""
+    """A kernel or a copy; `cause` is the operator that launched it, if known."""
 
     name: str
     start_ns: float
@@ -26,14 +26,14 @@ class Activity:
 
 
 def sum_device(activities: Iterable[Activity]) -> DeviceSum:
-    """Give for how long any kernel ran, how many did, and their times added up: those that overlap count each."""
+    """Return how long any kernel ran, how many ran, and the sum of their times, in which overlapping ones all count."""
     kernels = [each for each in activities if each.is_kernel]
     busy_ns = unite_ns((each.start_ns, each.end_ns) for each in kernels)
     return DeviceSum(busy_ns, len(kernels), sum(each.end_ns - each.start_ns for each in kernels))
 
 
 def unite_ns(intervals: Iterable[tuple[float, float]]) -> float:
-    """Give the length of what intervals cover together."""
+    """Return the time that the intervals cover together."""
     covered, reached = 0.0, float("-inf")
     for start, end in sorted(intervals):
         if end > reached:
@@ -43,10 +43,10 @@ def unite_ns(intervals: Iterable[tuple[float, float]]) -> float:
 
 
 def sum_operators(activities: Sequence[Activity], memory_bytes: Mapping[str, float] | None) -> tuple[OperatorSum, ...]:
-    """Give the device's time by operator; what nobody launched by name (as in a graph) stands for itself.
+    """Return the device's time by operator; a kernel without a known operator, as in a graph, keeps its own name.
 
-    `memory_bytes` is what each operator took of the device's memory, which no kernel tells; an operator that only took
-    memory is there as well. Without it nothing is known of memory.
+    `memory_bytes` is the device memory that each operator allocated, which kernels do not report. Operators that only
+    allocated memory are included. Without it, memory figures are missing.
     """
     times: dict[str, list[float]] = {}
     for each in activities:

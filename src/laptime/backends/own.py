@@ -1,21 +1,28 @@
-"""Call a user's own function, in the child, and hold it to its word: it must return a laptime.Training."""
+"""Call a user's own function in the child and check what it returns; digest the user's files that it imported."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import itertools
+import os
 import sys
+import sysconfig
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from laptime.errors import TrainingError
-from laptime.model.memory import is_memory
+from laptime.model.memory_errors import is_memory_error
+from laptime.model.sources import digest_source
 from laptime.model.workload import Training
+
+INSTALLED = {"site-packages", "dist-packages"}
+LAPTIME = Path(__file__).parents[1]
 
 
 def call_own(file: str, function: str) -> Training:
-    """Run the file as `python file.py` would find its neighbours, and call its function."""
+    """Load the file with its folder on the import path, as `python file.py` does, and call its function."""
     path = Path(file)
     sys.path.insert(0, str(path.parent))
     module = _load(path)
@@ -25,14 +32,14 @@ def call_own(file: str, function: str) -> Training:
     try:
         training = named()
     except Exception as error:
-        if is_memory(error):
+        if is_memory_error(error):
             raise
         raise TrainingError(f"{path.name}:{function} raised {type(error).__name__}: {error}") from error
     return _checked(_as_training(training), f"{path.name}:{function}")
 
 
 def _load(path: Path) -> Any:
-    # The name is the file's own, so that what it defines can be pickled for loader processes.
+    # The module has the file's name, so that its classes and functions can be pickled for loader processes.
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise TrainingError(f"{path} cannot be loaded as Python", "give the path of a .py file")
@@ -41,19 +48,19 @@ def _load(path: Path) -> Any:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        if is_memory(error):
+        if is_memory_error(error):
             raise
         raise TrainingError(f"{path.name} raised {type(error).__name__} on import: {error}") from error
     return module
 
 
 def is_keras(model: Any) -> bool:
-    """Tell a model of Keras's without importing Keras."""
+    """Whether a model is a Keras model, found without importing Keras."""
     return any(each.__module__.split(".")[0] == "keras" for each in type(model).__mro__)
 
 
 def _as_training(told: Any) -> Any:
-    """Take a compiled Keras model and its data as such: nothing else is needed to train it."""
+    """Accept a pair of a compiled Keras model and its data: nothing else is needed to train it."""
     is_pair = isinstance(told, tuple) and len(told) == 2
     return Training(model=told[0], data=told[1]) if is_pair and is_keras(told[0]) else told
 
@@ -100,7 +107,7 @@ def _check_step(training: Training, name: str) -> None:
 
 
 def length_of(data: Any) -> int | None:
-    """Give how many batches there are, where the data tells."""
+    """Return how many batches there are, if the data has a length."""
     try:
         return len(data)
     except TypeError:
@@ -108,7 +115,7 @@ def length_of(data: Any) -> int | None:
 
 
 def endless(data: Iterable[Any], name: str) -> Iterator[Any]:
-    """Iterate a user's data again and again; data that has no batch is an error in words."""
+    """Iterate a user's data again and again; raise an error if a lap has no batch."""
     for lap in itertools.count():
         seen = 0
         for batch in data:
@@ -119,3 +126,41 @@ def endless(data: Iterable[Any], name: str) -> Iterator[Any]:
             raise TrainingError(
                 f"{name}: data gave no batch {lap_words}", "it must give batches each time it is iterated"
             )
+
+
+def digest_imported(file: str) -> dict[str, str]:
+    """Digest the user's file and all modules imported from its folder, except installed packages."""
+    folder = Path(file).parent
+    found = {}
+    for path in sorted({file, *_imported_from(folder)}):
+        with contextlib.suppress(OSError):
+            found[Path(path).relative_to(folder).as_posix()] = digest_source(Path(path).read_bytes())
+    return found
+
+
+def _imported_from(folder: Path) -> Iterator[str]:
+    inside = _as_beginning(folder)
+    outside = tuple(map(_as_beginning, _installed_folders()))
+    for module in list(sys.modules.values()):
+        path = _file_of(module)
+        is_ours = path.startswith(inside) and not path.startswith(outside)
+        if is_ours and INSTALLED.isdisjoint(Path(path).relative_to(folder).parts):
+            yield path
+
+
+def _installed_folders() -> list[Path]:
+    """Return folders that may be below a user's folder but are not the user's: Python's library, packages, laptime."""
+    return [LAPTIME, *(Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib"))]
+
+
+def _as_beginning(folder: Path) -> str:
+    return f"{str(folder).rstrip(os.sep)}{os.sep}"
+
+
+def _file_of(module: object) -> str:
+    """Return a module's file without importing it: `getattr` on a lazy module would import that module."""
+    try:
+        path = object.__getattribute__(module, "__dict__").get("__file__")
+    except AttributeError:
+        return ""
+    return path if isinstance(path, str) else ""

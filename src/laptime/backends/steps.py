@@ -1,33 +1,33 @@
-"""A step function of a user's own: what is alike, whichever framework computes it."""
+"""A user's own step function: the parts that are the same for every framework."""
 
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
+from laptime.backends.base import Learner, Predictor, StepwiseRunner
 from laptime.backends.fingerprint import Array
 from laptime.backends.own import call_own, endless, length_of
-from laptime.backends.stepwise import Stepwise
-from laptime.errors import TrainingError
+from laptime.errors import LaneError, TrainingError
+from laptime.model.lane import KEPT
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
-from laptime.model.signs import Signs
+from laptime.model.symptoms import StepSymptoms
 from laptime.model.workload import Training
 
 KEPT_BATCHES = 64
-KEPT = {"cached", "resident", "one", "copy"}
 ITS_OWN_COPY = Missing("a step of your own brings its batches to the device by itself")
 NOT_LOOKED_INTO = Missing("a step of your own is called as it is: laptime sees no tensors in it")
-NOT_TRAINED_WHOLE = "--full: a step function is timed, and not trained whole, in this version"
 
 
 @dataclass(frozen=True, slots=True)
 class OwnSteps:
-    """What a user's function returned, but for the state: how that is kept is a room's affair."""
+    """What a user's function returned, except the state: each back end keeps that in its own way."""
 
     name: str
     data: Any
@@ -35,6 +35,7 @@ class OwnSteps:
     fence: Callable[[Any], object] | None
     steps_per_lap: int | None
     proof_steps: int
+    seed: int
 
     def batches(self) -> Iterator[Any]:
         return endless(self.data, self.name)
@@ -52,37 +53,37 @@ class OwnSteps:
 
 
 class Steps(Protocol):
-    """What a room knows of the arrays in a user's states and batches."""
+    """What a back end knows about the arrays in a user's states and batches."""
 
     own: OwnSteps
 
     def fresh_state(self, *, wide: bool = False) -> Any:
-        """Give the state that the user's function gave, for one run to use up; in float64, if wide."""
+        """Return a copy of the state that the user's function returned, for one run to use up; in float64 if `wide`."""
 
     def widen(self, batch: Any) -> Any:
-        """Give a batch in float64."""
+        """Return a batch in float64."""
 
     def floats(self, state: Any) -> list[Array]:
-        """Copy the arrays of floats in a state to the host."""
+        """Copy the float arrays of a state to the host."""
 
     def number(self, loss: Any) -> float:
-        """Give a loss as a number."""
+        """Return a loss as a number."""
 
     def fence(self, state: Any, loss: Any) -> None:
-        """Wait until both are there."""
+        """Wait until the state and the loss are computed."""
 
     def await_batch(self, batch: Any) -> None:
-        """Wait until a batch is there."""
+        """Wait until a batch is ready."""
 
     def leaves(self, batch: Any) -> Iterable[Any]:
-        """Give the arrays in a batch."""
+        """Return the arrays in a batch."""
 
     def compiled(self) -> int | Missing:
-        """Give how often the framework has compiled so far, or why that is not known."""
+        """Return how often the framework has compiled so far, or why that is not known."""
 
 
 def call_for_steps(order: HeatOrder, lanes: str) -> tuple[OwnSteps, Training]:
-    """Call the user's function, which has to give a step."""
+    """Call the user's function, which must return a training with a step."""
     subject = order.subject
     assert subject.file is not None and subject.function is not None  # noqa: PT018  a subject of a file has both
     training = call_own(subject.file, subject.function)
@@ -92,18 +93,18 @@ def call_for_steps(order: HeatOrder, lanes: str) -> tuple[OwnSteps, Training]:
             "race it on torch or Keras lanes, or return laptime.Training(step=..., state=..., data=...)",
         )
     lap = training.steps_per_lap or length_of(training.data)
-    own = OwnSteps(subject.name, training.data, training.step, training.fence, lap, order.proof.steps)
+    own = OwnSteps(subject.name, training.data, training.step, training.fence, lap, order.proof.steps, order.seed)
     return own, training
 
 
 def count_items(leaves: Iterable[Any]) -> int:
-    """Give the length of a batch's first array."""
+    """Return the length of the first array in a batch that has one."""
     shapes = (tuple(np.shape(leaf)) for leaf in leaves)
     return next((int(shape[0]) for shape in shapes if shape), 1)
 
 
 def supply_batches(own: OwnSteps, kind: str, place: Callable[[Any], Any]) -> Callable[[], Any]:
-    """Give batches as the user's data does; or keep some, or one, placed as the lane says."""
+    """Return a function that returns the next batch: of the user's data, or of some that are kept as the lane says."""
     if kind not in KEPT:
         return own.batches().__next__
     count = 1 if kind == "one" else min(KEPT_BATCHES, own.steps_per_lap or KEPT_BATCHES)
@@ -111,12 +112,29 @@ def supply_batches(own: OwnSteps, kind: str, place: Callable[[Any], Any]) -> Cal
     return itertools.cycle(kept).__next__
 
 
-class StepRunner(Stepwise):
-    """The training, ready to be timed: windows, and no single steps, of what may be computed behind the host's back."""
+class WindowRunner(StepwiseRunner):
+    """Is timed by windows, not by single steps: the device may still be computing when a step returns."""
 
     ready_batches = 0
     holds = False
-    examiner = None
+    evaluator = None
+
+    def run_marked(self, steps: int) -> Sequence[object]:
+        self.run(steps)
+        return ()
+
+    def step_ns(self, _marks: Sequence[object]) -> tuple[int, ...]:
+        return ()
+
+    def repeat(self) -> None:
+        """Do nothing: a batch costs the same each time."""
+
+    def close(self) -> tuple[str, ...]:
+        return ()
+
+
+class StepRunner(WindowRunner):
+    """A user's training, ready to be timed."""
 
     def __init__(self, steps: Steps, supply: Callable[[], Any]) -> None:
         self._steps, self._supply, self._take = steps, supply, steps.own.take
@@ -126,38 +144,21 @@ class StepRunner(Stepwise):
     def step(self) -> None:
         self._state, self._loss = self._take(self._state, self._supply())
 
-    def run_marked(self, steps: int) -> Sequence[object]:
-        self.run(steps)
-        return ()
-
-    def step_ns(self, _marks: Sequence[object]) -> tuple[int, ...]:
-        return ()
-
     def fence(self) -> None:
         self._steps.fence(self._state, self._loss)
 
     def loss(self) -> float:
         return self._steps.number(self._loss)
 
-    def repeat(self) -> None:
-        """A batch costs the same each time."""
-
-    def apart(self) -> StepApart | Missing:
-        return StepApart(self._steps, self._supply, self._take_batch)
-
-    def close(self) -> tuple[str, ...]:
-        return ()
+    def parts(self) -> OwnStepParts | Missing:
+        return OwnStepParts(self._steps, self._supply, self._take_batch)
 
     def _take_batch(self, batch: Any) -> None:
         self._state, self._loss = self._take(self._state, batch)
 
 
-class SupplyRunner(Stepwise):
-    """The user's data walked through with no step behind it, or batches of the host brought to the device."""
-
-    ready_batches = 0
-    holds = False
-    examiner = None
+class SupplyRunner(WindowRunner):
+    """Iterates over the user's data without training, or moves batches from the host to the device."""
 
     def __init__(self, steps: Steps, supply: Callable[[], Any], place: Callable[[Any], Any] | None = None) -> None:
         self._steps, self._supply, self._place = steps, supply, place
@@ -167,32 +168,19 @@ class SupplyRunner(Stepwise):
         batch = self._supply()
         self._batch = batch if self._place is None else self._place(batch)
 
-    def run_marked(self, steps: int) -> Sequence[object]:
-        self.run(steps)
-        return ()
-
-    def step_ns(self, _marks: Sequence[object]) -> tuple[int, ...]:
-        return ()
-
     def fence(self) -> None:
         self._steps.await_batch(self._batch)
 
     def loss(self) -> float:
-        """There is none; a constant that is finite keeps the loop's question simple."""
+        """Return 0: there is no loss, and the loop only checks that it is finite."""
         return 0.0
 
-    def repeat(self) -> None:
-        """A batch costs the same each time."""
-
-    def apart(self) -> Missing:
+    def parts(self) -> Missing:
         return Missing("this lane has one stage alone")
 
-    def close(self) -> tuple[str, ...]:
-        return ()
 
-
-class StepApart:
-    """A step of somebody's own in its two parts: the wait for its batch, and the step."""
+class OwnStepParts:
+    """A user's own step in two parts: the wait for its batch, and the step."""
 
     stride = 1
 
@@ -201,24 +189,55 @@ class StepApart:
         self._compiled = steps.compiled()
 
     def move(self, batch: Any) -> Any:
-        """Where the step takes it is the step's affair."""
+        """Return the batch as it is: the step itself moves it to a device."""
         return batch
 
     def describe(self, batch: Any) -> Hashable:
         return tuple(tuple(np.shape(leaf)) for leaf in self._steps.leaves(batch))
 
-    def look(self, _steps: int, _timed: int) -> Signs:
+    def look(self, _steps: int, _timed: int) -> StepSymptoms:
         before, now = self._compiled, self._steps.compiled()
         compiles = now if isinstance(now, Missing) or isinstance(before, Missing) else now - before
         own = ITS_OWN_COPY
-        return Signs(0, copy_ns=own, copied_bytes=own, copied_arrays=own, reads=NOT_LOOKED_INTO, compiles=compiles,
-                     denormals=NOT_LOOKED_INTO, threads=NOT_LOOKED_INTO)  # fmt: skip
+        return StepSymptoms(
+            0,
+            copy_ns=own,
+            copied_bytes=own,
+            copied_arrays=own,
+            reads=NOT_LOOKED_INTO,
+            compiles=compiles,
+            denormals=NOT_LOOKED_INTO,
+            threads=NOT_LOOKED_INTO,
+        )
+
+
+class StepBackend:
+    """What is the same in all back ends that run a user's step: they know nothing but the step itself."""
+
+    def warm_up(self) -> None:
+        """Do nothing: the framework or the user's file imports all there is."""
+
+    def predict(self, order: HeatOrder) -> Predictor:
+        raise LaneError(f"{order.lane.framework}: a step of your own gives no answers to be timed", "leave --infer out")
+
+    def clock(self) -> int:
+        return time.perf_counter_ns()
+
+
+class StepTraining:
+    """A user's steps, to be proven and timed. The state does not show which arrays are weights."""
+
+    parameters = 0
+    notes: tuple[str, ...] = ()
+
+    def learn(self) -> Learner:
+        raise LaneError("--full: a step function is timed, and not trained whole, in this version", "leave --full out")
 
 
 def start_runner(
     steps: Steps, kind: str, supply: Callable[[], Any], place: Callable[[Any], Any], runner: type[StepRunner]
 ) -> StepRunner | SupplyRunner:
-    """Give the training, or the one stage of it that the lane names."""
+    """Return a runner for the training, or for the one stage that the lane names."""
     if kind == "only":
         return SupplyRunner(steps, supply)
     return SupplyRunner(steps, supply, place) if kind == "copy" else runner(steps, supply)

@@ -1,17 +1,22 @@
-"""What JAX's and TensorFlow's profilers share: planes of lines of events, told as operators and as a Chrome trace.
+"""What the profilers of JAX and TensorFlow share: planes of lines of events, read once from a session's folder.
 
-A plane is a processor or a card, a line one of its threads or streams. Nothing here knows the file that they come in.
+This module turns them into operator sums and a Chrome trace.
 """
 
 from __future__ import annotations
 
+import json
 import re
+import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
-from laptime.backends.hlo import Origins
+from laptime.backends.hlo import Origins, read_origins
 from laptime.backends.kernels import Activity, sum_device, sum_operators
+from laptime.errors import LaneError
 from laptime.model.missing import Missing
 from laptime.model.profile import DeviceSum, Observed, OperatorSum
 
@@ -21,16 +26,16 @@ NOTHING_TOLD = Missing(
 )
 NO_MEMORY = Missing("this profiler does not tell it by operator; XLA takes it for a whole step at once")
 CARDS = re.compile(r"^/device:(?:GPU|TPU|CUSTOM)")
-OF_CARDS = re.compile(r"^(?:Stream|XLA Ops$)")  # a GPU's streams as they ran; a TPU tells its operators in one line
-FACTS = ("hlo_op", "tf_op")  # by which an event names the operator that it computes
-ORIGIN = "origin"  # ours: where in the user's code it stands
-# How TensorFlow names an operator on the processor: where it stands in the graph, and its kind.
+OF_CARDS = re.compile(r"^(?:Stream|XLA Ops$)")  # a GPU's streams as they ran; a TPU reports its operators in one line
+FACTS = ("hlo_op", "tf_op")  # an event names the operator that it computes by one of these
+ORIGIN = "origin"  # our own fact: the place in the user's code
+# How TensorFlow names an operator on the processor: its place in the graph, and its type.
 TYPED = re.compile(r"^(?:StatefulPartitionedCall/)*(?P<name>[\w./\-]+):_?(?P<type>[A-Z]\w*)$")
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
-    """Something that took a while; `facts` is what the framework says of it."""
+class XEvent:
+    """Something that took some time; `facts` is what the framework reports about it."""
 
     name: str
     start_ns: float
@@ -43,19 +48,19 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class XLine:
     name: str
-    events: tuple[Event, ...]
+    events: tuple[XEvent, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Plane:
+class XPlane:
     name: str
-    lines: tuple[Line, ...]
+    lines: tuple[XLine, ...]
 
 
-def observe(planes: Sequence[Plane], *, on_card: bool) -> Observed:
-    """Tell operators by their own time, and what a card did beside the processor."""
+def observe(planes: Sequence[XPlane], *, on_card: bool) -> Observed:
+    """Return operators with their own time, and the work of a card separately from that of the processor."""
     ran = list(list_activities(planes))
     device: DeviceSum | Missing = ON_PROCESSOR
     if on_card:
@@ -64,26 +69,26 @@ def observe(planes: Sequence[Plane], *, on_card: bool) -> Observed:
     return Observed((*host_operators(planes), *sum_operators(ran, None)), device, notes)
 
 
-def name_origins(planes: Iterable[Plane], origins: Origins) -> tuple[Plane, ...]:
-    """Give the planes with the place in the user's code beside each of XLA's operators."""
+def name_origins(planes: Iterable[XPlane], origins: Origins) -> tuple[XPlane, ...]:
+    """Return the planes with the place in the user's code added to each of XLA's operators."""
     return tuple(
-        Plane(
+        XPlane(
             plane.name,
-            tuple(Line(line.name, tuple(_placed(each, origins) for each in line.events)) for line in plane.lines),
+            tuple(XLine(line.name, tuple(_placed(each, origins) for each in line.events)) for line in plane.lines),
         )
         for plane in planes
     )
 
 
-def _placed(event: Event, origins: Origins) -> Event:
+def _placed(event: XEvent, origins: Origins) -> XEvent:
     facts = event.facts
     program = f"{facts.get('hlo_module')}({facts.get('program_id')})"
     origin = origins.get((program, str(facts.get("hlo_op"))))
     return event if origin is None else replace(event, facts={**facts, ORIGIN: origin})
 
 
-def host_operators(planes: Iterable[Plane]) -> tuple[OperatorSum, ...]:
-    """Add up each operator's own time over all threads; what a runtime does between operators is none."""
+def host_operators(planes: Iterable[XPlane]) -> tuple[OperatorSum, ...]:
+    """Add up each operator's own time over all threads; what a runtime does between operators is not an operator."""
     calls: dict[str, int] = {}
     times: dict[str, float] = {}
     for plane in planes:
@@ -97,8 +102,8 @@ def host_operators(planes: Iterable[Plane]) -> tuple[OperatorSum, ...]:
     return tuple(OperatorSum(name, "processor", calls[name], times[name], NO_MEMORY) for name in calls)
 
 
-def operator_of(event: Event) -> str:
-    """Give the name of the operator that an event computes; nothing, where it computes none."""
+def operator_of(event: XEvent) -> str:
+    """Return the name of the operator that an event computes; an empty string where it computes none."""
     for fact in FACTS:
         if event.facts.get(fact):
             origin = event.facts.get(ORIGIN)
@@ -107,9 +112,9 @@ def operator_of(event: Event) -> str:
     return f"{typed['type']} {typed['name']}" if typed else ""
 
 
-def own_times(events: Sequence[Event]) -> Iterator[tuple[Event, float]]:
-    """Give each event of one thread with its time less that of the events within it."""
-    open_: list[tuple[Event, list[float]]] = []
+def own_times(events: Sequence[XEvent]) -> Iterator[tuple[XEvent, float]]:
+    """Yield each event of one thread with its time minus that of the events inside it."""
+    open_: list[tuple[XEvent, list[float]]] = []
     for event in sorted(events, key=lambda each: (each.start_ns, -each.duration_ns)):
         while open_ and open_[-1][0].end_ns <= event.start_ns:
             yield _closed(open_.pop())
@@ -120,13 +125,13 @@ def own_times(events: Sequence[Event]) -> Iterator[tuple[Event, float]]:
         yield _closed(open_.pop())
 
 
-def _closed(entry: tuple[Event, list[float]]) -> tuple[Event, float]:
+def _closed(entry: tuple[XEvent, list[float]]) -> tuple[XEvent, float]:
     event, inside = entry
     return event, max(0.0, event.duration_ns - sum(inside))
 
 
-def list_activities(planes: Iterable[Plane]) -> Iterator[Activity]:
-    """Give what ran on cards, each with the operator that it belongs to."""
+def list_activities(planes: Iterable[XPlane]) -> Iterator[Activity]:
+    """Yield what ran on cards, each with the operator that it belongs to."""
     for plane in planes:
         if not CARDS.match(plane.name):
             continue
@@ -136,8 +141,8 @@ def list_activities(planes: Iterable[Plane]) -> Iterator[Activity]:
                     yield Activity(each.name, each.start_ns, each.end_ns, operator_of(each) or None)
 
 
-def chrome_trace(planes: Iterable[Plane]) -> dict[str, Any]:
-    """Give the planes as Chrome's trace events: a process a plane, a thread a line, times in microseconds."""
+def chrome_trace(planes: Iterable[XPlane]) -> dict[str, Any]:
+    """Return the planes as Chrome trace events: a process per plane, a thread per line, times in microseconds."""
     planes = list(planes)
     begins_ns = min((each.start_ns for plane in planes for line in plane.lines for each in line.events), default=0.0)
     told: list[dict[str, Any]] = []
@@ -153,7 +158,7 @@ def _named(what: str, process: int, thread: int, name: str) -> dict[str, Any]:
     return {"ph": "M", "name": what, "pid": process, "tid": thread, "args": {"name": name}}
 
 
-def _event(event: Event, process: int, thread: int, begins_ns: float) -> dict[str, Any]:
+def _event(event: XEvent, process: int, thread: int, begins_ns: float) -> dict[str, Any]:
     return {
         "ph": "X",
         "name": event.name,
@@ -163,3 +168,51 @@ def _event(event: Event, process: int, thread: int, begins_ns: float) -> dict[st
         "dur": event.duration_ns / 1e3,
         "args": {name: str(value) for name, value in event.facts.items()},
     }
+
+
+class FolderProfiler(ABC):
+    """Watches the whole process, from whichever thread it is started, and writes a file of planes."""
+
+    by: str
+    framework: str
+
+    def __init__(self, device: str, scratch: Path) -> None:
+        self._on_card, self._scratch = device != "cpu", scratch
+        self._folder = scratch
+        self._planes: tuple[XPlane, ...] = ()
+
+    def start(self) -> None:
+        self._folder, self._planes = Path(tempfile.mkdtemp(dir=self._scratch)), ()
+        self.watch(self._folder)
+
+    @abstractmethod
+    def watch(self, folder: Path) -> None:
+        """Start the framework's profiler, which writes into this folder.
+
+        Python's own calls are left out: watching would slow each of them, and they are not operators.
+        """
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Stop the profiler; the file is complete on return."""
+
+    @abstractmethod
+    def planes_of(self, data: bytes, file: Path) -> Iterable[XPlane]:
+        """Read a file of planes with the framework's own reader."""
+
+    def read(self) -> Observed:
+        return observe(self._read(), on_card=self._on_card)
+
+    def write_trace(self, path: Path) -> None:
+        path.write_text(json.dumps(chrome_trace(self._read())), encoding="utf-8")
+
+    def _read(self) -> tuple[XPlane, ...]:
+        """Read what the last session wrote, once."""
+        if not self._planes:
+            files = sorted(self._folder.rglob("*.xplane.pb"))
+            if not files:
+                name = self.by.partition(" ")[0]
+                raise LaneError(f"{name} wrote nothing that could be read", f"try another version of {self.framework}")
+            data = files[-1].read_bytes()
+            self._planes = name_origins(self.planes_of(data, files[-1]), read_origins(data))
+        return self._planes

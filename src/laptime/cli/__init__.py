@@ -1,1 +1,1 @@
-"""One thin module a command; the only room that prints or exits."""
+"""The command line: a thin module per group of commands. Only this room prints or exits."""

@@ -1,10 +1,11 @@
-"""The arguments that race, plan and profile share, what does not go together, and how times and shares are written."""
+"""The arguments that race, plan, profile and why share: their types, and which cannot be combined."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import click
@@ -12,12 +13,13 @@ import click
 from laptime import api
 from laptime.errors import UsageError
 from laptime.model.ask import DEFAULT_WORKLOAD, Ask, FullAsk
+from laptime.model.sensors import SENSORS as SENSOR_ROWS
 
 UNITS_S = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 class Duration(click.ParamType[float]):
-    """A length of time: 90, 60s, 2m, 1.5h."""
+    """A duration: 90, 60s, 2m, 1.5h."""
 
     name = "time"
 
@@ -44,6 +46,7 @@ class Share(click.ParamType[float]):
         return float(found[1]) / (100 if found[2] else 1)
 
 
+ALL_SENSORS = ",".join(row.name for row in SENSOR_ROWS)
 SAYS = {
     "heats": "Exactly so many heats a lane; usually margin and budget decide.",
     "budget": "End by then: 60s, 2m, 1h.",
@@ -53,7 +56,7 @@ SAYS = {
     "items": "How many files are made where there is no real thing; or all.",
     "pretrained": "Start pets-densenet from torchvision's weights.",
     "patience": "For start-up, compiling and the first step.",
-    "sensors": "Instruments to read: none, or some of host,rapl,nvml,amd,apple.  [default: all there are]",
+    "sensors": f"Instruments to read: none, or some of {ALL_SENSORS}.  [default: all there are]",
     "rate": "Readings a second.  [default: 10; 1 with --full]",
     "price": "Of a kWh: shows what a lap, a training or 1,000 answers cost.",
     "hour": "Of the machine, an hour: shows what a lap, a training or 1,000 answers cost.",
@@ -62,7 +65,7 @@ SAYS = {
 
 
 class Several(click.ParamType[tuple[Any, ...]]):
-    """Some numbers with commas between them."""
+    """Numbers, separated by commas."""
 
     name = "numbers"
 
@@ -83,7 +86,7 @@ class Several(click.ParamType[tuple[Any, ...]]):
 
 
 class Words(click.ParamType[tuple[str, ...]]):
-    """Some words with commas between them."""
+    """Words, separated by commas."""
 
     name = "words"
 
@@ -91,16 +94,18 @@ class Words(click.ParamType[tuple[str, ...]]):
         return value if isinstance(value, tuple) else tuple(str(value).split(","))
 
 
-class Count(click.ParamType[int]):
-    """How many: a number, or all (0)."""
+class ItemCount(click.ParamType[int]):
+    """A number of items, or `all` (0)."""
 
-    name = "number"
+    def __init__(self, name: str, refused: str) -> None:
+        self.name = name
+        self._refused = refused
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if isinstance(value, int) or value == "all":
             return 0 if value == "all" else value
-        if not re.fullmatch(r"[1-9]\d*", str(value)):
-            self.fail(f"'{value}' is not a count; such as 5000, or all", param, ctx)
+        if not re.fullmatch("[1-9][0-9]*", str(value)):
+            self.fail(f"'{value}' {self._refused}", param, ctx)
         return int(value)
 
 
@@ -110,7 +115,7 @@ SUBJECT_OPTIONS = (
     click.option("--every", is_flag=True, help="Race every installed framework on every device, as written."),
     click.option("--seed", type=int, default=0, show_default=True, help=SAYS["seed"]),
     click.option("--data", type=click.Path(), help=SAYS["data"]),
-    click.option("--items", type=Count(), help=SAYS["items"]),
+    click.option("--items", type=ItemCount("number", "is not a count; such as 5000, or all"), help=SAYS["items"]),
     click.option("--pretrained", is_flag=True, help=SAYS["pretrained"]),
     click.option("--patience", type=Duration(), default="10m", show_default=True, help=SAYS["patience"]),
 )
@@ -147,29 +152,18 @@ OF_HEATS = ("heats", "budget", "margin")
 OF_RACES = ("margin",)
 
 
-def takes_an_ask(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the arguments of an ask."""
-    for option in reversed((*SUBJECT_OPTIONS, *RACE_OPTIONS)):
-        function = option(function)
-    return function
+def takes(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a decorator that adds these options to a command."""
+    return lambda function: reduce(lambda made, option: option(made), reversed(options), function)
 
 
-def takes_a_subject(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the arguments that say what is trained, and on which lanes, and no more."""
-    for option in reversed(SUBJECT_OPTIONS):
-        function = option(function)
-    return function
-
-
-def takes_an_inquiry(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the arguments of a question about one lane."""
-    for option in reversed((*SUBJECT_OPTIONS, *INQUIRY_OPTIONS)):
-        function = option(function)
-    return function
+takes_a_subject = takes(*SUBJECT_OPTIONS)
+takes_an_ask = takes(*SUBJECT_OPTIONS, *RACE_OPTIONS)
+takes_an_inquiry = takes(*SUBJECT_OPTIONS, *INQUIRY_OPTIONS)
 
 
 def make_asks(context: click.Context, given: dict[str, Any]) -> tuple[Ask, ...]:
-    """Understand the command line; whole trainings and their answers are two questions, each with its own record."""
+    """Turn the command line into asks. --full with --infer becomes two asks, each with its own record."""
     _refuse_strangers(context, full=given["full"], infer=given["infer"])
     asked = _make_ask(given)
     if asked.full is not None and asked.infer:
@@ -178,22 +172,18 @@ def make_asks(context: click.Context, given: dict[str, Any]) -> tuple[Ask, ...]:
 
 
 def make_profile_ask(given: dict[str, Any]) -> Ask:
-    return replace(_make_subject(given), profile=True)
+    return replace(make_ask(given), profile=True)
 
 
 def make_why_ask(given: dict[str, Any]) -> Ask:
-    return _with_heats(_make_subject(given), given)
+    return _with_heats(make_ask(given), given)
 
 
-def _subject_and_lanes(given: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
-    """`laptime race torch/cpu torch/cpu/best` means the default workload."""
+def make_ask(given: dict[str, Any]) -> Ask:
+    """Return an ask with its subject and lanes. `laptime race torch/cpu cpu/best` means the default workload."""
     what, lanes = given["what"], tuple(given["lanes"])
-    return (DEFAULT_WORKLOAD, (what, *lanes)) if api.names_a_lane(what) else (what, lanes)
-
-
-def _make_subject(given: dict[str, Any]) -> Ask:
-    """Understand what is trained, and on which lanes."""
-    what, lanes = _subject_and_lanes(given)
+    if api.names_a_lane(what):
+        what, lanes = DEFAULT_WORKLOAD, (what, *lanes)
     return Ask(
         what=what,
         lanes=lanes,
@@ -207,7 +197,7 @@ def _make_subject(given: dict[str, Any]) -> Ask:
 
 
 def _with_heats(ask: Ask, given: dict[str, Any]) -> Ask:
-    """Add how long heats may take, and what watches them."""
+    """Add the budget, the watchdog and the sensors."""
     return replace(
         ask,
         budget_s=given["budget"],
@@ -219,7 +209,7 @@ def _with_heats(ask: Ask, given: dict[str, Any]) -> Ask:
 
 def _make_ask(given: dict[str, Any]) -> Ask:
     return replace(
-        _with_heats(_make_subject(given), given),
+        _with_heats(make_ask(given), given),
         heats=given["heats"],
         margin=given["margin"],
         full=FullAsk(**{name: given[name] for name in OF_FULL if given[name] is not None}) if given["full"] else None,
@@ -231,7 +221,7 @@ def _make_ask(given: dict[str, Any]) -> Ask:
 
 
 def _refuse_strangers(context: click.Context, *, full: bool, infer: bool) -> None:
-    """An option that would do nothing is a mistake to be told, not to be passed over."""
+    """Refuse an option that would have no effect."""
     if full and not infer:
         for flag in _given(context, OF_HEATS):
             raise UsageError(f"{flag} is of heats, and --full trains whole", "leave one of the two out")
@@ -242,7 +232,7 @@ def _refuse_strangers(context: click.Context, *, full: bool, infer: bool) -> Non
 
 
 def _given(context: click.Context, names: tuple[str, ...]) -> list[str]:
-    """Give those flags that are on the command line."""
+    """Return the flags among `names` that are on the command line."""
     typed = click.core.ParameterSource.COMMANDLINE
     told = [name for name in names if context.get_parameter_source(name) is typed]
     return [FLAGS.get(name, f"--{name.replace('_', '-')}") for name in told]

@@ -1,17 +1,19 @@
-"""`laptime devices`: what there is to train on, and what it can do at most."""
+"""`laptime devices`: the devices and their peaks. `laptime doctor`: can each framework really use each device?"""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import click
 
 from laptime import api, pages
-from laptime.cli.main import complain
-from laptime.cli.output import page_width
-from laptime.cli.printing import emit
+from laptime.cli.output import may_colour, page_width
+from laptime.cli.printing import complain, emit, emit_json, say
 from laptime.errors import StoreError
 
 EXIT_UNSAVED = 3
-HELP = """List what there is to train on, and what each framework sees of it.
+EXIT_NOT_WELL = 5
+DEVICES_HELP = """List what there is to train on, and what each framework sees of it.
 
 First processor, memory and every card with what it has to do now, whether or not a framework sees it; then what each
 installed framework can use, and why something cannot be used.
@@ -23,21 +25,31 @@ seconds on an idle machine, and tells little on a busy one. Races then say how n
 With --json a list of objects: a row a device of a framework (with the `card` that it is), then one of kind "processor"
 and one a card (kind "card"), MIG instances with their `parent`.
 """
+DOCTOR_HELP = """Tell whether each device here can really be used by each installed framework.
+
+What the hardware and its drivers say is held against what each framework sees. For a device that is not used, one
+cause is named and the command that mends it. Nothing is trained; a small product of matrices is computed on every
+device that can be used. Exit code 0: all can be used; 5: not all.
+"""
+FRAMEWORKS = click.option(
+    "--framework", "frameworks", multiple=True, help="Ask this framework alone; may be given several times."
+)
+QUIET = click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 
 
-@click.command("devices", help=HELP)
+@click.command("devices", help=DEVICES_HELP)
 @click.option("--measure", is_flag=True, help="Measure what each device can do at most.")
-@click.option("--framework", "frameworks", multiple=True, help="Ask this framework alone; may be given several times.")
+@FRAMEWORKS
 @click.option("--json", "as_json", is_flag=True, help="Print a list of objects as JSON.")
-@click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
-def command(*, measure: bool, frameworks: tuple[str, ...], as_json: bool, quiet: bool) -> int:
+@QUIET
+def devices(*, measure: bool, frameworks: tuple[str, ...], as_json: bool, quiet: bool) -> int:
     machine = api.devices(frameworks or None)
     unsaved: list[StoreError] = []
     limits = api.kept_peaks(machine)
     if measure:
-        limits = api.measure_peaks(machine, _say_nothing if quiet else _tell, unsaved.append)
+        limits = api.measure_peaks(machine, _say_nothing if quiet else say, unsaved.append)
     if as_json:
-        emit(pages.to_json(api.add_limits(pages.device_rows(machine), machine, limits)))
+        emit_json(pages.to_json(api.add_limits(pages.device_rows(machine), machine, limits)))
     else:
         told = pages.peaks_as_text(limits, page_width())
         emit("\n".join(filter(None, (pages.devices_as_text(machine, page_width()), told))))
@@ -46,8 +58,18 @@ def command(*, measure: bool, frameworks: tuple[str, ...], as_json: bool, quiet:
     return EXIT_UNSAVED if unsaved else 0
 
 
-def _tell(words: str) -> None:
-    click.echo(words, err=True)
+@click.command("doctor", help=DOCTOR_HELP)
+@click.option("--data", type=click.Path(path_type=Path), help="A folder with training data: on what disk does it lie?")
+@FRAMEWORKS
+@QUIET
+@click.option("--json", "as_json", is_flag=True, help="Print the whole checkup as JSON.")
+def doctor(*, data: Path | None, frameworks: tuple[str, ...], quiet: bool, as_json: bool) -> int:
+    checkup = api.doctor(data, _say_nothing if quiet else say, frameworks=frameworks or None)
+    if as_json:
+        emit_json(pages.to_json(checkup))
+    else:
+        emit(pages.checkup_as_text(checkup, page_width(), color=may_colour()), color=may_colour())
+    return 0 if checkup.is_well else EXIT_NOT_WELL
 
 
 def _say_nothing(_words: str) -> None:

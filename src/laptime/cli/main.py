@@ -1,54 +1,80 @@
-"""The command `laptime`: finds the module of a command when it is asked for, and turns errors into exit codes."""
+"""The command `laptime`: imports each command only when it runs, handles signals, turns errors into exit codes."""
 
 from __future__ import annotations
 
+import errno
 import importlib
+import io
 import math
+import os
 import signal
 import sys
+import threading
 import time
 from typing import Any, NoReturn
 
 import click
 
-from laptime.cli.printing import ReaderGone
+from laptime.cli.printing import ReaderGone, complain, emit_error, give_up_output, say
 from laptime.errors import LaptimeError
+from laptime.streams import fill_closed_streams
 
-# Name, and the line that `laptime --help` shows: the modules are opened only when used, so that help is instant.
+# Where each command is, and its line in `laptime --help`. Its module is imported when it runs, so help is instant.
 COMMANDS = {
-    "race": "Which lane is faster, by how much, and did they learn the same?",
-    "resume": "Train on where a whole training was ended.",
-    "why": "Where does the time go, what limits it, and what does each remedy gain? By experiment.",
-    "profile": "Where does a step go? Operators by time and memory, kernels, and a trace.",
-    "plan": "Show what a race would run, without running it.",
-    "workloads": "List the built-in trainings.",
-    "data": "List, make or remove the data that is made where none is given.",
-    "devices": "List what there is to train on, and why something cannot be used.",
-    "doctor": "Is each device really usable by each framework? If not: the one cause, and the command.",
-    "list": "List saved records, newest first.",
-    "show": "Show a saved record.",
+    "race": ("questions:race", "Which lane is faster, by how much, and did they learn the same?"),
+    "resume": ("questions:resume", "Train on where a whole training was ended."),
+    "why": (
+        "questions:why",
+        "Where does the time go, what limits it, and what does each remedy gain? By experiment.",
+    ),
+    "profile": ("questions:profile", "Where does a step go? Operators by time and memory, kernels, and a trace."),
+    "plan": ("questions:plan", "Show what a race would run, without running it."),
+    "workloads": ("workloads:workloads", "List the built-in trainings."),
+    "data": ("workloads:data", "List, make or remove the data that is made where none is given."),
+    "devices": ("devices:devices", "List what there is to train on, and why something cannot be used."),
+    "doctor": (
+        "devices:doctor",
+        "Is each device really usable by each framework? If not: the one cause, and the command.",
+    ),
+    "list": ("records:list_records", "List saved records, newest first."),
+    "show": ("records:show_record", "Show a saved record."),
 }
+EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 EXIT_TERMINATED = 143
 EXIT_READER_GONE = 141
 DEAF_S = 2.0
+SOON_S = 0.05
+WAYS_OUT = {
+    errno.EMFILE: "Allow more open files: `ulimit -n 256`.",
+    errno.ENOMEM: "Free memory, or raise its limit: `ulimit -v`.",
+    errno.EAGAIN: "Allow more processes and threads: `ulimit -u`.",
+    errno.ENOSPC: "Make room on the disk.",
+}
+
+
+def find_command(name: str) -> click.Command | None:
+    """Import a command's module and return the command. A question that a package adds needs no module."""
+    if name not in COMMANDS:
+        added: click.Command | None = importlib.import_module("laptime.cli.questions").find_added(name)
+        return added
+    module, _, found = COMMANDS[name][0].partition(":")
+    command: click.Command = getattr(importlib.import_module(f"laptime.cli.{module}"), found)
+    return command
 
 
 class LazyGroup(click.Group):
-    """A group that knows its commands by name and imports each only when it runs."""
+    """A group that imports each of COMMANDS only when it runs."""
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
     def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = importlib.import_module(f"laptime.cli.{cmd_name}").command
-        return command
+        return find_command(cmd_name)
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         try:
@@ -69,14 +95,16 @@ def group() -> None:
 
 def main() -> NoReturn:
     """Run the command line and exit with its code."""
+    fill_closed_streams()
     signal.signal(signal.SIGTERM, _terminate)
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a shell lets `laptime race &` ignore it
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # a shell lets `laptime race &` ignore it
         signal.signal(signal.SIGINT, Interrupts())
+    repeat_lost_signals()
     try:
         code = _run()
     except KeyboardInterrupt:
         code = EXIT_INTERRUPTED
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # one more would break into Python's own way out
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # another one would interrupt Python's own shutdown
     sys.exit(code)
 
 
@@ -86,28 +114,61 @@ def _run() -> int:
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
     except click.ClickException as error:
-        error.show()
-        return 2
+        return _refuse(error)
     except (KeyboardInterrupt, click.Abort):
         return EXIT_INTERRUPTED
     except LaptimeError as error:
-        complain(error)
-        return error.exit_code
+        return _fail(error)
     except ReaderGone:
         return EXIT_READER_GONE
+    except (OSError, MemoryError, RuntimeError) as error:
+        give_up_output()  # click prints help directly, not through printing.py
+        if isinstance(error, BrokenPipeError):
+            return EXIT_READER_GONE
+        refusal = _refusal_of(error)
+        if refusal is None:
+            raise
+        return _fail(refusal)
     return code if isinstance(code, int) else 0
 
 
-def complain(error: LaptimeError) -> None:
-    """Say on stderr what was wrong and the way out."""
-    click.echo(f"laptime: {error.says}", err=True)
-    if error.hint:
-        click.echo(f"  {error.hint}", err=True)
+def _refusal_of(error: Exception) -> LaptimeError | None:
+    """Return an error that says what the system refused, or None if the error is a bug of laptime."""
+    if isinstance(error, OSError):
+        named = f"{error.filename}: " if error.filename else ""
+        says = f"the system refused what laptime needed: {named}{error.strerror or error}"
+        return LaptimeError(says, WAYS_OUT.get(error.errno or 0, ""))
+    if isinstance(error, MemoryError):
+        return LaptimeError("the system refused memory", WAYS_OUT[errno.ENOMEM])
+    if "can't start new thread" in str(error):
+        return LaptimeError("the system refused a thread", WAYS_OUT[errno.EAGAIN])
+    return None
+
+
+def _refuse(error: click.ClickException) -> int:
+    """Print click's own message about a wrong command line."""
+    words = io.StringIO()
+    error.show(words)
+    say(words.getvalue().rstrip("\n"))
+    command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "laptime"
+    _tell_programs("usage", error.format_message(), f"{command} --help", EXIT_USAGE)
+    return EXIT_USAGE
+
+
+def _fail(error: LaptimeError) -> int:
+    complain(error)
+    _tell_programs(error.kind, error.says, error.hint, error.exit_code)
+    return error.exit_code
+
+
+def _tell_programs(kind: str, says: str, hint: str, exit_code: int) -> None:
+    if "--json" in sys.argv:
+        emit_error(kind, says, hint, exit_code)
 
 
 class Interrupts:
-    """Hears Ctrl-C. Who presses it twice means the same: the second must not break into the ending that the first
-    began, which ends the children and saves the record.
+    """The handler of Ctrl-C. A second Ctrl-C soon after the first is ignored: it must not interrupt the shutdown,
+    which ends the children and saves the record.
     """
 
     def __init__(self) -> None:
@@ -122,6 +183,30 @@ class Interrupts:
 
 def _terminate(_number: int, _frame: object) -> NoReturn:
     sys.exit(EXIT_TERMINATED)
+
+
+def repeat_lost_signals() -> None:
+    """Send a SIGTERM or SIGINT again if it came where Python cannot raise.
+
+    A signal's handler runs between two instructions. If these belong to a callback (of a weak reference, or of a lock
+    of the import system), Python reports what the handler raises, drops it, and goes on.
+    """
+
+    def look(lost: Any) -> None:
+        if isinstance(lost.exc_value, SystemExit) and lost.exc_value.code == EXIT_TERMINATED:
+            _send(signal.SIGTERM, SOON_S)
+        elif isinstance(lost.exc_value, KeyboardInterrupt):
+            _send(signal.SIGINT, DEAF_S + SOON_S)
+        else:
+            sys.__unraisablehook__(lost)
+
+    sys.unraisablehook = look
+
+
+def _send(number: signal.Signals, after_s: float) -> None:
+    again = threading.Timer(after_s, os.kill, (os.getpid(), number))
+    again.daemon = True
+    again.start()
 
 
 if __name__ == "__main__":

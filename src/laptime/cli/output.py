@@ -1,39 +1,41 @@
-"""How wide a page is, whether it may have colour, and how progress is shown while a race runs."""
+"""The width of a page, whether it may have colour, and how progress is shown while a race runs."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
+from collections.abc import Callable, Sequence
+from math import ceil
 from types import TracebackType
-from typing import Any, Self
-
-import click
+from typing import Self
 
 from laptime import pages
+from laptime.cli.printing import MESSAGES, printable, say, spelt
+from laptime.errors import RecordError
 from laptime.model.protocol import Moment
 from laptime.model.record import Record
+from laptime.visible import cells_wide, visible
 
 WIDTH_OFF_TERMINAL = 100
 BLOCKS = "█▓▒░▚"
+UP, ERASE_BELOW = "\x1b[{}A", "\r\x1b[J"
 
 
 def page_width() -> int:
-    """Give the terminal's width, or one that reads well in a file."""
-    asked = os.environ.get("COLUMNS", "")
-    if asked.isdigit() and int(asked) > 0:
-        return int(asked)
-    return shutil.get_terminal_size().columns if _is_terminal() else WIDTH_OFF_TERMINAL
+    """Return the terminal's width, or a width that reads well in a file. COLUMNS overrides both."""
+    return _asked_for("COLUMNS") or (shutil.get_terminal_size().columns if _is_terminal() else WIDTH_OFF_TERMINAL)
 
 
 def may_colour() -> bool:
-    return _is_terminal() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+    return _is_terminal() and _knows_colours()
 
 
-def may_draw() -> bool:
-    """Tell whether blocks can be printed: some terminals and files have letters only."""
+def may_draw(encoding: str | None = None) -> bool:
+    """Whether block characters can be printed: the encodings of some terminals and files lack them."""
     try:
-        BLOCKS.encode(getattr(sys.stdout, "encoding", None) or "ascii")
+        BLOCKS.encode(encoding or getattr(sys.stdout, "encoding", None) or "ascii")
     except UnicodeEncodeError:
         return False
     return True
@@ -43,45 +45,104 @@ def _is_terminal() -> bool:
     return sys.stdout is not None and sys.stdout.isatty()
 
 
+def _knows_colours() -> bool:
+    return "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+
+
+def _asked_for(name: str) -> int:
+    """Return the number in an environment variable, or 0."""
+    asked = os.environ.get(name, "")
+    return int(asked) if asked.isdecimal() else 0
+
+
+class LiveView:
+    """Lines at the end of stderr's terminal that are redrawn in place.
+
+    Each drawing is a single write: move up over the last lines, erase them, print the new ones. The cursor stays
+    visible and ends on a new line, so a killed process leaves the terminal intact.
+    """
+
+    def __init__(self) -> None:
+        self.color = _knows_colours()
+        self._drawn: list[int] = []  # how wide each line is
+
+    def width(self) -> int:
+        return _asked_for("COLUMNS") or self._screen().columns
+
+    def draw(self, lines: Sequence[str]) -> None:
+        """Draw the last of the lines, as many as fit on the terminal."""
+        height = self._screen().lines - 1
+        sent = [spelt(printable(line, color=self.color), MESSAGES.encoding) for line in lines]
+        wides = [cells_wide(visible(line)) for line in sent]
+        while len(sent) > 1 and self._rows(wides) > height:
+            del sent[0], wides[0]
+        MESSAGES.write(self._back() + "".join(f"{line}\n" for line in sent))
+        self._drawn = wides
+
+    def erase(self) -> None:
+        if self._drawn:
+            MESSAGES.write(self._back())
+            self._drawn = []
+
+    def _back(self) -> str:
+        """Return what erases the last drawing. A terminal that became narrower has wrapped its lines."""
+        rows = self._rows(self._drawn)
+        return UP.format(rows) + ERASE_BELOW if rows else ""
+
+    def _rows(self, wides: Sequence[int]) -> int:
+        width = self._screen().columns
+        return sum(max(1, ceil(wide / width)) for wide in wides)
+
+    def _screen(self) -> os.terminal_size:
+        """Return the real size of stderr's terminal, or what the environment says if the terminal does not know it."""
+        with contextlib.suppress(OSError, ValueError):
+            size = os.get_terminal_size(sys.stderr.fileno())
+            if size.columns and size.lines:
+                return size
+        return shutil.get_terminal_size()
+
+
 class Progress:
-    """A live table on a terminal, a line a heat elsewhere; drawn only when a heat changes phase, never by a timer."""
+    """Progress: a live table on a terminal, one line per note elsewhere. It is drawn on news only, never by a timer."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
-        self._live: Any = None
+        self._live: LiveView | None = None
         self._last = ""
 
     def __enter__(self) -> Self:
-        if not self._quiet and sys.stderr is not None and sys.stderr.isatty():
-            from rich.console import Console  # noqa: PLC0415  60 ms that only a terminal needs
-            from rich.live import Live  # noqa: PLC0415
-
-            self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
-            self._live.start()
+        if not self._quiet and MESSAGES.isatty() and os.environ.get("TERM") != "dumb":
+            self._live = LiveView()
         return self
 
     def show(self, record: Record, note: str) -> None:
-        if self._live is not None:
-            self._live.update(pages.live_table(record, note), refresh=True)
+        live = self._live
+        if live is not None:
+            self._draw(live, lambda: pages.live_lines(record, note, live.width(), color=live.color))
         elif not self._quiet and note != self._last:
-            click.echo(note, err=True)
+            say(note)
         self._last = note
+
+    def tell(self, moment: Moment) -> None:
+        """Show a moment of a whole training: a bar for the current lap, and a line for each finished lap."""
+        live = self._live
+        if live is None:
+            if moment.is_news and not self._quiet:
+                say(pages.moment_words(moment))
+            return
+        if moment.lap is not None:
+            live.erase()
+            say(pages.moment_words(moment))
+        blocks = may_draw(MESSAGES.encoding)
+        self._draw(live, lambda: pages.lap_lines(moment, live.width(), color=live.color, blocks=blocks))
+
+    def _draw(self, live: LiveView, make: Callable[[], Sequence[str]]) -> None:
+        """Draw the progress. A table that cannot be made is left out, and the run goes on."""
+        with contextlib.suppress(RecordError):
+            live.draw(make())
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._live is not None:
-            self._live.stop()
-
-
-class Trainings(Progress):
-    """Whole trainings on the way: a bar for the lap under way on a terminal, a line a lap there and elsewhere."""
-
-    def tell(self, moment: Moment) -> None:
-        if self._live is None:
-            if moment.is_news and not self._quiet:
-                click.echo(pages.moment_words(moment), err=True)
-            return
-        if moment.lap is not None:
-            self._live.console.print(pages.moment_words(moment), markup=False, highlight=False, soft_wrap=True)
-        self._live.update(pages.lap_bar(moment), refresh=True)
+            self._live.erase()

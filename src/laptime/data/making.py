@@ -1,8 +1,7 @@
-"""Make a set: measure the pace, choose how many, say what will be written, and let every processor draw."""
+"""Make a set: measure how fast items are drawn, choose how many, announce the size, and draw on all cores."""
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 from collections import deque
@@ -11,15 +10,15 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from typing import Protocol
 
 from laptime.data import archive
-from laptime.data.manifest import Manifest, write_manifest
-from laptime.data.tally import take_tally
-from laptime.data.tasks import Counts, Maker, Task
-from laptime.data.walk import find_images
-from laptime.data.words import count_words, size_words
+from laptime.data.files import find_images
+from laptime.data.manifest import Manifest, digest_files, write_manifest
 from laptime.errors import StoreError, UsageError
+from laptime.model.dataset import Part
 from laptime.model.workload import Workload
+from laptime.sensors.cgroup import usable_cores
 
 MAKING_S = 10.0
 TRIAL_S = 0.4
@@ -33,36 +32,80 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class ItemCounts:
+    """How many items a set has."""
+
+    train: int
+    test: int
+
+
+@dataclass(frozen=True, slots=True)
+class MakingTask:
+    """A range of items that one thread makes at once."""
+
+    part: Part
+    start: int
+    stop: int
+
+
+class SetMaker(Protocol):
+    """Makes items in any thread. `collect` is called with each finished task, in order, in one thread."""
+
+    trial: MakingTask
+
+    def tasks(self, counts: ItemCounts) -> Iterator[MakingTask]: ...
+    def make(self, task: MakingTask) -> int:
+        """Make these items and return their size in bytes."""
+
+    def collect(self, task: MakingTask, counts: ItemCounts) -> None: ...
+
+
+OpenMaker = Callable[[Workload, Path], SetMaker]
+
+
+def size_words(count_bytes: float) -> str:
+    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if count_bytes >= unit:
+            size = count_bytes / unit
+            return f"{size:,.0f} {name}" if size >= 99.5 else f"{size:.3g} {name}"
+    return f"{count_bytes:,.0f} bytes"
+
+
+def count_words(workload: Workload, train: int, test: int) -> str:
+    return f"{train:,} train and {test:,} test {workload.items}"
+
+
+@dataclass(frozen=True, slots=True)
+class MakingRate:
     items_per_s: float
     bytes_per_item: float
 
 
-def make_set(workload: Workload, items: int | None, folder: Path, place: Path, tell: Tell) -> Manifest:
-    """Make a set in `folder`, which is going to stand at `place`; the manifest is written last."""
-    from laptime.data.makers import open_maker  # noqa: PLC0415  numpy is 80 ms that other commands need not wait for
-
-    with ThreadPoolExecutor(_processors()) as pool:
-        pace = _try_out(pool, open_maker(workload, folder / ".trial"), TRIAL_S if items is None else 0.0)
-        counts = choose_counts(workload, items, pace.items_per_s)
+def make_set(
+    workload: Workload, items: int | None, folder: Path, place: Path, tell: Tell, *, open_maker: OpenMaker
+) -> Manifest:
+    """Make a set in `folder`, which the caller renames to `place`. The manifest is written last."""
+    with ThreadPoolExecutor(usable_cores()) as pool:
+        rate = _try_out(pool, open_maker(workload, folder / ".trial"), TRIAL_S if items is None else 0.0)
+        counts = choose_counts(workload, items, rate.items_per_s)
         shutil.rmtree(folder / ".trial")
-        announce(workload, counts, pace, place, tell)
+        announce(workload, counts, rate, place, tell)
         _make_all(pool, open_maker(workload, folder), counts, _Progress(workload, counts, tell))
     sizes = list_data_files(workload.data_layout, folder)
-    manifest = Manifest(workload.name, counts.train, counts.test, sum(sizes.values()), str(take_tally(sizes)))
+    manifest = Manifest(workload.name, counts.train, counts.test, sum(sizes.values()), str(digest_files(sizes)))
     write_manifest(folder, manifest)
     return manifest
 
 
 def list_data_files(layout: str, folder: Path) -> dict[str, int]:
-    """Give the names and sizes that a set's digest stands for."""
+    """Return the names and sizes of the files in a set's digest."""
     return archive.list_batches(folder) if layout == "archive" else find_images(folder, ("train", "test")).sizes
 
 
-def choose_counts(workload: Workload, items: int | None, items_per_s: float) -> Counts:
-    """Give as many as are made in ten seconds, or as many as are asked for, and the published share of test items."""
+def choose_counts(workload: Workload, items: int | None, items_per_s: float) -> ItemCounts:
+    """Return the counts: `items`, or what ten seconds allow, for training, and the published share for the test."""
     if items == ALL:
-        return Counts(workload.train_items, workload.test_items)
+        return ItemCounts(workload.train_items, workload.test_items)
     share = workload.test_items / workload.train_items
     least = least_items(workload)
     if items is None:
@@ -71,17 +114,17 @@ def choose_counts(workload: Workload, items: int | None, items_per_s: float) -> 
     if items < least:
         says = f"{items} items are too few for {workload.name}"
         raise UsageError(says, f"--items is expected to be {least} or more, so that every class is there, or all.")
-    return Counts(items, max(least, round(items * share)))
+    return ItemCounts(items, max(least, round(items * share)))
 
 
 def least_items(workload: Workload) -> int:
-    """Give how many items it takes to have one of each class."""
+    """Return how many items are needed to have one of each class."""
     return 1 if workload.data_layout == "plates" else workload.outputs[-1]
 
 
-def announce(workload: Workload, counts: Counts, pace: Pace, place: Path, tell: Tell) -> None:
-    """Tell the size before much is written, and refuse what cannot fit."""
-    size = (counts.train + counts.test) * pace.bytes_per_item
+def announce(workload: Workload, counts: ItemCounts, rate: MakingRate, place: Path, tell: Tell) -> None:
+    """Announce a large size before much is written, and refuse a set that does not fit on the disk."""
+    size = (counts.train + counts.test) * rate.bytes_per_item
     if size > SHOWN_FROM_BYTES:
         what = count_words(workload, counts.train, counts.test)
         tell(f"made data for {workload.name}: {what}, about {size_words(size)}, will be written to {place}")
@@ -92,37 +135,32 @@ def announce(workload: Workload, counts: Counts, pace: Pace, place: Path, tell: 
         raise StoreError(f"{says}, and only {size_words(free)} are free in {place.parent}", hint)
 
 
-def _processors() -> int:
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
-
-
-def _try_out(pool: Executor, maker: Maker, seconds: float) -> Pace:
-    """Make the first some dozens for so long, after one task that opens libraries and fonts."""
+def _try_out(pool: Executor, maker: SetMaker, seconds: float) -> MakingRate:
+    """Measure the rate by making items for some seconds, after one untimed task that opens libraries and fonts."""
     maker.make(maker.trial)
     step = maker.trial.stop
     done = written = 0
     began = time.monotonic()
-    for task, size in _in_order(pool, maker, (Task("train", step * n, step * (n + 1)) for n in count(1))):
+    for task, size in _in_order(pool, maker, (MakingTask("train", step * n, step * (n + 1)) for n in count(1))):
         done, written = done + task.stop - task.start, written + size
         if time.monotonic() - began > seconds and done >= TRIAL_TASKS * step:
             break
-    return Pace(done / (time.monotonic() - began), written / done)
+    return MakingRate(done / (time.monotonic() - began), written / done)
 
 
-def _make_all(pool: Executor, maker: Maker, counts: Counts, progress: _Progress) -> None:
+def _make_all(pool: Executor, maker: SetMaker, counts: ItemCounts, progress: _Progress) -> None:
     for task, _ in _in_order(pool, maker, maker.tasks(counts)):
         maker.collect(task, counts)
         progress.count(task.stop - task.start)
 
 
-def _in_order(pool: Executor, maker: Maker, tasks: Iterator[Task]) -> Iterator[tuple[Task, int]]:
-    """Give finished tasks in their order, with few of them under way: whoever stops waits for no more than these."""
-    under_way: deque[tuple[Task, Future[int]]] = deque()
+def _in_order(pool: Executor, maker: SetMaker, tasks: Iterator[MakingTask]) -> Iterator[tuple[MakingTask, int]]:
+    """Yield finished tasks in order. Only a few run at a time, and an interrupt waits for these only."""
+    under_way: deque[tuple[MakingTask, Future[int]]] = deque()
     try:
         for task in tasks:
             under_way.append((task, pool.submit(maker.make, task)))
-            if len(under_way) > 2 * _processors():
+            if len(under_way) > 2 * usable_cores():
                 first, future = under_way.popleft()
                 yield first, future.result()
         while under_way:
@@ -137,9 +175,9 @@ def _in_order(pool: Executor, maker: Maker, tasks: Iterator[Task]) -> Iterator[t
 
 
 class _Progress:
-    """Tells how far it is and when it will end: after two seconds, then every two, later every ten."""
+    """Reports how many items are made and the time left: after 2 s, then every 2 s, and every 10 s after 20 s."""
 
-    def __init__(self, workload: Workload, counts: Counts, tell: Tell) -> None:
+    def __init__(self, workload: Workload, counts: ItemCounts, tell: Tell) -> None:
         self._words = f"{counts.train + counts.test:,} {workload.items} for {workload.name} made"
         self._total = counts.train + counts.test
         self._tell = tell

@@ -1,23 +1,40 @@
-"""What a folder of images holds: files, labels, and which part each belongs to where the folder says so."""
+"""Scan a folder of images (a folder for each class, or plates named by their text), and divide it into train and test.
+
+Class folders are in `train/` and `test/`, or directly in the folder. A plate's file name begins with its text, as in
+`AB12CD34.jpg` or `AB12CD34_night.png`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 import numpy.typing as npt
 
+from laptime.data.files import IMAGES, ImageFiles, find_images, list_folder
+from laptime.errors import UsageError
+from laptime.workloads.catalogue import PLATE_CHARACTERS
+
 Labels = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+FOLDERS_EXPECTED = (
+    "A folder a class is expected, with images in each, under train/ and test/ or directly in the folder."
+)
+TEXT = re.compile(r"([0-9A-Z]{8})(?:[_.-].*)?", re.ASCII | re.DOTALL)
+SKIPPED_AT_MOST = 0.01
+NAMING = "A name is expected to begin with the plate's text, eight characters of 0-9A-Z: AB12CD34.jpg, AB12CD34_2.jpg."
+SPLIT_KEY = 0x5911
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scan:
-    """All items of a folder in a fixed order; `in_test` is absent where the folder has no `train` and `test`.
+    """All items of a folder in a fixed order. `in_test` is None if the folder has no `train` and `test`.
 
-    `strata` says for each item which group a split keeps in proportion: its class, or 0 where there are no classes.
+    `strata` is each item's group: a split keeps groups in proportion. It is the class, or 0 if there are no classes.
     """
 
     folder: Path
@@ -31,5 +48,121 @@ class Scan:
 
 
 def find_parts(folder: Path) -> bool:
-    """Say whether the folder is divided into `train` and `test`."""
+    """Whether the folder is divided into `train` and `test`."""
     return (folder / "train").is_dir() and (folder / "test").is_dir()
+
+
+def scan_folders(folder: Path) -> Scan:
+    """Find every image. The classes are the sorted names of the class folders."""
+    parts = ("train", "test") if find_parts(folder) else ("",)
+    listed = [list_folder(folder / part) for part in parts]
+    for part, (classes, _) in zip(parts, listed, strict=True):
+        if not classes:
+            raise UsageError(f"there is no class folder in {folder / part}", FOLDERS_EXPECTED)
+    if len(parts) == 2:
+        _compare(folder, set(listed[0][0]), set(listed[1][0]))
+    classes = listed[0][0]
+    images = find_images(folder, [f"{part}/{each}" if part else each for part in parts for each in classes])
+    _check_classes_filled(folder, parts, classes, images)
+    left_out = sum([left for _, left in listed], Counter[str]())
+    return _label_by_folder(folder, parts, classes, ImageFiles(images.sizes, images.left_out + left_out))
+
+
+def _compare(folder: Path, train: set[str], test: set[str]) -> None:
+    for have, lack, classes in (("train", "test", train - test), ("test", "train", test - train)):
+        if classes:
+            names = ", ".join(sorted(classes))
+            says = f"{folder / have} has a class that {folder / lack} does not have: {names}"
+            raise UsageError(says, "train/ and test/ are expected to have the same class folders.")
+
+
+def _check_classes_filled(folder: Path, parts: tuple[str, ...], classes: list[str], images: ImageFiles) -> None:
+    filled = {name.rsplit("/", name.count("/") - bool(parts[0]))[0] for name in images.sizes}
+    for part in parts:
+        for each in classes:
+            place = f"{part}/{each}" if part else each
+            if place not in filled:
+                raise UsageError(f"the class folder {folder / place} has no images in it", f"{IMAGES} are looked for.")
+
+
+def _label_by_folder(folder: Path, parts: tuple[str, ...], classes: list[str], images: ImageFiles) -> Scan:
+    depth = 1 if parts[0] else 0
+    numbers = {name: number for number, name in enumerate(classes)}
+    names = tuple(images.sizes)
+    labels = np.array([numbers[name.split("/", depth + 1)[depth]] for name in names], np.int64)
+    in_test = np.array([name.startswith("test/") for name in names], np.bool_) if depth else None
+    return Scan(folder, images.sizes, names, labels, labels, tuple(classes), in_test, images.notes())
+
+
+def scan_plates(folder: Path) -> Scan:
+    """Find every image and take its labels from its name. A few names without a text are skipped, with a note."""
+    parts = ("train", "test") if find_parts(folder) else ("",)
+    images = find_images(folder, parts)
+    _check_parts_filled(folder, parts, images)
+    texts = {name: text for name in images.sizes if (text := text_of(name))}
+    wrong = [name for name in images.sizes if name not in texts]
+    notes = images.notes() + _judge(folder, wrong, len(images.sizes))
+    names = tuple(texts)
+    in_test = np.array([name.startswith("test/") for name in names], np.bool_) if parts[0] else None
+    strata = np.zeros(len(names), np.int64)
+    return Scan(folder, images.sizes, names, labels_of(texts.values()), strata, tuple(PLATE_CHARACTERS), in_test, notes)
+
+
+def text_of(name: str) -> str | None:
+    """Return the plate's text at the beginning of a file name, or None."""
+    matched = TEXT.fullmatch(PurePosixPath(name).stem)
+    return matched.group(1) if matched else None
+
+
+def labels_of(texts: Iterable[str]) -> Labels:
+    """Return each character's number among the 36."""
+    letters = np.frombuffer("".join(texts).encode(), np.uint8).reshape(-1, 8)
+    numbers = np.zeros(256, np.int64)
+    numbers[np.frombuffer(PLATE_CHARACTERS.encode(), np.uint8)] = np.arange(len(PLATE_CHARACTERS))
+    return numbers[letters]
+
+
+def _check_parts_filled(folder: Path, parts: tuple[str, ...], images: ImageFiles) -> None:
+    for part in parts:
+        if not any(name.startswith(f"{part}/" if part else "") for name in images.sizes):
+            raise UsageError(f"there are no images in {folder / part}", f"{IMAGES} are looked for.")
+
+
+def _judge(folder: Path, wrong: list[str], items: int) -> tuple[str, ...]:
+    """Return a note if a few names are wrong; raise UsageError if many are."""
+    if not wrong:
+        return ()
+    first = ", ".join(wrong[:3]) + (" ..." if len(wrong) > 3 else "")
+    says = f"{len(wrong):,} of {items:,} images in {folder} are not named by a plate's text: {first}"
+    if len(wrong) > items * SKIPPED_AT_MOST:
+        raise UsageError(f"{says} (up to {SKIPPED_AT_MOST:.0%} are skipped)", NAMING)
+    return (f"{says}; skipped",)
+
+
+def count_test(scan: Scan, train_published: int, test_published: int) -> int:
+    """Return how many items the test gets. Each class, of at least two items, is in both parts."""
+    share = test_published / (train_published + test_published)
+    items, groups = len(scan.names), len(np.unique(scan.strata))
+    return min(max(groups, round(items * share)), items - groups)
+
+
+def choose_test(scan: Scan, tests: int, seed: int) -> Mask:
+    """Choose the test items. The choice does not depend on the order in which the disk lists them."""
+    chosen = np.zeros(len(scan.names), np.bool_)
+    counts = np.bincount(scan.strata)
+    for stratum, count in enumerate(share_out(counts, tests)):
+        places = np.flatnonzero(scan.strata == stratum)
+        order = np.random.default_rng([seed, SPLIT_KEY, stratum]).permutation(len(places))
+        chosen[places[order[:count]]] = True
+    return chosen
+
+
+def share_out(counts: Labels, tests: int) -> list[int]:
+    """Return each class's number of test items: at least one, never all, and exactly `tests` in total."""
+    wished = counts * (tests / counts.sum())
+    shares = np.clip(wished.astype(np.int64), 1, counts - 1)
+    while shares.sum() != tests:
+        step = 1 if shares.sum() < tests else -1
+        may = shares < counts - 1 if step > 0 else shares > 1
+        shares[np.argmax(np.where(may, (wished - shares) * step, -np.inf))] += step
+    return [int(each) for each in shares]

@@ -1,29 +1,49 @@
-"""Read what `--data PATH` names, or what laptime made: found sound, counted, and given a digest."""
+"""Read the data that `--data PATH` names, or that laptime made: checked, counted and listed for a training.
+
+Importing numpy takes 80 ms, and `laptime list` should not wait for it. So functions import it here.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from laptime.data import archive
-from laptime.data.faults import cannot_read, check_exists
-from laptime.data.manifest import Manifest, read_manifest
-from laptime.data.tally import describe_change, take_tally
-from laptime.errors import UsageError
-from laptime.model.dataset import DataSource
+from laptime.data.archive import ArchiveArrays
+from laptime.data.files import cannot_read, check_exists
+from laptime.data.manifest import Manifest, describe_change, digest_files, read_manifest
+from laptime.disk import name_in_utf8
+from laptime.errors import LaneError, UsageError
+from laptime.model.dataset import DataSource, Part
 from laptime.model.workload import Workload
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from laptime.data.scan import Scan
+
+WHILE_RUNNING = "Leave the folder as it is while a race runs, and race again."
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ListedItems:
+    """Paths of all images of one part in a fixed order, and their labels: (item,), or (item, slot) for plates."""
+
+    paths: tuple[str, ...]
+    labels: npt.NDArray[np.int64]
 
 
 def read_source(workload: Workload, path: Path, seed: int) -> DataSource:
-    """Look at the data at `path` and give where its items lie, or say what is wrong with them.
+    """Check the data at `path` and return its source; a UsageError says what is wrong.
 
-    The seed divides a folder that has no train and test of its own.
+    The seed divides a folder that has no `train` and `test`.
     """
-    path = path.expanduser().absolute()
+    path = path.absolute()
+    name_in_utf8(path, "Rename the folder, or give another path to it.")
     check_exists(path)
     if workload.data_layout == "archive":
         return _read_archive(workload, path)
@@ -33,9 +53,8 @@ def read_source(workload: Workload, path: Path, seed: int) -> DataSource:
 
 
 def scan_layout(layout: str, folder: Path) -> Scan:
-    """Look at a folder of images."""
-    from laptime.data.folders import scan_folders  # noqa: PLC0415  numpy is 80 ms that other commands need not wait for
-    from laptime.data.plates import scan_plates  # noqa: PLC0415
+    """Scan a folder of class folders or plates."""
+    from laptime.data.scan import scan_folders, scan_plates  # noqa: PLC0415
 
     try:
         return scan_folders(folder) if layout == "folders" else scan_plates(folder)
@@ -44,7 +63,7 @@ def scan_layout(layout: str, folder: Path) -> Scan:
 
 
 def _from_scan(workload: Workload, scan: Scan, seed: int) -> DataSource:
-    from laptime.data.split import count_test  # noqa: PLC0415  numpy, as above
+    from laptime.data.scan import count_test  # noqa: PLC0415
 
     _check_labels(workload, scan)
     items = len(scan.names)
@@ -63,14 +82,14 @@ def _from_scan(workload: Workload, scan: Scan, seed: int) -> DataSource:
         train_items=items - tests,
         test_items=tests,
         classes=scan.classes,
-        digest=str(take_tally(scan.sizes)),
+        digest=str(digest_files(scan.sizes)),
         split_seed=seed if scan.in_test is None else None,
         notes=scan.notes,
     )
 
 
 def _check_whole(folder: Path, manifest: Manifest, sizes: Mapping[str, int]) -> None:
-    """Refuse a folder that laptime made and that is not as it was made."""
+    """Refuse a folder that laptime made and that has changed since."""
     change = describe_change(manifest.digest, sizes)
     if change is not None:
         hint = f"`laptime data make {manifest.workload}` makes data anew; without manifest.json it is read as it is."
@@ -86,7 +105,7 @@ def _check_labels(workload: Workload, scan: Scan) -> None:
 
 
 def _check_divisible(scan: Scan) -> None:
-    """Each class must be in train and in test."""
+    """Refuse a class with a single image: every class must be in train and in test."""
     for stratum in sorted(set(scan.strata.tolist())):
         if int((scan.strata == stratum).sum()) < 2:
             where = scan.folder / scan.classes[stratum] if len(scan.classes) < 36 else scan.folder
@@ -109,5 +128,47 @@ def _read_archive(workload: Workload, path: Path) -> DataSource:
         train_items=manifest.train_items if manifest else workload.train_items,
         test_items=manifest.test_items if manifest else workload.test_items,
         classes=workload.classes,
-        digest=str(take_tally(sizes)),
+        digest=str(digest_files(sizes)),
     )
+
+
+def list_items(source: DataSource, part: Part) -> ListedItems:
+    """List the items of one part of class folders or plates. Raise LaneError if they changed since the race began."""
+    from laptime.data.scan import choose_test  # noqa: PLC0415
+
+    try:
+        scan = scan_layout(source.layout, Path(source.folder))
+    except UsageError as error:
+        raise _changed(source, error.says) from None
+    _check_unchanged(source, scan.sizes)
+    in_test = scan.in_test
+    if in_test is None:
+        in_test = choose_test(scan, source.test_items, source.split_seed or 0)
+    places = (in_test if part == "test" else ~in_test).nonzero()[0]
+    paths = tuple(os.path.join(source.folder, scan.names[place]) for place in places)  # noqa: PTH118  105,000 of them
+    return ListedItems(paths, scan.labels[places])
+
+
+def read_arrays(source: DataSource, part: Part) -> ArchiveArrays:
+    """Read all images of one part of CIFAR-10's archive. Raise LaneError if they changed since the race began."""
+    from laptime.data.batches import read_part  # noqa: PLC0415
+
+    place = Path(source.folder)
+    names = archive.TEST if part == "test" else archive.TRAIN
+    try:
+        _check_unchanged(source, archive.list_batches(place))
+        return read_part(place, names, None if source.made else archive.MD5)
+    except OSError as error:
+        raise _changed(source, str(error)) from None
+    except UsageError as error:
+        raise _changed(source, error.says) from None
+
+
+def _check_unchanged(source: DataSource, sizes: Mapping[str, int]) -> None:
+    change = describe_change(source.digest, sizes)
+    if change is not None:
+        raise _changed(source, change)
+
+
+def _changed(source: DataSource, how: str) -> LaneError:
+    return LaneError(f"the data in {source.folder} changed since the race looked at it: {how}", WHILE_RUNNING)

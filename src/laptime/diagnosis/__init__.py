@@ -1,1 +1,1 @@
-"""Opinions on facts: rules, each a plain function over what a race has seen, in one visible tuple."""
+"""Opinions on facts: rules, each a plain function of what a race has measured, listed in visible tables."""

@@ -1,1 +1,1 @@
-"""The child's side of the wall: one process, one framework, one lane, one heat."""
+"""The child process's side: one process runs one framework, one lane, one heat."""

@@ -1,55 +1,91 @@
-"""`python -m laptime.heat READ_FD WRITE_FD`: obey one order and end.
+"""`python -m laptime.heat READ_FD WRITE_FD`: carry out one order and end.
 
-An order is a heat, a whole training, a heat of inference, a profile, a reference, a proof alone, a device's limits, or
-a scout's question.
+An order is a heat, a whole training, an inference heat, a profile, a reference, a proof alone, the limits of a device,
+or a look at what a framework finds on this machine.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import queue
 import resource
+import signal
 import sys
+import threading
 import time
 import traceback
 from pathlib import Path
 
 from laptime import wire
 from laptime.backends import open_backend
+from laptime.backends.base import Backend
 from laptime.errors import LaptimeError, WireError
 from laptime.heat.gauge import run_gauge
 from laptime.heat.inference import run_inference
-from laptime.heat.lifeline import Lifeline
 from laptime.heat.loop import run_heat, take_proof
 from laptime.heat.profile import run_profile
-from laptime.model.memory import is_memory, refusal_words
+from laptime.model.memory_errors import is_memory_error, refusal_words
 from laptime.model.missing import Missing
+from laptime.model.plan import HeatOrder
 
 
-class Narrator:
-    """A lifeline that remembers the phase, so that a failure can say where it happened."""
+class Lifeline:
+    """Talks to the parent: writes to one pipe and reads from another.
 
-    def __init__(self, line: Lifeline) -> None:
-        self._line = line
-        self.listen = line.listen
+    The listening thread sleeps in a read and costs nothing. When the parent dies, the read ends, and the thread ends
+    this process and its group. The guardian above this process (laptime.run.guardian) watches for the same event. It
+    does not need this process's interpreter lock, which a training may never release, and it also ends processes that
+    left the group. `phase` is the last phase reported, so that a failure can name where it happened.
+    """
+
+    def __init__(self, read_fd: int, write_fd: int) -> None:
         self.phase = "start"
+        self._write_fd = write_fd
+        self._inbox: queue.SimpleQueue[wire.FromParent] = queue.SimpleQueue()
+        for descriptor in (read_fd, write_fd):  # programs that a training starts must not inherit the pipes
+            os.set_inheritable(descriptor, False)
+        threading.Thread(target=self._listen, args=(read_fd,), daemon=True, name="lifeline").start()
 
     def say(self, message: wire.FromChild) -> None:
         if isinstance(message, wire.Phase):
             self.phase = message.name
-        self._line.say(message)
+        line = wire.write(message)
+        try:
+            while line:
+                line = line[os.write(self._write_fd, line) :]
+        except OSError:
+            _end_group()
+
+    def listen(self) -> wire.FromParent:
+        """Wait for the parent's next message."""
+        return self._inbox.get()
+
+    def _listen(self, read_fd: int) -> None:
+        with contextlib.suppress(OSError, ValueError), os.fdopen(read_fd, "rb") as lines:
+            for line in lines:
+                self._inbox.put(wire.read_from_parent(line))
+        _end_group()
+
+
+def _end_group() -> None:
+    """End this process and all it started; leave a group alone that another process leads."""
+    if os.getpgrp() == os.getpid():
+        os.killpg(os.getpgrp(), signal.SIGKILL)
+    os._exit(1)
 
 
 def main() -> int:
-    line = Narrator(Lifeline(int(sys.argv[1]), int(sys.argv[2])))
+    line = Lifeline(int(sys.argv[1]), int(sys.argv[2]))
     line.say(wire.Hello(wire.VERSION, os.getpid()))
     try:
         return answer(line.listen(), line)
-    except Exception as error:  # noqa: BLE001  raised while another was told: the signal of a loader's end may come then
+    except Exception as error:  # noqa: BLE001  any time: the signal that a data loader's process died can arrive late
         return _fail(line, f"{type(error).__name__}: {error}", "error")
 
 
-def answer(order: wire.FromParent, line: Narrator) -> int:
-    """Obey; what fails is told in words."""
+def answer(order: wire.FromParent, line: Lifeline) -> int:
+    """Carry out the order, and report any failure in words."""
     try:
         if isinstance(order, wire.Warm):
             order = warm_up(order.framework, line)
@@ -62,15 +98,15 @@ def answer(order: wire.FromParent, line: Narrator) -> int:
     except Exception as error:  # noqa: BLE001  whatever a framework raises becomes the heat's result
         if not isinstance(error, MemoryError):
             traceback.print_exc()
-        if is_memory(error):
+        if is_memory_error(error):
             refused = refusal_words(error).rstrip(".")
             return _fail(line, f"out of memory: {refused}; a smaller batch needs less", "memory")
         return _fail(line, f"{type(error).__name__}: {error}", "error")
     return 0
 
 
-def warm_up(framework: str, line: Narrator) -> wire.FromParent:
-    """Import what a training will need, then wait: others are being timed."""
+def warm_up(framework: str, line: Lifeline) -> wire.FromParent:
+    """Import what a training will need, then wait while other lanes are timed."""
     line.say(wire.Phase("import", time.perf_counter_ns()))
     open_backend(framework).warm_up()
     line.say(wire.Phase("held", time.perf_counter_ns()))
@@ -78,52 +114,51 @@ def warm_up(framework: str, line: Narrator) -> wire.FromParent:
     return line.listen()
 
 
-def obey(order: wire.FromParent, line: Narrator) -> None:
-    """Do what the order names, and say what came of it."""
+def obey(order: wire.FromParent, line: Lifeline) -> None:
+    """Carry out the order and send the result."""
     line.say(wire.Phase("import", time.perf_counter_ns()))
     match order:
         case wire.Look(framework=framework):
             backend = open_backend(framework)
             versions = backend.versions()
             line.say(wire.Seen(next(iter(versions.values())), versions, backend.devices()))
-        case wire.Refer(order=wanted):
-            backend = open_backend(wanted.lane.framework)
-            line.say(wire.Phase("reference", backend.clock()))
-            line.say(wire.Referenced(backend.build(wanted).reference()))
-        case wire.Prove(order=wanted):
-            backend = open_backend(wanted.lane.framework)
-            line.say(wire.Phase("proof", backend.clock()))
-            line.say(wire.Proven(take_proof(backend.build(wanted), wanted.lane.settings)))
-        case wire.ReferAnswers(order=wanted):
-            backend = open_backend(wanted.lane.framework)
-            line.say(wire.Phase("reference", backend.clock()))
-            line.say(wire.AnswersReferenced(backend.predict(wanted).reference()))
-        case wire.Gauge(order=asked_for):
-            run_gauge(open_backend(asked_for.framework), asked_for, line)
-        case wire.Infer(order=asked):
-            backend = open_backend(asked.heat.lane.framework)
-            device_memory_bytes = run_inference(backend, asked, line)
-            line.say(wire.Finished(peak_memory_bytes(), device_memory_bytes))
-        case wire.Run(order=wanted):
-            backend = open_backend(wanted.lane.framework)
-            device_memory_bytes = run_heat(backend, wanted, line)
-            line.say(wire.Finished(peak_memory_bytes(), device_memory_bytes))
-        case wire.Observe(order=observed):
-            backend = open_backend(observed.heat.lane.framework)
-            device_memory_bytes = run_profile(backend, observed, line)
-            line.say(wire.Finished(peak_memory_bytes(), device_memory_bytes))
-        case wire.Train(order=whole):
+        case wire.Refer(order=heat):
+            backend = _open(heat, "reference", line)
+            line.say(wire.Referenced(backend.build(heat).reference()))
+        case wire.Prove(order=heat):
+            backend = _open(heat, "proof", line)
+            line.say(wire.Proven(take_proof(backend.build(heat), heat.lane.settings)))
+        case wire.ReferAnswers(order=heat):
+            backend = _open(heat, "reference", line)
+            line.say(wire.AnswersReferenced(backend.predict(heat).reference()))
+        case wire.Gauge(order=limits):
+            run_gauge(open_backend(limits.framework), limits, line)
+        case wire.Infer(order=answers):
+            _finish(line, run_inference(open_backend(answers.heat.lane.framework), answers, line))
+        case wire.Run(order=heat):
+            _finish(line, run_heat(open_backend(heat.lane.framework), heat, line))
+        case wire.Observe(order=profile):
+            _finish(line, run_profile(open_backend(profile.heat.lane.framework), profile, line))
+        case wire.Train(order=training):
             from laptime.heat.protocol import run_protocol  # noqa: PLC0415  numpy is half of what a child imports
 
-            backend = open_backend(whole.heat.lane.framework)
-            device_memory_bytes = run_protocol(backend, whole, line)
-            line.say(wire.Finished(peak_memory_bytes(), device_memory_bytes))
+            _finish(line, run_protocol(open_backend(training.heat.lane.framework), training, line))
         case _:
             raise WireError(f"expected an order, heard {type(order).__name__}")
 
 
+def _open(order: HeatOrder, phase: str, line: Lifeline) -> Backend:
+    backend = open_backend(order.lane.framework)
+    line.say(wire.Phase(phase, backend.clock()))
+    return backend
+
+
+def _finish(line: Lifeline, device_memory_bytes: int | Missing) -> None:
+    line.say(wire.Finished(peak_memory_bytes(), device_memory_bytes))
+
+
 def peak_memory_bytes() -> int | Missing:
-    """Give the most memory this process held; the kernel's own high-water mark where it is told."""
+    """Return the most memory that this process held: the kernel's high-water mark, or getrusage without one."""
     status = Path("/proc/self/status")
     if status.exists():
         for row in status.read_text().splitlines():
@@ -134,12 +169,12 @@ def peak_memory_bytes() -> int | Missing:
 
 
 def _where(error: BaseException) -> str:
-    """Name the file and line that raised an error, as far as anybody can look it up."""
+    """Return the file name and line that raised an error."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     return f"{Path(last.filename).name}:{last.lineno}"
 
 
-def _fail(line: Narrator, reason: str, kind: str) -> int:
+def _fail(line: Lifeline, reason: str, kind: str) -> int:
     line.say(wire.Failed(line.phase, reason, kind, peak_memory_bytes()))
     return 1
 
@@ -149,4 +184,4 @@ if __name__ == "__main__":
     code = main()
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(code)  # a framework's threads and a user's loaders may hang in an orderly exit; all is said by now
+    os._exit(code)  # threads of a framework or loader may hang in an orderly exit; everything is sent by now

@@ -1,42 +1,42 @@
 """The one loop for inference: the first call alone, the proof, single calls between fences, windows at each batch size.
 
-The proof comes after the first call, not before the timing as in a race: whoever starts a program for one answer waits
-for a process that has computed nothing yet.
+The proof comes after the first call, not before the timing as in a race: a program started for a single answer also
+waits for a process that has computed nothing yet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from laptime import wire
 from laptime.backends.base import REFUSALS, Backend, Predictor
 from laptime.errors import LaptimeError
-from laptime.heat.loop import Line, precisions_to_prove
+from laptime.heat.loop import ParentLine, precisions_to_prove
+from laptime.heat.step_breakdown import Clock
 from laptime.model.inference import PROOF_ITEMS, InferOrder, InferPace
-from laptime.model.memory import is_memory, refusal_words
+from laptime.model.memory_errors import is_memory_error, refusal_words
 from laptime.model.missing import Missing
 from laptime.model.sample import Window
 
 WINDOWS_LEAST = 3
 CALLS_LEAST = 3
-PATIENCE_FACTOR = 2  # calls so slow that few windows fit may take this many times the measuring time
+PATIENCE_FACTOR = 2  # when calls are so slow that few windows fit, measuring may take this many times as long
 
 
-def run_inference(backend: Backend, order: InferOrder, line: Line) -> int | Missing:
-    """Build, call once, prove, call on; give what the device's memory held at most."""
+def run_inference(backend: Backend, order: InferOrder, line: ParentLine) -> int | Missing:
+    """Build, make the first call, prove, make the other calls; return the most device memory that was held."""
     line.say(wire.Phase("build", backend.clock()))
     predictor = backend.predict(order.heat)
     predictor.fence()
     line.say(wire.Phase("items", backend.clock()))
     predictor.read_items(max(order.pace.batches))
     line.say(wire.Built(predictor.parameters, 1, None, backend.versions(), predictor.notes))
-    course = Course(backend.clock, predictor, order, line)
-    course.call_first()
-    course.prove()
-    course.call_singly()
+    timed = TimedAnswers(backend.clock, predictor, order, line)
+    timed.call_first()
+    timed.prove()
+    timed.call_singly()
     for batch in predictor.sizes(order.pace.batches):
-        course.measure(batch)
+        timed.measure(batch)
     line.say(wire.Phase("end", backend.clock()))
     if predictor.notes:
         line.say(wire.Noted(predictor.notes))
@@ -44,13 +44,13 @@ def run_inference(backend: Backend, order: InferOrder, line: Line) -> int | Miss
 
 
 @dataclass(slots=True)
-class Course:
-    """A heat under way; `item_ns` is what an item took at the batch size before."""
+class TimedAnswers:
+    """An inference heat in progress; `item_ns` is what one item took in the latest calls."""
 
-    clock: Callable[[], int]
+    clock: Clock
     predictor: Predictor
     order: InferOrder
-    line: Line
+    line: ParentLine
     item_ns: float = 0.0
 
     @property
@@ -62,11 +62,13 @@ class Course:
         return self.predictor.sizes(self.pace.batches)[0]
 
     def call_first(self) -> None:
-        """Time the first call of all; a network of one's own may refuse every batch but its own."""
+        """Time the first call. A user's own network may refuse every batch size but its own."""
         try:
             taken_ns = self._first(self.smallest)
         except REFUSALS as error:
-            if is_memory(error) or not self.predictor.keep_whole(str(error).splitlines()[0] if str(error) else "-"):
+            if is_memory_error(error) or not self.predictor.keep_whole(
+                str(error).splitlines()[0] if str(error) else "-"
+            ):
                 raise
             taken_ns = self._first(self.smallest)
         self.line.say(wire.FirstCall(taken_ns, self.smallest))
@@ -83,7 +85,7 @@ class Course:
             self.line.say(wire.Answered(self.predictor.prove(precision, items)))
 
     def call_singly(self) -> None:
-        """Fence before and after each call: each is one question and its answer, and nothing overlaps."""
+        """Fence before and after each call: each is one question with its answer, and no two overlap."""
         self.line.say(wire.Phase("single calls", self.clock()))
         self.predictor.take(self.smallest)
         self.time_calls(1)  # not counted: the proof computed another batch in between
@@ -96,14 +98,14 @@ class Course:
         self.item_ns = spent_ns / len(calls_ns) / self.smallest
 
     def measure(self, batch: int) -> None:
-        """Run the windows of one batch size; what has no room in memory is a result, and the next size is tried."""
+        """Run the windows of one batch size. Running out of memory is a result, and the next size is tried."""
         self.line.say(wire.Phase(f"batch {batch}", self.clock()))
         reason = self._why_not(batch) or self._try_windows(batch)
         self.predictor.let_go()
         self.line.say(wire.BatchDone(batch, reason))
 
     def _why_not(self, batch: int) -> str | None:
-        """Leave out what would take too long; the smallest is always measured."""
+        """Return why a size is left out because its calls would take too long; the smallest size is always measured."""
         expected_s = self.item_ns * batch / 1e9
         if batch == self.smallest or 2 * expected_s <= self.pace.patience_s:
             return None
@@ -114,7 +116,7 @@ class Course:
         try:
             self._run_windows(batch)
         except Exception as error:
-            if isinstance(error, LaptimeError) or not is_memory(error):
+            if isinstance(error, LaptimeError) or not is_memory_error(error):
                 raise
             return f"out of memory: {refusal_words(error)}"
         return None
@@ -122,7 +124,7 @@ class Course:
     def _run_windows(self, batch: int) -> None:
         pace = self.pace
         self.predictor.take(batch)
-        self.time_calls(1)  # memory is taken, and a compiler or a graph meets this size for the first time
+        self.time_calls(1)  # memory is allocated here, and a compiler or a graph sees this size for the first time
         calls = max(1, round(pace.window_s * 1e9 / max(self.time_calls(1), 1)))
         spent_ns, windows = 0, 0
         while not _is_enough_windows(windows, spent_ns / 1e9, pace):
@@ -130,7 +132,7 @@ class Course:
             self.item_ns = taken_ns / calls / batch
             spent_ns += taken_ns
             windows += 1
-            if windows == 1:  # the estimate stood on one call; the first window stands on many
+            if windows == 1:  # the estimate came from one call; the first window has many
                 calls = max(1, round(pace.window_s * 1e9 * calls / max(taken_ns, 1)))
 
     def _run_window(self, calls: int) -> int:

@@ -1,7 +1,7 @@
-"""A lane's steps under its framework's own profiler, with plain ones before and after: the profiler's cost is told.
+"""Profile a lane's steps with its framework's own profiler, and time plain steps before and after to show its cost.
 
-Nothing here is raced. The lane is built and stepped as a heat has it; the back end knows how to profile, and this
-file reads the clock.
+This is not a race. The lane is built and stepped as in a heat; the back end runs the profiler, and this file reads the
+clock.
 """
 
 from __future__ import annotations
@@ -10,26 +10,25 @@ import gzip
 import math
 import shutil
 import statistics
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from laptime import wire
-from laptime.backends.base import Backend, Profiler, Runner, Training
+from laptime.backends.base import Backend, BuiltTraining, Profiler, Runner
 from laptime.disk import open_atomically
-from laptime.heat.loop import Line, build_training, tell_notes
-from laptime.heat.stepping import run_down, time_steps
+from laptime.heat.loop import ParentLine, build_training, run_down, send_notes, time_steps
+from laptime.heat.step_breakdown import Clock
 from laptime.model.missing import Missing
 from laptime.model.profile import STEPS_LEAST, DeviceSum, Observed, Operator, OperatorSum, Profile, ProfileOrder
 
 WARM_S = 1.0
-PLAIN_WINDOWS = 3  # before, and as many after
+PLAIN_WINDOWS = 3  # before, and the same number after
 PLAIN_WINDOW_S = 0.3
-COMPRESSION = 6  # a trace is text that says the same again and again
+COMPRESSION = 6  # a trace is very repetitive text
 
 
-def run_profile(backend: Backend, order: ProfileOrder, line: Line) -> int | Missing:
-    """Build, take the first step, warm up, profile, count; give what the device's memory held at most."""
+def run_profile(backend: Backend, order: ProfileOrder, line: ParentLine) -> int | Missing:
+    """Build, take the first step, warm up, profile, count work; return the most device memory that was held."""
     clock = backend.clock
     training = build_training(backend, order.heat, line)
     line.say(wire.Phase("first step", clock()))
@@ -38,23 +37,23 @@ def run_profile(backend: Backend, order: ProfileOrder, line: Line) -> int | Miss
     profiler = training.profiler(Path(order.scratch))
     if isinstance(profiler, Missing):
         line.say(wire.Profiled(None, profiler.missing))
-        tell_notes(runner.close(), line)
+        send_notes(runner.close(), line)
         return training.device_memory_bytes()
     line.say(wire.Phase("warm-up", clock()))
-    course = Course(clock, runner, order, warm_up(clock, runner))
+    timed = TimedSteps(clock, runner, order, warm_up(clock, runner))
     line.say(wire.Phase("profile", clock()))
-    profile = course.profile(profiler)
-    tell_notes(runner.close(), line)
-    line.say(wire.Profiled(profile))  # told before the counting, which may find no room in memory
+    profile = timed.profile(profiler)
+    send_notes(runner.close(), line)
+    line.say(wire.Profiled(profile))  # sent before the counting, which may run out of memory
     line.say(wire.Phase("work", clock()))
-    del course, runner, profiler
+    del timed, runner, profiler
     line.say(wire.Profiled(with_work(profile, training)))
     line.say(wire.Phase("end", clock()))
     return training.device_memory_bytes()
 
 
-def warm_up(clock: Callable[[], int], runner: Runner) -> float:
-    """Take about a second of steps, and give what one of the last took; images that are held are held by then."""
+def warm_up(clock: Clock, runner: Runner) -> float:
+    """Run about a second of steps and return what one of the last took; cached images are then in memory."""
     taken_ns, steps = time_steps(clock, runner, runner.stride), runner.stride
     spent_ns = taken_ns
     while spent_ns < WARM_S * 1e9:
@@ -68,7 +67,7 @@ def warm_up(clock: Callable[[], int], runner: Runner) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How many steps were profiled, how long they took together, and a step without the profiler."""
+    """How many steps were profiled, how long they took together, and how long a step takes without the profiler."""
 
     steps: int
     window_ns: float
@@ -76,17 +75,17 @@ class Timing:
 
 
 @dataclass(slots=True)
-class Course:
-    """A lane that is warm, and what a step of it takes."""
+class TimedSteps:
+    """A warmed-up lane and the time of one of its steps."""
 
-    clock: Callable[[], int]
+    clock: Clock
     runner: Runner
     order: ProfileOrder
     step_ns: float
 
     def profile(self, profiler: Profiler) -> Profile:
         plain = self._plain_windows()
-        # The first start of all brings a profiler's libraries in, and its first steps are not like those that follow.
+        # The first start of a profiler loads its libraries, and its first steps differ from later ones.
         self._watch(profiler, self.runner.stride)
         steps = self._steps()
         run_down(self.clock, self.runner)
@@ -97,13 +96,13 @@ class Course:
         return describe(profiler.by, profiler.read(), timing, trace)
 
     def _steps(self) -> int:
-        """Profile as many steps as take the time that is given, three at least, in whole strides."""
+        """Return how many steps to profile: up to the order's limits, at least three, in whole strides."""
         stride = self.runner.stride
         fitting = min(self.order.steps, self.order.seconds * 1e9 / max(self.step_ns, 1))
         return math.ceil(max(STEPS_LEAST, int(fitting)) / stride) * stride
 
     def _plain_windows(self) -> list[float]:
-        """Give the mean step of each of some windows."""
+        """Return the mean step time of each of some windows."""
         steps = _fitting(PLAIN_WINDOW_S * 1e9, self.step_ns, self.runner.stride)
         run_down(self.clock, self.runner)
         return [time_steps(self.clock, self.runner, steps) / steps for _ in range(PLAIN_WINDOWS)]
@@ -118,7 +117,7 @@ class Course:
 
 
 def describe(by: str, seen: Observed, timing: Timing, trace: str | Missing) -> Profile:
-    """Turn what was seen of all steps into figures of one."""
+    """Convert the sums over all steps into figures of one step."""
     operators = sorted((_of_a_step(each, timing.steps) for each in seen.operators), key=lambda each: -each.own_ms)
     busy, device_ms, kernels, length = _device_figures(seen.device, timing)
     return Profile(
@@ -139,7 +138,7 @@ def describe(by: str, seen: Observed, timing: Timing, trace: str | Missing) -> P
 
 
 def _device_figures(device: DeviceSum | Missing, timing: Timing) -> tuple[float | Missing, ...]:
-    """Give the device's busy share, its time a step, its kernels a step, and their mean length."""
+    """Return the device's busy share, its time per step, its kernels per step, and their mean length."""
     if isinstance(device, Missing):
         return (device,) * 4
     length = device.kernels_ns / device.kernels / 1e3 if device.kernels else Missing("no kernel ran")
@@ -154,7 +153,7 @@ def _of_a_step(each: OperatorSum, steps: int) -> Operator:
 
 
 def keep_trace(profiler: Profiler, order: ProfileOrder) -> str | Missing:
-    """Put the trace, packed, where it is to lie; a disk that is full costs the trace, and not the profile."""
+    """Compress the trace and move it to its place. If the disk is full, only the trace is lost, not the profile."""
     plain = Path(order.scratch) / "trace.json"
     try:
         profiler.write_trace(plain)
@@ -169,11 +168,11 @@ def keep_trace(profiler: Profiler, order: ProfileOrder) -> str | Missing:
     return order.trace
 
 
-def with_work(profile: Profile, training: Training) -> Profile:
-    """Add what a step has to compute and to move; where that cannot be counted, the profile stands."""
+def with_work(profile: Profile, training: BuiltTraining) -> Profile:
+    """Add the operations and bytes that a step needs; where they cannot be counted, keep the profile and the reason."""
     try:
         work = training.work()
-    except Exception as error:  # noqa: BLE001  whatever a framework raises: what was asked for is the profile
+    except Exception as error:  # noqa: BLE001  whatever a framework raises must not lose the profile
         work = Missing(f"counting ended in {type(error).__name__}: {str(error).splitlines()[0] if str(error) else '-'}")
     if isinstance(work, Missing):
         return replace(profile, absent={"work": work})
@@ -181,5 +180,5 @@ def with_work(profile: Profile, training: Training) -> Profile:
 
 
 def _fitting(time_ns: float, step_ns: float, stride: int) -> int:
-    """Give how many steps fit into a time: whole strides, one at least."""
+    """Return how many steps fit into a time: whole strides, at least one."""
     return max(1, round(time_ns / max(step_ns, 1) / stride)) * stride

@@ -3,39 +3,39 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from laptime import wire
-from laptime.backends.base import Backend, Learner, Training
+from laptime.backends.base import Backend, BuiltTraining, Learner
+from laptime.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from laptime.errors import LaneError
-from laptime.heat.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from laptime.heat.loop import Line, build_training, prove_training, tell_notes
+from laptime.heat.loop import ParentLine, build_training, prove_training, send_notes
+from laptime.heat.step_breakdown import Clock
 from laptime.model.missing import Missing
 from laptime.model.protocol import Evaluation, FullOrder, LapResult
 
 TELL_EVERY_S = 0.5
-GROWTH = 4  # a stride grows by no more than this: the first steps may be far slower than those to come
+GROWTH = 4  # a stride grows at most by this factor: the first steps may be far slower than later ones
 
 
-def run_protocol(backend: Backend, order: FullOrder, line: Line) -> int | Missing:
-    """Build, prove, train all laps that are not done yet, test; give what the device's memory held at most."""
+def run_protocol(backend: Backend, order: FullOrder, line: ParentLine) -> int | Missing:
+    """Build, prove, train all remaining laps, test; return the most device memory that was held."""
     training = build_training(backend, order.heat, line)
     if order.prove:
         prove_training(backend, training, order.heat.lane.settings, line)
-    course = Course(backend.clock, training.learn(), order, _steps_of_lap(order, training), line)
-    for number in range(_take_up(course) + 1, order.protocol.laps + 1):
-        course.run_lap(number)
+    timed = TimedLaps(backend.clock, training.learn(), order, _steps_of_lap(order, training), line)
+    for number in range(_resume(timed) + 1, order.protocol.laps + 1):
+        timed.run_lap(number)
         if not isinstance(line.listen(), wire.GoOn):
             raise LaneError("expected the word to go on after a lap")
-    _test(course)
-    tell_notes(course.learner.close(), line)
+    _test(timed)
+    send_notes(timed.learner.close(), line)
     line.say(wire.Phase("end", backend.clock()))
     return training.device_memory_bytes()
 
 
-def _steps_of_lap(order: FullOrder, training: Training) -> int:
+def _steps_of_lap(order: FullOrder, training: BuiltTraining) -> int:
     steps = order.protocol.steps_per_lap or training.steps_per_lap
     if steps is None:
         raise LaneError("nobody said how many steps make a lap: the data have no length", "give --steps-per-lap")
@@ -43,22 +43,22 @@ def _steps_of_lap(order: FullOrder, training: Training) -> int:
 
 
 @dataclass(slots=True)
-class Course:
-    """A training under way: its laps so far, and how many steps are taken between two words of progress."""
+class TimedLaps:
+    """A training in progress: its laps so far, and how many steps run between two progress messages."""
 
-    clock: Callable[[], int]
+    clock: Clock
     learner: Learner
     order: FullOrder
     steps: int
-    line: Line
+    line: ParentLine
     laps: tuple[LapResult, ...] = ()
     stride: int = 1
     fresh: bool = True
 
     def run_lap(self, number: int) -> None:
-        """Train, validate and keep one lap, and tell it."""
+        """Train, validate and save one lap, and report it."""
         self.line.say(wire.Phase(f"lap {number}", self.clock()))
-        self.learner.open_account()
+        self.learner.reset_score()
         taken_ns = self._train(number)
         score = self.learner.score()
         lap = LapResult(number, self.steps, taken_ns / 1e9, score, fresh=self.fresh)
@@ -73,7 +73,7 @@ class Course:
         self.line.say(wire.LapDone(self.laps[-1]))
 
     def _train(self, number: int) -> int:
-        """Take a lap's steps; about twice a second the device is fenced and progress told, never for each step."""
+        """Run the steps of a lap. Fence the device and report progress about twice a second, never after each step."""
         learner, clock, done = self.learner, self.clock, 0
         learner.fence()
         start_ns = before_ns = clock()
@@ -105,7 +105,7 @@ class Course:
         return evaluate(self, items)
 
     def _keep(self, number: int) -> float | Missing:
-        """Write the checkpoint. A disk that is full ends no training: what is lost is only the way back."""
+        """Write the checkpoint and return the seconds. A full disk does not end the training: only resuming is lost."""
         self.line.say(wire.Phase(f"checkpoint {number}", self.clock()))
         began_ns = self.clock()
         held = Checkpoint(_identity(self), self.laps, self.learner.state())
@@ -116,50 +116,50 @@ class Course:
         return (self.clock() - began_ns) / 1e9
 
 
-def evaluate(course: Course, items: int) -> Evaluation:
-    began_ns = course.clock()
-    score = course.learner.examiner.score(items)
-    course.learner.fence()
-    return Evaluation(score, (course.clock() - began_ns) / 1e9)
+def evaluate(timed: TimedLaps, items: int) -> Evaluation:
+    began_ns = timed.clock()
+    score = timed.learner.evaluator.score(items)
+    timed.learner.fence()
+    return Evaluation(score, (timed.clock() - began_ns) / 1e9)
 
 
-def _take_up(course: Course) -> int:
-    """Go on from the checkpoint where there is one; give how many laps are done."""
-    path = Path(course.order.checkpoint)
-    held = read_checkpoint(path, _identity(course)) if path.exists() else None
-    course.line.say(wire.Phase("resume" if held else "set up", course.clock()))
-    course.laps = held.laps[: course.order.protocol.laps] if held else ()
-    course.learner.begin(len(course.laps) * course.steps, held.state if held else None)
-    if looked_at := max(course.order.protocol.validation_items, course.order.protocol.evaluation_items):
-        course.learner.examiner.read(looked_at)
-    course.line.say(wire.Resumed(course.laps))
-    return len(course.laps)
+def _resume(timed: TimedLaps) -> int:
+    """Load the checkpoint if there is one; return how many laps are done."""
+    path = Path(timed.order.checkpoint)
+    held = read_checkpoint(path, _identity(timed)) if path.exists() else None
+    timed.line.say(wire.Phase("resume" if held else "set up", timed.clock()))
+    timed.laps = held.laps[: timed.order.protocol.laps] if held else ()
+    timed.learner.begin(len(timed.laps) * timed.steps, held.state if held else None)
+    if looked_at := max(timed.order.protocol.validation_items, timed.order.protocol.evaluation_items):
+        timed.learner.evaluator.read(looked_at)
+    timed.line.say(wire.Resumed(timed.laps))
+    return len(timed.laps)
 
 
-def _test(course: Course) -> None:
-    protocol = course.order.protocol
+def _test(timed: TimedLaps) -> None:
+    protocol = timed.order.protocol
     if not (protocol.evaluation_items or protocol.predictions):
         return
-    course.line.say(wire.Phase("test", course.clock()))
-    test = evaluate(course, protocol.evaluation_items) if protocol.evaluation_items else None
-    predictions = course.learner.examiner.predict(protocol.predictions) if protocol.predictions else None
-    course.line.say(wire.Tested(test, predictions))
+    timed.line.say(wire.Phase("test", timed.clock()))
+    test = evaluate(timed, protocol.evaluation_items) if protocol.evaluation_items else None
+    predictions = timed.learner.evaluator.predict(protocol.predictions) if protocol.predictions else None
+    timed.line.say(wire.Tested(test, predictions))
 
 
-def _identity(course: Course) -> dict[str, str | int]:
-    """Name what a checkpoint belongs to: taken up by another training, it would give a curve that never was."""
-    heat = course.order.heat
+def _identity(timed: TimedLaps) -> dict[str, str | int]:
+    """Identify the training that a checkpoint belongs to: resumed by another one, it would mix two learning curves."""
+    heat = timed.order.heat
     return {
         "workload": heat.subject.name,
         "lane": heat.lane.name,
         "seed": heat.seed,
-        "steps a lap": course.steps,
+        "steps a lap": timed.steps,
         "data": heat.data.digest if heat.data else "made in memory",
     }
 
 
 def _whole(steps: int, stride: int) -> int:
-    """Give the multiple of the framework's own stride that is nearest, one at least."""
+    """Return the multiple of the framework's own stride that is nearest, at least one stride."""
     return max(1, round(steps / stride)) * stride
 
 

@@ -1,4 +1,4 @@
-"""Every card of this computer: what drivers tell, and what lies on the bus and no driver tells of."""
+"""Every card of this computer: what drivers report, and what is on the bus without a driver that reports it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from laptime.model.card import Card, is_at
 from laptime.model.missing import Missing
 from laptime.sensors.amd import describe_amd_cards
 from laptime.sensors.apple import describe_apple_cards
+from laptime.sensors.base import PATIENCE_S, PendingAnswer
 from laptime.sensors.nvml import Survey, survey_cards
-from laptime.sensors.patience import Asked
 
-PATIENCE_S = 15.0  # NVML wakes cards that sleep, a second or two each
 NO_CARD = Missing("the NVIDIA driver is here, but it shows no card")
 NO_DRIVER = Missing("no card that amdgpu drives is under /sys/class/drm")
 NO_PLACE = Missing("no display and no accelerator is on the PCI bus")
@@ -22,23 +21,23 @@ NO_PLACE = Missing("no display and no accelerator is on the PCI bus")
 
 @dataclass(frozen=True, slots=True)
 class Cards:
-    """All cards, in the order of the bus, each followed by its MIG instances; and who was asked and told none, why."""
+    """All cards, in the order of the bus, each followed by its MIG instances; and which source found none, and why."""
 
     cards: tuple[Card, ...]
     absent: dict[str, Missing]
 
 
 class CardSearch:
-    """A look at all cards that has begun; each driver is asked in a thread of its own, since drivers may hang."""
+    """A search for all cards that has started; each driver is asked in its own thread, since drivers may hang."""
 
     def __init__(self, sys: Path = Path("/sys")) -> None:
-        self._nvidia = Asked("NVIDIA's library (NVML)", survey_cards)
-        self._amd = Asked("AMD's driver (amdgpu)", lambda: describe_amd_cards(sys))
-        self._apple = Asked("ioreg", describe_apple_cards)
-        self._bus = Asked("the PCI bus", lambda: list_pci(sys))
+        self._nvidia = PendingAnswer("NVIDIA's library (NVML)", survey_cards)
+        self._amd = PendingAnswer("AMD's driver (amdgpu)", lambda: describe_amd_cards(sys))
+        self._apple = PendingAnswer("ioreg", describe_apple_cards)
+        self._bus = PendingAnswer("the PCI bus", lambda: list_pci(sys))
 
     def end(self, patience_s: float = PATIENCE_S) -> Cards:
-        """Give what was found; whose driver has not answered by then is said to hang."""
+        """Return what was found; a driver that has not answered by then is reported as hanging."""
         deadline_s = time.monotonic() + min(patience_s, PATIENCE_S)
 
         def left_s() -> float:
@@ -54,7 +53,7 @@ def join_cards(
     apple: tuple[Card, ...] | Missing,
     bus: tuple[PciDevice, ...] | Missing,
 ) -> Cards:
-    """Put together what each told, every card once: a driver knows more of a card than its place on the bus does."""
+    """Combine what each source reported, every card once: a driver knows more about a card than the bus does."""
     told = (*(() if isinstance(nvidia, Missing) else nvidia.cards), *_or_none(amd), *_or_none(apple))
     there = () if isinstance(bus, Missing) else bus
     rest = [each for each in there if not any(is_at(card, each.bus) for card in told)]
@@ -69,7 +68,10 @@ def _or_none(told: tuple[Card, ...] | Missing) -> tuple[Card, ...]:
 
 
 def _name_lost(nvidia: Survey | Missing, rest: list[PciDevice]) -> tuple[tuple[Card, ...], list[PciDevice]]:
-    """Give cards that NVML counts and that do not answer. Both count by the bus: as many left there are those cards."""
+    """Return the cards that NVML counts but that do not answer, and the rest of the bus.
+
+    If as many of NVIDIA's cards are left on the bus, these are the lost cards; else they have no place.
+    """
     unseen = () if isinstance(nvidia, Missing) else nvidia.unseen
     left = [each for each in rest if each.vendor == NVIDIA and each.module == "nvidia"]
     if len(left) != len(unseen):
@@ -85,7 +87,7 @@ def _nameless(name: str, reason: Missing) -> Card:
 
 
 def _explain(card: Card, place: PciDevice, nvidia: Survey | Missing) -> Card:
-    """Say of NVIDIA's card that its own module holds why it does not answer: NVML's reason."""
+    """Add NVML's reason to a card of NVIDIA that its own module holds, and that does not answer."""
     if card.reason is not None or place.vendor != NVIDIA or not card.computes:
         return card
     reason = nvidia.missing if isinstance(nvidia, Missing) else "NVIDIA's library (NVML) does not show it"
@@ -93,7 +95,7 @@ def _explain(card: Card, place: PciDevice, nvidia: Survey | Missing) -> Card:
 
 
 def _in_order(cards: tuple[Card, ...]) -> tuple[Card, ...]:
-    """Sort by place on the bus; those without one come last, and instances stay behind their card."""
+    """Sort by place on the bus; cards without one come last, and instances stay behind their card."""
     places = {each.uuid: each.bus for each in cards if each.parent is None and isinstance(each.uuid, str)}
 
     def place(card: Card) -> tuple[bool, str]:
@@ -109,7 +111,7 @@ def _absent(
     apple: tuple[Card, ...] | Missing,
     bus: tuple[PciDevice, ...] | Missing,
 ) -> dict[str, Missing]:
-    """Say of each that was asked why it told of no card."""
+    """Return, for each source that reported no card, the reason."""
     told: dict[str, Missing | bool] = {
         "NVIDIA": nvidia if isinstance(nvidia, Missing) else bool(nvidia.cards or nvidia.unseen) or NO_CARD,
         "AMD": amd if isinstance(amd, Missing) else bool(amd) or NO_DRIVER,

@@ -1,7 +1,8 @@
-"""Put together the machine: processor, memory, container, and which frameworks are installed."""
+"""Describe the machine: processor, memory, container, and which frameworks are installed."""
 
 from __future__ import annotations
 
+import mmap
 import os
 import platform
 from collections.abc import Sequence
@@ -12,77 +13,76 @@ from pathlib import Path
 import psutil
 
 from laptime.machine.cards import Cards
-from laptime.machine.processor import look_at_processor
-from laptime.machine.surroundings import look_at_surroundings
-from laptime.machine.twice import find_twice
-from laptime.machine.use import look_at_use
+from laptime.machine.duplicate_installs import find_duplicate_installs
+from laptime.machine.host_environment import read_host_environment
+from laptime.machine.processor import look_at_processor, read_use
+from laptime.model.frameworks import FrameworkRow, all_frameworks
 from laptime.model.machine import Framework, Machine
 from laptime.sensors import cgroup
 
-MODULES = {
-    "torch": ("torch",),
-    "jax": ("jax",),
-    "keras-tf": ("keras", "tensorflow"),
-    "keras-jax": ("keras", "jax"),
-    "keras-torch": ("keras", "torch"),
-}
-LEAST = {"torch": "2.6", "keras": "3.6", "jax": "0.4.35"}  # as the extras in pyproject.toml have it
-FAKE = "LAPTIME_FAKE"
-
 
 def look_at_machine() -> Machine:
-    """Describe this computer; what the frameworks see is asked of scouts, later."""
+    """Describe this computer; scouts ask later what the frameworks see."""
     return Machine(
         processor=look_at_processor(),
-        memory_bytes=psutil.virtual_memory().total,
+        memory_bytes=_memory_bytes(),
         memory_limit_bytes=cgroup.memory_limit_bytes(),
         system=f"{platform.system()} {platform.release()}",
         python=platform.python_version(),
         container=_container(),
         frameworks=_installed(),
+        page_bytes=mmap.PAGESIZE,
     )
 
 
+def _memory_bytes() -> int:
+    """Return the size of the memory; ask the C library where psutil has no /proc to read."""
+    try:
+        return int(psutil.virtual_memory().total)
+    except (OSError, RuntimeError):
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
 def look_around(machine: Machine, folders: Sequence[Path] = ()) -> Machine:
-    """Add what is looked at only where somebody wants to know: what there is to do now, what hides devices, and on
-    which disks some folders lie.
+    """Add what is only needed for some questions.
+
+    That is the current load, what hides devices, and the file systems of some folders.
     """
-    around = look_at_surroundings(container=machine.container, folders=folders)
-    return replace(machine, use=look_at_use(), surroundings=around)
+    around = read_host_environment(container=machine.container, folders=folders)
+    return replace(machine, use=read_use(), surroundings=around)
 
 
 def add_cards(machine: Machine, found: Cards) -> Machine:
-    """Add cards, and where there are any what may stand between them and a program."""
+    """Add cards, and if any of them computes, what may be between them and a program."""
     around = machine.surroundings
     if around is None and any(each.computes for each in found.cards):
-        around = look_at_surroundings(container=machine.container)
+        around = read_host_environment(container=machine.container)
     return replace(machine, cards=found.cards, absent=found.absent, surroundings=around)
 
 
 def _installed() -> tuple[Framework, ...]:
-    found = [
-        _framework(name, modules)
-        for name, modules in MODULES.items()
-        if all(util.find_spec(module) is not None for module in modules)
-    ]
-    found.append(Framework("python", platform.python_version()))  # it calls steps of users' own, and is always there
-    if os.environ.get(FAKE):
-        found.append(Framework("fake", "1"))
-    return tuple(found)
+    return tuple(
+        _framework(row)
+        for row in all_frameworks().values()
+        if (not row.switch or os.environ.get(row.switch)) and all(map(util.find_spec, row.modules))
+    )
 
 
-def _framework(name: str, modules: tuple[str, ...]) -> Framework:
-    module = modules[0]
-    version, least = _version(module), LEAST[module]
-    notes = tuple(filter(None, map(find_twice, (*modules, *(["jaxlib"] if "jax" in modules else [])))))
+def _framework(row: FrameworkRow) -> Framework:
+    """Describe an installed framework; one without packages is always installed."""
+    if not row.packages:
+        return Framework(row.name, platform.python_version() if row.is_opaque else "1")
+    package = row.packages[0]
+    version, least = _version(package.name), package.least
+    notes = tuple(filter(None, map(find_duplicate_installs, row.packages)))
     if _numbers(version) and _numbers(version) < _numbers(least):
-        problem = f"{module} {version} is too old: laptime needs {least} or newer"
-        return Framework(name, version, problem=problem, notes=notes)
-    return Framework(name, version, notes=notes)
+        problem = f"{package.name} {version} is too old: laptime needs {least} or newer"
+        return Framework(row.name, version, problem=problem, notes=notes)
+    return Framework(row.name, version, notes=notes)
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Give the first two numbers of a version; nothing where it is not told."""
+    """Return the first two numbers of a version; nothing where it is unknown."""
     return tuple(int(each) for each in version.split(".")[:2] if each.isdecimal())
 
 

@@ -1,14 +1,13 @@
-"""Which cards lie on the PCI bus, whether or not a driver knows them: displays (0x03) and accelerators (0x12)."""
+"""Which cards are on the PCI bus, with or without a driver: displays (0x03) and accelerators (0x12)."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from laptime.model.card import Card, normal_bus
+from laptime.model.card import Card, card_of, normal_bus
 from laptime.model.missing import Missing
-from laptime.sensors.files import read_word
+from laptime.sensors.files import read_lines, read_link_generation, read_word
 
 CLASSES = {"03": "display", "12": "accelerator"}
 NVIDIA, AMD, INTEL = "0x10de", "0x1002", "0x8086"
@@ -24,7 +23,7 @@ MAKERS = {
     "0x19e5": "Huawei",
     "0x10ee": "Xilinx",
 }
-# What only brings a picture to a screen: a server's own console, and the cards that hypervisors make up.
+# Cards that only drive a screen: a server's own console, and the virtual cards of hypervisors.
 DRAWS = {
     "0x1a03": "ASPEED",
     "0x102b": "Matrox",
@@ -36,13 +35,11 @@ DRAWS = {
     "0x80ee": "VirtualBox",
     "0x1414": "Microsoft",
 }
-# The modules by which programs compute on a maker's cards.
+# The kernel modules with which programs compute on a maker's cards.
 MODULES = {NVIDIA: ("nvidia",), AMD: ("amdgpu",), INTEL: ("i915", "xe", "habanalabs")}
 GIVEN_AWAY = {"vfio-pci", "pci-stub", "xen-pciback"}
 NAMES = (Path("/usr/share/hwdata/pci.ids"), Path("/usr/share/misc/pci.ids"))
 NOT_TOLD = Missing("no driver tells it")
-SPEED = re.compile(r"([\d.]+) GT/s")
-GENERATIONS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}  # by transfers a second and lane, in 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +55,7 @@ class PciDevice:
 
 
 def list_pci(sys: Path = Path("/sys")) -> tuple[PciDevice, ...] | Missing:
-    """Give displays and accelerators in the order of their places; or why the bus cannot be looked at."""
+    """Return displays and accelerators in the order of their places; or why the bus cannot be read."""
     root = sys / "bus" / "pci" / "devices"
     try:
         folders = sorted(root.iterdir())
@@ -66,37 +63,25 @@ def list_pci(sys: Path = Path("/sys")) -> tuple[PciDevice, ...] | Missing:
         return Missing(f"{root}: {error.strerror}")
     devices = (_look_at(folder) for folder in folders)
     cards = {each.bus: each for each in reversed([each for each in devices if each.kind])}
-    return tuple(reversed(cards.values()))  # of a card of several functions, the first is meant
+    return tuple(reversed(cards.values()))  # of a card with several functions, the first is kept
 
 
 def describe_pci(found: PciDevice, names: tuple[Path, ...] = NAMES) -> Card:
-    """Give a card of which no driver tells more than the bus does."""
+    """Return a card with what the bus shows of it, without a driver."""
     draws = found.vendor in DRAWS
     maker = MAKERS.get(found.vendor) or DRAWS.get(found.vendor) or f"vendor {found.vendor}"
-    speed, most = (_generation(found.folder / each) for each in ("current_link_speed", "max_link_speed"))
+    speed, most = (read_link_generation(found.folder / each) for each in ("current_link_speed", "max_link_speed"))
     width, widest = (_lanes(found.folder / each) for each in ("current_link_width", "max_link_width"))
-    return Card(
-        uuid=NOT_TOLD,
+    return card_of(
+        NOT_TOLD,
         bus=found.bus,
         name=find_name(found, names) or f"{maker} {found.kind} {found.vendor[2:]}:{found.device[2:]}",
-        driver=NOT_TOLD,
-        cuda=NOT_TOLD,
-        capability=NOT_TOLD,
-        memory_bytes=NOT_TOLD,
-        memory_used_bytes=NOT_TOLD,
-        power_limit_mw=NOT_TOLD,
         pcie_generation=speed,
         pcie_generation_most=most,
         pcie_width=width,
         pcie_width_most=widest,
-        sm_clock_most_mhz=NOT_TOLD,
-        mig=NOT_TOLD,
-        ecc=NOT_TOLD,
-        persistence=NOT_TOLD,
         display={"1": True, "0": False}.get(read_word(found.folder / "boot_vga"), NOT_TOLD),
-        processes=NOT_TOLD,
         maker=maker,
-        busy_percent=NOT_TOLD,
         reason=None if draws else why_idle(found),
         module=found.module or Missing("no driver holds it"),
         computes=not draws,
@@ -104,7 +89,7 @@ def describe_pci(found: PciDevice, names: tuple[Path, ...] = NAMES) -> Card:
 
 
 def why_idle(found: PciDevice) -> str | None:
-    """Say why no program can compute on a card, as far as the system's own driver tells; nothing where it could."""
+    """Return why no program can compute on a card, as far as the kernel's driver shows it; None where one could."""
     meant = MODULES.get(found.vendor, ())
     if found.module in GIVEN_AWAY:
         return f"it is given away to a virtual machine ({found.module})"
@@ -117,11 +102,11 @@ def why_idle(found: PciDevice) -> str | None:
 
 
 def find_name(found: PciDevice, places: tuple[Path, ...] = NAMES) -> str:
-    """Look the card up in the system's list of names, where it has one; its numbers are all it is known by else."""
+    """Return the card's name from the system's list of PCI names, or an empty string."""
     section, wanted = f"{found.vendor[2:]}  ", f"\t{found.device[2:]}  "
     for place in places:
         inside = False
-        for line in _lines(place):
+        for line in read_lines(place):
             if not line.startswith(("\t", "#")):
                 if inside:
                     break
@@ -144,20 +129,7 @@ def _look_at(folder: Path) -> PciDevice:
     )
 
 
-def _lines(place: Path) -> list[str]:
-    try:
-        return place.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return []
-
-
-def _generation(place: Path) -> int | Missing:
-    found = SPEED.match(read_word(place))
-    told = GENERATIONS.get(float(found[1])) if found else None
-    return Missing(f"{place} does not tell it") if told is None else told
-
-
 def _lanes(place: Path) -> int | Missing:
-    """A link that is down has nought lanes, or 255."""
+    """Return the lanes of a link; a link that is down has 0, or 255."""
     word = read_word(place)
     return int(word) if word.isdigit() and 0 < int(word) < 255 else Missing(f"{place} does not tell it")

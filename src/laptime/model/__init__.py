@@ -1,1 +1,1 @@
-"""The nouns of the house: frozen, slotted dataclasses; standard library only; no input or output."""
+"""The data types that all rooms share: frozen, slotted dataclasses; standard library only; no input or output."""

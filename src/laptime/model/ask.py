@@ -1,18 +1,17 @@
-"""What the user asked, exactly as it was understood."""
+"""What the user asked for, after parsing."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 DEFAULT_WORKLOAD = "cifar-cnn"
-SENSORS = ("host", "rapl", "nvml", "amd", "apple")
 
 
 @dataclass(frozen=True, slots=True)
 class FullAsk:
-    """What was asked of a whole training; what is left out is as published.
+    """The options of a whole training; an option that is left out keeps its published value.
 
-    Each lane is trained once for every pair of `learning_rates` and `batches`, where such are named.
+    Each lane is trained once for every pair of `learning_rates` and `batches`, where any are named.
     """
 
     laps: int | None = None
@@ -25,13 +24,13 @@ class FullAsk:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One request for a race; every field can be given on the command line.
+    """One request for a race; every field can be set on the command line.
 
-    `data` is a folder (or archive) of the real thing; `items` how many are made where there is none, 0 for all that
-    were published. `full` asks for whole trainings in place of heats, `every` for all installed
-    frameworks in place of named lanes. `sensors` are those that may be read (None: all), so often a second (None: ten
-    times, in whole trainings once); `price_per_kwh` and `rate_per_hour`, in any currency, turn a lap into money.
-    `profile` has each lane profiled after its heats, off the clock.
+    `data` is a folder or an archive of real data. Where there is none, `items` is how many items laptime makes; 0 makes
+    as many as were published. `full` asks for whole trainings instead of heats, `every` for all installed frameworks
+    instead of named lanes. `sensors` names the sensors that may be read (None: all). `sensors_hz` is how often a second
+    (None: ten times, in whole trainings once). `price_per_kwh` and `rate_per_hour`, in any currency, turn a lap into
+    money. With `profile`, each lane is profiled after its heats, outside the timing.
     """
 
     what: str = DEFAULT_WORKLOAD

@@ -1,16 +1,17 @@
-"""A card as its maker's driver tells of it, and which card a framework's device is."""
+"""A card as its driver reports it, and which card a framework's device is."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any
 
 from laptime.model.device import Device
 from laptime.model.missing import Missing
 
 BUS = re.compile(r"(?:(?P<domain>[0-9a-f]+):)?(?P<bus>[0-9a-f]{1,2}):(?P<device>[0-9a-f]{1,2})(?:\.[0-7])?")
 KIND = re.compile(r"^(?:gpu|mig)-")
-MAKERS = {"mps": "Apple", "xpu": "Intel"}  # whose devices are known by their kind
+MAKERS = {"mps": "Apple", "xpu": "Intel"}  # by the kind of device
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +24,13 @@ class CardProcess:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One card, or one MIG instance of it; `parent` is then the UUID of the card that it is a part of.
+    """One card, or one MIG instance of a card; `parent` is then the UUID of the card that it is part of.
 
-    `memory_used_bytes` is what programs hold, without what the driver keeps for itself where it tells the two apart.
-    A link that is idle may be slower than the one which the card and its slot agreed on. `busy_percent` is the share of
-    the last moments in which anything ran. `reason` says why nothing can compute on it (no driver, lost), if so;
-    `module` is the kernel's driver that holds it, `computes` tells what can only draw from what could do more.
+    `memory_used_bytes` is what programs hold; it leaves out what the driver keeps for itself, where the driver reports
+    the two separately. `pcie_generation` and `pcie_width` are those of the link now: an idle link may be slower than
+    `..._most`, what card and slot agreed on. `busy_percent` is the share of the last moments in which anything ran.
+    `reason` says why nothing can compute on the card (no driver, lost). `module` is the kernel module that drives the
+    card. `computes` is False for a card that can only draw.
     """
 
     uuid: str | Missing
@@ -58,12 +60,18 @@ class Card:
     computes: bool = True
 
 
-def match_card(device: Device, cards: tuple[Card, ...]) -> Card | Missing:
-    """Find the card that a framework's device is, by UUID, else by its place on the bus; numbers say nothing.
+def card_of(otherwise: Missing, **known: Any) -> Card:
+    """Return a card with the `known` facts; `otherwise` is the reason why all others are missing."""
+    asked = [each.name for each in fields(Card) if each.default is MISSING and each.name != "module"]
+    return Card(**(dict.fromkeys(asked, otherwise) | known))
 
-    CUDA counts the fastest card first and obeys CUDA_VISIBLE_DEVICES; the driver counts places on the bus. By the bus
-    alone, an instance of a card cannot be told from its siblings: the answer is then the card. Of Apple's and Intel's
-    devices, which tell neither, the only card is known by its maker.
+
+def match_card(device: Device, cards: tuple[Card, ...]) -> Card | Missing:
+    """Find the card that a framework's device is, by UUID, else by its place on the bus; a number identifies nothing.
+
+    CUDA puts the fastest card first and obeys CUDA_VISIBLE_DEVICES; the driver counts by place on the bus. An instance
+    of a card has the same place as its siblings, so by place the answer is the card. Apple's and Intel's devices report
+    neither: a single card of that maker is the answer.
     """
     uuid, bus = device.details.get("uuid", ""), device.details.get("bus", "")
     by_uuid = [each for each in cards if uuid and is_uuid(each, uuid)]
@@ -83,17 +91,17 @@ def is_uuid(card: Card, uuid: str) -> bool:
 
 
 def is_at(card: Card, bus: str) -> bool:
-    """Tell whether a card lies at a place on the bus; an instance has none of its own."""
+    """Whether a card is at a place on the bus; an instance has no place of its own."""
     return card.parent is None and not isinstance(card.bus, Missing) and normal_bus(card.bus) == normal_bus(bus)
 
 
 def plain_uuid(uuid: str) -> str:
-    """Leave out what kind of device it is: the driver's GPU-1f... is CUDA's 1f..."""
+    """Strip the prefix that names the kind of device: the driver's GPU-1f... is CUDA's 1f..."""
     return KIND.sub("", uuid.strip().lower())
 
 
 def normal_bus(bus: str) -> str:
-    """Write a place on the bus as domain:bus:device, as in 0000:3b:00: who asks writes it in several lengths."""
+    """Write a place on the bus as domain:bus:device, such as 0000:3b:00; programs write it in several lengths."""
     found = BUS.fullmatch(bus.strip().lower())
     if found is None:
         return bus.strip().lower()

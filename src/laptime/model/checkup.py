@@ -1,4 +1,4 @@
-"""What a doctor finds: which device a framework cannot use and for which one cause, and what else slows a machine."""
+"""What `laptime doctor` finds: devices that a framework cannot use, each with one cause, and what slows the host."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from laptime.model.limits import Peak
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 
-CARD_NOT_SEEN = "card not seen"  # the rule by which a race tells of a complaint
+CARD_NOT_SEEN = "card not seen"  # the rule of the finding by which a race reports a problem
 
 
 @dataclass(frozen=True, slots=True)
-class Complaint:
-    """One device that one framework cannot use, or one thing around them that is amiss.
+class Problem:
+    """One device that one framework cannot use, or one thing on the host that slows trainings.
 
     `cause` is a short name that other programs may rely on, `command` the line to type (several are joined by " && ").
     """
@@ -26,8 +26,8 @@ class Complaint:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
-    """A real product of matrices on a device that a framework can use, and its share of the device's measured peak."""
+class DeviceTest:
+    """A matrix product on a device that a framework can use, and its share of the device's measured peak."""
 
     framework: str
     device: str
@@ -39,14 +39,14 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Checkup:
-    """A machine as the doctor saw it. `unused` are devices that exist and that a framework cannot use."""
+    """A machine and all that was found. `unused` lists devices that exist but that a framework cannot use."""
 
     machine: Machine
-    trials: tuple[Trial, ...]
-    unused: tuple[Complaint, ...]
-    around: tuple[Complaint, ...]
+    trials: tuple[DeviceTest, ...]
+    unused: tuple[Problem, ...]
+    around: tuple[Problem, ...]
 
     @property
     def is_well(self) -> bool:
-        """Tell whether every device that is here can be used by every framework that has a build for such."""
+        """Whether every device can be used by every framework that has a build for it."""
         return not self.unused and all(each.reason is None for each in self.trials)

@@ -12,7 +12,7 @@ DeviceKind = Literal["cpu", "cuda", "mps", "xpu", "tpu"]
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """One device as one framework sees it. `features` names what it can do: bf16, tf32, fp16, graph, compile."""
+    """One device as one framework sees it. `features` names what it supports: bf16, tf32, fp16, graph, compile."""
 
     name: str
     kind: DeviceKind

@@ -1,14 +1,13 @@
-"""Inference: how long a heat of it measures, what it is ordered to do, and what it hands over."""
+"""Inference: how long a heat measures, what the child is ordered to do, and what it returns."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
 
-from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Plan
-from laptime.model.sample import Dnf, Noise, Window
-from laptime.model.timeline import Mark, Timeline
+from laptime.model.process import ProcessRun
+from laptime.model.sample import Noise, Window
+from laptime.model.timeline import Mark
 
 BATCHES = (1, 8, 64, 256)
 PROOF_ITEMS = 8
@@ -16,10 +15,10 @@ PROOF_ITEMS = 8
 
 @dataclass(frozen=True, slots=True)
 class InferPace:
-    """How many heats, and how long each part of one: the single calls, then each batch size.
+    """How many heats, and how long each part of a heat takes: the single calls, then each batch size.
 
-    `measure_s` is what a part takes where calls are quick. A batch is left out whose two first calls would take more
-    than `patience_s`.
+    `measure_s` is how long a part takes where calls are fast. A batch size is left out if its first two calls would
+    take more than `patience_s`.
     """
 
     heats: int
@@ -50,7 +49,7 @@ class InferOrder:
 
 @dataclass(frozen=True, slots=True)
 class AnswerRun:
-    """What a network answers to the items of the proof: some values spread over all, and the length of all."""
+    """What a network answers to the items of the proof: some values from all answers, and the length of all of them."""
 
     precision: str
     values: tuple[float, ...]
@@ -60,7 +59,7 @@ class AnswerRun:
 
 @dataclass(frozen=True, slots=True)
 class AnswerReference:
-    """The float64 answers that every lane is held against, and a float32 twin: how far rounding alone strays."""
+    """The float64 answers that every lane is compared with, and a float32 twin: the effect of rounding alone."""
 
     exact: AnswerRun
     twin: AnswerRun
@@ -70,7 +69,7 @@ class AnswerReference:
 
 @dataclass(frozen=True, slots=True)
 class BatchRun:
-    """The windows of one batch size; a window's steps are calls. `reason` says why there are none, or no more."""
+    """The windows of one batch size; a window's steps are calls. `reason` says why there are no windows, or no more."""
 
     batch: int
     windows: tuple[Window, ...] = ()
@@ -81,27 +80,19 @@ class BatchRun:
 class InferHeat:
     """One fresh process in which one lane answered; `calls_ns` are its single calls, each between two fences.
 
-    `calls_noise` is what others did on this machine meanwhile, `calls_flag` names the breach of quiet, if any.
-    `items_a_call` is 1, but for a network that takes no batch other than its own. `marks` tell when each part began.
+    `calls_noise` is what other processes did on this machine meanwhile; `calls_flag` names the disturbance, if there
+    was one. `items_a_call` is 1, except for a network that only takes batches of its own size. `marks` say when each
+    part began.
     """
 
-    lane: str
+    process: ProcessRun
     order: int
     round: int
-    status: Literal["ok", "dnf"]
-    parameters: int | None = None
     items_a_call: int | None = None
-    phases_s: dict[str, float] = field(default_factory=dict)
     first_call_ns: int | None = None
     calls_ns: tuple[int, ...] = ()
     calls_noise: Noise | None = None
     calls_flag: str | None = None
     batches: tuple[BatchRun, ...] = ()
     proofs: tuple[AnswerRun, ...] = ()
-    peak_memory_bytes: int | Missing = field(default_factory=lambda: Missing("the heat did not finish"))
-    device_memory_bytes: int | Missing = field(default_factory=lambda: Missing("the heat did not finish"))
-    versions: dict[str, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    dnf: Dnf | None = None
-    timeline: Timeline | None = None
     marks: tuple[Mark, ...] = ()

@@ -1,9 +1,9 @@
-"""A lane is who races: a framework, a device, and settings."""
+"""A lane is one competitor in a race: a framework, a device, and settings."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 Preset = Literal["as-written", "best", "fastest"]
 Precision = Literal["fp32", "tf32", "bf16", "fp16"]
@@ -16,14 +16,18 @@ Reads = Literal["at once", "deferred"]
 Input = Literal["published", "fast", "cached", "resident", "one", "copy", "only"]
 
 AS_WRITTEN: Preset = "as-written"
-NO_TRAINING = ("copy", "only")  # inputs of lanes that have one stage alone, and compute nothing
+# Groups of inputs.
+NO_TRAINING: tuple[Input, ...] = ("copy", "only")  # one stage alone: nothing is computed
+READY: tuple[Input, ...] = ("cached", "resident", "one")  # kept batches: only the computing is left
+KEPT: tuple[Input, ...] = (*READY, "copy")
+FROM_FILES: tuple[Input, ...] = ("published", "fast", "only")
 
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A lane as the user wrote it: `[framework/]device[/setting+setting...]`, with nothing filled in yet.
+    """A lane as the user wrote it: `[framework/]device[/setting+setting...]`, before settings are filled in.
 
-    `overrides` holds the settings that were named one by one, as (key, value) pairs.
+    `overrides` holds the settings that were named individually, as (key, value) pairs.
     """
 
     framework: str
@@ -34,9 +38,10 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All settings of a lane, filled in: what the preset gives on this device, then what was named.
+    """All settings of a lane, filled in: the preset's values on this device, then the named settings.
 
-    `joined` is of a training of somebody's own, whose batches are not ours to make: so many of them are one step's.
+    `joined` is how many batches of a user's own data make one step. `extra` holds settings that a row of
+    `planner.settings.SETTINGS` adds and that have no field here.
     """
 
     preset: Preset = AS_WRITTEN
@@ -54,3 +59,8 @@ class Settings:
     denormals: Denormals = "keep"
     reads: Reads = "at once"
     joined: int | None = None
+    extra: dict[str, str] = field(default_factory=dict)
+
+    def value_of(self, name: str) -> Any:
+        """Return the value of a field or of an extra setting; None where an extra setting is not set."""
+        return getattr(self, name, self.extra.get(name))

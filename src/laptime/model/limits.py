@@ -1,4 +1,4 @@
-"""What a device can do at most, as it was measured; what a step asks of it; and how near to the limit a lane comes."""
+"""The measured limits of a device, the work of a step, and how close a lane comes to the limit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FAKE = "fake"
 
 @dataclass(frozen=True, slots=True)
 class StepWork:
-    """What one step has to compute and to move: multiplications and additions of products, bytes read and written.
+    """The work of one step: `flops` are the multiplications and additions in products, `bytes` are read and written.
 
     `how` says in words how the two were counted.
     """
@@ -29,9 +29,9 @@ class StepWork:
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """The best rate that was reached, in floating-point operations or bytes a second, and the middle of all windows.
+    """The best rate reached, in floating-point operations or bytes per second, and the median of all windows.
 
-    `by` is the framework that reached it, with its version, `of` what it was: a product of matrices, a copy.
+    `by` is the framework that reached it, with its version; `of` is what was run: a matrix product, a copy.
     """
 
     best_per_s: float
@@ -42,10 +42,10 @@ class Peak:
 
 @dataclass(frozen=True, slots=True)
 class DevicePeaks:
-    """The measured limits of one device: a copy within its memory ("copy"), and products by their precision.
+    """The measured limits of one device: a copy within its memory ("copy"), and matrix products by precision.
 
-    `device` tells devices apart (a card's UUID, or the processor's name and cores), `driver` is the card's.
-    What could not be measured is in `absent`.
+    `device` identifies the device (a card's UUID, or the processor's name and cores); `driver` is the card's. `absent`
+    holds what could not be measured.
     """
 
     device: str
@@ -58,7 +58,7 @@ class DevicePeaks:
 
 @dataclass(frozen=True, slots=True)
 class DeviceKey:
-    """By what a device's peaks are kept and found again; no driver told is no other driver."""
+    """The key under which a device's peaks are kept and found; an unknown driver matches any driver."""
 
     device: str
     label: str
@@ -67,9 +67,9 @@ class DeviceKey:
 
 @dataclass(frozen=True, slots=True)
 class PeakOrder:
-    """What a child measures of one device: products in these precisions, of matrices with so many rows, and a copy.
+    """What a child measures of one device: products of matrices with `rows` rows in these precisions, and a copy.
 
-    Sizes are those that are tried first; where they take too long, or have no room, smaller ones are taken.
+    These sizes are tried first. Where they take too long or do not fit in memory, smaller ones are used.
     """
 
     framework: str
@@ -85,10 +85,10 @@ class PeakOrder:
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """How near a lane's step comes to what its device can do.
+    """How close a lane's step comes to the limits of its device.
 
-    `share` is that of the limit which binds: the time that the step's products or its bytes would take at the
-    measured peaks, whichever is longer, over the time that it took.
+    `share` is that of the limit which binds: the time that the step's products or its bytes would take at the measured
+    peaks, whichever is longer, divided by the step's time.
     """
 
     precision: str
@@ -103,7 +103,7 @@ class Roofline:
 
 
 def key_of(device: Device, framework: str, processor: Processor) -> DeviceKey:
-    """Tell which device a framework means, so that what one measured stands for all; a card's number says nothing."""
+    """Return the key of a framework's device, the same in every framework; a card's number identifies nothing."""
     if framework == FAKE:
         return DeviceKey(f"{FAKE} {device.name}", device.label)
     if device.kind == "cpu":

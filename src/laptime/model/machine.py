@@ -1,4 +1,4 @@
-"""What a computer has, as far as anybody told us."""
+"""What a computer has, as far as it could be found out."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 
 from laptime.model.card import Card
 from laptime.model.device import Device, DeviceKind
+from laptime.model.host_environment import HostEnvironment
 from laptime.model.missing import Missing
-from laptime.model.surroundings import Surroundings
 
 __all__ = ["Device", "DeviceKind", "Framework", "Machine", "Processor", "Use"]
 
 
 @dataclass(frozen=True, slots=True)
 class Processor:
-    """`cores_usable` is what this process may really use: affinity and container quota, in whole cores."""
+    """`cores_usable` is what this process may really use, in whole cores: within affinity and the container's quota."""
 
     name: str
     architecture: str
@@ -28,7 +28,7 @@ class Processor:
 class Framework:
     """An installed framework; `devices` is empty until a scout has asked it, `problem` says why it cannot run.
 
-    `notes` say what is odd about how it is installed.
+    `notes` report what is unusual about how it is installed.
     """
 
     name: str
@@ -41,9 +41,9 @@ class Framework:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What processor and memory have to do just now, laptime itself left out as far as it can be.
+    """The current load on processor and memory, without laptime's own as far as possible.
 
-    `busy_percent` is of all cores that are visible, over `over_s`; the clock is the mean of the cores that tell one.
+    `busy_percent` is of all visible cores, over `over_s`; the clock is the mean of the cores that report one.
     """
 
     over_s: float
@@ -57,8 +57,11 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """`cards` are all that a driver or the system knows, each followed by its MIG instances; who was asked and told of
-    none says why in `absent` (NVIDIA, AMD, Apple, PCI). `use` and `surroundings` are there where they were looked at.
+    """`cards` are all that a driver or the system knows, each followed by its MIG instances.
+
+    `absent` holds, for each source that reported no card (NVIDIA, AMD, Apple, PCI), the reason. `use` and
+    `surroundings` are set where laptime looked at them. `page_bytes` is the size of a memory page; records from before
+    it was noted are of machines with 4 KiB.
     """
 
     processor: Processor
@@ -71,8 +74,9 @@ class Machine:
     cards: tuple[Card, ...] = ()
     absent: dict[str, Missing] = field(default_factory=dict)
     use: Use | None = None
-    surroundings: Surroundings | None = None
+    surroundings: HostEnvironment | None = None
+    page_bytes: int = 4096
 
     def framework(self, name: str) -> Framework | None:
-        """Give the installed framework of that name, if there is one."""
+        """Return the installed framework of that name, or None."""
         return next((each for each in self.frameworks if each.name == name), None)

@@ -1,4 +1,4 @@
-"""Absence with its reason, so that nothing unknown is ever shown as zero."""
+"""A missing value with its reason, so that an unknown value is never shown as zero."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A reading that could not be had; `missing` says why."""
+    """A value that could not be read; `missing` says why."""
 
     missing: str

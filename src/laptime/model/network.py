@@ -1,4 +1,4 @@
-"""Layers in words that belong to no framework; every back end builds the same network from the same list."""
+"""Layers described without any framework; every back end builds the same network from the same list."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class AveragePool:
 
 @dataclass(frozen=True, slots=True)
 class GlobalAveragePool:
-    """One number a channel: the mean over all places."""
+    """One number per channel: the mean over all places."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +44,12 @@ class BatchNorm:
 
 @dataclass(frozen=True, slots=True)
 class Relu:
-    """The rectifier as a layer of its own."""
+    """The rectifier as a separate layer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flatten:
-    """All places and channels in one row; canonical order is height, width, channel."""
+    """All places and channels in one row, in the order height, width, channel."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from laptime.model.workload import ProofPlan
 class Subject:
     """What is trained: a built-in workload by name, or a user's `file.py:function`.
 
-    A user's file is `written_for` keras, jax, torch or python, as far as its text tells.
+    `written_for` is keras, jax, torch or python, as far as the text of the user's file shows it.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class PlannedLane:
-    """A lane with every setting filled in and the environment that its process gets."""
+    """A lane with every setting filled in, and the environment variables of its process."""
 
     name: str
     framework: str
@@ -46,7 +46,7 @@ class PlannedLane:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How many heats and how long each: `heats_max` is reached unless the margin or the budget ends it before."""
+    """How many heats, and how long each: `heats_max` are run unless the margin or the budget ends the race before."""
 
     heats_min: int
     heats_max: int
@@ -59,6 +59,8 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
+    """All decisions. `kept_batches` is the file that holds the proof's batches of a user's own data."""
+
     ask: Ask
     subject: Subject
     lanes: tuple[PlannedLane, ...]
@@ -66,15 +68,17 @@ class Plan:
     pace: Pace
     notes: tuple[str, ...] = ()
     data: DataSource | None = None
+    kept_batches: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class HeatOrder:
     """All that a child needs to know to run one heat.
 
-    `seed` draws weights, order and dropout; data made in memory come from `data_seed` where it is another. So many
-    `test_items` are there to be looked at after the windows; of them as many are as tell how long all would take. With
-    `takes_apart`, some steps are taken apart after that.
+    `seed` draws weights, order and dropout; it also draws the data made in memory, unless there is a `data_seed`.
+    `test_items` is how many items the whole training tests: after the windows, the heat evaluates enough of them to
+    estimate the time for all. With `breakdown`, the heat then takes some steps apart. `kept_batches` is the file to
+    which the reference writes the proof's batches, and from which every lane reads them.
     """
 
     subject: Subject
@@ -87,4 +91,5 @@ class HeatOrder:
     data: DataSource | None = None
     data_seed: int | None = None
     test_items: int = 0
-    takes_apart: bool = False
+    breakdown: bool = False
+    kept_batches: str | None = None

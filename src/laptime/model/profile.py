@@ -1,4 +1,4 @@
-"""What a profiler saw in some steps of a lane, off the clock: operators by time and by memory, kernels, a trace."""
+"""What a profiler saw in some steps of a lane, outside the timing: operators by time and memory, kernels, a trace."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Literal
 from laptime.model.limits import StepWork
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
+from laptime.model.process import ProcessRun
 
 Side = Literal["processor", "device"]
 NOT_TOLD = Missing("the profiler does not tell")
@@ -16,11 +17,11 @@ STEPS_LEAST = 3
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """One operator, for a step on average: its own time, without that of operators that it calls in turn.
+    """One operator, averaged per step: its own time, without that of the operators that it calls.
 
-    `where` is the side on which the time was spent: the processor, or the device that works beside it. On the device
-    `calls` are kernels and copies. Where several threads compute at once, their times are added up. `memory_bytes` is
-    what it took anew, less what it gave back in the same call.
+    `where` is the side on which the time was spent: the processor, or the device. On the device `calls` are kernels and
+    copies. Where several threads compute at once, their times are added up. `memory_bytes` is what it allocated, minus
+    what it freed in the same call.
     """
 
     name: str
@@ -34,10 +35,10 @@ class Operator:
 class Profile:
     """Some steps of a lane under its framework's own profiler.
 
-    `plain_ms` is a step without the profiler, taken just before and after in the same process, `profiled_ms` one under
-    it: their ratio is what the profiler costs. `device_busy` is the share of the profiled time in which the device had
-    a kernel running, and `device_ms` so much of a step; kernels are those of a step. `trace` is the file that Perfetto
-    and chrome://tracing open. `absent` says, by name, why something is not told that one would look for.
+    `plain_ms` is a step without the profiler, timed just before and after in the same process; `profiled_ms` is a step
+    under it. Their ratio is what the profiler costs. `device_busy` is the share of the profiled time in which the
+    device had a kernel running, `device_ms` that time per step; `kernels` are those of one step. `trace` is the file
+    that Perfetto and chrome://tracing open. `absent` holds, by name, why an expected figure is missing.
     """
 
     by: str
@@ -56,13 +57,13 @@ class Profile:
 
     @property
     def cost(self) -> float:
-        """Give how many times as long a step takes under the profiler."""
+        """How many times as long a step takes under the profiler."""
         return self.profiled_ms / self.plain_ms
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorSum:
-    """One operator in all the steps that a profiler saw, as a back end tells of it."""
+    """One operator in all the steps that a profiler saw, as a back end reports it."""
 
     name: str
     where: Side
@@ -73,7 +74,7 @@ class OperatorSum:
 
 @dataclass(frozen=True, slots=True)
 class DeviceSum:
-    """What a device did in all the steps that a profiler saw: the time with a kernel running, and the kernels' own."""
+    """What a device did in all profiled steps: the time with a kernel running, and the sum of the kernels' times."""
 
     busy_ns: float
     kernels: int
@@ -82,7 +83,7 @@ class DeviceSum:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """All that a framework's profiler tells of the steps that it saw; `device` may be absent, with the reason."""
+    """All that a framework's profiler reports of the steps that it saw; `device` may be missing, with the reason."""
 
     operators: tuple[OperatorSum, ...]
     device: DeviceSum | Missing
@@ -93,8 +94,8 @@ class Observed:
 class ProfileOrder:
     """All that a child needs to know to profile one lane; `trace` is the file that it writes, `scratch` a folder.
 
-    As many steps as take so many `seconds` are profiled, at least three and at most `steps`. The lane's steps are
-    taken as in a heat, but for the proof, which every heat has.
+    The child profiles as many steps as take `seconds`: at least three and at most `steps`. Steps run as in a heat, but
+    without the proof, which every heat has.
     """
 
     heat: HeatOrder
@@ -106,16 +107,14 @@ class ProfileOrder:
 
 @dataclass(frozen=True, slots=True)
 class ProfileRun:
-    """What came of profiling one lane: a profile, or the reason why there is none. `is_dnf`: its process failed."""
+    """The result of profiling one lane: a profile, or the reason why there is none."""
 
+    process: ProcessRun
     profile: Profile | None
     reason: str | None
-    is_dnf: bool
-    versions: dict[str, str]
-    parameters: int | None
-    items_per_step: int | None
     first_step_ns: int | None
-    phases_s: dict[str, float]
-    peak_memory_bytes: int | Missing
-    device_memory_bytes: int | Missing
-    notes: tuple[str, ...]
+
+    @property
+    def is_dnf(self) -> bool:
+        """Whether there is no profile because the process failed."""
+        return self.profile is None and self.process.dnf is not None

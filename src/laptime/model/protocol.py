@@ -1,22 +1,22 @@
-"""A whole training: its protocol, what each lap and the test gave, and how far it came."""
+"""A whole training: its protocol, the results of each lap and of the test, and how far it came."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
 
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Plan
-from laptime.model.sample import Dnf, ProofRun
+from laptime.model.process import ProcessRun
+from laptime.model.sample import ProofRun
 from laptime.model.timeline import Watched
 
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """What each lane does: so many laps, validation after each, a test at the end.
+    """What each lane does: `laps` laps, validation after each, a test at the end.
 
-    `steps_per_lap` is of the workload's own batch (None: a user's data say it); a lane of another batch takes as many
-    steps as see the same items. Items are counted as published: made data may hold fewer.
+    `steps_per_lap` is for the workload's own batch (None: a user's data decide). A lane with another batch takes as
+    many steps as cover the same items. Items are counted as published: made data may hold fewer.
     """
 
     laps: int
@@ -32,7 +32,7 @@ class Protocol:
 class Score:
     """Loss and accuracy over some items; `whole` is the share of items with every character right.
 
-    An accuracy is missing where outputs and targets are no classes, a loss where it is no number.
+    The accuracy is missing where outputs and targets are not classes, the loss where it is not a number.
     """
 
     items: int
@@ -43,7 +43,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """A score over items that no training saw, and how long that took."""
+    """A score over items that were not trained on, and how long it took."""
 
     score: Score
     seconds: float
@@ -51,10 +51,10 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class LapResult:
-    """One lap. `train_s` holds training steps only, between two fences; all else is beside it.
+    """One lap. `train_s` holds training steps only, between two fences; everything else is timed separately.
 
-    `score` is the running mean over the lap in training mode, as Keras has it. A `fresh` lap is the first of its
-    process, and holds the first step.
+    `score` is the running mean over the lap in training mode, as Keras reports it. A `fresh` lap is the first of its
+    process, and includes the first step.
     """
 
     number: int
@@ -68,7 +68,7 @@ class LapResult:
 
 @dataclass(frozen=True, slots=True)
 class Predictions:
-    """Class numbers beside the truth; one tuple an item, with as many numbers as an item has labels."""
+    """Predicted and true class numbers; one tuple per item, with as many numbers as an item has labels."""
 
     predicted: tuple[tuple[int, ...], ...] = ()
     truth: tuple[tuple[int, ...], ...] = ()
@@ -76,9 +76,9 @@ class Predictions:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """When an accuracy was reached: in which lap, after how much training. With no lap it never was.
+    """When an accuracy was reached: in which lap, and after how much training. `lap` is None if it never was.
 
-    `accuracy` is that lap's, or else the best there was.
+    `accuracy` is that lap's, or else the best one.
     """
 
     wanted: float
@@ -89,35 +89,31 @@ class Reached:
 
 @dataclass(frozen=True, slots=True)
 class FullRun:
-    """One lane trained from one seed, as far as it came. `processes` counts those that it took; `watched` is what the
-    instruments saw of each.
+    """One lane trained from one seed, as far as it came.
+
+    `processes` counts the processes that it took, `process` is their combined report, and `watched` is what the sensors
+    read in each. `sources` are digests of the user's files that the latest process imported; `changed` names the files
+    that were different in an earlier process of this training.
     """
 
-    lane: str
+    process: ProcessRun
     seed: int
     order: int
-    status: Literal["ok", "dnf", "running", "interrupted"]
     laps: tuple[LapResult, ...] = ()
     test: Evaluation | None = None
     predictions: Predictions | None = None
     reached: Reached | None = None
-    parameters: int | None = None
-    items_per_step: int | None = None
     first_step_ms: float | None = None
-    phases_s: dict[str, float] = field(default_factory=dict)
     proofs: tuple[ProofRun, ...] = ()
     processes: int = 0
-    peak_memory_bytes: int | Missing = field(default_factory=lambda: Missing("the training did not finish"))
-    device_memory_bytes: int | Missing = field(default_factory=lambda: Missing("the training did not finish"))
-    versions: dict[str, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    dnf: Dnf | None = None
     watched: tuple[Watched, ...] = ()
+    sources: dict[str, str] = field(default_factory=dict)
+    changed: tuple[str, ...] = ()
 
     @property
     def ready_s(self) -> float:
         """The time until the first step could be taken: starting, importing, building, opening the data."""
-        return sum(self.phases_s.get(name, 0.0) for name in ("start", "import", "build", "set up"))
+        return sum(self.process.phases_s.get(name, 0.0) for name in ("start", "import", "build", "set up"))
 
     @property
     def train_s(self) -> float:
@@ -129,15 +125,15 @@ class FullRun:
 
     @property
     def whole_s(self) -> float:
-        """From starting the process to the end of the test, without what only laptime does: proof, checkpoints."""
+        """From the start of the process to the end of the test, without what only laptime does: proof, checkpoints."""
         return self.ready_s + self.train_s + self.validation_s + (self.test.seconds if self.test else 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class LapFactor:
-    """How many times faster a lane trains than the reference; laps that hold a first step stand apart.
+    """How many times faster a lane trains than the reference; laps that include a first step are compared separately.
 
-    `low` and `high` are there where several seeds were run.
+    `low` and `high` are known where several seeds were run.
     """
 
     lane: str
@@ -146,22 +142,12 @@ class LapFactor:
     first_lap: float | Missing
     low: float | Missing
     high: float | Missing
-    same_work: bool
-
-
-@dataclass(frozen=True, slots=True)
-class FullRace:
-    """Whole trainings of some lanes; `order` says in which order they ran, and why."""
-
-    protocol: Protocol
-    order: str
-    runs: tuple[FullRun, ...]
-    factors: tuple[LapFactor, ...] = ()
+    same_work: bool | Missing
 
 
 @dataclass(frozen=True, slots=True)
 class FullPlan:
-    """What whole trainings would run: the lanes' plan, what each does, and in which order and why."""
+    """What whole trainings would run: the plan of the lanes, what each lane does, and in which order and why."""
 
     plan: Plan
     protocol: Protocol
@@ -170,7 +156,7 @@ class FullPlan:
 
 @dataclass(frozen=True, slots=True)
 class FullOrder:
-    """All that a child needs to train one lane whole, or to go on from its checkpoint where there is one."""
+    """All that a child needs to train one lane completely, or to continue from its checkpoint if there is one."""
 
     heat: HeatOrder
     protocol: Protocol
@@ -179,10 +165,18 @@ class FullOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
-    """What is being done just now, for whoever shows progress; `lap` is there when a lap has ended.
+class Consent:
+    """What a user allows a resumed training: to continue with `changed` sources, to train finished laps `again`."""
 
-    `is_news` tells what is worth a line of its own from what the next moment may overwrite.
+    changed: bool = False
+    again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What is being done now, for a progress display; `lap` is set when a lap has ended.
+
+    With `is_news`, the moment gets a line of its own; otherwise the next moment may overwrite it.
     """
 
     lane: str

@@ -7,27 +7,26 @@ from typing import Any, Literal
 
 from laptime.model.ask import Ask
 from laptime.model.dataset import DataSource
-from laptime.model.inference import AnswerReference, InferHeat, InferPace
+from laptime.model.inference import InferHeat
 from laptime.model.lane import Settings
 from laptime.model.limits import Roofline
 from laptime.model.machine import Device, Machine
 from laptime.model.missing import Missing
 from laptime.model.plan import Subject
+from laptime.model.process import ProcessRun
 from laptime.model.profile import Profile
-from laptime.model.protocol import FullRace
-from laptime.model.sample import Appeal, Dnf, Examination, FreshSteps, ProofRun, Reference, Window
-from laptime.model.signs import Signs
-from laptime.model.timeline import Timeline
+from laptime.model.sample import Appeal, Examination, FreshSteps, ProofRun, Reference, Window
+from laptime.model.symptoms import StepSymptoms
 from laptime.model.usage import AnswerUsage, Usage
-from laptime.model.why import Why
 from laptime.model.workload import Published
 
-SCHEMA = 1
+SCHEMA = 2
+GONE = "its process is gone (killed or crashed)"  # the reason in a record that is "ended"
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A figure with its interval; `low` and `high` are missing where one heat alone cannot give them."""
+    """A figure with its interval; `low` and `high` are missing where a single heat cannot provide them."""
 
     median: float
     low: float | Missing
@@ -39,10 +38,10 @@ class Estimate:
 class Parity:
     """Whether a lane did the same work as the float64 reference, and by what measure.
 
-    `worst` is the largest relative distance of a step's loss from the reference, `moved` the distance of the
-    weights' movement in units of what is allowed (up to 1 passes). `strays` is how far the lane's own reduced
-    precision strayed in its loss, where it has one. `chance` is in what a first proof differed that a second, from
-    another seed, did not confirm; the figures are then the second's.
+    `worst` is the largest relative distance of a step's loss from the reference. `moved` is the distance of the
+    weights' movement, in units of what is allowed (up to 1 passes). `strays` is how far the lane's own reduced
+    precision moved its loss, where it has one. `chance` says where a first proof differed, if a second proof from
+    another seed did not confirm it; the figures are then those of the second.
     """
 
     status: Literal["same", "differs", "unproven"]
@@ -59,40 +58,35 @@ class Parity:
 
 @dataclass(frozen=True, slots=True)
 class HeatResult:
-    """One heat as it is kept. `steady` (in JSON: "class") is flat, warm-up, slowing or unsteady.
+    """One heat as it is kept in a record. `steady` is flat, warm-up, slowing or unsteady.
 
-    `steady_from` is the first window that counts, `step_ms` the median step of the windows from there; their
-    mean step where the loader hands over `burst` batches at once and then lets steps wait.
+    `steady_from` is the first window that counts. `step_ms` is the median step of the windows from there on, or their
+    mean step where the loader delivers `burst` batches at once and then makes steps wait.
     """
 
+    process: ProcessRun
     order: int
     round: int
-    status: Literal["ok", "dnf"]
     steady: str
     steady_from: int
     step_ms: float | None
     first_step_ms: float | None
-    phases_s: dict[str, float]
     windows: tuple[Window, ...]
     losses: tuple[float, ...]
     proofs: tuple[ProofRun, ...]
-    readings: dict[str, float | Missing]
-    notes: tuple[str, ...] = ()
-    dnf: Dnf | None = None
     examination: Examination | None = None
     fresh: FreshSteps | None = None
     burst: int | None = None
-    timeline: Timeline | None = None
-    signs: Signs | None = None
+    signs: StepSymptoms | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """How long the whole training would take on a lane, foretold part by part from its heats.
+    """How long the whole training would take on a lane, predicted part by part from its heats.
 
-    `ready_s` is from starting the process to the end of the first step, `train_s` all other steps of all laps. What
-    only laptime does (proof, checkpoints) is left out, as `race --full` leaves it out. `fresh_factor` is how many times
-    as long a step takes until every item was decoded once, where a loader then holds it.
+    `ready_s` is from the start of the process to the end of the first step, `train_s` all other steps of all laps. What
+    only laptime does (proof, checkpoints) is left out, as in `race --full`. Where a loader keeps decoded items,
+    `fresh_factor` is how many times as long a step takes until every item was decoded once.
     """
 
     laps: int
@@ -107,9 +101,9 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True)
 class LaneResult:
-    """What came of a lane. Why there is no profile or roofline where one was asked for is in `absent`, by name.
+    """The result of a lane. `absent` says, by name, why an expected lap, profile or roofline is missing.
 
-    A roofline is asked for where the lane was profiled, or its device was measured.
+    A roofline is expected where the lane was profiled, or its device was measured.
     """
 
     name: str
@@ -150,15 +144,15 @@ class Comparison:
     verdict: Literal["faster", "slower", "not distinguishable"]
     settled: bool
     pairs: int
-    same_work: bool
+    same_work: bool | Missing
     alpha: float
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """What one who starts a program for one answer waits for, part by part, and then for each further answer.
+    """What a user waits for, part by part, who starts a program for one answer; and the time of each further answer.
 
-    `network_s` is building the network, giving it its weights and bringing it to the device.
+    `network_s` is the time to build the network, set its weights and move it to the device.
     """
 
     process_s: float
@@ -174,7 +168,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """The throughput at one batch size; `reason` says why it is not known, or not from every heat."""
+    """The throughput at one batch size; `reason` says why it is unknown, or not known from every heat."""
 
     batch: int
     items_per_s: Estimate | None
@@ -185,8 +179,8 @@ class BatchResult:
 class InferLane:
     """How a lane answers: one item's latency in milliseconds, and items per second at each batch size.
 
-    `steady` counts the heats' single calls by class, and `calls` those that the percentiles stand on. `usages` are what
-    single calls and each batch size took, where heats were watched.
+    `steady` counts the heats' single calls by class; `calls` is how many calls the percentiles are based on. `usages`
+    holds the resources that single calls and each batch size used, where heats were watched.
     """
 
     lane: str
@@ -204,7 +198,7 @@ class InferLane:
 
 @dataclass(frozen=True, slots=True)
 class InferFactor:
-    """How many times faster a lane answers than the reference: a single call (no `batch`), or items per second."""
+    """How many times faster a lane answers than the reference: in a single call (no `batch`), or in items/s."""
 
     lane: str
     reference: str
@@ -214,17 +208,7 @@ class InferFactor:
     high: float | Missing
     verdict: Literal["faster", "slower", "not distinguishable"]
     pairs: int
-    same_work: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Inference:
-    """Inference of some lanes: how each answers, and by what factors they differ."""
-
-    pace: InferPace
-    lanes: tuple[InferLane, ...]
-    factors: tuple[InferFactor, ...] = ()
-    reference: AnswerReference | None = None
+    same_work: bool | Missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,25 +220,57 @@ class Finding:
     sure: Literal["proven", "likely"]
 
 
+class Answer:
+    """The answer to a question: each question has its own subclass (`laptime.model.questions`)."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """The process that writes a record: `began` distinguishes it from a later process with the same number."""
+
+    host: str
+    pid: int
+    began: str
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
+    """The header, the lanes and the answer to the question that was asked.
+
+    `question` names the row of `laptime.model.questions` that defines the answer. `writer` is the process that writes
+    the record while it is "running". Where that process is gone, the record is "ended".
+    """
+
     schema: int
     tool: dict[str, str]
     id: str
     started: str
     question: str
-    status: Literal["running", "finished", "interrupted"]
+    status: Literal["running", "finished", "interrupted", "ended"]
     ask: Ask
     machine: Machine
     workload: Subject
     published: Published | None
     lanes: tuple[LaneResult, ...]
-    comparisons: tuple[Comparison, ...] = ()
+    answer: Answer
     findings: tuple[Finding, ...] = ()
     reference: Reference | None = None
     elapsed_s: float = 0.0
     overhead: dict[str, float] = field(default_factory=dict)
-    full: FullRace | None = None
     data: DataSource | None = None
-    infer: Inference | None = None
-    why: Why | None = None
+    writer: Writer | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRow:
+    """One line of the list of records; `unreadable` says why a file could not be read."""
+
+    id: str
+    started: str
+    question: str
+    workload: str
+    status: str
+    summary: str
+    unreadable: str | None = None

@@ -1,35 +1,42 @@
-"""What a heat hands over: raw samples, before anybody draws a conclusion."""
+"""What a heat returns: raw samples, before any analysis."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
 
 from laptime.model.missing import Missing
-from laptime.model.signs import Signs
-from laptime.model.timeline import Timeline
+from laptime.model.process import ProcessRun
+from laptime.model.symptoms import StepSymptoms
+
+NOT_NOTED = Missing("it was not noted")
 
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """What else happened on this machine while a window was open.
+    """What happened on this machine while a window was open. Processor time is in cores: seconds per second.
 
-    `other_cores` is the processor time that other processes took, in cores; `throttled_ms` the time for which the
-    container's quota held this one back.
+    `other_cores` is what other processes took of the cores, or of the quota, that this process may use. `throttled_ms`
+    is how long the container's quota held this process back. `own_cores` is what the heat's own processes took.
+    `waited_cores` is how many of its threads were ready to run but had no core, where the cores are shared with other
+    containers. `io_wait_cores` is how many of our cores only waited for a disk. `halted` says why nothing of the heat
+    ran for a while; the time of such a window means nothing.
     """
 
     other_cores: float | Missing
     load_1m: float | Missing
     throttled_ms: float | Missing
+    own_cores: float | Missing = NOT_NOTED
+    waited_cores: float | Missing = NOT_NOTED
+    io_wait_cores: float | Missing = NOT_NOTED
+    halted: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Some steps, fenced at both ends and nowhere between. Times are of the monotonic clock.
+    """Some steps, with a fence before the first and after the last and none between. Times are of the monotonic clock.
 
-    `step_ns` holds the time of each step: by the host clock on a processor, by device events on an accelerator. Where
-    a window has thousands they are those of its beginning.
-    `flag` names the breach of quiet, if there was one.
+    `step_ns` holds the time of each step: by the host clock on a processor, by device events on an accelerator. A
+    window of thousands of steps only keeps the first ones. `flag` names the disturbance, if there was one.
     """
 
     start_ns: int
@@ -41,11 +48,23 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
+class Movement:
+    """How the weights moved: `shrink` and `moves` are those of a `ProofRun`."""
+
+    shrink: float
+    moves: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ProofRun:
     """What one lane did in the proof: each step's loss, and a fingerprint of how the weights moved.
 
     `start` is the length of all weights before the first step. `shrink` is the movement's share along the weights
-    themselves, in units of their squared length; `moves` holds the length of each array's movement.
+    themselves, in units of their squared length; `moves` holds the length of each array's movement. `single` is how the
+    weights moved in one step from the start at a large rate, and `decay` how they moved in one without gradients, where
+    these two steps were taken. `scales` is then what the gradients were multiplied by; it depends on each optimizer's
+    epsilon. `batches` is the digest of the batches, where they come from a user's own data. A run with a `problem`
+    proves nothing. `own_way` says how the framework is known to differ from others in such a training.
     """
 
     precision: str
@@ -54,11 +73,17 @@ class ProofRun:
     shrink: float
     moves: tuple[float, ...]
     seconds: float = 0.0
+    single: Movement | None = None
+    decay: Movement | None = None
+    scales: tuple[float, ...] = ()
+    batches: str | None = None
+    problem: str | None = None
+    own_way: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """The float64 run that every lane is held against, and a float32 twin: how far rounding alone strays."""
+    """The float64 run that every lane is compared with, and a float32 twin that shows the effect of rounding alone."""
 
     key: str
     exact: ProofRun
@@ -70,10 +95,10 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Appeal:
-    """A second proof of a lane, from other weights and on other batches, held against a reference of its own.
+    """A second proof of a lane, from other weights and on other batches, compared with a reference of its own.
 
-    Rounding may put one value on the other side of a rectifier, or let another pixel win a pooling. Such chance moves
-    the weights otherwise, and does not come twice; other work does.
+    Rounding may put one value on the other side of a rectifier, or let another pixel win a pooling. Such a chance event
+    moves the weights differently, but does not happen twice. Different work does.
     """
 
     seed: int
@@ -83,10 +108,10 @@ class Appeal:
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """What looking at some test items took, with nothing trained, so that a whole validation can be foretold.
+    """The time to evaluate some test items, without training; the time of a whole validation is predicted from it.
 
-    `ns` is for these `items`; `first_ns` what the first look of all took on top, `read_ns` having so many at hand in
-    memory, which happens once a training (nothing, where they are decoded anew each time).
+    `ns` is for these `items`. `first_ns` is what the very first evaluation took on top. `read_ns` is the time to load
+    this many items into memory, which happens once a training (0 where they are decoded each time).
     """
 
     items: int
@@ -97,39 +122,23 @@ class Examination:
 
 @dataclass(frozen=True, slots=True)
 class FreshSteps:
-    """Steps on items that were decoded for them, where the loader then holds them: as steps are until each was seen."""
+    """Steps on newly decoded items, where the loader then keeps them: steps are like this until all items were seen."""
 
     steps: int
     ns: int
 
 
 @dataclass(frozen=True, slots=True)
-class Dnf:
-    """Why and where a heat did not finish; it is a result like any other."""
-
-    phase: str
-    reason: str
-    signal: str | None = None
-    exit_code: int | None = None
-    peak_memory_bytes: int | Missing = field(default_factory=lambda: Missing("the process was gone"))
-    stderr_tail: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Heat:
     """One fresh process that ran one lane once.
 
-    `burst` is how many batches its loader may hand over at once, where it was seen to do so and then to let steps wait.
+    `burst` is how many batches its loader may deliver at once, if it was seen to do so and then to make steps wait.
     """
 
-    lane: str
+    process: ProcessRun
     order: int
     round: int
-    status: Literal["ok", "dnf"]
-    parameters: int | None = None
-    items_per_step: int | None = None
     steps_per_lap: int | None = None
-    phases_s: dict[str, float] = field(default_factory=dict)
     first_step_ns: int | None = None
     proofs: tuple[ProofRun, ...] = ()
     windows: tuple[Window, ...] = ()
@@ -137,10 +146,4 @@ class Heat:
     examination: Examination | None = None
     fresh: FreshSteps | None = None
     burst: int | None = None
-    peak_memory_bytes: int | Missing = field(default_factory=lambda: Missing("not read"))
-    device_memory_bytes: int | Missing = field(default_factory=lambda: Missing("not read"))
-    versions: dict[str, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    dnf: Dnf | None = None
-    timeline: Timeline | None = None
-    signs: Signs | None = None
+    signs: StepSymptoms | None = None

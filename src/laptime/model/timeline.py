@@ -1,4 +1,4 @@
-"""What the instruments saw while a heat ran: channels, what they showed and when, on the clock of the heat itself."""
+"""What the sensors read while a heat ran: channels, their values and when, on the heat's own clock."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ ChannelKind = Literal["gauge", "counter"]
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """One figure that an instrument shows again and again.
+    """One figure that a sensor reads repeatedly.
 
-    `device` is whose figure it is: "host" for the whole machine, "heat" for the heat's processes, else an instrument's
-    own name of a card or a package, the same in every reading. A gauge shows how things stand (or stood on average over
-    the instrument's own last moments); a counter only ever grows, and what it grew by between two readings is counted.
+    `device` is what the figure belongs to: "host" for the whole machine, "heat" for the heat's processes, else the
+    sensor's own name of a card or a package, the same in every reading. A gauge is a current value (or an average over
+    the sensor's last moments). A counter only grows; what counts is its growth between two readings.
     """
 
     device: str
@@ -29,7 +29,7 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What an instrument will show, in the order of its readings; and what it cannot, with the reasons."""
+    """What a sensor will read, in the order of its readings; and what it cannot read, with the reasons."""
 
     channels: tuple[Channel, ...]
     absent: tuple[tuple[Channel, Missing], ...] = ()
@@ -37,8 +37,10 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One channel's readings, in whole steps of its unit: the first is a difference from nought, each other from the
-    one before it that told something; None where nothing was told. So an hour of them stays small and legible.
+    """One channel's readings, in whole steps of its unit, stored as differences to keep an hour of readings small.
+
+    The first is the difference from 0, each later one from the last reading that had a value; None where there was
+    none.
     """
 
     channel: Channel
@@ -54,8 +56,10 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """One instrument's readings: the first one's time on the parent's monotonic clock, the microseconds from each to
-    the next, and what its channels showed. `lost` says why it ended before the heat did; `read_us` is a reading's cost.
+    """One sensor's readings.
+
+    `first_ns` is the time of the first one on the parent's monotonic clock, `apart_us` the microseconds from each to
+    the next. `lost` says why the readings ended before the heat did; `read_us` is the cost of one reading.
     """
 
     sensor: str
@@ -77,7 +81,7 @@ class Track:
 class Timeline:
     """All that was read while a heat ran, and what could not be read.
 
-    `clock` is missing where the child's clock is not the parent's: then no reading can be laid beside a window.
+    `clock` is set where the child's clock is not the parent's: then no reading can be matched with a window.
     """
 
     tracks: tuple[Track, ...] = ()
@@ -85,12 +89,12 @@ class Timeline:
     clock: Missing | None = None
 
     def find(self, device: str, name: str) -> tuple[Track, Series] | None:
-        """Give a channel's readings, and the track that has their times."""
+        """Return a channel's readings, and the track that has their times."""
         found = ((track, track.find(device, name)) for track in self.tracks)
         return next(((track, series) for track, series in found if series is not None), None)
 
     def why_not(self, device: str, name: str) -> Missing:
-        """Give the reason for which a channel shows nothing."""
+        """Return the reason why a channel shows nothing."""
         for track in self.tracks:
             for channel, reason in track.absent:
                 if (channel.device, channel.name) == (device, name):
@@ -101,7 +105,7 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What a process began to do at a time of its monotonic clock; it did so until the next mark."""
+    """What a process began to do, and when on its monotonic clock; it did so until the next mark."""
 
     name: str
     at_ns: int
@@ -109,8 +113,9 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """One process of a training as the instruments saw it; a training that was resumed has several, each with times of
-    its own computer's clock.
+    """One process of a training as the sensors saw it.
+
+    A training that was resumed has several, each with times of its own computer's clock.
     """
 
     timeline: Timeline

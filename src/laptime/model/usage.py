@@ -1,4 +1,4 @@
-"""What a lane took of the machine while it was timed: work, memory, heat, power, energy, money."""
+"""The resources that a lane used while it was timed: processor, memory, temperature, power, energy, money."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from laptime.model.missing import Missing
 
 @dataclass(frozen=True, slots=True)
 class Energy:
-    """What training takes. It is `counted` by the device's own meter, or `estimated` from its power, sampled.
+    """The energy of a training: `counted` by the device's own meter, or `estimated` from samples of its power.
 
-    `of` names the device: the rest of the computer (memory, fans, power supply) is in no figure. Where there is no
-    figure, `how` and all others say why. `j_whole` is a whole training's, from its first lap to the end of its test.
+    `of` names the device: no figure includes the rest of the computer (memory, fans, power supply). Where there is no
+    figure, `how` and all others say why. `j_whole` is for a whole training, from its first lap to the end of its test.
     """
 
     of: str
@@ -34,13 +34,12 @@ class Energy:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Medians over the timed parts of heats or of a training, but for what is said to be the most: that is the most of
-    any reading.
+    """Medians over the timed parts of heats or of a training; a field named "most" is the maximum of all readings.
 
-    `processor_percent` is of the cores that laptime may use and of the heat's own processes; `others_percent` is what
-    all other processes took of the machine. `device_percent` is the share of moments in which the device had anything
-    to do, `active_percent` how large a part of it was at work on average, where it tells. Memory is the heat's own:
-    of its processes, and on the device what the driver says is used there (others' included).
+    `processor_percent` is for the heat's own processes, of the cores that laptime may use; `others_percent` is what all
+    other processes took of the machine. `device_percent` is the share of moments in which the device had work,
+    `active_percent` how large a part of it worked on average, where the device reports it. Memory is that of the heat's
+    processes; on the device, it is all the memory that the driver reports as used, including that of other processes.
     """
 
     processor_percent: float | Missing
@@ -58,7 +57,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class AnswerUsage:
-    """What answering took at one batch size; single calls have no `batch`."""
+    """The resources that answering used at one batch size; single calls have no `batch`."""
 
     batch: int | None
     usage: Usage

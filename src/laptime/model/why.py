@@ -1,25 +1,47 @@
-"""Why a lane is as fast as it is: where its step goes, what limits it, what was tried, and what each remedy gains."""
+"""Why a lane is as fast as it is: where its step's time goes, what limits it, what was tried and what it gains."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from enum import StrEnum
+from typing import Any, Literal, get_args
 
 from laptime.model.missing import Missing
 
 Standing = Literal["proven", "likely", "ruled out", "not testable here", "not tested"]
 Stage = Literal["loader", "copy", "compute"]
+STAGES: tuple[Stage, ...] = get_args(Stage)
 PartOf = Literal["loader", "copy", "compute", "host", "outside", "unattributed"]
 NO_CHANGE = "nothing"
 
 
+class Cause(StrEnum):
+    """What may slow a lane. Records hold these words."""
+
+    MEASURING_ERROR = "measuring error"
+    NOT_ON_DEVICE = "not on the device"
+    MEMORY_FULL = "device memory full"
+    SHARED = "device shared"
+    CLOCKS = "clocks lowered"
+    OUTSIDE_STEP = "outside the step"
+    INPUT = "input pipeline"
+    COPY = "copy to the device"
+    HOST_WAITS = "host waits for values"
+    LITTLE_WORK = "too little work a step"
+    SEVERAL_DEVICES = "several devices"
+    PROCESSOR_LIMITED = "processor limited"
+    PROCESSOR_ODDITIES = "processor oddities"
+    SHAPES = "changing shapes"
+    KERNELS = "poor kernels"
+
+
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """A counterfactual: the lane that is asked about with some settings otherwise.
+    """The lane in question with some settings changed, so that one cause is removed.
 
-    `settings` are words of a lane ("input=resident"). A ceiling has one stage alone; a remedy says what it `changes`
-    ("nothing", "the learning", "the arithmetic", "memory") and the `code`, a line or a flag of this framework, that
-    does the same in the user's own training. `absent` says why it cannot be run here.
+    `settings` are words of a lane ("input=resident"). An experiment that is a remedy says what it `changes` ("nothing",
+    "the learning", "the arithmetic", "memory") and the `code`, a line or a flag of this framework, that does the same
+    in the user's own training. `did` completes "... it is 3.7x as fast". `absent` says why it cannot run.
     """
 
     name: str
@@ -30,11 +52,12 @@ class Experiment:
     code: str = ""
     is_remedy: bool = True
     absent: Missing | None = None
+    did: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """How many times the items per second of the lane asked about; `low` and `high` bound it."""
+    """A factor on the items per second of the lane in question; `low` and `high` bound it."""
 
     ratio: float
     low: float | Missing
@@ -43,8 +66,9 @@ class Factor:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What came of an experiment: its lane's name in the record, and by what factor it is faster, or the `reason` why
-    that is not known: it failed, no budget was left, it cannot be run here.
+    """The outcome of an experiment: its lane's name in the record, and by what factor it is faster.
+
+    Without a factor `reason` says why: it failed, the budget had no room, it cannot run here.
     """
 
     experiment: Experiment
@@ -55,9 +79,9 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How one cause stands. `evidence` holds the figures it stands on, `lanes` the experiments that judged it.
+    """The judgement on one cause. `evidence` holds its figures, `lanes` the experiments that decided it.
 
-    `gain` is what its removal gains, where that is known: a factor.
+    `gain` is the factor that removing the cause gains, where known. `cause` is a `Cause`, or an extension's own word.
     """
 
     cause: str
@@ -69,8 +93,8 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A share of a step's time, as a share of 1. All parts of a step together are 1."""
+class StepPart:
+    """A part of a step's time, as a share from 0 to 1. All parts of a step add up to 1."""
 
     of: PartOf
     share: float
@@ -78,7 +102,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """The speed of one stage alone; `low` and `high` bound it. The smallest of the three binds."""
+    """The speed of one stage alone; `low` and `high` bound it. The lowest of the three stages binds."""
 
     stage: Stage
     items_per_s: float | Missing
@@ -90,9 +114,7 @@ class Ceiling:
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """What may be changed, the gain that was foretold (a factor) and the one that was measured, or the `reason` why it
-    was not.
-    """
+    """What the user may change: the predicted gain as a factor, and the measured one or the `reason` for none."""
 
     cause: str
     says: str
@@ -107,16 +129,16 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """The whole answer. `causes` stand in the order of judgement, all fifteen; `first` are those named first.
+    """The whole answer. `causes` has all of them in the order of judgement; `first` are those that the verdict names.
 
-    `missing` names the experiments that the budget had no room for. `trusted` says whether the noise was small enough
-    to tell anything at all, and `distrust` why not.
+    `missing` names the experiments for which the budget had no room. `trusted` says whether the noise was small enough
+    for any conclusion, and `distrust` why not.
     """
 
     lane: str
     says: str
     first: tuple[str, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[StepPart, ...]
     ceilings: tuple[Ceiling, ...]
     causes: tuple[Verdict, ...]
     remedies: tuple[Remedy, ...]

@@ -41,7 +41,7 @@ class Sgd:
 
 @dataclass(frozen=True, slots=True)
 class PublishedResult:
-    """What an author reported for one device; a list holds one figure an epoch."""
+    """What an author reported for one device; a list holds one figure per epoch."""
 
     device: str
     kind: Literal["cpu", "gpu", "tpu"]
@@ -70,31 +70,37 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class ProofPlan:
-    """How the same work is proven: some steps from the same weights, on the same batches, at a small rate.
+    """How the proof shows that lanes do the same work: some steps from the same weights, with the same batches.
 
-    The loss is multiplied by `loss_scale` before its gradient is taken, and by four times that in the first step.
-    With Adam this brings gradients near its epsilon: a gradient that is mere rounding then moves nothing (at full
-    scale Adam turns its sign into a whole step), while another epsilon or beta shows at once.
+    The steps use a small learning rate. The loss is multiplied by `loss_scale` before its gradient is taken, and by
+    four times that in the first step. With Adam this brings gradients close to its epsilon: a gradient that is only
+    rounding then moves nothing (at full scale Adam turns its sign into a whole step), while a different epsilon or beta
+    is visible at once.
+
+    Where `single_step_scale` is set, two single steps from the start follow at that multiple of the learning rate: one
+    with its gradients, and one with gradients of 0, which shows the weight decay alone. A single step is not chaotic,
+    however large it is. At a small rate, a weight decay is too small for float32.
     """
 
     steps: int = 10
     batch: int = 32
     learning_rate_scale: float = 0.01
     loss_scale: float = 1.0
+    single_step_scale: float | None = None
 
     def scale_of(self, step: int) -> float:
-        """Give what the loss of this step (counted from 0) is multiplied by."""
+        """Return the factor on the loss of this step, counted from 0."""
         return self.loss_scale * (4.0 if step == 0 else 1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A built-in training, described once for all frameworks. Image shape is (height, width, channels).
+    """A built-in training, described once for all frameworks. The image shape is (height, width, channels).
 
-    `loader` is how the authors had their items: decoded in memory, by a generator's threads, one image after another
-    in the training's process, or by PyTorch's DataLoader. `turned` says that they drew random transforms.
+    `loader` is how the authors loaded their items: decoded in memory, by a generator's threads, one image after another
+    in the training's process, or by PyTorch's DataLoader. `turned` says that they used random transforms.
 
-    After each lap they looked at `validation_items` of the test items, at the end at `evaluation_items` of them, and
+    After each lap they evaluated `validation_items` of the test items, at the end `evaluation_items` of them, and
     printed the predictions of the first `predictions_shown`.
     """
 
@@ -129,8 +135,17 @@ class Workload:
 
     @property
     def test_items_made(self) -> int:
-        """As many test items are made in memory as were published, or as many as a modest memory holds."""
+        """As many test items are made in memory as were published, or as many as fit in 256 MiB."""
         return min(self.test_items, TEST_MOST_BYTES // (FLOAT_BYTES * math.prod(self.image_shape)))
+
+
+@dataclass(frozen=True, slots=True)
+class LayerRow:
+    """One layer. `output_shape` is that of one item, channels last; `parameters` counts the trainable ones."""
+
+    layer: str
+    output_shape: tuple[int, ...]
+    parameters: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,16 +154,17 @@ class Training:
 
     For PyTorch: `optimizer` is an optimizer built on the model's parameters, or a function that takes the parameters
     and returns one. `loss` takes (outputs, targets). `data` is a list of (inputs, targets) batches, a DataLoader, or
-    anything else that can be iterated again and again.
+    anything else that can be iterated repeatedly.
 
-    For Keras: `model` is compiled, so that `loss` and `optimizer` are in it; `data` are what `fit` takes: arrays as a
-    tuple (inputs, targets), of which `batch` items make a step (32, as in `fit`), or a PyDataset, a tf.data.Dataset,
-    a DataLoader, a generator, a list of batches. `return model, data` says the same.
+    For Keras: `model` is compiled, so it contains `loss` and `optimizer`. `data` is what `fit` takes: arrays as a tuple
+    (inputs, targets), of which `batch` items make a step (32, as in `fit`), or a PyDataset, a tf.data.Dataset, a
+    DataLoader, a generator, a list of batches. `return model, data` means the same.
 
-    For JAX, and by python lanes for any other framework: `step` takes (state, batch) and returns (new state, loss),
-    `state` is what it begins with, `data` gives the batches, and `fence` takes the state and waits until all is done:
-    for JAX, if there is more to wait for than the state and the loss; on a python lane, wherever a step may return
-    before it is done. A python lane's code reads in LAPTIME_DEVICE where it is to compute: cpu, cuda:0.
+    For JAX, and on python lanes for any other framework: `step` takes (state, batch) and returns (new state, loss),
+    `state` is the initial state, `data` yields the batches, and `fence` takes the state and waits until all work is
+    done. JAX needs a `fence` only if there is more to wait for than the state and the loss; a python lane needs one
+    wherever a step may return before it is done. The code of a python lane reads in LAPTIME_DEVICE where it must
+    compute: cpu, cuda:0.
     """
 
     model: Any = None

@@ -7,49 +7,49 @@ from typing import Any, Protocol
 
 from laptime.model.workload import Loader, Workload
 from laptime.pipelines.fast import open_fast, open_read_by_workers
-from laptime.pipelines.held import bytes_to_hold
-from laptime.pipelines.job import Job, Way, make_job
-from laptime.pipelines.published import OneByOne, QueuedThreads, read_plain, read_smoothed
+from laptime.pipelines.job import LoaderJob, Way, make_job
+from laptime.pipelines.published import OneByOneLoader, QueuedLoader, read_plain, read_smoothed
+from laptime.pipelines.shared import bytes_to_hold
 
-__all__ = ["Job", "Pipeline", "make_job", "open_fast_pipeline", "open_published_pipeline", "read_plain"]
+__all__ = ["LoaderJob", "Pipeline", "make_job", "open_fast_pipeline", "open_published_pipeline", "read_plain"]
 
 WAYS: dict[Loader, Way] = {"threads": "smoothed", "one by one": "smoothed", "dataloader": "plain"}
 
 
 class Pipeline(Protocol):
-    """An endless supply of (images, labels) in numpy, images as (item, row, column, channel).
+    """An endless supply of (images, labels) as numpy arrays, images as (item, row, column, channel).
 
-    Ours gives bytes, 0 to 255, which last until the next batch is asked for; the authors' give floats, 0 to 1.
+    Our loader returns bytes, 0 to 255, valid until the next call. The authors' loaders return floats, 0 to 1.
     """
 
     ready_batches: int
     holds: bool
-    """Whether decoded pictures are kept in memory, so that none is decoded twice."""
+    """Whether decoded images are kept in memory, so that none is decoded twice."""
 
     def __call__(self) -> tuple[Any, Any]: ...
 
     def repeat(self) -> None:
-        """Give only batches that were given before; called where pictures are held."""
+        """From now on return only batches that were returned before. Called if images are held."""
 
     def notes(self) -> tuple[str, ...]:
-        """Say what had to be left out, or done in another way."""
+        """Return notes on what was left out or done differently."""
 
     def close(self) -> None: ...
 
 
-def open_published_pipeline(workload: Workload, job: Job, first: int, workers: int = 0) -> Pipeline:
-    """Give the authors' loader, where it was not a framework's own; for one that was, what it does to each image.
+def open_published_pipeline(workload: Workload, job: LoaderJob, first: int, workers: int = 0) -> Pipeline:
+    """Return the authors' loader. If that was PyTorch's DataLoader, return one that treats each image in the same way.
 
-    With workers, each of them makes whole batches so, and the training's own process none.
+    With workers, each worker makes whole batches in this way, and the training's own process makes none.
     """
     if workers:
         return open_read_by_workers(replace(job, way=WAYS[workload.loader]), workers, first)
     if workload.loader == "threads":
-        return QueuedThreads(job, first)
-    return OneByOne(job, first, read_plain if workload.loader == "dataloader" else read_smoothed)
+        return QueuedLoader(job, first)
+    return OneByOneLoader(job, first, read_plain if workload.loader == "dataloader" else read_smoothed)
 
 
-def open_fast_pipeline(job: Job, workers: int, first: int) -> Pipeline:
-    """Give ours, with decoded pictures kept where memory allows."""
+def open_fast_pipeline(job: LoaderJob, workers: int, first: int) -> Pipeline:
+    """Return our loader. It keeps decoded images if there is enough memory."""
     held = bytes_to_hold(job.paths, job.height, job.width, shrunk=not job.turned)
     return open_fast(replace(job, held_bytes=held), workers, first)

@@ -1,6 +1,6 @@
-"""Our loader: processes that share memory with the training, or threads in it where there is no such memory.
+"""Our loader: processes that share memory with the training, or threads if there is no shared memory.
 
-The same processes read in the authors' way, where a lane gives workers to the authors' loader.
+The same processes read in the authors' way if a lane gives workers to the authors' loader.
 """
 
 from __future__ import annotations
@@ -18,29 +18,28 @@ import msgspec
 import numpy as np
 
 from laptime.errors import LaneError, TrainingError
-from laptime.pipelines.held import Held
-from laptime.pipelines.job import Job, Labels
-from laptime.pipelines.making import Making
-from laptime.pipelines.room import usable_cores
-from laptime.pipelines.shared import NoRoomError, make_shared, map_shared, slot_of
-from laptime.pipelines.spoilt import Spoilt
-from laptime.pipelines.warp import Pixels
-from laptime.pipelines.worker import OUT_OF_ROOM, Done
+from laptime.pipelines.decode import DamagedImages
+from laptime.pipelines.job import Labels, LoaderJob
+from laptime.pipelines.making import BatchMaker
+from laptime.pipelines.shared import NoRoomError, PictureStore, make_shared, map_shared, slot_of
+from laptime.pipelines.transforms import Pixels
+from laptime.pipelines.worker import OUT_OF_ROOM, BatchReply
+from laptime.sensors.cgroup import usable_cores
 
 SLOTS_A_WORKER = 2
 GRACE_S = 5.0
 Made = tuple[Pixels, Labels]
 
 
-class Processes:
-    """Workers that make batches in turn, each into slots of its own. What is given lasts until the next is asked for.
+class LoaderProcesses:
+    """Worker processes that make batches in turn, each into its own slots. A batch is valid until the next call.
 
-    None is ever started again: one that dies is named, and the training ends.
+    No worker is ever restarted: if one dies, an error names it and the training ends.
     """
 
-    def __init__(self, job: Job, workers: int, first: int) -> None:
+    def __init__(self, job: LoaderJob, workers: int, first: int) -> None:
         self._job = replace(job, workers=workers, slots=workers * SLOTS_A_WORKER)
-        self._spoilt = Spoilt(len(job.paths))
+        self._damaged = DamagedImages(len(job.paths))
         self._workers: list[subprocess.Popen[bytes]] = []
         self._next, self._taken = first, -1
         self.holds = job.held_bytes > 0
@@ -68,16 +67,16 @@ class Processes:
         self._taken = number
         done = self._hear(number)
         for path, reason in done.bad:
-            self._spoilt.add(path, reason)
+            self._damaged.add(path, reason)
         images, labels = slot_of(self._memory, self._job, (number - self._first) % self._job.slots)
-        # Floats are used as they are, and whoever holds them shall not see them written over.
+        # The caller uses floats without a copy, and must not see them overwritten.
         return (images, labels) if self._job.way == "ours" else (images.copy(), labels)
 
     def repeat(self) -> None:
         self._among = max(1, self._next - self._first)
 
     def notes(self) -> tuple[str, ...]:
-        return self._spoilt.notes()
+        return self._damaged.notes()
 
     def close(self) -> None:
         for worker in self._workers:
@@ -107,19 +106,19 @@ class Processes:
         except BrokenPipeError:
             raise self._lost(number) from None
 
-    def _hear(self, number: int) -> Done:
+    def _hear(self, number: int) -> BatchReply:
         worker = self._workers[self._worker_of(number)]
         assert worker.stdout is not None
         line = worker.stdout.readline()
         if not line:
             raise self._lost(number)
-        done = msgspec.json.decode(line, type=Done)
+        done = msgspec.json.decode(line, type=BatchReply)
         if done.error is not None:
             raise TrainingError(f"loader worker {self._worker_of(number) + 1}: {done.error}")
         return done
 
     def _lost(self, number: int) -> LaneError:
-        """Say which worker is gone, and how it ended."""
+        """Return an error that says which worker is gone, and how it ended."""
         index = self._worker_of(number)
         code = self._workers[index].wait()
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
@@ -129,31 +128,31 @@ class Processes:
         )
 
 
-class Threads:
-    """The same batches made in the training's own process, between its steps: `workers=0`, or where nothing is shared.
+class LoaderThreads:
+    """Makes the same batches in the training's own process, between its steps: `workers=0`, or no shared memory.
 
-    On a processor this is often best: a step uses every core, and a process beside it would only hold the step up.
+    On a processor this is often best: a step uses every core, and another process would only slow it down.
     """
 
     ready_batches = 0
 
-    def __init__(self, job: Job, threads: int, first: int, notes: tuple[str, ...] = ()) -> None:
+    def __init__(self, job: LoaderJob, threads: int, first: int, notes: tuple[str, ...] = ()) -> None:
         self._job, self._first, self._notes = job, first, notes
         self.holds = job.held_bytes > 0
         self._given = 0
         self._among: int | None = None
-        self._spoilt = Spoilt(len(job.paths))
+        self._damaged = DamagedImages(len(job.paths))
         self._pool = ThreadPoolExecutor(threads, "loader") if threads > 1 else None
         spread: Any = self._pool.map if self._pool else map
-        held = Held(memoryview(bytearray(job.held_bytes)), len(job.paths)) if job.held_bytes else None
-        self._make = Making(job, held, spread)
+        held = PictureStore(memoryview(bytearray(job.held_bytes)), len(job.paths)) if job.held_bytes else None
+        self._make = BatchMaker(job, held, spread)
         self._images = np.empty((job.batch, job.height, job.width, 3), np.uint8)
         self._labels = np.empty((job.batch, job.label_width), np.int64)
 
     def __call__(self) -> Made:
         place = self._given if self._among is None else self._given % self._among
         for path, reason in self._make(self._first + place, self._images, self._labels):
-            self._spoilt.add(path, reason)
+            self._damaged.add(path, reason)
         self._given += 1
         return self._images, self._labels
 
@@ -161,32 +160,32 @@ class Threads:
         self._among = max(1, self._given)
 
     def notes(self) -> tuple[str, ...]:
-        return (*self._notes, *self._spoilt.notes())
+        return (*self._notes, *self._damaged.notes())
 
     def close(self) -> None:
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-def open_fast(job: Job, workers: int, first: int) -> Processes | Threads:
-    """Give processes, or threads where none are wanted or the system gives no shared memory."""
+def open_fast(job: LoaderJob, workers: int, first: int) -> LoaderProcesses | LoaderThreads:
+    """Return loader processes, or threads if `workers` is 0 or there is no shared memory."""
     if workers == 0:
-        return Threads(job, usable_cores(), first)
+        return LoaderThreads(job, usable_cores(), first)
     try:
-        return Processes(job, workers, first)
+        return LoaderProcesses(job, workers, first)
     except NoRoomError as error:
-        return Threads(job, workers, first, (f"{error}; the loader goes on with threads",))
+        return LoaderThreads(job, workers, first, (f"{error}; the loader goes on with threads",))
 
 
-def open_read_by_workers(job: Job, workers: int, first: int) -> Processes:
-    """Give processes that each make whole batches in the authors' way; nothing is held."""
+def open_read_by_workers(job: LoaderJob, workers: int, first: int) -> LoaderProcesses:
+    """Return processes that each make whole batches in the authors' way. No images are held."""
     try:
-        return Processes(job, workers, first)
+        return LoaderProcesses(job, workers, first)
     except NoRoomError as error:
         raise LaneError(f"workers={workers}: {error}", "name fewer, or a smaller batch") from error
 
 
-def _start(job: Job, slots: int, held: int) -> subprocess.Popen[bytes]:
+def _start(job: LoaderJob, slots: int, held: int) -> subprocess.Popen[bytes]:
     passed = [descriptor for descriptor in (slots, held) if descriptor != OUT_OF_ROOM]
     worker = subprocess.Popen(
         [sys.executable, "-m", "laptime.pipelines.worker", str(slots), str(held)],
@@ -195,7 +194,7 @@ def _start(job: Job, slots: int, held: int) -> subprocess.Popen[bytes]:
         pass_fds=passed,
     )
     assert worker.stdin is not None
-    with contextlib.suppress(BrokenPipeError):  # died in its first breath: said when its first batch is asked for
+    with contextlib.suppress(BrokenPipeError):  # it died at once: reported when its first batch is due
         worker.stdin.write(msgspec.json.encode(job) + b"\n")
         worker.stdin.flush()
     return worker

@@ -1,4 +1,4 @@
-"""One batch of the fast loader: files decoded no larger than needed, all transforms in one map, straight into place."""
+"""Make a batch of our loader: decode no more than is needed, and apply all transforms as one map into the batch."""
 
 from __future__ import annotations
 
@@ -8,29 +8,26 @@ from typing import Any
 import numpy as np
 
 from laptime.errors import TrainingError
-from laptime.pipelines.decode import SpoiltImageError, decode_small, import_pillow
-from laptime.pipelines.draws import draw_turns, matrix_of
-from laptime.pipelines.held import Held
-from laptime.pipelines.job import Job, Labels
-from laptime.pipelines.numbering import Numbering, rng_of
-from laptime.pipelines.spoilt import Bad
-from laptime.pipelines.warp import NearestWarp, Pixels
+from laptime.pipelines.decode import Bad, DamagedImageError, decode_small, import_pillow
+from laptime.pipelines.job import BatchOrder, Labels, LoaderJob, rng_of
+from laptime.pipelines.shared import PictureStore
+from laptime.pipelines.transforms import NearestWarp, Pixels, draw_turns, matrix_of
 
 TRIES = 50
 Spread = Callable[[Callable[[int], Any], Iterable[int]], Iterable[Any]]
 
 
-class Making:
-    """Fills places with batches, each known from its number alone."""
+class BatchMaker:
+    """Makes batches into given arrays. A batch depends on its number only."""
 
-    def __init__(self, job: Job, held: Held | None = None, spread: Spread = map) -> None:
+    def __init__(self, job: LoaderJob, held: PictureStore | None = None, spread: Spread = map) -> None:
         self._job, self._held, self._spread = job, held, spread
-        self._numbering = Numbering(len(job.paths), job.batch, job.seed) if job.shuffled else None
+        self._order = BatchOrder(len(job.paths), job.batch, job.seed) if job.shuffled else None
         self._labels = np.array(job.labels, np.int64)
         self._warp = NearestWarp(job.height, job.width)
 
     def __call__(self, number: int, images: Pixels, labels: Labels) -> list[Bad]:
-        """Make batch `number`; give the files that had to be passed over."""
+        """Make batch `number`. Return the files that were skipped."""
         chosen = self._chosen(number)
         rng = rng_of(self._job.seed, number)
         turns = draw_turns(rng, len(chosen)) if self._job.turned else []
@@ -49,17 +46,17 @@ class Making:
         return bad
 
     def _chosen(self, number: int) -> Any:
-        if self._numbering is not None:
-            return self._numbering(number)
+        if self._order is not None:
+            return self._order(number)
         return np.arange(number * self._job.batch, (number + 1) * self._job.batch) % len(self._job.paths)
 
     def _sound_one(self, item: int, bad: list[Bad]) -> tuple[int, Pixels]:
-        """Give this item's pixels, or those of the next that has some."""
+        """Return this item and its pixels, or the next item that can be read."""
         for each in range(item, item + TRIES):
             index = each % len(self._job.paths)
             try:
                 return index, self._pixels(index)
-            except SpoiltImageError as error:
+            except DamagedImageError as error:
                 bad.append((self._job.paths[index], str(error)))
         raise TrainingError(f"{TRIES} images one after another cannot be used, the first: {' '.join(bad[0])}")
 
@@ -76,8 +73,8 @@ class Making:
         return pixels
 
 
-def _fit(pixels: Pixels, job: Job) -> Pixels:
-    """Bring a picture to size: shrunk, each new pixel is the mean of what it covers; enlarged, it lies between."""
+def _fit(pixels: Pixels, job: LoaderJob) -> Pixels:
+    """Resize an image: shrink it by averaging, enlarge it by interpolation."""
     pillow = import_pillow()
     shrinks = pixels.shape[0] >= job.height and pixels.shape[1] >= job.width
     way = pillow.Resampling.BOX if shrinks else pillow.Resampling.BILINEAR

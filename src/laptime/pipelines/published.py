@@ -1,11 +1,12 @@
 """The authors' own ways of reading files, as slow as they were.
 
-scenes-cnn: Keras's ImageDataGenerator - Pillow decodes the whole picture, nearest resize, four transforms drawn and
-applied one image at a time, scaling, all in one interpreter; twelve threads each make a whole batch, ten are queued.
-plates-cnn: a Sequence that reads one image after another in the training's own process when its batch is due, decoded
-whole and resized as the example in Keras's documentation of Sequence does it, by scikit-image.
-pets-densenet used PyTorch's DataLoader, which is in the torch room; what it does to one image is here, and for lanes
-without PyTorch one image after another.
+scenes-cnn: Keras's ImageDataGenerator. Pillow decodes the whole image and resizes it to the nearest pixel; four random
+transforms and the scaling are applied one image at a time, all in one interpreter. Twelve threads each make a whole
+batch, and ten batches are queued.
+plates-cnn: a Sequence. It reads one image after another in the training's own process when the batch is due. An image
+is decoded whole and resized by scikit-image, as in the example of Keras's documentation of Sequence.
+pets-densenet: PyTorch's DataLoader, which is in the torch room. What it does to one image is here; lanes without
+PyTorch read one image after another.
 """
 
 from __future__ import annotations
@@ -18,13 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from laptime.errors import TrainingError
-from laptime.pipelines.decode import SpoiltImageError, import_pillow, open_plain
-from laptime.pipelines.draws import Turn, draw_turns, matrix_of
-from laptime.pipelines.job import Job, Labels
-from laptime.pipelines.numbering import Numbering, rng_of
-from laptime.pipelines.resize import resize_smoothly
-from laptime.pipelines.spoilt import Bad, Spoilt
-from laptime.pipelines.warp import warp_linear
+from laptime.pipelines.decode import Bad, DamagedImageError, DamagedImages, import_pillow, open_plain
+from laptime.pipelines.job import BatchOrder, Labels, LoaderJob, rng_of
+from laptime.pipelines.transforms import Turn, draw_turns, matrix_of, resize_smoothly, warp_linear
 
 KERAS_THREADS = 12
 KERAS_QUEUE = 10
@@ -61,17 +58,17 @@ def read_plain(path: str, height: int, width: int) -> Floats:
     return np.asarray(picture, np.float32) / np.float32(255)
 
 
-class Reading:
-    """Makes batch number N in the authors' way, one image after another; what gives no picture is passed over."""
+class AuthorsReader:
+    """Makes batch number N in the authors' way, one image after another. Damaged images are skipped."""
 
-    def __init__(self, job: Job, read_still: ReadStill, pass_over: PassOver) -> None:
+    def __init__(self, job: LoaderJob, read_still: ReadStill, pass_over: PassOver) -> None:
         self._job, self._pass_over = job, pass_over
-        self._numbering = Numbering(len(job.paths), job.batch, job.seed)
+        self._order = BatchOrder(len(job.paths), job.batch, job.seed)
         self._labels = np.array(job.labels, np.int64)
         self._read_still = read_still
 
     def __call__(self, number: int) -> Made:
-        chosen = self._numbering(number)
+        chosen = self._order(number)
         turns = draw_turns(rng_of(self._job.seed, number), len(chosen))
         read = [self._sound_one(int(item), turn) for item, turn in zip(chosen, turns, strict=True)]
         return np.stack([image for image, _ in read]), self._labels[[item for _, item in read]]
@@ -84,60 +81,67 @@ class Reading:
                 if job.turned:
                     return read_turned(job.paths[index], turn, job.height, job.width), index
                 return self._read_still(job.paths[index], job.height, job.width), index
-            except SpoiltImageError as error:
+            except DamagedImageError as error:
                 self._pass_over(job.paths[index], str(error))
         raise TrainingError(f"{TRIES} images one after another cannot be used, from {job.paths[item]} on")
 
 
-class InPlace:
-    """The same in a worker, whose places hold floats where a job is to be done in the authors' way."""
+class AuthorsBatchMaker:
+    """The same in a worker process, into slots that hold floats."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: LoaderJob) -> None:
         self._bad: list[Bad] = []
         read_still = read_plain if job.way == "plain" else read_smoothed
-        self._read = Reading(job, read_still, lambda path, reason: self._bad.append((path, reason)))
+        self._read = AuthorsReader(job, read_still, lambda path, reason: self._bad.append((path, reason)))
 
     def __call__(self, number: int, images: Floats, labels: Labels) -> list[Bad]:
-        """Make batch `number`; give the files that had to be passed over."""
+        """Make batch `number`. Return the files that were skipped."""
         self._bad.clear()
         images[:], found = self._read(number)
         labels[:] = found.reshape(labels.shape)
         return list(self._bad)
 
 
-class OneByOne:
-    """A batch is made when it is due, in the training's own process and thread."""
+class _AuthorsLoader:
+    """What the authors' loaders share. They hold no images, so making a batch again costs the same."""
 
-    ready_batches = 0
     holds = False
 
-    def __init__(self, job: Job, first: int, read_still: ReadStill = read_smoothed) -> None:
-        self._spoilt = Spoilt(len(job.paths))
-        self._read, self._number = Reading(job, read_still, self._spoilt.add), first
+    def __init__(self, job: LoaderJob, read_still: ReadStill) -> None:
+        self._damaged = DamagedImages(len(job.paths))
+        self._read = AuthorsReader(job, read_still, self._damaged.add)
+
+    def repeat(self) -> None:
+        """Do nothing: no images are held."""
+
+    def notes(self) -> tuple[str, ...]:
+        return self._damaged.notes()
+
+
+class OneByOneLoader(_AuthorsLoader):
+    """Makes a batch when it is due, in the training's own process and thread."""
+
+    ready_batches = 0
+
+    def __init__(self, job: LoaderJob, first: int, read_still: ReadStill = read_smoothed) -> None:
+        super().__init__(job, read_still)
+        self._number = first
 
     def __call__(self) -> Made:
         made = self._read(self._number)
         self._number += 1
         return made
 
-    def repeat(self) -> None:
-        """Nothing is held, so that a batch costs the same again."""
-
-    def notes(self) -> tuple[str, ...]:
-        return self._spoilt.notes()
-
     def close(self) -> None:
-        """Nothing is held but memory."""
+        """Do nothing: only memory is held."""
 
 
-class QueuedThreads:
-    """Threads of the training's own process make the coming batches, which are given in order."""
+class QueuedLoader(_AuthorsLoader):
+    """Makes the coming batches in threads of the training's own process, and returns them in order."""
 
-    holds = False
-
-    def __init__(self, job: Job, first: int, threads: int = KERAS_THREADS, queue: int = KERAS_QUEUE) -> None:
-        self._spoilt = Spoilt(len(job.paths))
-        self._read, self._next = Reading(job, read_smoothed, self._spoilt.add), first
+    def __init__(self, job: LoaderJob, first: int, threads: int = KERAS_THREADS, queue: int = KERAS_QUEUE) -> None:
+        super().__init__(job, read_smoothed)
+        self._next = first
         self.ready_batches = queue
         self._pool = ThreadPoolExecutor(threads, "generator")
         self._queue: deque[Future[Made]] = deque()
@@ -148,12 +152,6 @@ class QueuedThreads:
         made = self._queue.popleft().result()
         self._ask()
         return made
-
-    def repeat(self) -> None:
-        """Nothing is held, so that a batch costs the same again."""
-
-    def notes(self) -> tuple[str, ...]:
-        return self._spoilt.notes()
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)

@@ -1,4 +1,4 @@
-"""Decoded items in memory, as many as are wanted: of an archive's arrays, or of a shuffled choice of files."""
+"""Read decoded items into memory: from an archive's arrays, or from a shuffled choice of files."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 from laptime.data import read_arrays
 from laptime.model.dataset import DataSource, Part
 from laptime.model.workload import Workload
+from laptime.pipelines.decode import DamagedImages
 from laptime.pipelines.job import make_job
-from laptime.pipelines.making import Making
-from laptime.pipelines.room import usable_cores
-from laptime.pipelines.spoilt import Spoilt
+from laptime.pipelines.making import BatchMaker
+from laptime.sensors.cgroup import usable_cores
 from laptime.workloads.data import Items
 
 CHUNK = 64
@@ -22,9 +22,9 @@ CHOICE_SEED = 0
 
 
 def read_items(workload: Workload, source: DataSource, part: Part, count: int | None) -> Items:
-    """Give the first `count` items of one part, or all, as floats from 0 to 1.
+    """Return the first `count` items of one part, or all, as floats from 0 to 1.
 
-    An archive's items keep their order; of files, which lie sorted by class, a choice is taken that is always the same.
+    An archive's items keep their order. Files are sorted by class, so they are shuffled first, always in the same way.
     """
     if source.layout == "archive":
         arrays = read_arrays(source, part)
@@ -34,7 +34,7 @@ def read_items(workload: Workload, source: DataSource, part: Part, count: int | 
 
 
 def read_batches(workload: Workload, source: DataSource, part: Part, count: int | None, batch: int) -> Iterator[Items]:
-    """Give the same items of files batch after batch, so that a large test set need not fit in memory."""
+    """Yield the same items of files in batches, so that a large test set need not fit in memory."""
     job = make_job(workload, source, part, batch, CHOICE_SEED)
     wanted = min(count or len(job.paths), len(job.paths))
     order = np.random.default_rng(CHOICE_SEED).permutation(len(job.paths)).tolist()
@@ -48,12 +48,12 @@ def read_batches(workload: Workload, source: DataSource, part: Part, count: int 
     )
     images = np.empty((job.batch, job.height, job.width, 3), np.uint8)
     labels = np.empty((job.batch, job.label_width), np.int64)
-    spoilt = Spoilt(len(job.paths))
+    damaged = DamagedImages(len(job.paths))
     with ThreadPoolExecutor(usable_cores(), "decode") as pool:
-        make = Making(job, spread=pool.map)
+        make = BatchMaker(job, spread=pool.map)
         for number, begin in enumerate(range(0, wanted, job.batch)):
             for path, reason in make(number, images, labels):
-                spoilt.add(path, reason)
+                damaged.add(path, reason)
             taken = min(job.batch, wanted - begin)
             some = labels[:taken].copy()
             floats = np.multiply(images[:taken], np.float32(1 / 255), dtype=np.float32)

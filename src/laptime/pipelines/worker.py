@@ -1,7 +1,7 @@
-"""`python -m laptime.pipelines.worker SLOTS_FD HELD_FD`: make the batches that are asked for, until nobody asks.
+"""`python -m laptime.pipelines.worker SLOTS_FD HELD_FD`: make requested batches until the input ends.
 
-It is told its job in the first line, then a batch's number and a slot in each; it answers with the files that it
-had to pass over. When the training ends, whichever way, its input ends, and so does it.
+The first line of the input is the job; each further line is a batch's number and a slot. The worker answers with the
+files that it skipped. When the training ends, however it ends, the worker's input ends, and so does the worker.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ import sys
 import msgspec
 
 from laptime.errors import LaptimeError
-from laptime.pipelines.held import Held
-from laptime.pipelines.job import Job
-from laptime.pipelines.making import Making
-from laptime.pipelines.published import InPlace
-from laptime.pipelines.shared import map_shared, slot_of
+from laptime.pipelines.job import LoaderJob
+from laptime.pipelines.making import BatchMaker
+from laptime.pipelines.published import AuthorsBatchMaker
+from laptime.pipelines.shared import PictureStore, map_shared, slot_of
 
 OUT_OF_ROOM = -1
 
 
-class Done(msgspec.Struct, frozen=True):
+class BatchReply(msgspec.Struct, frozen=True):
     """A batch is in its slot, or cannot be made."""
 
     number: int
@@ -30,20 +29,20 @@ class Done(msgspec.Struct, frozen=True):
 
 
 def main() -> int:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the training ends in its own way, and this with it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the training handles Ctrl-C, and the worker ends with it
     given, told = sys.stdin.buffer, sys.stdout.buffer
-    job = msgspec.json.decode(given.readline(), type=Job)
+    job = msgspec.json.decode(given.readline(), type=LoaderJob)
     slots, held = int(sys.argv[1]), int(sys.argv[2])
     memory = map_shared(slots)
-    kept = Held(map_shared(held), len(job.paths), job.worker, job.workers) if held != OUT_OF_ROOM else None
-    make: Making | InPlace = Making(job, kept) if job.way == "ours" else InPlace(job)
+    kept = PictureStore(map_shared(held), len(job.paths), job.worker, job.workers) if held != OUT_OF_ROOM else None
+    make: BatchMaker | AuthorsBatchMaker = BatchMaker(job, kept) if job.way == "ours" else AuthorsBatchMaker(job)
     while line := given.readline():
         number, slot = map(int, line.split())
         images, labels = slot_of(memory, job, slot)
         try:
-            done = Done(number, tuple(make(number, images, labels)))
+            done = BatchReply(number, tuple(make(number, images, labels)))
         except (LaptimeError, MemoryError, OSError) as error:
-            done = Done(number, error=str(error) or type(error).__name__)
+            done = BatchReply(number, error=str(error) or type(error).__name__)
         told.write(msgspec.json.encode(done) + b"\n")
         told.flush()
     return 0

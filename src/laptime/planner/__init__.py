@@ -1,4 +1,4 @@
-"""(ask, machine, subject) -> plan: what will run, decided and checked before anything runs; pure."""
+"""(ask, machine, subject) -> plan: decide and check what will run, before anything runs. Pure functions."""
 
 from laptime.planner.lanes import parse_lane
 from laptime.planner.plan import make_plan

@@ -1,25 +1,31 @@
-"""How many heats, and how long each, so that the budget buys the tightest interval."""
+"""How many heats to run, and how long each, so that the budget yields the narrowest interval."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from laptime.model.ask import Ask
+from laptime.model.inference import BATCHES, InferPace
 from laptime.model.plan import Pace
 
 HEATS_USUAL = 5
 HEATS_LEAST = 3
 HEATS_MOST = 15
-OVERHEAD_S = 4.0  # start of a process, import, build and proof, as first guess; a slow one only ends the race sooner
-MEASURE_LEAST_S = 1.2  # ten windows of it are long enough to tell what other processes took
+OVERHEAD_S = 4.0  # a first guess for process start, import, build and proof; if it is too low, the race has fewer heats
+MEASURE_LEAST_S = 1.2  # its ten windows are long enough to measure what other processes took
 MEASURE_MOST_S = 10.0
 WINDOWS_A_HEAT = 10
-SLACK = 0.97  # of what is left: the last window of a heat is begun before its measure is full
-MOST_OVER = 1.3  # a heat that timed longer than this many times its measure cannot be shortened by asking for less
+SLACK = 0.97  # share of the budget left: a heat begins its last window before its time is up, and so runs a little over
+MOST_OVER = 1.3  # a heat that took more than this multiple of `measure_s` cannot be shortened by a smaller `measure_s`
+PARTS = 1 + len(BATCHES)  # the single calls, then each batch size
+PART_LEAST_S = 0.4
+PART_MOST_S = 2.0  # fast calls are measured well enough by then
+PATIENCE_PARTS = 3
+WINDOWS_A_PART = 10
 
 
 def choose_pace(ask: Ask, lanes: int) -> Pace:
-    """Give each heat an equal share of the budget, within reason."""
+    """Return the pace of a race: each heat gets an equal share of the budget, within limits."""
     share_s = ask.budget_s / max(lanes, 1) / (ask.heats or HEATS_USUAL)
     measure_s = min(max(share_s - OVERHEAD_S, MEASURE_LEAST_S), MEASURE_MOST_S)
     most = ask.heats or (HEATS_USUAL if lanes > 1 else HEATS_LEAST)
@@ -35,10 +41,10 @@ def choose_pace(ask: Ask, lanes: int) -> Pace:
 
 
 def shorten_pace(pace: Pace, timed_s: list[float], round_s: float, left_s: float, rounds: int) -> Pace:
-    """Make the coming heats so short that all planned rounds fit what is left of the budget.
+    """Shorten the coming heats so that all planned rounds fit into the rest of the budget.
 
-    `timed_s` is what each heat of the last round timed, `round_s` what that round took with all its overheads. Only
-    times are looked at, never a ratio, so that the choice cannot favour a lane.
+    `timed_s` is how long each heat of the last round was timed; `round_s` is how long that round took, with all its
+    overhead. Only times are used, never a ratio, so the choice cannot favour a lane.
     """
     if not any(timed_s) or rounds < 1 or max(timed_s) > MOST_OVER * pace.measure_s:
         return pace
@@ -46,3 +52,11 @@ def shorten_pace(pace: Pace, timed_s: list[float], round_s: float, left_s: float
     fitting_s = pace.measure_s * (SLACK * left_s / rounds - overhead_s) / sum(timed_s)
     measure_s = min(max(fitting_s, MEASURE_LEAST_S), pace.measure_s)
     return replace(pace, measure_s=measure_s, window_s=measure_s / WINDOWS_A_HEAT)
+
+
+def choose_infer_pace(ask: Ask, lanes: int) -> InferPace:
+    """Return the pace of inference: each part of each heat gets an equal share of the budget, within limits."""
+    heats = ask.heats or HEATS_LEAST
+    share_s = max((ask.budget_s / max(lanes, 1) / heats - OVERHEAD_S) / PARTS, PART_LEAST_S)
+    part_s = min(share_s, PART_MOST_S)
+    return InferPace(heats, part_s, part_s / WINDOWS_A_PART, max(PATIENCE_PARTS * share_s, PART_MOST_S))

@@ -1,30 +1,34 @@
-"""Put a plan together: check the figures asked for, resolve devices, fill in settings, choose the pace."""
+"""Make a plan: check the ask, find devices, fill in settings, choose the pace."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
 from laptime.errors import UsageError
 from laptime.model.ask import Ask
-from laptime.model.lane import Lane
+from laptime.model.frameworks import find_framework
+from laptime.model.lane import Lane, Settings
 from laptime.model.machine import Device, Framework, Machine
 from laptime.model.plan import Plan, PlannedLane, Subject
+from laptime.model.sensors import all_sensors
 from laptime.model.workload import ProofPlan, Workload
 from laptime.planner.frameworks import able_frameworks, default_framework, devices_to_race
-from laptime.planner.grid import spread_lanes
-from laptime.planner.instruments import check_sensors
-from laptime.planner.lanes import name_lane, parse_lane
+from laptime.planner.lanes import name_lane, parse_lane, spread_lanes
 from laptime.planner.pace import choose_pace
-from laptime.planner.presets import Given, environment_for, fill_settings
+from laptime.planner.refusals import LaneFacts, SubjectFacts, refuse_framework, refuse_lane_for
+from laptime.planner.settings import SETTINGS
 
 LARGEST_BUDGET_S = 7 * 24 * 3600
 MOST_ITEMS = 1_000_000
-OWN_PROOF = ProofPlan(steps=5)
+LEAST_HZ, MOST_HZ = 0.01, 100.0
+FIELDS = frozenset(field.name for field in fields(Settings))
+OWN_PROOF = ProofPlan(steps=5, single_step_scale=100.0)
 
 
 def check_ask(ask: Ask) -> None:
-    """Refuse figures that cannot be meant, naming the flag."""
+    """Refuse figures that are out of range; the UsageError names the flag."""
     if ask.heats is not None and not 1 <= ask.heats <= 1000:
         raise UsageError(f"--heats {ask.heats}: expected a whole number from 1 to 1,000", "usually 5")
     if not (math.isfinite(ask.budget_s) and 1 <= ask.budget_s <= LARGEST_BUDGET_S):
@@ -42,23 +46,37 @@ def check_ask(ask: Ask) -> None:
     if ask.profile and (ask.full is not None or ask.infer):
         other = "--full trains whole" if ask.full is not None else "--infer trains nothing"
         raise UsageError(f"--profile looks at the steps of a race, and {other}", "leave one of the two out")
-    check_sensors(ask)
+    _check_sensors(ask)
     for flag, seconds in (("--patience", ask.patience_s), ("--watchdog", ask.watchdog_s)):
         if not (math.isfinite(seconds) and 0.1 <= seconds <= LARGEST_BUDGET_S):
             raise UsageError(f"{flag} {seconds:g}s: expected 0.1s to 7d", "such as 10m")
 
 
+def _check_sensors(ask: Ask) -> None:
+    """Refuse unknown instruments, and sensor rates and prices that are out of range."""
+    unknown = [word for word in ask.sensors or () if word not in {*all_sensors(), "none"}]
+    if unknown or ("none" in (ask.sensors or ()) and len(ask.sensors or ()) > 1):
+        given, known = ",".join(ask.sensors or ()), ", ".join(all_sensors())
+        raise UsageError(f"--sensors {given}: expected none, or some of {known}", "leave it out to read all there are")
+    if ask.sensors_hz is not None and not (math.isfinite(ask.sensors_hz) and LEAST_HZ <= ask.sensors_hz <= MOST_HZ):
+        expected = f"expected {LEAST_HZ:g} to {MOST_HZ:g} a second"
+        raise UsageError(f"--sensor-rate {ask.sensors_hz:g}: {expected}", "such as 10")
+    for flag, amount in (("--price", ask.price_per_kwh), ("--rate", ask.rate_per_hour)):
+        if amount is not None and not (math.isfinite(amount) and amount >= 0):
+            raise UsageError(f"{flag} {amount:g}: expected 0 or more", "such as 0.25")
+
+
 def make_plan(
     ask: Ask, machine: Machine, subject: Subject, workload: Workload | None, *, reads_images: bool = True
 ) -> Plan:
-    """Decide all that will run; `workload` is None for a user's own training."""
+    """Decide everything that will run. `workload` is None for a user's own training."""
     check_ask(ask)
-    given = Given(workload, reads_images)
+    facts = SubjectFacts(workload, reads_images)
     if ask.every:
-        planned = plan_every(ask, machine, subject, given)
+        planned = plan_every(ask, machine, subject, facts)
     else:
         lanes = [parse_lane(text) for text in ask.lanes] or default_lanes(machine, default_framework(machine, subject))
-        planned = tuple(plan_lane(lane, machine, given) for lane in spread_lanes(lanes, ask.full))
+        planned = tuple(plan_lane(lane, machine, facts) for lane in spread_lanes(lanes, ask.full))
     names = [lane.name for lane in planned]
     for name in names:
         if names.count(name) > 1:
@@ -67,7 +85,7 @@ def make_plan(
 
 
 def default_lanes(machine: Machine, framework: str) -> list[Lane]:
-    """Give every usable device as written and at its best."""
+    """Return two lanes for each usable device: one as written, one at its best."""
     view = _view(machine, framework)
     devices = devices_to_race(view)
     if not devices:
@@ -75,8 +93,8 @@ def default_lanes(machine: Machine, framework: str) -> list[Lane]:
     return [Lane(framework, each.name, preset) for each in devices for preset in ("as-written", "best")]
 
 
-def plan_every(ask: Ask, machine: Machine, subject: Subject, given: Given) -> tuple[PlannedLane, ...]:
-    """Give every framework on every usable device, as written. Who cannot run this is left out, and it is said why."""
+def plan_every(ask: Ask, machine: Machine, subject: Subject, facts: SubjectFacts) -> tuple[PlannedLane, ...]:
+    """Return a lane for every framework on every usable device, as written. Notes say what is left out, and why."""
     planned: list[PlannedLane] = []
     left_out: list[str] = []
     able = able_frameworks(machine, subject)
@@ -86,7 +104,7 @@ def plan_every(ask: Ask, machine: Machine, subject: Subject, given: Given) -> tu
         devices: list[str | None] = [device.name for device in devices_to_race(framework)]
         for lane in spread_lanes([Lane(framework.name, device) for device in devices or [None]], ask.full):
             try:
-                planned.append(plan_lane(lane, machine, given))
+                planned.append(plan_lane(lane, machine, facts))
             except UsageError as error:
                 left_out.append(f"{framework.name} is left out: {error.says}")
     if not planned:
@@ -98,19 +116,53 @@ def plan_every(ask: Ask, machine: Machine, subject: Subject, given: Given) -> tu
     return (replace(first, notes=(*first.notes, *left_out)), *others)
 
 
-def plan_lane(lane: Lane, machine: Machine, given: Given) -> PlannedLane:
-    if lane.framework == "fake" and given.workload is None:
+def plan_lane(lane: Lane, machine: Machine, subject: SubjectFacts) -> PlannedLane:
+    if subject.workload is None and not find_framework(lane.framework).runs_own_code:
         raise UsageError("the fake back end runs no code: it cannot race a training of your own", "name a workload")
     view = _view(machine, lane.framework)
     device = _find_device(lane, view)
-    settings = fill_settings(lane, device, machine, given)
+    settings = fill_settings(lane, LaneFacts(lane.framework, device, machine, subject))
     name = name_lane(lane.framework, device.name, lane.preset, lane.overrides)
     notes = (*view.notes, *_fallen_back(view, device))
     return PlannedLane(name, lane.framework, device, settings, environment_for(lane.framework, settings, device), notes)
 
 
+def fill_settings(lane: Lane, facts: LaneFacts) -> Settings:
+    """Return all settings: the preset's values here, then the lane's own. Raise UsageError if one is refused."""
+    settings = Settings(preset=lane.preset)
+    for row in SETTINGS.values() if lane.preset != "as-written" else ():
+        choose = row.fastest if lane.preset == "fastest" and row.fastest else row.best
+        value = choose(facts)
+        settings = settings if value is None else _with_values(settings, {row.main_field: value})
+    for name, text in lane.overrides:
+        settings = _with_values(settings, SETTINGS[name].fill(text, facts))
+    refuse_framework(facts)
+    for row in SETTINGS.values():
+        row.refuse(settings, facts)
+    return settings
+
+
+def environment_for(framework: str, settings: Settings, device: Device) -> dict[str, str]:
+    """Return the environment variables that the lane's process needs at its start."""
+    environment = name_device(framework, device)
+    for row in SETTINGS.values():
+        environment |= row.environment(settings, device)
+    return environment
+
+
+def name_device(framework: str, device: Device) -> dict[str, str]:
+    """Return the variable that tells a user's plain function its device: only its own code can place it there."""
+    return {"LAPTIME_DEVICE": device.name} if find_framework(framework).is_opaque else {}
+
+
+def _with_values(settings: Settings, values: dict[str, Any]) -> Settings:
+    extra = {name: str(value) for name, value in values.items() if name not in FIELDS}
+    known = {name: value for name, value in values.items() if name in FIELDS}
+    return replace(settings, **known, extra=settings.extra | extra)
+
+
 def _fallen_back(view: Framework, device: Device) -> tuple[str, ...]:
-    """Say that a build for cards computes on the processor, since it finds none: it does so without a word."""
+    """Return a note if a build for cards sees no card and silently computes on the processor."""
     meant = next((each.details["build"] for each in view.devices if not each.usable and "build" in each.details), None)
     if device.kind != "cpu" or meant is None or any(each.usable and each.kind != "cpu" for each in view.devices):
         return ()
@@ -119,11 +171,11 @@ def _fallen_back(view: Framework, device: Device) -> tuple[str, ...]:
 
 def _view(machine: Machine, name: str) -> Framework:
     view = machine.framework(name)
-    extra = {"keras-tf": "keras,tensorflow", "keras-jax": "keras,jax", "keras-torch": "keras,torch"}.get(name, name)
-    if view is None and name == "fake":
-        raise UsageError("the fake back end is switched off", "set LAPTIME_FAKE=1 to switch it on")
+    row = find_framework(name)
+    if view is None and row.switch:
+        raise UsageError(f"the {name} back end is switched off", f"set {row.switch}=1 to switch it on")
     if view is None:
-        raise UsageError(f"{name} is not installed here", f"pip install 'laptime[{extra}]'")
+        raise UsageError(f"{name} is not installed here", f"pip install 'laptime[{','.join(row.modules)}]'")
     if view.problem:
         raise UsageError(f"{name} {view.version} cannot be used here: {view.problem}", "laptime devices shows more")
     return view
@@ -143,3 +195,13 @@ def _find_device(lane: Lane, view: Framework) -> Device:
     if not found.usable:
         raise UsageError(f"device {found.name} cannot be used: {found.reason}", f"usable here: {there}")
     return found
+
+
+def check_question(plan: Plan, flag: str) -> None:
+    """Refuse lanes that --full or --infer (`flag`) cannot run."""
+    for lane in plan.lanes:
+        refuse_lane_for(flag, lane, is_own=plan.subject.file is not None)
+        for row in SETTINGS.values():
+            if flag in row.refused_for and row.values_of(lane.settings) != row.values_of(Settings()):
+                says, hint = row.refused_for[flag]
+                raise UsageError(f"{flag}: {lane.name} {says}", hint)

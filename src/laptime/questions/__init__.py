@@ -1,1 +1,1 @@
-"""Everything that can be asked is a choice of lanes and a way to read their samples; one small file a question."""
+"""The questions. Each is a choice of lanes and a way to evaluate their samples, in one small file."""

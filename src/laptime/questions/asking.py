@@ -1,26 +1,28 @@
-"""From an ask to a plan that this machine can run: find the subject, scout the frameworks that are named, plan."""
+"""From an ask to a plan that this machine can run: find the subject, scout the frameworks, plan."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from importlib import util
+from typing import ClassVar
 
 from laptime.errors import UsageError
 from laptime.machine import CardSearch, add_cards
 from laptime.model.ask import Ask
+from laptime.model.frameworks import find_framework
+from laptime.model.inference import InferPlan
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan, Subject
+from laptime.model.protocol import FullPlan
 from laptime.model.workload import Published
 from laptime.planner import make_plan
 from laptime.planner.frameworks import default_framework, frameworks_asked
 from laptime.planner.lanes import names_a_lane
 from laptime.planner.plan import check_ask
-from laptime.questions.subject import find_subject
-from laptime.questions.supply import describe_supply, find_given
+from laptime.questions.subject import describe_supply, find_given, find_subject
 from laptime.run.scout import ask_scouts
 
-PYTHON = "python"
 PROFILED = "each lane that finished takes some steps more under its framework's profiler, after the race and its budget"
 
 __all__ = ["Prepared", "installed_of", "names_a_lane", "prepare", "scout_machine", "with_lane"]
@@ -34,9 +36,16 @@ class Prepared:
     machine: Machine
     published: Published | None
 
+    keeps_checkpoints: ClassVar[bool] = False
+
+    @property
+    def outline(self) -> Plan | FullPlan | InferPlan:
+        """What `laptime plan` shows."""
+        return self.plan
+
 
 def prepare(ask: Ask, machine: Machine) -> Prepared:
-    """Check all that can be checked before a process is started, then scout and plan."""
+    """Check everything that needs no process, then scout and plan."""
     check_ask(ask)
     subject, workload = find_subject(ask.what)
     if ask.pretrained:
@@ -51,12 +60,12 @@ def prepare(ask: Ask, machine: Machine) -> Prepared:
 
 
 def with_lane(ask: Ask, machine: Machine, subject: Subject) -> Ask:
-    """Name a lane where none is: the one that a framework's bare name means, so its card, if there is one."""
+    """Add a lane to an ask that has none: the framework's card if there is one, else the processor."""
     if ask.lanes or ask.every:
         return ask
     framework = default_framework(machine, subject)
-    # No framework has tried a card for plain Python: whoever wants one names it.
-    return replace(ask, lanes=(f"{framework}/cpu" if framework == PYTHON else framework,))
+    # No framework has tried a card for plain Python, so the user has to name it.
+    return replace(ask, lanes=(f"{framework}/cpu" if find_framework(framework).is_opaque else framework,))
 
 
 def _check_pretrained(name: str) -> None:
@@ -70,12 +79,12 @@ def _check_pretrained(name: str) -> None:
 
 
 def say_end(left_s: float) -> str:
-    """Say when a race ends that has so much of its budget left; a round that has begun is run to its end."""
+    """Return a note on when a race ends that has `left_s` of its budget left. A round that has begun is completed."""
     return f"ends within about {left_s:.0f} s" if left_s >= 1 else "the budget is used up, this round ends the race"
 
 
 def installed_of(wanted: Iterable[str] | None, machine: Machine) -> tuple[str, ...]:
-    """Give the frameworks that are to be asked: all that are installed, or those that are named, if they are."""
+    """Return the frameworks to ask: all installed ones, or the wanted ones, which must be installed."""
     installed = tuple(each.name for each in machine.frameworks)
     if wanted is None:
         return installed
@@ -86,9 +95,9 @@ def installed_of(wanted: Iterable[str] | None, machine: Machine) -> tuple[str, .
 
 
 def scout_machine(machine: Machine, names: Iterable[str], patience_s: float) -> Machine:
-    """Fill in what the named frameworks see, the others stay as they are; and the cards that drivers tell of.
+    """Fill in what the named frameworks see (others stay as they are), and the cards that drivers report.
 
-    Both take seconds, and are waited for side by side.
+    Both take seconds and run in parallel.
     """
     wanted, search = set(names), CardSearch()
     asked = [each for each in machine.frameworks if each.name in wanted and each.problem is None]

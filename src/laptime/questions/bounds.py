@@ -1,11 +1,11 @@
-"""What bounds each lane of a race: the work of its step, and what its device can do at most."""
+"""What bounds each lane of a race: the work of its step, and its device's peaks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from laptime.analysis.roofline import place_under_roof
+from laptime.analysis.limits import place_under_roof
 from laptime.model.lane import NO_TRAINING
 from laptime.model.limits import NOT_MEASURED, DeviceKey, DevicePeaks, Roofline, StepWork, key_of
 from laptime.model.machine import Machine
@@ -34,7 +34,7 @@ class Bounds:
 
 
 def find_bounds(plan: Plan, machine: Machine, recall: Recall) -> dict[str, Bounds]:
-    """Give each lane's bounds by the lane's name."""
+    """Return each lane's bounds, by the lane's name."""
     keys = {lane.name: key_of(lane.device, lane.framework, machine.processor) for lane in plan.lanes}
     return {lane.name: Bounds(_work_of(plan, lane), recall(keys[lane.name])) for lane in plan.lanes}
 
@@ -49,9 +49,9 @@ def _work_of(plan: Plan, lane: PlannedLane) -> StepWork | Missing:
 
 
 def with_roofline(lane: LaneResult, bounds: Bounds) -> LaneResult:
-    """Say how near to its limit a lane comes, or why that is not known; nothing of a device that nobody measured.
+    """Return a lane with how near it comes to its limit, or why that is not known.
 
-    Of a lane that was profiled, it is said that its device should be measured.
+    If its device was never measured, the lane stays as it is; a profiled lane then has a hint to measure the device.
     """
     step_ms = _step_ms(lane)
     if lane.status != "ok" or step_ms is None:
@@ -66,7 +66,7 @@ def with_roofline(lane: LaneResult, bounds: Bounds) -> LaneResult:
 
 
 def _step_ms(lane: LaneResult) -> float | None:
-    """Give the lane's step: the race's, or where it was profiled alone a plain one beside the profiled."""
+    """Return the lane's step time: that of the race or, if it was only profiled, that of the steps without profiler."""
     if lane.step_ms is not None:
         return lane.step_ms.median
     return None if lane.profile is None else lane.profile.plain_ms

@@ -1,99 +1,175 @@
-"""How long does the whole published training take on each lane, and does it learn the same? One lane after another."""
+"""How long does the whole published training take on each lane, and do all lanes learn the same? One at a time."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from laptime.analysis.full import find_factor, summarise_full_lane
-from laptime.analysis.learning import compare_learning, find_reached
-from laptime.analysis.watched import training_usage
+from laptime.analysis.aggregate import most_memory
+from laptime.analysis.full import compare_learning, find_factor, find_reached, summarise_full_lane
+from laptime.analysis.usage import training_usage
 from laptime.errors import UsageError
 from laptime.model.dataset import DataSource
-from laptime.model.lane import Settings
-from laptime.model.machine import Machine
-from laptime.model.plan import Plan, PlannedLane
-from laptime.model.protocol import FullOrder, FullRace, FullRun, Moment, Protocol
-from laptime.model.record import SCHEMA, LaneResult, Record
-from laptime.model.sample import Appeal, Dnf, Reference
-from laptime.model.workload import Published
-from laptime.questions.asking import Prepared
-from laptime.questions.field import FAKE
-from laptime.questions.outside import Outside
-from laptime.questions.proving import Shelf, find_reference, hear_appeal, order_heat
-from laptime.questions.supply import supply
-from laptime.run.following import Limits
-from laptime.run.marathon import Marathon, TrainingNotes, make_run
-from laptime.run.watching import Watch
+from laptime.model.plan import PlannedLane
+from laptime.model.process import Dnf, ProcessStatus
+from laptime.model.protocol import FullOrder, FullRun, Moment
+from laptime.model.questions import TrainingAnswer
+from laptime.model.record import LaneResult
+from laptime.planner.settings import learn_alike
+from laptime.questions.job import FAKE, Job, Outcome, RecordStatus
+from laptime.questions.protocol import PreparedTraining, order_words
+from laptime.questions.proving import Proof, order_heat
+from laptime.questions.resuming import Before, check_built, find_changed, find_lost
+from laptime.run.runner import Limits
+from laptime.run.sensor_selection import SensorSelection
+from laptime.run.trainings import TrainingRunner
 
-ORDER_OF_ONE_SEED = "one lane after another, as they were named: each has the machine to itself"
-ORDER_OF_SEEDS = (
-    "one training after another, seed by seed, every other seed in reverse order: each has the machine to itself, "
-    "and what drifts meets the lanes alike"
-)
-FULL_HZ = 1.0  # a training of hours is told well enough by a reading a second, and its record stays small
-READINGS_MOST = 14_400  # of an instrument and process: four hours of them, and of longer trainings as many
+FULL_HZ = 1.0  # a reading per second is enough for a training of hours, and keeps its record small
+READINGS_MOST = 14_400  # per instrument and process: four hours at 1 Hz; longer trainings are read less often
 Key = tuple[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """What whole trainings need of the world beside what a race needs: places for checkpoints, and who is told."""
+class WholeTrainings:
+    """Trains every lane from every seed, or what an earlier process left of that."""
 
-    outside: Outside
-    place: Callable[[str, int], Path]
-    drop: Callable[[Path], None]
-    tell: Callable[[Moment], None]
+    def __init__(self, job: Job, prepared: PreparedTraining) -> None:
+        self._job, self._protocol, self._before = job, prepared.protocol, prepared.before
+        hz = job.plan.ask.sensors_hz
+        self._sensors = SensorSelection(job.plan.ask.sensors, FULL_HZ if hz is None else hz, READINGS_MOST)
+        self._proof = Proof(job.services.references, self._announce)
+        self._runs: dict[Key, FullRun] = {}
+        self._again: dict[Key, str] = {}
+        if prepared.before is not None:
+            self._take_up(prepared.before)
+
+    def run(self) -> None:
+        """Train, and save the record after each lap."""
+        job = self._job
+        job.save()
+        job.supply_data(self._announce)
+        _check_data(job.plan.data, self._before)
+        job.plan = self._proof.make_ready(job.plan)
+        for order in self._orders():
+            self._train(order)
+            proofs = self._runs[_key(order)].proofs
+            self._proof.hear_appeal(job.plan, order.heat.lane, [proofs] if proofs else [])
+
+    def reduce(self, status: RecordStatus) -> Outcome:
+        """Summarise the lanes, and compare each with the first that has finished a lap."""
+        runs = tuple(sorted(self._runs.values(), key=lambda run: run.order))
+        lanes = tuple(self._summarise(lane, runs) for lane in self._job.plan.lanes)
+        # Usage is not shown between laps, and summing hours of readings takes time.
+        lanes = lanes if status == "running" else tuple(self._add_usage(lane, runs) for lane in lanes)
+        trained = [lane for lane in lanes if lane.step_ms is not None]
+        first, others = (trained[0], trained[1:]) if trained else (None, [])
+        factors = (find_factor(lane, first, runs) for lane in others) if first else ()
+        alike = [lane for lane in others if first and learn_alike(lane.settings, first.settings)]
+        findings = (compare_learning(lane.name, first.name, runs) for lane in alike) if first else ()
+        order = order_words(self._protocol.seeds)
+        return Outcome(
+            lanes,
+            TrainingAnswer(self._protocol, order, runs, tuple(each for each in factors if each is not None)),
+            tuple(each for each in findings if each is not None),
+            self._proof.kept_reference,
+            next((run.process.parameters for run in runs if run.process.parameters), None),
+        )
+
+    def _take_up(self, before: Before) -> None:
+        """Take over what an earlier process found. Refuse to train finished laps again, unless that is allowed."""
+        record = before.record
+        self._runs = {(run.process.lane, run.seed): run for run in before.runs}
+        self._job.before_s = record.elapsed_s
+        # Without digests it is unknown whether the reference of a user's own training belongs to the current sources.
+        if record.workload.file is None or any(run.sources for run in before.runs):
+            self._proof.reference = record.reference
+            self._proof.appeals = {lane.name: lane.appeal for lane in record.lanes if lane.appeal is not None}
+        for lost in find_lost(before, self._orders()):
+            self._again[_key(lost.order)] = lost.note
+            if lost.is_damaged:
+                self._job.services.checkpoints.drop(Path(lost.order.checkpoint))
+
+    def _orders(self) -> list[FullOrder]:
+        """Return what is left to train, in order. Every lane is proven once, from the first seed."""
+        plan, orders = self._job.plan, []
+        number, first_seed = 0, plan.ask.seed
+        for turn in range(self._protocol.seeds):
+            for lane in plan.lanes if turn % 2 == 0 else plan.lanes[::-1]:
+                seed = first_seed + turn
+                done = self._runs.get((lane.name, seed))
+                heat = order_heat(plan, lane, plan.pace, number, seed)
+                number += 1
+                if done is not None and done.process.status == "ok":
+                    continue
+                prove = seed == first_seed and not (done is not None and done.proofs)
+                protocol = replace(self._protocol, steps_per_lap=self._steps_per_lap(heat.lane.settings.batch))
+                place = self._job.services.checkpoints.place(lane.name, seed)
+                orders.append(FullOrder(heat, protocol, str(place), prove))
+        return orders
+
+    def _steps_per_lap(self, batch: int | None) -> int | None:
+        """Return the steps per lap. With another batch than the workload's, a lap has as many items as before."""
+        steps, meant = self._protocol.steps_per_lap, self._job.plan.subject.batch
+        if steps is None or batch is None or meant is None:
+            return steps
+        return max(1, round(steps * meant / batch))
+
+    def _train(self, order: FullOrder) -> None:
+        """Train one lane from one seed. If it fails, the others still run."""
+        key, job, lane = _key(order), self._job, order.heat.lane
+        before = self._runs.get(key)
+
+        def note(status: ProcessStatus, dnf: Dnf | None = None) -> None:
+            made = runner.training_run(status, dnf)
+            self._runs[key] = replace(made, reached=find_reached(made.laps, self._protocol.until_accuracy))
+
+        def keep() -> None:
+            note("running")
+            job.save()
+
+        def check(sources: dict[str, str]) -> None:
+            check_built(self._before, before, sources)
+
+        runner = TrainingRunner(
+            order,
+            Limits(job.plan.ask.patience_s, job.plan.ask.watchdog_s),
+            tell=job.services.tell,
+            keep=keep,
+            check=check,
+            sampler=None if lane.framework == FAKE else self._sensors.sampler_for(lane.device),
+            before=before,
+            changed=find_changed(self._before, before) if self._before is not None else (),
+            noted=(self._again[key],) if key in self._again else (),
+        )
+        try:
+            dnf = runner.run()
+        except KeyboardInterrupt:
+            note("interrupted")
+            raise
+        note("dnf" if dnf else "ok", dnf)
+        job.save()
+        if dnf is None:
+            job.services.checkpoints.drop(Path(order.checkpoint))
+
+    def _announce(self, note: str) -> None:
+        self._job.services.tell(Moment("", None, note, self._protocol.laps, is_news=True))
+
+    def _summarise(self, lane: PlannedLane, runs: Sequence[FullRun]) -> LaneResult:
+        appeal = self._proof.appeals.get(lane.name)
+        return summarise_full_lane(lane, runs, self._proof.reference, self._job.plan.subject.batch, appeal)
+
+    def _add_usage(self, lane: LaneResult, runs: Sequence[FullRun]) -> LaneResult:
+        mine = [run for run in runs if run.process.lane == lane.name]
+        usage = training_usage(mine, lane.device, self._job.cores, lane)
+        if usage is None:
+            return lane
+        peak = most_memory(lane.peak_memory_bytes, usage.memory_most_bytes)
+        return replace(lane, usage=usage, energy_j_per_lap=usage.energy.j_per_lap, peak_memory_bytes=peak)
 
 
-@dataclass(slots=True)
-class Course:
-    """Trainings under way: those of an earlier process and those of this one, and what they are held against."""
-
-    plan: Plan
-    protocol: Protocol
-    machine: Machine
-    published: Published | None
-    stage: Stage
-    watch: Watch
-    runs: dict[Key, FullRun] = field(default_factory=dict)
-    reference: Reference | str | None = None
-    appeals: dict[str, Appeal | None] = field(default_factory=dict)
-    before_s: float = 0.0
-    journal_s: float = 0.0
-
-
-def run_full(prepared: Prepared, protocol: Protocol, stage: Stage, before: Record | None = None) -> Record:
-    """Train every lane from every seed, or what is left of that; journal after each lap."""
-    ask = prepared.plan.ask
-    watch = Watch(ask.sensors, FULL_HZ if ask.sensors_hz is None else ask.sensors_hz, READINGS_MOST)
-    course = Course(prepared.plan, protocol, prepared.machine, prepared.published, stage, watch)
-    if before is not None:
-        assert before.full is not None
-        course.runs = {(run.lane, run.seed): run for run in before.full.runs}
-        course.reference, course.before_s = before.reference, before.elapsed_s
-        course.appeals = {lane.name: lane.appeal for lane in before.lanes if lane.appeal is not None}
-    try:
-        _journal(course, "running")
-        course.plan = supply(course.plan, partial(_tell, course))
-        _check_data(course.plan.data, before)
-        _prove_against(course)
-        for order in list_orders(course):
-            _train(course, order)
-            _hear_appeal(course, order)
-        record = _make_record(course, "finished")
-    except KeyboardInterrupt:
-        record = _make_record(course, "interrupted")
-    stage.outside.journal(record)
-    return record
-
-
-def _check_data(data: DataSource | None, before: Record | None) -> None:
-    """Refuse to go on with other images than those a training began with."""
-    began_with = before.data if before is not None else None
+def _check_data(data: DataSource | None, before: Before | None) -> None:
+    """Refuse to continue a training with other data than it began with."""
+    began_with = before.record.data if before is not None else None
     if began_with is not None and (data is None or data.digest != began_with.digest):
         raise UsageError(
             f"the data in {began_with.folder} is not what this training began with",
@@ -101,143 +177,5 @@ def _check_data(data: DataSource | None, before: Record | None) -> None:
         )
 
 
-def order_words(seeds: int) -> str:
-    """Say in which order lanes are trained, and why."""
-    return ORDER_OF_ONE_SEED if seeds == 1 else ORDER_OF_SEEDS
-
-
-def list_orders(course: Course) -> list[FullOrder]:
-    """Give what is left to train, in order; every lane is proven once, from the first seed."""
-    orders: list[FullOrder] = []
-    number, first_seed = 0, course.plan.ask.seed
-    for turn in range(course.protocol.seeds):
-        for lane in course.plan.lanes if turn % 2 == 0 else course.plan.lanes[::-1]:
-            seed = first_seed + turn
-            done = course.runs.get((lane.name, seed))
-            heat = order_heat(course.plan, lane, course.plan.pace, number, seed)
-            number += 1
-            if done is not None and done.status == "ok":
-                continue
-            prove = seed == first_seed and not (done is not None and done.proofs)
-            place = course.stage.place(lane.name, seed)
-            protocol = replace(course.protocol, steps_per_lap=_steps(course, heat.lane.settings.batch))
-            orders.append(FullOrder(heat, protocol, str(place), prove))
-    return orders
-
-
-def _steps(course: Course, batch: int | None) -> int | None:
-    """At another batch than the workload's, take as many steps as see the same items."""
-    steps, meant = course.protocol.steps_per_lap, course.plan.subject.batch
-    if steps is None or batch is None or meant is None:
-        return steps
-    return max(1, round(steps * meant / batch))
-
-
-def _prove_against(course: Course) -> None:
-    if course.reference is None:
-        course.reference = find_reference(course.plan, _shelf(course))
-
-
-def _shelf(course: Course) -> Shelf:
-    outside = course.stage.outside
-    return Shelf(outside.recall, outside.keep, partial(_tell, course))
-
-
-def _hear_appeal(course: Course, order: FullOrder) -> None:
-    """Hear a lane that seems to do other work, once."""
-    lane, proofs = order.heat.lane, course.runs[(order.heat.lane.name, order.heat.seed)].proofs
-    if proofs and lane.name not in course.appeals:
-        course.appeals[lane.name] = hear_appeal(course.plan, lane, [proofs], course.reference, _shelf(course))
-
-
-def _tell(course: Course, note: str) -> None:
-    course.stage.tell(Moment("", None, note, course.protocol.laps, is_news=True))
-
-
-def _train(course: Course, order: FullOrder) -> None:
-    """Train one lane from one seed; whatever becomes of it, the others have their turn."""
-    key = (order.heat.lane.name, order.heat.seed)
-    before = course.runs.get(key)
-    notes = TrainingNotes(laps=list(before.laps) if before else [])
-
-    def note(status: str, dnf: Dnf | None = None) -> None:
-        made = make_run(order, notes, before, status, dnf)  # type: ignore[arg-type]
-        course.runs[key] = replace(made, reached=find_reached(made.laps, course.protocol.until_accuracy))
-
-    def keep() -> None:
-        note("running")
-        _journal(course, "running")
-
-    ask, lane = course.plan.ask, order.heat.lane
-    # A fake's clock is its own: no reading could be laid beside its laps.
-    sampler = None if lane.framework == FAKE else course.watch.sampler_for(lane.device)
-    try:
-        dnf = Marathon(Limits(ask.patience_s, ask.watchdog_s), course.stage.tell, keep, sampler).run(order, notes)
-    except KeyboardInterrupt:
-        note("interrupted")
-        raise
-    note("dnf" if dnf else "ok", dnf)
-    _journal(course, "running")
-    if dnf is None:
-        course.stage.drop(Path(order.checkpoint))
-
-
-def _journal(course: Course, status: str) -> None:
-    began_s = time.monotonic()
-    course.stage.outside.journal(_make_record(course, status))
-    course.journal_s += time.monotonic() - began_s
-
-
-def _make_record(course: Course, status: str) -> Record:
-    plan, outside = course.plan, course.stage.outside
-    runs = tuple(sorted(course.runs.values(), key=lambda run: run.order))
-    lanes = tuple(_summarise(course, lane, runs) for lane in plan.lanes)
-    # Nobody reads between laps what a training takes, and to add up hours of readings takes its time.
-    lanes = lanes if status == "running" else tuple(_add_usage(course, lane, runs) for lane in lanes)
-    parameters = next((run.parameters for run in runs if run.parameters), plan.subject.parameters)
-    held, others = _reference_lane(lanes)
-    factors = (find_factor(lane, held, runs) for lane in others) if held else ()
-    alike = [lane for lane in others if held and _learns_alike(lane.settings, held.settings)]
-    findings = (compare_learning(lane.name, held.name, runs) for lane in alike) if held else ()
-    order = order_words(course.protocol.seeds)
-    return Record(
-        schema=SCHEMA,
-        tool=outside.tool,
-        id=outside.record_id,
-        started=outside.started,
-        question="full",
-        status=status,  # type: ignore[arg-type]
-        ask=plan.ask,
-        machine=course.machine,
-        workload=replace(plan.subject, parameters=parameters),
-        published=course.published,
-        lanes=lanes,
-        findings=tuple(each for each in findings if each is not None),
-        reference=course.reference if isinstance(course.reference, Reference) else None,
-        elapsed_s=course.before_s + time.monotonic() - outside.began_s,
-        overhead={"parent_processor_s": time.process_time(), "journal_s": course.journal_s},
-        full=FullRace(course.protocol, order, runs, tuple(each for each in factors if each is not None)),
-        data=plan.data,
-    )
-
-
-def _summarise(course: Course, lane: PlannedLane, runs: tuple[FullRun, ...]) -> LaneResult:
-    appeal = course.appeals.get(lane.name)
-    return summarise_full_lane(lane, runs, course.reference, course.plan.subject.batch, appeal)
-
-
-def _add_usage(course: Course, lane: LaneResult, runs: tuple[FullRun, ...]) -> LaneResult:
-    mine = [run for run in runs if run.lane == lane.name]
-    usage = training_usage(mine, lane.device, course.machine.processor.cores_usable, lane)
-    return lane if usage is None else replace(lane, usage=usage, energy_j_per_lap=usage.energy.j_per_lap)
-
-
-def _learns_alike(one: Settings, other: Settings) -> bool:
-    """Tell whether two lanes were meant to learn the same: cells of a grid are not."""
-    return (one.batch, one.learning_rate) == (other.batch, other.learning_rate)
-
-
-def _reference_lane(lanes: tuple[LaneResult, ...]) -> tuple[LaneResult | None, list[LaneResult]]:
-    """Hold every lane against the first that has trained a lap."""
-    trained = [lane for lane in lanes if lane.step_ms is not None]
-    return (trained[0], trained[1:]) if trained else (None, [])
+def _key(order: FullOrder) -> Key:
+    return order.heat.lane.name, order.heat.seed

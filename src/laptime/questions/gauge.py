@@ -1,4 +1,4 @@
-"""What can each device do at most? A child for each framework and device, one after another: they would share cores."""
+"""Measure each device's peaks: a child for each framework and device, one at a time, because they would share cores."""
 
 from __future__ import annotations
 
@@ -6,27 +6,26 @@ import datetime as dt
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 
-from laptime.analysis.peaks import join_peaks
+from laptime.analysis.limits import join_peaks
+from laptime.model.frameworks import find_framework
 from laptime.model.lane import Malloc, Settings
 from laptime.model.limits import NOT_MEASURED, PRECISIONS, DeviceKey, DevicePeaks, Peak, PeakOrder, key_of
 from laptime.model.machine import Device, Machine
 from laptime.model.missing import Missing
-from laptime.planner.presets import environment_for
+from laptime.planner.plan import environment_for
 from laptime.questions.bounds import Recall
 from laptime.run.scout import ask_peaks
 
-# Keras on JAX and on PyTorch computes with what JAX and PyTorch have shown by themselves.
-MEASURERS = ("torch", "jax", "keras-tf", "fake")
 PROCESSOR_ROWS, CARD_ROWS = 2048, 8192
 PROCESSOR_COPY_BYTES, CARD_COPY_BYTES = 512_000_000, 1 << 30
 Told = dict[str, Peak | Missing]
 Limits = tuple[tuple[DeviceKey, DevicePeaks | Missing], ...]
-IMPORT_S, LIMIT_S = 3.0, 1.0  # what a child takes, about, for the progress alone
+IMPORT_S, LIMIT_S = 3.0, 1.0  # about what a child takes, used for the progress only
 
 
 @dataclass(frozen=True, slots=True)
-class PeakShelf:
-    """Where peaks are kept, and who hears of each child before it starts."""
+class PeakCache:
+    """How peaks are loaded and saved. `tell` is called with progress before each child starts."""
 
     recall: Recall
     keep: Callable[[DevicePeaks], None]
@@ -35,34 +34,34 @@ class PeakShelf:
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """One child's part: which device it measures, and what is asked of it."""
+    """One child's part: the device that it measures, and its order."""
 
     key: DeviceKey
     order: PeakOrder
 
 
 def known_limits(machine: Machine, recall: Recall) -> Limits:
-    """Give each device once that any framework can use, with what is known of it."""
+    """Return each device that any framework can use, once, with its saved peaks."""
     seen = list(usable_devices(machine))
     keys = dict.fromkeys(with_driver(key, seen) for key, _, _ in seen)
     return tuple((key, recall(key)) for key in keys)
 
 
-def measure_limits(machine: Machine, shelf: PeakShelf, patience_s: float) -> Limits:
-    """Measure every device that any framework can use, keep what was reached, and say what was to be kept no longer."""
-    for key, kept in known_limits(machine, shelf.recall):
+def measure_limits(machine: Machine, cache: PeakCache, patience_s: float) -> Limits:
+    """Measure and save the peaks of every device that any framework can use. Report saved peaks that no longer hold."""
+    for key, kept in known_limits(machine, cache.recall):
         if isinstance(kept, Missing) and kept != NOT_MEASURED:
-            shelf.tell(f"{key.label}: {kept.missing}")
+            cache.tell(f"{key.label}: {kept.missing}")
     measured = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-    found = {key: join_peaks(key, measured, told) for key, told in _measure(machine, shelf.tell, patience_s).items()}
+    found = {key: join_peaks(key, measured, told) for key, told in _measure(machine, cache.tell, patience_s).items()}
     for peaks in found.values():
         if peaks.peaks:
-            shelf.keep(peaks)
+            cache.keep(peaks)
     return tuple(found.items())
 
 
 def add_limits(rows: Iterable[dict[str, object]], machine: Machine, limits: Limits) -> list[dict[str, object]]:
-    """Give the devices' objects, those of devices that can be used with what each can do at most."""
+    """Return the rows of devices, with `limits` in those of usable devices."""
     known = {key.device: asdict(each) for key, each in limits}
     devices = {(name, device.name): key.device for key, name, device in usable_devices(machine)}
     keys = [devices.get((str(row["framework"]), str(row["name"]))) for row in rows]
@@ -82,9 +81,9 @@ def _measure(machine: Machine, tell: Callable[[str], None], patience_s: float) -
 
 
 def usable_devices(machine: Machine) -> Iterator[tuple[DeviceKey, str, Device]]:
-    """Give a device for every framework that has tried it; a plain function's cards nobody has."""
+    """Yield each usable device of each framework. A plain function is left out: nothing has tried its cards."""
     for framework in machine.frameworks:
-        if framework.name == "python":
+        if find_framework(framework.name).is_opaque:
             continue
         for device in framework.devices:
             if device.usable:
@@ -97,13 +96,13 @@ def _turns(machine: Machine) -> Iterator[_Turn]:
     for key, _, device in seen:
         features.setdefault(key.device, set()).update(device.features)
     for key, framework, device in seen:
-        if framework in MEASURERS:
+        if find_framework(framework).measures_peaks:  # not Keras, which would only measure its engine again
             able = tuple(each for each in PRECISIONS if each == "fp32" or each in features[key.device])
             yield _Turn(with_driver(key, seen), _order(framework, device, able))
 
 
 def with_driver(key: DeviceKey, seen: list[tuple[DeviceKey, str, Device]]) -> DeviceKey:
-    """Know a device by the key of whichever framework tells its driver."""
+    """Return a device's key from a framework that reports the driver, if there is one."""
     same = [each for each, _, _ in seen if each.device == key.device]
     return next((each for each in same if each.driver), same[0])
 
@@ -115,7 +114,7 @@ def _order(framework: str, device: Device, precisions: tuple[str, ...]) -> PeakO
 
 
 def environment_of(order: PeakOrder, machine: Machine) -> dict[str, str]:
-    """On a processor take the threads that a lane at its best takes, and keep memory: results are made anew."""
+    """Return the child's variables. On a processor it uses the threads and the allocator of a lane at its best."""
     if order.device.kind != "cpu":
         return environment_for(order.framework, Settings(), order.device)
     malloc: Malloc = "keep" if "malloc" in order.device.features else "system"

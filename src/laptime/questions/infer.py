@@ -1,4 +1,4 @@
-"""How long does one answer take on each lane, how many are there a second, and what does the first one cost?"""
+"""How long does one answer take on each lane, how many are there per second, and how long does the first one take?"""
 
 from __future__ import annotations
 
@@ -6,164 +6,140 @@ import time
 from dataclasses import dataclass, replace
 from functools import partial
 
+from laptime.analysis.aggregate import most_memory
 from laptime.analysis.inference import describe_answers, find_infer_factors, summarise_infer_lane
-from laptime.analysis.watched import answer_usages
+from laptime.analysis.usage import answer_usages
 from laptime.model.ask import Ask
-from laptime.model.inference import AnswerReference, InferHeat, InferOrder, InferPace
+from laptime.model.inference import AnswerReference, InferHeat, InferOrder, InferPace, InferPlan
 from laptime.model.lane import Settings
 from laptime.model.machine import Device, Machine
-from laptime.model.plan import Plan, PlannedLane
-from laptime.model.record import SCHEMA, Inference, InferFactor, InferLane, LaneResult, Record
-from laptime.model.workload import Published
-from laptime.planner.inference import check_infer_lanes, choose_infer_pace
-from laptime.planner.presets import KEEP_MEMORY
+from laptime.model.plan import PlannedLane
+from laptime.model.questions import InferAnswer
+from laptime.model.record import InferFactor, InferLane, LaneResult
+from laptime.planner.pace import choose_infer_pace
+from laptime.planner.plan import check_question
+from laptime.planner.settings import KEEP_MEMORY
 from laptime.questions.asking import Prepared, prepare, say_end
-from laptime.questions.field import FAKE
-from laptime.questions.outside import SHOWN_AT, Outside
+from laptime.questions.job import FAKE, SHOWN_AT, Job, Outcome, RecordStatus
 from laptime.questions.proving import order_heat
-from laptime.questions.supply import supply
-from laptime.run.following import Limits
-from laptime.run.inference import InferDirector
+from laptime.run.answers import InferenceRunner
+from laptime.run.runner import Limits
 from laptime.run.scout import ask_answers
-from laptime.run.watching import Watch
+from laptime.run.sensor_selection import SensorSelection
 
 
-@dataclass(slots=True)
-class Course:
-    """Inference under way: its heats so far, and who is still in it."""
+@dataclass(frozen=True, slots=True)
+class PreparedInference(Prepared):
+    """A plan of inference, with how long each part of a heat is measured."""
 
-    plan: Plan
     pace: InferPace
-    machine: Machine
-    published: Published | None
-    outside: Outside
-    heats: dict[str, list[InferHeat]]
-    running: list[PlannedLane]
-    watch: Watch
-    reference: AnswerReference | str | None = None
-    rounds: int = 0
-    journal_s: float = 0.0
 
-    def is_done(self, round_s: float) -> bool:
-        """Tell whether no further round is wanted, or none would fit; no ratio is looked at."""
-        elapsed_s = time.monotonic() - self.outside.began_s
-        return self.rounds >= self.pace.heats or not self.running or elapsed_s + round_s > self.plan.ask.budget_s
+    @property
+    def outline(self) -> InferPlan:
+        return InferPlan(self.plan, self.pace)
 
 
-def prepare_infer(ask: Ask, machine: Machine) -> tuple[Prepared, InferPace]:
-    """Check all that can be checked before a process is started, then scout and plan."""
+def prepare_infer(ask: Ask, machine: Machine) -> PreparedInference:
+    """Check everything that needs no process, then scout and plan."""
     prepared = prepare(ask, machine)
-    check_infer_lanes(prepared.plan)
-    return prepared, choose_infer_pace(ask, len(prepared.plan.lanes))
+    check_question(prepared.plan, "--infer")
+    pace = choose_infer_pace(ask, len(prepared.plan.lanes))
+    return PreparedInference(prepared.plan, prepared.machine, prepared.published, pace)
 
 
-def run_infer(prepared: Prepared, pace: InferPace, outside: Outside) -> Record:
-    """Run interleaved rounds of heats; journal after each heat."""
-    plan = prepared.plan
-    heats: dict[str, list[InferHeat]] = {lane.name: [] for lane in plan.lanes}
-    watch = Watch(plan.ask.sensors, plan.ask.sensors_hz)
-    course = Course(plan, pace, prepared.machine, prepared.published, outside, heats, list(plan.lanes), watch)
-    try:
-        _prepare(course)
+class InferenceRace:
+    """A race of inference: its heats so far, and the lanes that are still in it."""
+
+    def __init__(self, job: Job, prepared: PreparedInference) -> None:
+        self._job, self._pace = job, prepared.pace
+        self._heats: dict[str, list[InferHeat]] = {lane.name: [] for lane in job.plan.lanes}
+        self._running: list[PlannedLane] = list(job.plan.lanes)
+        self._sensors = SensorSelection(job.plan.ask.sensors, job.plan.ask.sensors_hz)
+        self._reference: AnswerReference | str | None = None
+        self._rounds = 0
+
+    def run(self) -> None:
+        """Run interleaved rounds of heats, as many as fit into the budget."""
+        self._make_ready()
         while True:
             began_s = time.monotonic()
-            _run_round(course)
-            if course.is_done(time.monotonic() - began_s):
+            self._run_round()
+            if self._is_done(time.monotonic() - began_s):
                 break
-        record = _make_record(course, "finished")
-    except KeyboardInterrupt:
-        record = _make_record(course, "interrupted")
-    outside.journal(record)
-    return record
 
+    def reduce(self, _status: RecordStatus) -> Outcome:
+        """Describe how each lane answers, and compare it with the first lane that answers."""
+        answers = tuple(self._describe(lane) for lane in self._job.plan.lanes)
+        lanes = tuple(self._summarise(*each) for each in zip(self._job.plan.lanes, answers, strict=True))
+        reference = self._reference if isinstance(self._reference, AnswerReference) else None
+        known = (heat.process.parameters for heats in self._heats.values() for heat in heats)
+        return Outcome(
+            lanes,
+            InferAnswer(self._pace, answers, self._factors(lanes), reference),
+            parameters=next((each for each in known if each), None),
+        )
 
-def _prepare(course: Course) -> None:
-    """Make files where they are asked for, since the answers to made arrays take as long; then the reference."""
+    def _make_ready(self) -> None:
+        """Make files only if --items asks for them (answers to arrays take as long), then compute the reference."""
+        job = self._job
+        if job.plan.ask.items is not None:
+            job.supply_data(job.announce)
+        job.announce("computing the float64 answers of the proof, once")
+        processor = Device("cpu", "cpu", "the processor", usable=True)
+        framework = job.plan.lanes[0].framework
+        lane = PlannedLane("reference", framework, processor, Settings(input="cached"), KEEP_MEMORY)
+        order = order_heat(job.plan, lane, job.plan.pace, -1)
+        self._reference = ask_answers(order, job.plan.ask.patience_s)
 
-    def announce(note: str) -> None:
-        course.outside.show(_make_record(course, "running"), note)
+    def _run_round(self) -> None:
+        """Run one heat of each lane, every other round in reverse order: A B, B A, A B."""
+        job, ask = self._job, self._job.plan.ask
+        for lane in self._running if self._rounds % 2 == 0 else self._running[::-1]:
+            sampler = None if lane.framework == FAKE else self._sensors.sampler_for(lane.device)
+            order = InferOrder(order_heat(job.plan, lane, job.plan.pace, self._done), self._pace)
+            limits = Limits(ask.patience_s, ask.watchdog_s)
+            runner = InferenceRunner(order, limits, job.cores, partial(self._show, lane), sampler)
+            self._heats[lane.name].append(runner.run(self._rounds))
+            job.save()
+        self._running = [lane for lane in self._running if self._heats[lane.name][-1].process.status == "ok"]
+        self._rounds += 1
 
-    if course.plan.ask.items is not None:
-        course.plan = supply(course.plan, announce)
-    announce("computing the float64 answers of the proof, once")
-    processor = Device("cpu", "cpu", "the processor", usable=True)
-    lane = PlannedLane("reference", course.plan.lanes[0].framework, processor, Settings(input="cached"), KEEP_MEMORY)
-    order = order_heat(course.plan, lane, course.plan.pace, -1)
-    course.reference = ask_answers(order, course.plan.ask.patience_s)
+    def _is_done(self, round_s: float) -> bool:
+        """Whether no further round is wanted, or none would fit. No ratio is used."""
+        job = self._job
+        return self._rounds >= self._pace.heats or not self._running or round_s > job.left_s
 
+    @property
+    def _done(self) -> int:
+        return sum(map(len, self._heats.values()))
 
-def _run_round(course: Course) -> None:
-    """Run one heat of each lane, every other round in reverse order: A B, B A, A B."""
-    ask = course.plan.ask
-    for lane in course.running if course.rounds % 2 == 0 else course.running[::-1]:
-        # A fake's clock is its own: no reading could be laid beside its calls.
-        sampler = None if lane.framework == FAKE else course.watch.sampler_for(lane.device)
-        limits, cores = Limits(ask.patience_s, ask.watchdog_s), course.machine.processor.cores_usable
-        director = InferDirector(limits, cores, partial(_tell, course, lane), sampler)
-        number = sum(map(len, course.heats.values()))
-        order = InferOrder(order_heat(course.plan, lane, course.plan.pace, number), course.pace)
-        course.heats[lane.name].append(director.run_heat(order, course.rounds))
-        began_s = time.monotonic()
-        course.outside.journal(_make_record(course, "running"))
-        course.journal_s += time.monotonic() - began_s
-    course.running = [lane for lane in course.running if course.heats[lane.name][-1].status == "ok"]
-    course.rounds += 1
+    def _show(self, lane: PlannedLane, phase: str) -> None:
+        if phase == SHOWN_AT:
+            most = self._pace.heats * len(self._job.plan.lanes)
+            note = f"heat {self._done + 1} of at most {most}: {lane.name} answers; {say_end(self._job.left_s)}"
+            self._job.announce(note)
 
+    def _describe(self, lane: PlannedLane) -> InferLane:
+        told = describe_answers(lane.name, self._heats[lane.name])
+        return replace(told, usages=answer_usages(told, lane.device, self._job.cores))
 
-def _tell(course: Course, lane: PlannedLane, phase: str) -> None:
-    """Show progress while a child builds: from its first call on, nothing of ours runs beside it."""
-    if phase == SHOWN_AT:
-        done = sum(map(len, course.heats.values()))
-        most = course.pace.heats * len(course.plan.lanes)
-        left_s = course.plan.ask.budget_s - (time.monotonic() - course.outside.began_s)
-        note = f"heat {done + 1} of at most {most}: {lane.name} answers; {say_end(left_s)}"
-        course.outside.show(_make_record(course, "running"), note)
+    def _summarise(self, lane: PlannedLane, told: InferLane) -> LaneResult:
+        """Return a lane's result as all records have it. Its step and its usage are those of a single call."""
+        found = summarise_infer_lane(lane, self._heats[lane.name], self._reference)
+        peak = found.peak_memory_bytes
+        for each in told.usages:
+            peak = most_memory(peak, each.usage.memory_most_bytes)
+        usage = next((each.usage for each in told.usages if each.batch is None), None)
+        return replace(found, usage=usage, peak_memory_bytes=peak)
 
-
-def _make_record(course: Course, status: str) -> Record:
-    plan, outside = course.plan, course.outside
-    answers = tuple(_describe(course, lane) for lane in plan.lanes)
-    lanes = tuple(_summarise(course, lane, told) for lane, told in zip(plan.lanes, answers, strict=True))
-    parameters = next((heat.parameters for heats in course.heats.values() for heat in heats if heat.parameters), None)
-    reference = course.reference if isinstance(course.reference, AnswerReference) else None
-    return Record(
-        schema=SCHEMA,
-        tool=outside.tool,
-        id=outside.record_id,
-        started=outside.started,
-        question="infer",
-        status=status,  # type: ignore[arg-type]
-        ask=plan.ask,
-        machine=course.machine,
-        workload=replace(plan.subject, parameters=parameters or plan.subject.parameters),
-        published=course.published,
-        lanes=lanes,
-        elapsed_s=time.monotonic() - outside.began_s,
-        overhead={"parent_processor_s": time.process_time(), "journal_s": course.journal_s},
-        data=plan.data,
-        infer=Inference(course.pace, answers, _factors(course, lanes), reference),
-    )
-
-
-def _describe(course: Course, lane: PlannedLane) -> InferLane:
-    told = describe_answers(lane.name, course.heats[lane.name])
-    return replace(told, usages=answer_usages(told, lane.device, course.machine.processor.cores_usable))
-
-
-def _summarise(course: Course, lane: PlannedLane, told: InferLane) -> LaneResult:
-    """Give a lane as every record holds one: its step is a single call, and so is what it took."""
-    found = summarise_infer_lane(lane, course.heats[lane.name], course.reference)
-    return replace(found, usage=next((each.usage for each in told.usages if each.batch is None), None))
-
-
-def _factors(course: Course, lanes: tuple[LaneResult, ...]) -> tuple[InferFactor, ...]:
-    """Hold every lane that answers against the first of them."""
-    answering = [lane for lane in lanes if lane.step_ms is not None]
-    if not answering:
-        return ()
-    first, heats = answering[0], course.heats
-    return tuple(
-        factor
-        for lane in answering[1:]
-        for factor in find_infer_factors(lane, first, heats[lane.name], heats[first.name])
-    )
+    def _factors(self, lanes: tuple[LaneResult, ...]) -> tuple[InferFactor, ...]:
+        """Compare each lane that answers with the first of them."""
+        answering = [lane for lane in lanes if lane.step_ms is not None]
+        if not answering:
+            return ()
+        first, heats = answering[0], self._heats
+        return tuple(
+            factor
+            for lane in answering[1:]
+            for factor in find_infer_factors(lane, first, heats[lane.name], heats[first.name])
+        )

@@ -1,83 +1,78 @@
-"""Where does a lane's step go, operator by operator? Some of its steps under the framework's own profiler."""
+"""Where does the time of a lane's step go, operator by operator? Run some steps under the framework's own profiler."""
 
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 
-from laptime.analysis.across import startup_s
+from laptime.analysis.aggregate import startup_s
 from laptime.model.ask import Ask
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
-from laptime.model.plan import Plan, PlannedLane
+from laptime.model.plan import PlannedLane
 from laptime.model.profile import ProfileOrder, ProfileRun
-from laptime.model.record import SCHEMA, LaneResult, Parity, Record
-from laptime.model.workload import Published
+from laptime.model.questions import ProfileAnswer
+from laptime.model.record import LaneResult, Parity
 from laptime.questions.asking import Prepared, prepare, with_lane
-from laptime.questions.bounds import Bounds, find_bounds, with_roofline
-from laptime.questions.outside import SHOWN_AT, Outside
+from laptime.questions.bounds import find_bounds, with_roofline
+from laptime.questions.job import SHOWN_AT, Job, Outcome, RecordStatus
 from laptime.questions.proving import order_heat
 from laptime.questions.subject import find_subject
-from laptime.questions.supply import supply
-from laptime.run.profiling import run_profile
+from laptime.run.profiles import ProfileRunner
 
 NOT_ASKED = Parity("unproven", reason="it was profiled, and not raced")
 NO_TURN = Missing("the run was ended before its turn came")
 NOT_FINISHED = Missing("the lane did not finish")
 
 
-@dataclass(slots=True)
-class Course:
-    """Profiles under way: what came of the lanes so far."""
-
-    plan: Plan
-    machine: Machine
-    published: Published | None
-    outside: Outside
-    bounds: dict[str, Bounds]
-    runs: dict[str, ProfileRun] = field(default_factory=dict)
-    journal_s: float = 0.0
-
-
 def prepare_profile(ask: Ask, machine: Machine) -> Prepared:
-    """Scout and plan. With no lane it is the one that a framework's bare name means: its card, if there is one."""
+    """Scout and plan. With no lane named, it is the framework's card if there is one, else the processor."""
     return prepare(with_lane(ask, machine, find_subject(ask.what)[0]), machine)
 
 
-def run_profiles(prepared: Prepared, outside: Outside) -> Record:
-    """Profile one lane after another; journal after each. No lane's failure stops the others."""
-    bounds = find_bounds(prepared.plan, prepared.machine, outside.peaks)
-    course = Course(prepared.plan, prepared.machine, prepared.published, outside, bounds)
-    try:
-        course.plan = supply(course.plan, lambda note: outside.show(_make_record(course, "running"), note))
-        for number, lane in enumerate(course.plan.lanes):
-            course.runs[lane.name] = profile_lane(
-                course.plan, course.machine, number, outside, partial(_tell, course, lane)
-            )
-            _journal(course)
-        record = _make_record(course, "finished")
-    except KeyboardInterrupt:
-        record = _make_record(course, "interrupted")
-    outside.journal(record)
-    return record
+class Profiles:
+    """Profiles the lanes one after another. If one fails, the others still run."""
+
+    def __init__(self, job: Job, _prepared: Prepared) -> None:
+        self._job = job
+        self._bounds = find_bounds(job.plan, job.machine, job.services.peaks)
+        self._runs: dict[str, ProfileRun] = {}
+
+    def run(self) -> None:
+        job = self._job
+        job.supply_data(job.announce)
+        for number, lane in enumerate(job.plan.lanes):
+            self._runs[lane.name] = profile_lane(job, number, partial(self._show, lane))
+            job.save()
+
+    def reduce(self, _status: RecordStatus) -> Outcome:
+        """Describe the lanes, each with its profile."""
+        lanes = (_describe(lane, self._runs.get(lane.name)) for lane in self._job.plan.lanes)
+        known = (run.process.parameters for run in self._runs.values() if run.process.parameters)
+        return Outcome(
+            tuple(with_roofline(lane, self._bounds[lane.name]) for lane in lanes),
+            ProfileAnswer(),
+            parameters=next(known, None),
+        )
+
+    def _show(self, lane: PlannedLane, phase: str) -> None:
+        if phase == SHOWN_AT:
+            self._job.announce(f"profile {len(self._runs) + 1} of {len(self._job.plan.lanes)}: {lane.name}")
 
 
-def profile_lane(
-    plan: Plan, machine: Machine, number: int, outside: Outside, tell: Callable[[str], None]
-) -> ProfileRun:
-    """Profile the plan's lane of this number as it is raced: same environment, same settings, same input."""
-    lane, cores = plan.lanes[number], machine.processor.cores_usable
+def profile_lane(job: Job, number: int, tell: Callable[[str], None]) -> ProfileRun:
+    """Profile the plan's lane at index `number` as it is raced: same environment, same settings, same input."""
+    plan, lane = job.plan, job.plan.lanes[number]
     with tempfile.TemporaryDirectory(prefix="laptime-", ignore_cleanup_errors=True) as scratch:
         heat = order_heat(plan, lane, plan.pace, number)
-        order = ProfileOrder(heat, str(outside.place_trace(lane.name)), scratch)
-        return run_profile(order, plan.ask.patience_s, cores, tell)
+        order = ProfileOrder(heat, str(job.services.place_trace(lane.name)), scratch)
+        return ProfileRunner(order, plan.ask.patience_s, job.cores, tell).run()
 
 
 def with_profile(lane: LaneResult, run: ProfileRun | None) -> LaneResult:
-    """Give a lane with its profile, or with the reason why it has none."""
+    """Return a lane with its profile, or with the reason why it has none."""
     if run is not None and run.profile is not None:
         return replace(lane, profile=run.profile)
     if run is None:
@@ -87,48 +82,13 @@ def with_profile(lane: LaneResult, run: ProfileRun | None) -> LaneResult:
     return replace(lane, absent={**lane.absent, "profile": reason})
 
 
-def _tell(course: Course, lane: PlannedLane, phase: str) -> None:
-    """Show progress while a child builds: from its first step on, nothing of ours runs beside it."""
-    if phase == SHOWN_AT:
-        note = f"profile {len(course.runs) + 1} of {len(course.plan.lanes)}: {lane.name}"
-        course.outside.show(_make_record(course, "running"), note)
-
-
-def _journal(course: Course) -> None:
-    began_s = time.monotonic()
-    course.outside.journal(_make_record(course, "running"))
-    course.journal_s += time.monotonic() - began_s
-
-
-def _make_record(course: Course, status: str) -> Record:
-    plan, outside = course.plan, course.outside
-    known = [run.parameters for run in course.runs.values() if run.parameters]
-    return Record(
-        schema=SCHEMA,
-        tool=outside.tool,
-        id=outside.record_id,
-        started=outside.started,
-        question="profile",
-        status=status,  # type: ignore[arg-type]
-        ask=plan.ask,
-        machine=course.machine,
-        workload=replace(plan.subject, parameters=next(iter(known), plan.subject.parameters)),
-        published=course.published,
-        lanes=tuple(
-            with_roofline(_describe(lane, course.runs.get(lane.name)), course.bounds[lane.name]) for lane in plan.lanes
-        ),
-        elapsed_s=time.monotonic() - outside.began_s,
-        overhead={"parent_processor_s": time.process_time(), "journal_s": course.journal_s},
-        data=plan.data,
-    )
-
-
 def _describe(lane: PlannedLane, run: ProfileRun | None) -> LaneResult:
-    """Give a lane as every record holds one; a step of it is in its profile."""
+    """Return a lane's result as all records have it. Its step time is in the profile only."""
     failed = run if run is not None and run.profile is None else None
+    process = run.process if run else None
     made = LaneResult(
         name=lane.name,
-        framework=run.versions if run else {},
+        framework=process.versions if process else {},
         device=lane.device,
         settings=lane.settings,
         status="ok" if failed is None else "dnf" if failed.is_dnf else "unusable",
@@ -137,12 +97,12 @@ def _describe(lane: PlannedLane, run: ProfileRun | None) -> LaneResult:
         lap_s=None,
         items_per_s=None,
         first_step_ms=run.first_step_ns / 1e6 if run and run.first_step_ns is not None else None,
-        startup_s=startup_s(run.phases_s) if run else None,
-        peak_memory_bytes=run.peak_memory_bytes if run else NO_TURN,
-        device_memory_bytes=run.device_memory_bytes if run else NO_TURN,
+        startup_s=startup_s(process.phases_s) if process else None,
+        peak_memory_bytes=process.peak_memory_bytes if process else NO_TURN,
+        device_memory_bytes=process.device_memory_bytes if process else NO_TURN,
         energy_j_per_lap=Missing("no instrument was read"),
         parity=NOT_ASKED,
-        items_per_step=run.items_per_step if run else None,
-        notes=(*lane.notes, *(run.notes if run else ())),
+        items_per_step=process.items_per_step if process else None,
+        notes=(*lane.notes, *(process.notes if process else ())),
     )
     return with_profile(made, run)

@@ -1,21 +1,23 @@
-"""What was asked of a whole training and what was published -> the protocol that every lane follows."""
+"""Make the protocol of whole trainings, which every lane follows, from the ask and the published one."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from laptime.errors import UsageError
 from laptime.model.ask import Ask, FullAsk
-from laptime.model.lane import NO_TRAINING
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan
-from laptime.model.protocol import Protocol
+from laptime.model.protocol import FullPlan, Protocol
+from laptime.model.questions import TrainingAnswer
 from laptime.model.record import Record
 from laptime.model.workload import Workload
-from laptime.planner.lanes import LARGEST_RATE
-from laptime.planner.own_steps import check_step_is_timed
+from laptime.planner.plan import check_question
+from laptime.planner.settings import LARGEST_RATE
 from laptime.questions.asking import Prepared, prepare
+from laptime.questions.resuming import Before, check_sources
 from laptime.questions.subject import find_subject
 from laptime.workloads import find_workload
 
@@ -25,27 +27,55 @@ MOST_SEEDS = 100
 MOST_BATCH = 1_000_000
 
 
-def prepare_full(ask: Ask, machine: Machine) -> tuple[Prepared, Protocol]:
-    """Check all that can be checked before a process is started, then scout and plan."""
+ORDER_OF_ONE_SEED = "one lane after another, as they were named: each has the machine to itself"
+ORDER_OF_SEEDS = (
+    "one training after another, seed by seed, every other seed in reverse order: each has the machine to itself, "
+    "and what drifts meets the lanes alike"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedTraining(Prepared):
+    """Whole trainings by a protocol. `before` is the record that they continue."""
+
+    protocol: Protocol
+    before: Before | None = None
+
+    keeps_checkpoints: ClassVar[bool] = True
+
+    @property
+    def outline(self) -> FullPlan:
+        return FullPlan(self.plan, self.protocol, order_words(self.protocol.seeds))
+
+
+def order_words(seeds: int) -> str:
+    """Return a sentence on the order of the trainings, and why."""
+    return ORDER_OF_ONE_SEED if seeds == 1 else ORDER_OF_SEEDS
+
+
+def prepare_full(ask: Ask, machine: Machine) -> PreparedTraining:
+    """Check everything that needs no process, then scout and plan."""
     protocol = make_protocol(ask.full or FullAsk(), find_subject(ask.what)[1])
     prepared = prepare(ask, machine)
-    check_lanes(prepared.plan)
-    return prepared, protocol
+    check_question(prepared.plan, "--full")
+    return PreparedTraining(prepared.plan, prepared.machine, prepared.published, protocol)
 
 
-def prepare_rest(record: Record, machine: Machine) -> tuple[Prepared, Protocol]:
-    """Plan what an unfinished record still wants, exactly as it was begun."""
+def prepare_rest(before: Before, machine: Machine) -> PreparedTraining:
+    """Plan the rest of an unfinished record, exactly as it was begun."""
+    record = before.record
     check_unfinished(record)
-    assert record.full is not None
+    check_sources(before)
     subject = record.workload
     what = f"{subject.file}:{subject.function}" if subject.file else record.ask.what
     prepared = prepare(replace(record.ask, what=what), machine)
     check_alike(prepared.plan, record)
-    return replace(prepared, plan=replace(prepared.plan, ask=record.ask)), record.full.protocol
+    plan = replace(prepared.plan, ask=record.ask)
+    return PreparedTraining(plan, prepared.machine, prepared.published, before.answer.protocol, before)
 
 
 def check_full(asked: FullAsk) -> None:
-    """Refuse a number that makes no sense, naming its flag."""
+    """Refuse a number that is out of range; the UsageError names its flag."""
     for flag, value, most in (
         ("--laps", asked.laps, MOST_LAPS),
         ("--steps-per-lap", asked.steps_per_lap, MOST_STEPS),
@@ -65,7 +95,7 @@ def check_full(asked: FullAsk) -> None:
 
 
 def make_protocol(asked: FullAsk, workload: Workload | None) -> Protocol:
-    """Give the published protocol with what was asked otherwise; a user's own training has none published."""
+    """Return the published protocol with the changes asked for. A user's own training has no published one."""
     check_full(asked)
     if workload is None:
         if asked.laps is None:
@@ -85,7 +115,7 @@ def make_protocol(asked: FullAsk, workload: Workload | None) -> Protocol:
 
 
 def find_protocol(plan: Plan) -> Protocol | None:
-    """Give the published protocol of a race, with no more test items than there are, so that it can be foretold."""
+    """Return the protocol that a race predicts: the published one, with no more test items than the data has."""
     if plan.subject.file is not None:
         return None
     workload = find_workload(plan.subject.name)
@@ -98,29 +128,18 @@ def find_protocol(plan: Plan) -> Protocol | None:
     )
 
 
-def check_lanes(plan: Plan) -> None:
-    """Refuse a lane that trains nothing."""
-    for lane in plan.lanes:
-        check_step_is_timed(lane.framework, lane.name)
-        kind = lane.settings.input
-        if kind in NO_TRAINING:
-            does = {"only": "loads", "copy": "copies"}[kind]
-            raise UsageError(f"--full: {lane.name} trains nothing, it only {does}", f"leave input={kind} out")
-        if lane.settings.reads != "at once":
-            raise UsageError(f"--full: {lane.name} is told stale values, which is no training", "leave reads out")
-
-
 def check_unfinished(record: Record) -> None:
-    """Refuse to take up what is no whole training, or is over."""
-    if record.full is None:
+    """Refuse to resume a record that is not a whole training, or is finished."""
+    answer = record.answer
+    if not isinstance(answer, TrainingAnswer):
         raise UsageError(f"{record.id} is a {record.question}, not a whole training: nothing to resume", "race again")
-    wanted = record.full.protocol.seeds * len(record.lanes)
-    if record.status == "finished" and sum(run.status == "ok" for run in record.full.runs) == wanted:
+    wanted = answer.protocol.seeds * len(record.lanes)
+    if record.status == "finished" and sum(run.process.status == "ok" for run in answer.runs) == wanted:
         raise UsageError(f"{record.id} is finished: nothing is left to train", f"laptime show {record.id}")
 
 
 def check_alike(plan: Plan, record: Record) -> None:
-    """Refuse to go on where this machine would run a lane otherwise than it was begun."""
+    """Refuse to resume if this machine would run a lane differently than it was begun."""
     begun = {lane.name: (lane.device.label, lane.settings) for lane in record.lanes}
     found = {lane.name: (lane.device.label, lane.settings) for lane in plan.lanes}
     for name in begun.keys() | found.keys():

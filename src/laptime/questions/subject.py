@@ -1,20 +1,33 @@
-"""What is trained: a built-in workload by its name, or a user's own function by `file.py:function`."""
+"""What is trained, and the data that it reads.
+
+The subject is a built-in workload by its name, or a user's own function as `file.py:function`. The data is at the path
+that the user gives, or is made.
+"""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+from laptime.data import describe_made, make_source, read_source
+from laptime.disk import expand_home, name_in_utf8
 from laptime.errors import UsageError
-from laptime.model.plan import Subject
+from laptime.model.ask import Ask
+from laptime.model.dataset import DataSource
+from laptime.model.frameworks import all_frameworks, find_framework
+from laptime.model.lane import FROM_FILES
+from laptime.model.plan import Plan, Subject
 from laptime.model.workload import Adam, Workload
 from laptime.workloads import find_workload
 
-SIGNS = {"keras": {"keras", "tensorflow"}, "jax": {"jax", "flax", "equinox", "optax"}, "torch": {"torch"}}
+EVERYTHING = "*"  # what `from x import *` binds is known only when it runs
+HOLDS_STATEMENTS = (ast.stmt, ast.ExceptHandler, ast.match_case)
 
 
 def find_subject(what: str) -> tuple[Subject, Workload | None]:
-    """Understand WHAT; nothing of the user's is run here."""
+    """Return the subject that WHAT names, and its workload if it is built in. No user code runs here."""
     if ".py" in what:
         return _own_subject(what), None
     workload = find_workload(what)
@@ -43,7 +56,7 @@ def _own_subject(what: str) -> Subject:
             f"'{what}' names a file but no function in it",
             f"give {what.split(':', 1)[0]}:function, where the function returns a laptime.Training",
         )
-    file = Path(place).expanduser()
+    file = expand_home(place, "the training's file")
     if not file.is_file():
         raise UsageError(f"there is no file {file}", "give the path of a Python file, as file.py:function")
     tree = _read_tree(file)
@@ -56,52 +69,111 @@ def _own_subject(what: str) -> Subject:
         steps_per_lap=None,
         laps=None,
         items="items",
-        file=str(file.resolve()),
+        file=name_in_utf8(file.resolve(), "Rename the file or its folder."),
         function=function,
         written_for=_written_for(tree, function),
     )
 
 
 def _read_tree(file: Path) -> ast.Module:
-    """Read the text: the file is run in the child only, never here."""
+    """Parse a file's bytes, as Python does: the file names its own encoding. Only the child runs the file."""
     try:
-        return ast.parse(file.read_text(encoding="utf-8"))
-    except (SyntaxError, ValueError, OSError) as error:  # a null byte was a ValueError until Python 3.11.4
-        raise UsageError(f"{file} cannot be read as Python: {error}", "mend the file") from None
+        return ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError, OSError, RecursionError, MemoryError) as error:
+        # A null byte is a ValueError before Python 3.11.4; thousands of nested levels raise one of the last two.
+        says = str(error) or "its expressions are nested too deep"
+        raise UsageError(f"{file} cannot be read as Python: {says}", "fix the file") from None
 
 
 def _written_for(tree: ast.Module, function: str) -> str | None:
-    """Tell the framework by what is imported; Keras first, for which the others are engines.
+    """Return the family of frameworks that the file imports. Keras comes first, because the others are its engines.
 
-    A step is a function of JAX's, or of anything else: no lane but python's asks what it computes with.
+    A step function runs in a JAX lane, or in a python lane, which works with any framework.
     """
     named = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     named |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     roots = {name.split(".")[0] for name in named}
-    found = [framework for framework, modules in SIGNS.items() if roots & modules]
+    found = [row for row in all_frameworks().values() if roots & {*row.imports}]
     if _gives_step(tree, function):
-        return "jax" if "jax" in found else "python"
-    return found[0] if found else None
+        return next((row.family for row in found if row.takes_steps_only), "python")
+    found.sort(key=lambda row: row.engine.name == row.family)
+    return found[0].family if found else None
 
 
 def _gives_step(tree: ast.Module, function: str) -> bool:
-    """Look at what the function returns; at the whole file, where it has that from another."""
-    bodies = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == function]
+    """Whether a Training with a step is made in the function, or anywhere in the file if the function makes none."""
+    bodies = [node for node in _functions_at_top(tree) if node.name == function]
     made = [call for body in bodies for call in _trainings_in(body)] or _trainings_in(tree)
     return any(keyword.arg == "step" for call in made for keyword in call.keywords)
 
 
 def _trainings_in(tree: ast.AST) -> list[ast.Call]:
     calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
-    return [call for call in calls if ast.unparse(call.func) in {"Training", "laptime.Training"}]
+    return [call for call in calls if _is_training(call.func)]
+
+
+def _is_training(called: ast.expr) -> bool:
+    match called:
+        case ast.Name(id="Training") | ast.Attribute(value=ast.Name(id="laptime"), attr="Training"):
+            return True
+    return False
 
 
 def _check_function(tree: ast.Module, file: Path, function: str) -> None:
-    names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
-    bound = {name.id for node in ast.walk(tree) if isinstance(node, ast.Assign) for name in ast.walk(node)
-             if isinstance(name, ast.Name)}  # fmt: skip
+    names = list(dict.fromkeys(node.name for node in _functions_at_top(tree)))
+    bound = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     bound |= {alias.asname or alias.name for node in ast.walk(tree)
               if isinstance(node, ast.ImportFrom) for alias in node.names}  # fmt: skip
-    if function not in bound | set(names):
+    if function not in bound | set(names) and EVERYTHING not in bound:
         there = ", ".join(names) or "none"
         raise UsageError(f"{file} has no function '{function}'", f"functions there: {there}")
+
+
+def _functions_at_top(tree: ast.Module) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Find the functions that an import may define, in order, including those under `if`, `try`, `with` and so on."""
+    found: list[ast.FunctionDef | ast.AsyncFunctionDef] = []
+    left: list[ast.AST] = [*reversed(tree.body)]
+    while left:
+        node = left.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            found.append(node)
+        elif not isinstance(node, ast.ClassDef):
+            inside = (part for part in ast.iter_child_nodes(node) if isinstance(part, HOLDS_STATEMENTS))
+            left += [*reversed([*inside])]
+    return found
+
+
+def find_given(ask: Ask, workload: Workload | None) -> DataSource | None:
+    """Read the folder or archive of --data, so that errors in it appear before anything runs."""
+    if ask.data is None:
+        return None
+    if workload is None:
+        raise UsageError("--data: a training of your own brings its data with it", "leave --data out")
+    return read_source(workload, expand_home(ask.data, "--data"), ask.seed)
+
+
+def supply(plan: Plan, tell: Callable[[str], None]) -> Plan:
+    """Return the plan with its data, which is made only if a lane reads it."""
+    if plan.data is not None or not needs_files(plan):
+        return plan
+    return replace(plan, data=make_source(find_workload(plan.subject.name), plan.ask.items, tell))
+
+
+def describe_supply(plan: Plan) -> str | None:
+    """Return a sentence on the data that would be read or made, or None."""
+    if plan.data is not None:
+        return (
+            f"data: {plan.data.folder}, {plan.data.train_items:,} items to train and {plan.data.test_items:,} to test"
+        )
+    return describe_made(find_workload(plan.subject.name), plan.ask.items) if needs_files(plan) else None
+
+
+def needs_files(plan: Plan) -> bool:
+    """Whether any lane reads files. --items asks for made files even if arrays would be enough."""
+    if plan.subject.file is not None or not any(find_framework(lane.framework).runs_own_code for lane in plan.lanes):
+        return False
+    if plan.ask.items is not None:
+        return True
+    return find_workload(plan.subject.name).reads_files and any(
+        lane.settings.input in FROM_FILES for lane in plan.lanes
+    )

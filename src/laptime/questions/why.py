@@ -1,56 +1,54 @@
-"""Why is a lane as fast as it is? It races against itself with one stage alone, then with what may be the cause gone.
+"""Why is a lane as fast as it is? It races against itself: with one stage alone, then with a possible cause removed.
 
-The lane and its three ceilings take a first heat each. What these show tells which experiments are worth their time;
-they then race beside the lane, as many as fit the budget, and so on with those that are left. A cause is proven by the
-time that its removal moved, never by its signature.
+The lane and its three ceilings run a first heat each. Their results show which experiments are worth the time. These
+then race against the lane, as many as fit into the budget, and after them the rest. A cause is proven by the time that
+its removal saved or cost, never by its signature.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib import util
-from typing import get_args
 
-from laptime.analysis.compare import compare_lanes
-from laptime.analysis.lanes import steps_of_lap
-from laptime.diagnosis.causes.answer import explain, order_experiments
-from laptime.diagnosis.causes.case import Case
-from laptime.diagnosis.placement.rules import find_unseen
-from laptime.diagnosis.rules import find_findings
+from laptime.analysis.lanes import compare_lanes, steps_of_lap
+from laptime.diagnosis.answer import explain
+from laptime.diagnosis.checkup import find_unseen_cards
+from laptime.diagnosis.experiments import AskedTraining, list_experiments, order_experiments
+from laptime.diagnosis.findings import find_findings
+from laptime.diagnosis.why_facts import WhyFacts
 from laptime.errors import UsageError
 from laptime.model.ask import Ask
-from laptime.model.lane import NO_TRAINING
+from laptime.model.lane import NO_TRAINING, READY
 from laptime.model.machine import Machine
 from laptime.model.plan import PlannedLane
-from laptime.model.record import Comparison, LaneResult, Record
-from laptime.model.why import Experiment, Factor, Stage, Trial
-from laptime.planner.experiments import CEILINGS, Base, list_experiments, plan_experiment
+from laptime.model.questions import WhyAnswer
+from laptime.model.record import Comparison, LaneResult
+from laptime.model.why import STAGES, Experiment, Factor, Stage, Trial
+from laptime.planner.experiments import AskedLane, check_experiments, plan_experiment
 from laptime.planner.lanes import parse_lane
 from laptime.planner.pace import HEATS_LEAST, MEASURE_LEAST_S, WINDOWS_A_HEAT
-from laptime.planner.presets import Given
+from laptime.planner.refusals import SubjectFacts
 from laptime.questions.asking import Prepared, prepare, with_lane
-from laptime.questions.field import Field
-from laptime.questions.outside import Outside
+from laptime.questions.heat_rounds import HeatRounds
+from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.subject import find_subject
-from laptime.run.ahead import Ahead
+from laptime.run.prestart import Prestarter
 
 ROUNDS_LEAST = 2  # two pairs bound a large factor; three bound a small one
 ALPHA = 0.05
 NO_BUDGET = "the budget had no room for it"
 NOT_PROMISING = "nothing pointed to it"
-HEATS_VARY = 1.1  # what a heat may take of what the dearest of its lane took
+HEATS_VARY = 1.1  # a heat may take this multiple of its lane's slowest heat
 FIRST_ALONE = ("look ahead", "take apart")  # phases of a lane's first heat
-WAITING = "held"  # for its turn, while another is timed
-READY = ("cached", "resident", "one")  # inputs that leave nothing but the computing
+WAITING = "held"  # the phase in which a child waits for its turn while another is timed
 
 
 @dataclass(frozen=True, slots=True)
-class Inquiry:
-    """What is asked, ready to run: one lane, and all experiments that there are for it."""
+class Inquiry(Prepared):
+    """A prepared `why`: one lane, and all its experiments."""
 
-    prepared: Prepared
-    base: Base
+    lane: AskedLane
     experiments: tuple[Experiment, ...]
 
     def named(self, name: str) -> Experiment:
@@ -58,7 +56,7 @@ class Inquiry:
 
 
 def prepare_why(ask: Ask, machine: Machine) -> Inquiry:
-    """Scout and plan. With no lane it is the one that a framework's bare name means: its card, if there is one."""
+    """Scout and plan. With no lane named, it is the framework's card if there is one, else the processor."""
     if ask.every or len(ask.lanes) > 1:
         raise UsageError("why looks at one lane, and several are asked for", "name one: laptime why WHAT torch/cpu")
     subject, workload = find_subject(ask.what)
@@ -67,224 +65,204 @@ def prepare_why(ask: Ask, machine: Machine) -> Inquiry:
     planned = prepared.plan.lanes[0]
     if planned.settings.input in NO_TRAINING:
         raise UsageError(f"why: {planned.name} trains nothing", "name the lane of a training")
-    given = Given(workload, util.find_spec("PIL") is not None)
+    given = SubjectFacts(workload, util.find_spec("PIL") is not None)
     lane = replace(parse_lane(ask.lanes[0]), device=planned.device.name)
-    base = Base(lane, planned, prepared.machine, subject, given)
-    return Inquiry(prepared, base, list_experiments(base))
+    asked = AskedLane(lane, planned, prepared.machine, given)
+    return Inquiry(prepared.plan, prepared.machine, prepared.published, asked, list_possible(asked))
 
 
-@dataclass(slots=True)
-class Search(Field):
-    """An inquiry under way: which experiment has which lane, and what a heat of each took at most."""
+def list_possible(asked: AskedLane) -> tuple[Experiment, ...]:
+    """Return every experiment. Those that the lane cannot have are marked as absent, with the reason."""
+    training = AskedTraining(asked.planned, asked.machine, asked.given.workload)
+    return check_experiments(asked, list_experiments(training))
 
-    inquiry: Inquiry | None = None
-    lanes: dict[str, str] = field(default_factory=dict)
-    heat_s: dict[str, float] = field(default_factory=dict)
 
-    @property
-    def asked(self) -> Inquiry:
-        assert self.inquiry is not None
-        return self.inquiry
+class WhySearch:
+    """A running inquiry: the lane of each experiment, and the time of each lane's slowest heat."""
 
-    @property
-    def base(self) -> PlannedLane:
-        return self.plan.lanes[0]
+    def __init__(self, job: Job, inquiry: Inquiry) -> None:
+        self._job, self._inquiry = job, inquiry
+        pace = replace(
+            job.plan.pace, measure_s=MEASURE_LEAST_S, window_s=MEASURE_LEAST_S / WINDOWS_A_HEAT, adaptive=False
+        )
+        self._base = job.plan.lanes[0]
+        # Only the lane itself measures how long a validation takes.
+        self._rounds = HeatRounds(job, pace, examines=lambda lane: lane == self._base)
+        self._lanes: dict[str, str] = {}  # by experiment, of those that were begun
+        self._heat_s: dict[str, float] = {}
 
-    def add(self, experiment: Experiment) -> None:
-        """Let an experiment take part; one of the same settings as another shares its lane."""
-        lane = plan_experiment(self.asked.base, experiment)
-        same = [each for each in self.asked.experiments if each.settings == experiment.settings and each.absent is None]
-        self.lanes |= {each.name: lane.name for each in same}
-        self.admit(lane)
+    def run(self) -> None:
+        """Measure the lane and its ceilings, then the experiments that they point to."""
+        job, rounds = self._job, self._rounds
+        for name in STAGES:
+            if self._inquiry.named(name).absent is None:
+                self._add(self._inquiry.named(name))
+        rounds.make_ready()
+        with Prestarter(job.cores, job.plan.ask.patience_s) as prestarter:
+            self._run_first(self._lanes_of(STAGES), prestarter)
+            rounds.hear_appeals()
+            while self._go_on(prestarter):
+                rounds.hear_appeals()
 
-    def lanes_of(self, names: Sequence[str]) -> list[PlannedLane]:
-        """Give the lanes of these experiments that have not failed, each once, the lane itself first."""
-        wanted = {self.base.name, *(self.lanes[name] for name in names if name in self.lanes)}
-        return [lane for lane in self.plan.lanes if lane.name in wanted and self._stands(lane)]
+    def reduce(self, status: RecordStatus) -> Outcome:
+        """Explain what was measured. While the heats run, nothing is concluded."""
+        lanes, machine, rounds = self._rounds.results(), self._job.machine, self._rounds
+        if status == "running" or not rounds.heats[self._base.name]:
+            return Outcome(lanes, WhyAnswer(), (), rounds.proof.kept_reference, rounds.parameters)
+        missing = self._promising()
+        compared = tuple(each for lane in lanes[1:] if (each := _compare(lanes[0], lane)))
+        return Outcome(
+            lanes,
+            WhyAnswer(compared, explain(self._gather_facts(lanes, missing), tuple(missing))),
+            (*find_unseen_cards(machine), *find_findings(lanes[:1], machine)),
+            rounds.proof.kept_reference,
+            rounds.parameters,
+        )
 
-    def cost_s(self, lanes: Sequence[PlannedLane]) -> float:
-        """Give what a round of these may take: what a lane has not shown yet is reckoned by the lane asked about."""
-        usual = self.heat_s.get(self.base.name, 0.0)
-        return HEATS_VARY * sum(self.heat_s.get(lane.name, usual) for lane in lanes)
+    def _add(self, experiment: Experiment) -> None:
+        """Add an experiment to the rounds. Experiments with the same settings share a lane."""
+        lane = plan_experiment(self._inquiry.lane, experiment)
+        same = [
+            each for each in self._inquiry.experiments if each.settings == experiment.settings and each.absent is None
+        ]
+        self._lanes |= {each.name: lane.name for each in same}
+        self._rounds.admit(lane)
 
-    def affordable(self, names: Sequence[str]) -> list[PlannedLane]:
-        """Give the lane itself and those of these experiments for which a pair with it still fits what is left."""
-        base, *others = self.lanes_of(names)
-        if base != self.base:
+    def _lanes_of(self, names: Sequence[str]) -> list[PlannedLane]:
+        """Return the lane itself and the lanes of these experiments, each once, except those that failed."""
+        wanted = {self._base.name, *(self._lanes[name] for name in names if name in self._lanes)}
+        return [lane for lane in self._job.plan.lanes if lane.name in wanted and self._finishes(lane)]
+
+    def _cost_s(self, lanes: Sequence[PlannedLane]) -> float:
+        """Return what a round of these lanes may take. An unmeasured lane counts like the lane under study."""
+        usual = self._heat_s.get(self._base.name, 0.0)
+        return HEATS_VARY * sum(self._heat_s.get(lane.name, usual) for lane in lanes)
+
+    def _affordable(self, names: Sequence[str]) -> list[PlannedLane]:
+        """Return the lane itself, and those of the experiments' lanes that, paired with it, fit into the time left."""
+        base, *others = self._lanes_of(names)
+        if base != self._base:
             return []  # it has failed meanwhile, and there is nothing to pair with
-        return [base, *(each for each in others if self.cost_s([base, each]) <= self.left_s)]
+        return [base, *(each for each in others if self._cost_s([base, each]) <= self._job.left_s)]
 
-    def run_first(self, lanes: Sequence[PlannedLane], ahead: Ahead) -> None:
-        """Run the first heat of the lane and of its ceilings, whatever they take: without them there is no answer."""
-        self.run_round(lanes, ahead, self.report, apart=self.base.name)
+    def _run_first(self, lanes: Sequence[PlannedLane], prestarter: Prestarter) -> None:
+        """Run the first heat of the lane and its ceilings, however long they take: without them there is no answer."""
+        self._rounds.run_round(lanes, prestarter, apart=self._base.name)
         self._learn_costs(lanes)
 
-    def run_fitting(self, lanes: Sequence[PlannedLane], ahead: Ahead) -> None:
-        """Run a round, and leave out those for which it turns out that there is no time; the lane itself has to fit."""
+    def _run_fitting(self, lanes: Sequence[PlannedLane], prestarter: Prestarter) -> None:
+        """Run a round, and leave out lanes for which the time runs short. The lane itself has to fit."""
 
         def may_run(lane: PlannedLane, after: Sequence[PlannedLane]) -> bool:
-            return self.cost_s([lane, *(each for each in after if each == self.base)]) <= self.left_s
+            return self._cost_s([lane, *(each for each in after if each == self._base)]) <= self._job.left_s
 
-        self.run_round(lanes, ahead, self.report, may_run=may_run)
+        self._rounds.run_round(lanes, prestarter, may_run=may_run)
         self._learn_costs(lanes)
 
     def _learn_costs(self, lanes: Sequence[PlannedLane]) -> None:
-        """Take the dearest heat of each for what the next one takes: by our clock, or by the fake's own."""
+        """Store each lane's slowest heat as the cost of its next one, by our clock or the fake back end's own."""
         for lane in lanes:
-            for heat in self.heats[lane.name][-1:]:
-                told_s = sum(took_s for name, took_s in heat.phases_s.items() if name != WAITING)
-                once_s = sum(heat.phases_s.get(name, 0.0) for name in FIRST_ALONE)
-                took_s = max(told_s, self.took_s[lane.name]) - once_s
-                self.heat_s[lane.name] = max(self.heat_s.get(lane.name, 0.0), took_s)
+            for heat in self._rounds.heats[lane.name][-1:]:
+                phases_s = heat.process.phases_s
+                told_s = sum(took_s for name, took_s in phases_s.items() if name != WAITING)
+                once_s = sum(phases_s.get(name, 0.0) for name in FIRST_ALONE)
+                took_s = max(told_s, self._rounds.took_s[lane.name]) - once_s
+                self._heat_s[lane.name] = max(self._heat_s.get(lane.name, 0.0), took_s)
 
-    def looked_at(self, lane: PlannedLane) -> int:
-        """Only of the lane itself it is asked what a validation takes."""
-        return Field.looked_at(self, lane) if lane == self.base else 0
+    def _finishes(self, lane: PlannedLane) -> bool:
+        return all(heat.process.status == "ok" for heat in self._rounds.heats[lane.name])
 
-    def report(self) -> Record:
-        return _make_record(self, "running")
+    def _go_on(self, prestarter: Prestarter) -> bool:
+        """Race the most promising of the remaining experiments against the lane. Return whether any round ran."""
+        if self._base not in self._lanes_of(()):
+            return False  # the lane itself did not finish
+        group = self._fitting(self._promising())
+        left_s = self._job.left_s
+        rounds = HEATS_LEAST if self._cost_s(self._with(group)) * HEATS_LEAST <= left_s else ROUNDS_LEAST
+        if not group and not self._wants_ceilings(HEATS_LEAST):
+            return False
+        for name in group:
+            self._add(self._inquiry.named(name))
+        done = 0
+        for _ in range(rounds):
+            wanted = STAGES if self._wants_ceilings(ROUNDS_LEAST if group else HEATS_LEAST) else ()
+            lanes = self._affordable((*group, *wanted))
+            if self._cost_s(lanes) > self._job.left_s:
+                lanes = self._affordable(group)
+            if len(lanes) < 2:
+                break
+            self._run_fitting(lanes, prestarter)
+            done += 1
+        return done > 0
 
-    def _stands(self, lane: PlannedLane) -> bool:
-        return all(heat.status == "ok" for heat in self.heats[lane.name])
+    def _promising(self) -> list[str]:
+        """Return the experiments that are worth their time and have not begun, the most promising first."""
+        facts = self._gather_facts(self._rounds.results())
+        possible = {each.name for each in self._inquiry.experiments if each.absent is None} - self._lanes.keys()
+        return [name for name in order_experiments(facts) if name in possible]
 
+    def _fitting(self, names: list[str]) -> list[str]:
+        """Return the experiments that fit into the time left, in order.
 
-def run_why(inquiry: Inquiry, outside: Outside) -> Record:
-    """Measure the lane and its ceilings, then the experiments that they point to; journal after each heat."""
-    plan, machine = inquiry.prepared.plan, inquiry.prepared.machine
-    pace = replace(plan.pace, measure_s=MEASURE_LEAST_S, window_s=MEASURE_LEAST_S / WINDOWS_A_HEAT, adaptive=False)
-    search = Search(plan, machine, outside, {plan.lanes[0].name: []}, pace, inquiry=inquiry)
-    try:
-        for name in CEILINGS:
-            if inquiry.named(name).absent is None:
-                search.add(inquiry.named(name))
-        search.make_ready(search.report)
-        with Ahead(machine.processor.cores_usable, plan.ask.patience_s) as ahead:
-            search.run_first(search.lanes_of(CEILINGS), ahead)
-            search.hear_appeals(search.report)
-            while _go_on(search, ahead):
-                search.hear_appeals(search.report)
-        record = _make_record(search, "finished")
-    except KeyboardInterrupt:
-        record = _make_record(search, "interrupted")
-    outside.journal(record)
-    return record
+        If any fit with three rounds each, return only those; else those that fit with two.
+        """
+        for rounds in (HEATS_LEAST, ROUNDS_LEAST):
+            group: list[str] = []
+            for name in names:
+                if rounds * self._cost_s(self._with([*group, name])) <= self._job.left_s:
+                    group.append(name)
+            if group:
+                return group
+        return []
 
-
-def _go_on(search: Search, ahead: Ahead) -> bool:
-    """Race the most promising experiments of those left beside the lane; tell whether anything was done."""
-    if search.base not in search.lanes_of(()):
-        return False  # the lane itself did not finish
-    group = _fitting(search, _promising(search))
-    rounds = HEATS_LEAST if search.cost_s(_with(search, group)) * HEATS_LEAST <= search.left_s else ROUNDS_LEAST
-    if not group and not _wants_ceilings(search, HEATS_LEAST):
-        return False
-    for name in group:
-        search.add(search.asked.named(name))
-    done = 0
-    for _ in range(rounds):
-        wanted = CEILINGS if _wants_ceilings(search, ROUNDS_LEAST if group else HEATS_LEAST) else ()
-        lanes = search.affordable((*group, *wanted))
-        if search.cost_s(lanes) > search.left_s:
-            lanes = search.affordable(group)
-        if len(lanes) < 2:
-            break
-        search.run_fitting(lanes, ahead)
-        done += 1
-    return done > 0
-
-
-def _promising(search: Search) -> list[str]:
-    """Give the experiments that are worth their time and were not begun, most promising first."""
-    case = _make_case(search, search.results())
-    possible = {each.name for each in search.asked.experiments if each.absent is None and each.name not in search.lanes}
-    return [name for name in order_experiments(case) if name in possible]
-
-
-def _fitting(search: Search, names: list[str]) -> list[str]:
-    """Give as many of these, in order, as fit what is left of the budget with the fewest rounds that tell anything.
-
-    Where there is room for three rounds of some, more are not squeezed in.
-    """
-    for rounds in (HEATS_LEAST, ROUNDS_LEAST):
-        group: list[str] = []
+    def _with(self, names: Sequence[str]) -> list[PlannedLane]:
+        """Return the lanes of a round with these experiments, including those that have not begun."""
+        known = {lane.name: lane for lane in self._lanes_of(names)}
         for name in names:
-            if rounds * search.cost_s(_with(search, [*group, name])) <= search.left_s:
-                group.append(name)
-        if group:
-            return group
-    return []
+            lane = plan_experiment(self._inquiry.lane, self._inquiry.named(name))
+            known.setdefault(lane.name, lane)
+        return list(known.values())
 
+    def _wants_ceilings(self, least: int) -> bool:
+        """Whether any ceiling has fewer than `least` heats: two for an interval, a third after all experiments."""
+        return any(len(self._rounds.heats[lane.name]) < least for lane in self._affordable(STAGES)[1:])
 
-def _with(search: Search, names: Sequence[str]) -> list[PlannedLane]:
-    """Give the lanes of a round with these experiments, whether they were begun or not."""
-    inquiry, known = search.asked, {lane.name: lane for lane in search.lanes_of(names)}
-    for name in names:
-        lane = plan_experiment(inquiry.base, inquiry.named(name))
-        known.setdefault(lane.name, lane)
-    return list(known.values())
+    def _gather_facts(self, lanes: Sequence[LaneResult], missing: Sequence[str] = ()) -> WhyFacts:
+        """Collect all facts that the rules use. The budget had no room for the `missing` experiments."""
+        found, base, plan = {lane.name: lane for lane in lanes}, lanes[0], self._job.plan
+        stages: dict[Stage, LaneResult] = {stage: found[self._lanes[stage]] for stage in STAGES if stage in self._lanes}
+        if base.settings.input in READY:
+            stages.setdefault("compute", base)
+        heats = self._rounds.heats[self._base.name]
+        told_steps = next((heat.steps_per_lap for heat in heats if heat.steps_per_lap), None)
+        return WhyFacts(
+            lane=base,
+            machine=self._job.machine,
+            trials={each.name: self._make_trial(each, found, missing) for each in self._inquiry.experiments},
+            unseen=find_unseen_cards(self._job.machine),
+            ceilings_lanes=stages,
+            what=plan.subject.name,
+            items=plan.subject.items,
+            lap_steps=steps_of_lap(plan, self._base, told_steps),
+        )
 
-
-def _wants_ceilings(search: Search, least: int) -> bool:
-    """A ceiling has an interval from its second heat on; a third comes after all experiments."""
-    return any(len(search.heats[lane.name]) < least for lane in search.affordable(CEILINGS)[1:])
-
-
-def _make_record(search: Search, status: str) -> Record:
-    record = search.record("why", status, search.asked.prepared.published)
-    if status == "running" or not search.heats[search.base.name]:
-        return record
-    missing = _promising(search)
-    case = _make_case(search, record.lanes, missing)
-    return replace(
-        record,
-        comparisons=tuple(each for lane in record.lanes[1:] if (each := _compare(record.lanes[0], lane))),
-        findings=(*find_unseen(search.machine), *find_findings(record.lanes[:1], search.machine)),
-        why=explain(case, tuple(missing)),
-    )
-
-
-def _make_case(search: Search, lanes: Sequence[LaneResult], missing: Sequence[str] = ()) -> Case:
-    """Put together all that the rules may look at; for `missing` experiments there was no room."""
-    found, base = {lane.name: lane for lane in lanes}, lanes[0]
-    stages: dict[Stage, LaneResult] = {
-        stage: found[search.lanes[stage]] for stage in get_args(Stage) if stage in search.lanes
-    }
-    if base.settings.input in READY:
-        stages.setdefault("compute", base)
-    subject = search.plan.subject
-    return Case(
-        lane=base,
-        machine=search.machine,
-        trials={each.name: _make_trial(search, each, found, missing) for each in search.asked.experiments},
-        unseen=find_unseen(search.machine),
-        ceilings_lanes=stages,
-        what=subject.name,
-        items=subject.items,
-        lap_steps=steps_of_lap(search.plan, search.base, _told_steps(search)),
-    )
-
-
-def _told_steps(search: Search) -> int | None:
-    return next((heat.steps_per_lap for heat in search.heats[search.base.name] if heat.steps_per_lap), None)
-
-
-def _make_trial(search: Search, experiment: Experiment, found: dict[str, LaneResult], missing: Sequence[str]) -> Trial:
-    if experiment.absent is not None:
-        return Trial(experiment, None, None, experiment.absent.missing)
-    if experiment.name not in search.lanes:
-        return Trial(experiment, None, None, NO_BUDGET if experiment.name in missing else NOT_PROMISING)
-    name = search.lanes[experiment.name]
-    lane, base = found[name], found[search.base.name]
-    compared = _compare(base, lane)
-    if lane.status != "ok":
-        return Trial(experiment, name, None, lane.reason)
-    if compared is None:
-        return Trial(experiment, name, None, NO_BUDGET)
-    return Trial(experiment, name, Factor(compared.ratio, compared.low, compared.high))
+    def _make_trial(self, experiment: Experiment, found: dict[str, LaneResult], missing: Sequence[str]) -> Trial:
+        if experiment.absent is not None:
+            return Trial(experiment, None, None, experiment.absent.missing)
+        if experiment.name not in self._lanes:
+            return Trial(experiment, None, None, NO_BUDGET if experiment.name in missing else NOT_PROMISING)
+        name = self._lanes[experiment.name]
+        lane, base = found[name], found[self._base.name]
+        compared = _compare(base, lane)
+        if lane.status != "ok":
+            return Trial(experiment, name, None, lane.reason)
+        if compared is None:
+            return Trial(experiment, name, None, NO_BUDGET)
+        return Trial(experiment, name, Factor(compared.ratio, compared.low, compared.high))
 
 
 def _compare(base: LaneResult, lane: LaneResult) -> Comparison | None:
-    """Hold a lane against the one that is asked about; nothing, where either has no heat that finished."""
+    """Compare a lane with the lane under study. Return None if either did not finish."""
     if base.status != "ok" or lane.status != "ok":
         return None
     return compare_lanes(lane, base, margin=0.05, alpha=ALPHA)

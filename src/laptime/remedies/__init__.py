@@ -1,1 +1,1 @@
-"""What a user's own script can take to go faster: remedies that are code, light enough to be imported anywhere."""
+"""Remedies that a user's own script can import to run faster. The imports are light."""

@@ -1,7 +1,7 @@
-"""Let glibc keep the memory that was freed, from inside a script: what a lane's `malloc=keep` does before it starts.
+"""Let glibc keep freed memory, from inside a script: what a lane's `malloc=keep` does before the process starts.
 
-glibc maps each large block anew and gives it back when it is freed; the next step then faults all of its pages in
-again, zeroed by the kernel. Kept, the same pages are used again.
+By default glibc maps each large block, and unmaps it when it is freed. The next step then takes a page fault for
+every page, which the kernel zeroes. If the memory is kept, the same pages are used again.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import Any
 
 # mallopt's parameters, as in glibc's malloc.h. Its values are C's int.
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4
-# No block is mapped by itself: older versions of glibc take no threshold beyond 32 MB, but all take this.
+# Map no block on its own. Older versions of glibc accept no threshold above 32 MB, but all accept this.
 NO_MAPS = 0
 NEVER = -1
 TOP_PAD_BYTES = 64 << 20
 ASKED_BYTES = 64 << 20
-# What mallinfo2 tells, in its order: `mapped` and `given` are the bytes of blocks that are in use.
+# The fields of mallinfo2, in order. `mapped` and `given` are the bytes of blocks that are in use.
 COUNTED = ("arena", "free_blocks", "fast_blocks", "mapped_blocks", "mapped", "unused", "fast", "given", "free", "top")
 
 
 @dataclass(frozen=True, slots=True)
 class Allocator:
-    """Whether freed memory is kept now; true or false by itself. `note` says which allocator answered, and why not."""
+    """Whether freed memory is kept now; can be used as a bool. `note` names the allocator, or says why not."""
 
     keeps: bool
     note: str
@@ -35,10 +35,10 @@ class Allocator:
 
 
 def keep_memory() -> Allocator:
-    """Have freed memory stay in this process, where its allocator is glibc's; call it first thing in a script.
+    """Keep freed memory in this process, if its allocator is glibc's. Call it at the start of a script.
 
-    It changes no result, and where there is another allocator it does nothing and says so; it never raises. The
-    process keeps the most memory that it ever had. Child processes that are started anew call it for themselves.
+    It changes no result. With another allocator it does nothing, and the note says so. It never raises. The process
+    keeps as much memory as it ever used at once. Child processes that are not forked have to call it themselves.
     """
     try:
         program = ctypes.CDLL(None)
@@ -74,15 +74,15 @@ def _glibc_version(program: Any) -> str | None:
 
 
 class _Counts(ctypes.Structure):
-    """What mallinfo2 tells: bytes in arenas, ..., bytes in blocks that were mapped, ..., bytes given out."""
+    """The struct that mallinfo2 returns."""
 
     _fields_ = tuple((name, ctypes.c_size_t) for name in COUNTED)
 
 
 def _glibc_answers(program: Any) -> bool:
-    """Ask for a large block, and see whether glibc counts it: where a symbol comes from tells it only sometimes.
+    """Allocate a large block, and check whether glibc counts it. The origin of the symbol is not always enough.
 
-    In a program that is linked to fixed addresses, as Debian's Python is, every library's `malloc` seems to be its own.
+    In a program linked to fixed addresses, such as Debian's Python, every library's `malloc` seems to be the program's.
     """
     count = getattr(program, "mallinfo2", None)
     if count is None:  # before glibc 2.33
@@ -98,7 +98,7 @@ def _glibc_answers(program: Any) -> bool:
 
 
 def _who_answers(program: Any) -> str:
-    """Name the library that has a `malloc` of its own beside glibc's; else the program itself."""
+    """Return the library that has its own `malloc` in place of glibc's, or else the file that `malloc` comes from."""
     of_glibc, found = _file_of(program.gnu_get_libc_version), _file_of(program.malloc)
     for path in dict.fromkeys(row.split()[-1] for row in Path("/proc/self/maps").read_text().splitlines()):
         if ".so" not in path or path == of_glibc or not Path(path).is_file():
@@ -110,7 +110,7 @@ def _who_answers(program: Any) -> str:
 
 
 class _Where(ctypes.Structure):
-    """What dladdr tells of an address."""
+    """The struct that dladdr fills in for an address."""
 
     _fields_ = (
         ("file", ctypes.c_char_p),
@@ -121,7 +121,7 @@ class _Where(ctypes.Structure):
 
 
 def _file_of(function: Any) -> str:
-    """Give the library that a function of this process is from: another allocator may stand before glibc's."""
+    """Return the library that a function of this process comes from: another allocator may precede glibc's."""
     found = _Where()
     known = ctypes.CDLL(None).dladdr(ctypes.cast(function, ctypes.c_void_p), ctypes.byref(found))
     return found.file.decode(errors="replace") if known and found.file else "an unknown library"

@@ -1,6 +1,6 @@
-"""A loss that is read without waiting for it: added up where it was computed, and brought over now and then.
+"""A running mean of a loss without waiting for each step: it is summed on the device and read now and then.
 
-`total += loss.item()` makes the host wait for the device in each step, and the device then for the host.
+`total += loss.item()` makes the host wait for the device in each step, and then the device for the host.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from laptime.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """What a meter says: the mean since it was last reset, weighed by items where they were told, and the last value.
+class MeterReading:
+    """What a meter reads: the mean since its last reset (weighted by items if they were given) and the last value.
 
-    `steps` is how many values it stands on.
+    `steps` is how many values the mean is made of.
     """
 
     steps: int
@@ -31,14 +31,14 @@ class Deferred:
         meter = laptime.Deferred(every=50)
         for inputs, targets in loader:
             ...
-            if told := meter.add(loss, items=len(inputs)):
-                print(told.mean, told.last)
+            if reading := meter.add(loss, items=len(inputs)):
+                print(reading.mean, reading.last)
         print(meter.read().mean)
         meter.reset()
 
     Values are numbers, or arrays of one number on any device: PyTorch's, JAX's, TensorFlow's, NumPy's. Gradients are
-    left behind. What is added are two small operations on the device; sums are float64 on the host from reading to
-    reading.
+    dropped. Each step costs two small operations on the device. Between two readings the sum is kept on the device;
+    the sum of all readings is a float64 on the host.
     """
 
     def __init__(self, every: int | None = None) -> None:
@@ -51,10 +51,10 @@ class Deferred:
         self._read = self._items = 0.0
         self._steps = 0
 
-    def add(self, value: Any, items: float = 1) -> Reading | None:
-        """Take a step's value; give a reading at every `every`th step, and None at all others.
+    def add(self, value: Any, items: float = 1) -> MeterReading | None:
+        """Add a step's value. Return a reading at every `every`th step, and None at all others.
 
-        `items` is how many items the value is the mean of, where batches differ in size.
+        `items` is how many items the value is the mean of; give it if batches differ in size.
         """
         held = _hold(value)
         self._waiting = self._waiting + (held if items == 1 else held * items)
@@ -63,23 +63,23 @@ class Deferred:
         self._items += items
         return self.read() if self._every and self._steps % self._every == 0 else None
 
-    def read(self) -> Reading:
-        """Wait for the device, and give what there is; before the first step that is nothing to be had."""
+    def read(self) -> MeterReading:
+        """Wait for the device, and return the reading. Raise UsageError if nothing was added yet."""
         if not self._steps:
             raise UsageError("a meter was read before anything was added to it", "add a value first")
         self._read += float(self._waiting)
         self._waiting = 0
-        return Reading(self._steps, self._read / self._items if self._items else float("nan"), float(self._last))
+        return MeterReading(self._steps, self._read / self._items if self._items else float("nan"), float(self._last))
 
     def reset(self) -> None:
-        """Begin anew, as at the start of a lap."""
+        """Start again from 0, as at the start of a lap."""
         self._waiting, self._last = 0, 0.0
         self._read = self._items = 0.0
         self._steps = 0
 
 
 def _hold(value: Any) -> Any:
-    """Give a copy that stays on its device: what was handed over may be overwritten by the next step."""
+    """Return a copy that stays on its device: the next step may overwrite the original."""
     if isinstance(value, numbers.Real):
         return float(value)
     shape = getattr(value, "shape", None)
@@ -91,7 +91,7 @@ def _hold(value: Any) -> Any:
 
 
 def _widened(value: Any) -> Any:
-    """Half precision would lose what is added to a sum, and truth values have none."""
+    """Return 16-bit numbers and booleans as float32: a half-precision sum loses digits, and booleans do not add up."""
     kind = str(getattr(value, "dtype", ""))
     if "16" not in kind and "bool" not in kind:
         return value

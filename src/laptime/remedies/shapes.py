@@ -1,4 +1,4 @@
-"""Batches of a few shapes in place of many: each new shape makes frameworks compile, search or allocate anew."""
+"""Pad batches to a few shapes: each new shape makes frameworks compile, search for kernels or allocate again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from laptime.errors import UsageError
 
 Fill = float | Mapping[str, float]
 Last = Literal["drop", "pad", "keep"]
-IGNORED = -100  # the target that PyTorch's cross_entropy leaves out unasked
+IGNORED = -100  # the target that PyTorch's cross_entropy ignores by default
 
 
 def same_shapes(
@@ -26,23 +26,22 @@ def same_shapes(
     last: Last = "drop",
     weights: bool = False,
 ) -> SameShapes:
-    """Pad batches along one axis up to the next of a few sizes, so that they come in as many shapes and no more.
+    """Pad batches along one axis up to the next of a few sizes, so that they have only a few shapes.
 
         batches = laptime.same_shapes(loader, axis=1, sizes=(64, 128, 256), target_axis=1)
 
-    A batch is an array, a dict of arrays, or a tuple (inputs, targets): NumPy's arrays and PyTorch's tensors come out
-    as such, others as NumPy's. Without `sizes` they are the powers of two; what is longer than the largest goes up to
-    its next multiple, and nothing is cut. `fill` is what stands in the padding of inputs, by name where they are a
-    dict. `target_axis` is the axis of the targets that grows with it; by default they have none. `last` says what
-    becomes of a batch with fewer items than the first: it is dropped, padded with items of nothing but filling, or
-    kept.
+    A batch is an array, a dict of arrays, or a tuple (inputs, targets). NumPy arrays and PyTorch tensors keep their
+    type; other arrays become NumPy's. Without `sizes`, the sizes are the powers of two. A batch that is longer than the
+    largest size is padded to its next multiple; nothing is cut. `fill` is the value in the padding of inputs, by name
+    if they are a dict. `target_axis` is the axis of the targets that is padded along with it; by default targets are
+    not padded. `last` says what happens to a batch with fewer items than the first: it is dropped, padded with items
+    that hold only `fill`, or kept.
 
-    Padding is not free of meaning: a loss that is the mean over all places counts the padded ones too. Leave them
-    out: PyTorch's `cross_entropy` ignores targets of -100, which `target_fill` is unasked; `weights=True` adds a third
-    part, 1 for what is real and 0 for padding, which Keras's `fit` takes as `sample_weight`, and by which a loss of
-    your own is multiplied before it is summed and divided by the weights' sum. In a network that looks along the
-    axis (attention, recurrence, batch norm) padding needs the network's own mask, too. What a loader's own collation
-    has padded within a batch is real to this one.
+    Padding changes a loss that is the mean over all places, because it counts the padded ones too. Leave them out:
+    PyTorch's `cross_entropy` ignores targets of -100, the default of `target_fill`. `weights=True` adds a third part,
+    1 for real places and 0 for padding. Keras's `fit` takes it as `sample_weight`; multiply your own loss by it, sum,
+    and divide by the sum of the weights. In a network that looks along the axis (attention, recurrence, batch norm)
+    padding also needs the network's own mask. What the loader's own collation has padded counts as real here.
     """
     if last not in {"drop", "pad", "keep"}:
         raise UsageError(f"last={last!r}: expected drop, pad or keep", "drop leaves a short last batch out")
@@ -65,7 +64,7 @@ def same_shapes(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SameShapes:
-    """Batches that are padded as they come; it can be walked through as often as what it wraps."""
+    """Batches, padded as they are iterated. It can be iterated as often as what it wraps."""
 
     batches: Iterable[Any]
     axis: int
@@ -89,7 +88,7 @@ class SameShapes:
             yield self._padded(batch, full if self.last == "pad" else items, number)
 
     def __len__(self) -> int:
-        """Give how many batches come, where that is known before they do."""
+        """Return the number of batches. Raise TypeError if it cannot be known in advance."""
         count = len(self.batches)  # type: ignore[arg-type]
         if self.last != "drop" or not count:
             return count
@@ -127,7 +126,7 @@ class SameShapes:
 
 
 def _pad(tree: Any, to: Mapping[int, int], fill: Any, name: str | None = None) -> Any:
-    """Pad every array in a dict, a list or a tuple that has the axes; what has fewer is padded along those it has."""
+    """Pad every array in a dict, a list or a tuple. An array with fewer axes is padded along those that it has."""
     if isinstance(tree, Mapping):
         return {key: _pad(part, to, fill, key) for key, part in tree.items()}
     if isinstance(tree, tuple | list):
@@ -137,7 +136,7 @@ def _pad(tree: Any, to: Mapping[int, int], fill: Any, name: str | None = None) -
     if wanted == shape:
         return tree
     value = fill.get(name, 0) if isinstance(fill, Mapping) else fill
-    make: Callable[..., Any] | None = getattr(tree, "new_full", None)  # PyTorch's tensors make their like
+    make: Callable[..., Any] | None = getattr(tree, "new_full", None)  # PyTorch's tensors have it
     tree = tree if make else np.asarray(tree)
     made = make(wanted, value) if make else np.full(wanted, value, tree.dtype)
     made[tuple(slice(side) for side in shape)] = tree
@@ -145,7 +144,7 @@ def _pad(tree: Any, to: Mapping[int, int], fill: Any, name: str | None = None) -
 
 
 def _length(part: Any, axis: int, number: int) -> int:
-    """Give how long the longest array of a part of a batch is along an axis."""
+    """Return the length of the longest array along an axis, in one part of a batch."""
     sides = [np.shape(each)[axis] for each in _leaves(part) if len(np.shape(each)) > axis]
     if not sides:
         raise UsageError(f"batch {number} has no array with an axis {axis} in its inputs, or targets",
@@ -168,7 +167,7 @@ def _leaves(tree: Any) -> Iterator[Any]:
 
 
 def _weigh(example: Any, real: tuple[int, ...], wanted: tuple[int, ...]) -> Any:
-    """Give 1 where something real is and 0 in the padding, in the kind of the example."""
+    """Return 1 for real places and 0 for padding, as an array of the example's kind."""
     make = getattr(example, "new_zeros", None)
     made = make(wanted).float() if make else np.zeros(wanted, np.float32)
     made[tuple(slice(side) for side in real)] = 1

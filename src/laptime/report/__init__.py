@@ -1,1 +1,1 @@
-"""How a result is shown: to people on a terminal, and to other programs. Opens no file."""
+"""How results are shown, as pages and lists of text. No file is opened here."""

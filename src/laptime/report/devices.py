@@ -1,25 +1,35 @@
-"""Processors and cards as they are, with what they have to do now, and which framework sees which of them."""
+"""Processors and cards: what each can do and does now, which framework can use it, its peaks, its problems."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 
 from laptime.model.card import Card, match_card
-from laptime.model.machine import Device, Machine, Use
+from laptime.model.checkup import Checkup, DeviceTest, Problem
+from laptime.model.frameworks import find_framework
+from laptime.model.limits import COPY, NOT_MEASURED, DeviceKey, DevicePeaks
+from laptime.model.machine import Device, Framework, Machine, Use
 from laptime.model.missing import Missing
-from laptime.report.figures import number, size, whole_size
-from laptime.report.layers import fact_lines
+from laptime.report.layout import Cell, Column, clean, lay_out, table_or_sentences, wrap, wrap_all
+from laptime.report.numbers import number, size, whole_size
+from laptime.report.words import chip_words, machine_words, memory_words, processor_words
+from laptime.report.workloads import fact_lines
 
 Fact = tuple[str, str]
-Row = dict[str, object]
+Facts = dict[str, object]
 UNUSED = "no framework here uses it"
 DRAWS = "it only brings a picture to a screen"
 SMALL_BYTES = 1e9  # a loader's workers hand whole batches through shared memory
+PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
+HINT = "What each can do at most: laptime devices --measure"
+ALL_WELL = "Every device that is here can be used by every framework that is installed."
+ALL_ASKED_WELL = "Every device that is here can be used by what was asked."
+NO_FRAMEWORK = "No framework is installed, so nothing can be tried: pip install 'laptime[torch]'"
 
 
 def hardware(machine: Machine, width: int) -> list[str]:
-    """Give processor, memory and every card, each with what it has to do now; reasons once."""
+    """Return lines for processor, memory and every card, each with its current load. Each reason appears once."""
     facts = [*_processor(machine), *_memory(machine)] if machine.use is not None else []
     facts += _drivers(machine)
     facts += [fact for card in machine.cards for fact in _card(card, machine)]
@@ -27,18 +37,18 @@ def hardware(machine: Machine, width: int) -> list[str]:
     return fact_lines([*facts, *_around(machine)], width)
 
 
-def hardware_rows(machine: Machine) -> list[Row]:
-    """Give processor and cards as objects, beside those of the frameworks' devices."""
+def hardware_rows(machine: Machine) -> list[Facts]:
+    """Return rows for the processor and the cards, of the same form as those of the frameworks' devices."""
     use = None if machine.use is None else asdict(machine.use)
     around = None if machine.surroundings is None else asdict(machine.surroundings)
     memory = {"memory_bytes": machine.memory_bytes, "memory_limit_bytes": machine.memory_limit_bytes}
-    processor = {**_row("processor"), **asdict(machine.processor), **memory, "usable": True, "reason": None}
+    processor = {**_row_of("processor"), **asdict(machine.processor), **memory, "usable": True, "reason": None}
     here = {"use": use, "surroundings": around, "absent": machine.absent, "container": machine.container}
     return [{**processor, **here}, *(_card_row(card, machine) for card in machine.cards)]
 
 
-def card_of(device: Device, machine: Machine) -> Row | Missing | None:
-    """Name the card that a framework's device is; a processor is none, and neither is one that is only missed."""
+def card_of(device: Device, machine: Machine) -> Facts | Missing | None:
+    """Return the card that a framework's device is, or None for a processor and for a device that is not there."""
     if device.kind == "cpu" or not (device.usable or {"uuid", "bus"} & device.details.keys()):
         return None
     card = match_card(device, machine.cards)
@@ -46,7 +56,7 @@ def card_of(device: Device, machine: Machine) -> Row | Missing | None:
 
 
 def users_of(card: Card, machine: Machine) -> list[str]:
-    """Name the frameworks' devices that are this card and can be used."""
+    """Return the names of the usable framework devices that are this card."""
     return [f"{name} {device.name}" for name, device in _devices(machine) if match_card(device, machine.cards) == card]
 
 
@@ -55,16 +65,16 @@ def _devices(machine: Machine) -> Iterator[tuple[str, Device]]:
         yield from ((framework.name, each) for each in framework.devices if each.usable and each.kind != "cpu")
 
 
-def _row(kind: str) -> Row:
-    """The frameworks' rows have these; hardware belongs to none."""
+def _row_of(kind: str) -> Facts:
+    """Return the fields that all rows have. Hardware belongs to no framework."""
     return {"framework": None, "version": None, "notes": (), "kind": kind}
 
 
-def _card_row(card: Card, machine: Machine) -> Row:
+def _card_row(card: Card, machine: Machine) -> Facts:
     users = users_of(card, machine)
     reason = None if users else card.reason or (UNUSED if card.computes else DRAWS)
     return {
-        **_row("card"),
+        **_row_of("card"),
         **asdict(card),
         "name": _name(card),
         "usable": bool(users),
@@ -74,16 +84,12 @@ def _card_row(card: Card, machine: Machine) -> Row:
 
 
 def _processor(machine: Machine) -> list[Fact]:
-    chip = machine.processor
-    quota = "" if isinstance(chip.quota_cores, Missing) else f" (quota {chip.quota_cores:g})"
-    cores = f"{chip.cores_usable} of {chip.cores_visible} cores usable{quota}"
-    told = [chip.name, chip.architecture, cores, " ".join(chip.features)]
     now = [] if machine.use is None else [("  now", ", ".join(_now(machine.use)))]
-    return [("processor", ", ".join(filter(None, told))), *now]
+    return [("processor", processor_words(machine)), *now]
 
 
 def _now(use: Use) -> list[str]:
-    """Tell work and clocks; a virtual machine tells neither clocks nor governors, and that is nothing to go after."""
+    """Return load and clocks. What is not known is left out: a virtual machine shows no clocks and no governors."""
     told = [] if isinstance(use.busy_percent, Missing) else [f"{use.busy_percent:.0f} % busy"]
     told += [] if isinstance(use.load_1m, Missing) else [f"load {use.load_1m:.2f}"]
     told += [] if isinstance(use.frequency_mhz, Missing) else [f"{number(use.frequency_mhz)} MHz"]
@@ -92,10 +98,7 @@ def _now(use: Use) -> list[str]:
 
 
 def _memory(machine: Machine) -> list[Fact]:
-    limit, use, around = machine.memory_limit_bytes, machine.use, machine.surroundings
-    told = [whole_size(machine.memory_bytes)]
-    if not isinstance(limit, Missing) and limit < machine.memory_bytes:
-        told.append(f"of which {whole_size(limit)} may be used")
+    use, around, told = machine.use, machine.surroundings, [memory_words(machine)]
     if use is not None and not isinstance(use.memory_available_bytes, Missing):
         told.append(f"{size(use.memory_available_bytes)} available")
     if use is not None and not isinstance(use.swap_used_bytes, Missing) and use.swap_used_bytes:
@@ -107,7 +110,7 @@ def _memory(machine: Machine) -> list[Fact]:
 
 
 def _drivers(machine: Machine) -> list[Fact]:
-    """Tell a driver's version once, and not with each card."""
+    """Return each driver's version once, not for every card."""
     told: dict[str, str] = {}
     for card in machine.cards:
         if not isinstance(card.driver, Missing):
@@ -136,7 +139,7 @@ def _abilities(card: Card) -> list[str]:
 
 
 def _link(card: Card) -> str:
-    """Tell the link as it is, and where it is idle or narrow what both ends agreed on."""
+    """Return the PCIe link as it is now and, if it is slower than its maximum, that maximum too."""
     now, most = _lanes(card.pcie_generation, card.pcie_width), _lanes(card.pcie_generation_most, card.pcie_width_most)
     if not now:
         return f"PCIe up to {most}" if most else ""
@@ -173,7 +176,7 @@ def _whose(card: Card, machine: Machine) -> str:
 
 
 def _no_cards(machine: Machine) -> list[Fact]:
-    """Say once why nothing beside the processor is known; of a driver that failed, also where other cards are."""
+    """Return why no card is known, or why the NVIDIA driver failed although other cards are known."""
     if not machine.cards:
         reasons = [why.missing for name in ("PCI", "NVIDIA") if (why := machine.absent.get(name)) is not None]
         return [("cards", f"none: {'; '.join(reasons)}")] if reasons else []
@@ -184,7 +187,7 @@ def _no_cards(machine: Machine) -> list[Fact]:
 
 
 def _around(machine: Machine) -> list[Fact]:
-    """Tell what may hide or slow down a device: variables that are set, nodes that may not be opened."""
+    """Return what may hide or slow a device: variables that are set, device files that may not be opened."""
     around = machine.surroundings
     if around is None:
         return []
@@ -192,3 +195,152 @@ def _around(machine: Machine) -> list[Fact]:
     closed = [f"{each.path} ({each.mode} {each.owner} {each.group})" for each in around.nodes if not each.may_open]
     told += [("not allowed", ", ".join(closed)), ("runs in", around.virtual or "")]
     return [(name, says) for name, says in told if says]
+
+
+FLOPS, BYTES = "FLOP/s", "B/s"
+FrameworkDevice = tuple[Framework, "Device | None"]
+Limits = Sequence["tuple[DeviceKey, DevicePeaks | Missing]"]
+
+
+def peak_lines(limits: Limits, width: int) -> list[str]:
+    """Return the table of all measured devices, then a line for each unknown peak with the reason."""
+    measured = [each for _, each in limits if isinstance(each, DevicePeaks)]
+    rows = [row for each in measured for row in _peak_rows(each)]
+    columns: list[Column[tuple[str, ...]]] = [
+        Column("at most", lambda row: row[0], least=12),
+        Column("what", lambda row: row[1]),
+        Column("best", lambda row: row[2], right=True),
+        Column("middle", lambda row: row[3], right=True),
+        Column("by", lambda row: row[4], least=16),
+    ]
+    lines = (lay_out(columns, rows, width) or list(_sentences(rows, width))) if rows else []
+    lines += wrap_all(_reasons(limits), width)
+    if any(each == NOT_MEASURED for _, each in limits):
+        lines += wrap(HINT, width, "  ")
+    return lines
+
+
+def rate(value: float, unit: str) -> str:
+    """Return a rate with the prefix that fits: `235 GFLOP/s`."""
+    return rates((value,), unit)
+
+
+def rates(values: Sequence[float], unit: str) -> str:
+    """Return rates with the prefix that fits the last: `96 of 235 GFLOP/s`."""
+    size, prefix = next((each for each in PREFIXES if float(f"{values[-1]:.3g}") >= each[0]), PREFIXES[-1])
+    return f"{' of '.join(number(value / size) for value in values)} {prefix}{unit}"
+
+
+def _peak_rows(peaks: DevicePeaks) -> Iterator[tuple[str, ...]]:
+    name = chip_words(peaks.label)
+    for limit, peak in peaks.peaks.items():
+        unit = BYTES if limit == COPY else FLOPS
+        what = COPY if limit == COPY else f"{limit} product"
+        yield name, what, rate(peak.best_per_s, unit), rate(peak.median_per_s, unit), f"{peak.by}, {peak.of}"
+        name = ""
+
+
+def _sentences(rows: Iterable[tuple[str, ...]], width: int) -> Iterator[str]:
+    for device, what, best, middle, by in rows:
+        said = f"{what} at most {best} (middle {middle}), by {by}"
+        yield from wrap(f"{device}: {said}" if device else f"  {said}", width, "  ")
+
+
+def _reasons(limits: Limits) -> Iterator[str]:
+    for key, each in limits:
+        name = chip_words(key.label)
+        if isinstance(each, DevicePeaks):
+            yield from (f"- ({name}, {limit}: {why.missing})" for limit, why in each.absent.items())
+            yield f"{name}: measured {each.measured[:10]}"
+        elif each != NOT_MEASURED:
+            yield f"- ({name}: {each.missing})"
+
+
+def render_checkup(checkup: Checkup, width: int, *, color: bool) -> str:
+    lines = [*wrap(machine_words(checkup.machine), width, "  "), *_tried(checkup.trials, width, color=color)]
+    unknown = {each.share.missing for each in checkup.trials if each.product and isinstance(each.share, Missing)}
+    lines += wrap_all((f"- (share of the peak: {reason})" for reason in sorted(unknown)), width)
+    for problem in (*checkup.unused, *checkup.around):
+        lines += ["", *_problem(problem, width)]
+    if not checkup.trials:
+        lines += ["", NO_FRAMEWORK]
+    elif checkup.is_well:
+        well = ALL_ASKED_WELL if _not_asked(checkup) else ALL_WELL
+        lines += ["", well if not checkup.around else f"{well} What is named above can slow them."]
+    if checkup.trials and (others := _not_asked(checkup)):
+        lines += wrap(f"Not asked: {', '.join(others)}.", width, "  ")
+    return "\n".join(lines) + "\n"
+
+
+def _not_asked(checkup: Checkup) -> list[str]:
+    """Return the frameworks that were not asked. One that was asked has a processor at least, or a problem."""
+    return [each.name for each in checkup.machine.frameworks if not each.devices and each.problem is None]
+
+
+def _tried(trials: Sequence[DeviceTest], width: int, *, color: bool) -> list[str]:
+    columns: list[Column[DeviceTest]] = [
+        Column("framework", lambda trial: trial.framework),
+        Column("device", lambda trial: trial.device),
+        Column("what it is", lambda trial: trial.label, least=12),
+        Column("a product of matrices", _outcome, least=24),
+    ]
+    return table_or_sentences(columns, trials, width, color=color) if trials else []
+
+
+def _outcome(trial: DeviceTest) -> Cell:
+    if trial.product is None:
+        return Cell(f"failed: {trial.reason or 'no reason given'}", "bad")
+    rate = f"{number(trial.product.best_per_s / 1e9)} GFLOP/s"
+    if isinstance(trial.share, Missing):
+        return Cell(f"works, {rate}", "good")
+    return Cell(f"works, {rate}, {100 * trial.share:.0f} % of its measured peak", "good")
+
+
+def _problem(problem: Problem, width: int) -> list[str]:
+    """Return a problem, with its command on a separate line, unbroken, so that it can be copied."""
+    return [*wrap(f"{problem.about}: {problem.says}.", width, "  "), f"    {clean(problem.command)}"]
+
+
+def render_devices(machine: Machine, width: int) -> str:
+    """List the hardware, then what each installed framework can use, or why it cannot."""
+    container = [f"container {machine.container}"] if machine.container else []
+    about = ", ".join([machine.system, f"Python {machine.python}", *container])
+    head = [*wrap_all([machine_words(machine), about], width), *hardware(machine, width)]
+    seen: list[FrameworkDevice] = []
+    for each in machine.frameworks:
+        seen += [(each, device) for device in (() if each.problem else each.devices)] or [(each, None)]
+    memory = _told(lambda each: "-" if isinstance(each.memory_bytes, Missing) else whole_size(each.memory_bytes))
+    columns: list[Column[FrameworkDevice]] = [
+        Column("framework", lambda seen: f"{seen[0].name} {seen[0].version}", least=10),
+        Column("device", _told(lambda device: device.name)),
+        Column("what it is", _told(_label), least=14),
+        Column("memory", memory, right=True),
+        Column("usable", _told(_usable), least=20),
+    ]
+    table = table_or_sentences(columns, seen, width, failed=_why_no_device)
+    notes = list(dict.fromkeys(note for framework in machine.frameworks for note in framework.notes))
+    if all(find_framework(each.name).is_opaque for each in machine.frameworks):
+        notes.append("No framework is installed. pip install 'laptime[torch]'")
+    return "\n".join([*head, *table, *wrap_all(notes, width)]) + "\n"
+
+
+def _why_no_device(seen: FrameworkDevice) -> str:
+    framework, device = seen
+    if device is not None:
+        return ""
+    return f"cannot run: {framework.problem}" if framework.problem else "not asked yet for its devices"
+
+
+def _told(words: Callable[[Device], str]) -> Callable[[FrameworkDevice], str]:
+    return lambda seen: "" if seen[1] is None else words(seen[1])
+
+
+def _label(device: Device) -> str:
+    capability = device.details.get("capability")
+    return device.label if capability is None else f"{device.label}, capability {capability}"
+
+
+def _usable(device: Device) -> str:
+    if not device.usable:
+        return f"no: {device.reason or 'no reason given'}"
+    return f"yes: {', '.join(device.features)}" if device.features else "yes"

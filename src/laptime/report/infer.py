@@ -1,65 +1,67 @@
-"""Inference as tables for people: one item's latency, throughput by batch, and what the first answer is made of."""
+"""The page of inference, and its live view: latency, throughput, and the time to a first answer."""
 
 from __future__ import annotations
 
+from functools import partial
+
 from laptime.model.missing import Missing
-from laptime.model.record import InferLane, Record
-from laptime.report import afterwords, infer_words
-from laptime.report.figures import number, step
-from laptime.report.infer_words import answers_of, latency_words, part_words
-from laptime.report.instruments import instruments
-from laptime.report.layout import Cell, Column, Row, lay_out, wrap
-from laptime.report.phrases import short_name
-from laptime.report.terminal import NARROWEST, closing_lines, header, quiet
+from laptime.model.questions import inference_of
+from laptime.model.record import Estimate, InferFactor, InferLane, Parity, Record, Wait
+from laptime.report import footnotes
+from laptime.report.layout import SEPARATOR, Cell, Column, flow, table_or_sentences, wrap, wrap_all
+from laptime.report.numbers import about, duration, number, spread, step, tiny
+from laptime.report.page import NARROWEST, RecordColumn, fit_table, header, live_page, page_text, quiet
+from laptime.report.usage import usage_lines
+from laptime.report.words import NOT_SAME, ratio_cell, short_name
 
-LEAST_LANE = 14
-LEAST_FACTOR = 12
+HOW = (
+    "inference: one call goes from inputs in the host's memory to answers in the host's memory, in evaluation mode, "
+    "with no gradient; percentiles are of single calls, each between two fences"
+)
+LANE: RecordColumn[InferLane] = RecordColumn("lane", lambda lane, _: short_name(lane.lane), least=14)
 
 
-def render(record: Record, width: int = 100, *, color: bool = False, kept: bool = True) -> str:
-    """Give the whole report, at most `width` places wide; one that is `kept` ends with its id."""
+def render(record: Record, width: int = 100, *, color: bool = False, kept: bool = True, blocks: bool = True) -> str:  # noqa: ARG001
+    """Return the page, at most `width` cells wide. If the record is `kept`, it ends with the id."""
     width = max(width, NARROWEST)
-    lines = [*header(record, width, color=color), *wrap(infer_words.HOW, width, "  ")]
+    lanes = inference_of(record).lanes
+    lines = [*header(record, width, color=color), *wrap(HOW, width, "  ")]
     lines += _latency(record, width, color=color)
     lines += _throughput(record, width, color=color)
-    lines += infer_words.batch_factors(record, width)
+    lines += _batch_factors(record, width)
     lines += _waits(record, width, color=color)
-    lines += instruments(record, width, color=color)
-    lines += infer_words.same_answers(record, width)
-    lines += infer_words.failures(record, width)
-    lines += infer_words.left_out(record, width)
-    lines += [line for said in infer_words.remarks(record) for line in wrap(said, width, "  ")]
-    lines += quiet(wrap(infer_words.published(record), width, "  "), color=color)
-    saved = afterwords.saved(record) if kept else afterwords.NOT_SAVED
-    lines += closing_lines(infer_words.closing(record), width, saved)
-    return "\n".join(line for line in lines if line) + "\n"
+    lines += usage_lines(record, width, color=color)
+    lines += _same_answers(record, width)
+    for lane in lanes:
+        lines += footnotes.heat_failures(lane.lane, [heat.process.dnf for heat in lane.heats], width)
+    said = [f"{short_name(lane.lane)} batch {each.batch}: {each.reason}"
+            for lane in lanes for each in lane.batches if each.reason]  # fmt: skip
+    lines += wrap_all([*said, *_remarks(record)], width)
+    lines += quiet(wrap(_published(record), width, "  "), color=color)
+    return page_text(lines, _closing(record), record, width, kept=kept)
+
+
+def live_lines(record: Record, note: str, width: int, *, color: bool = False) -> list[str]:
+    """Return each lane's single call so far and, below, what is being done now."""
+    table, _ = fit_table(CALL_COLUMNS, inference_of(record).lanes, record, width, color=color, view="live")
+    return live_page(record, note, table, width, color=color)
 
 
 def _latency(record: Record, width: int, *, color: bool) -> list[str]:
-    """Show the percentiles of single calls, and the factor between their medians."""
-    columns = [
-        Column("lane", least=LEAST_LANE),
-        Column("p50", right=True),
-        Column("p95", right=True),
-        Column("p99", right=True),
-        Column("against first", least=LEAST_FACTOR),
-    ]
-    rows = []
-    for lane in answers_of(record).lanes:
-        figures = [latency_words(lane.p50_ms), latency_words(lane.p95_ms), latency_words(lane.p99_ms)]
-        rows.append(_row(lane, [*map(Cell, figures), infer_words.against(record, lane.lane, None)]))
-    return _table("latency of one call", columns, rows, width, color=color)
+    """Return the table of percentiles of single calls, and the factors between their medians."""
+    table, _ = fit_table(CALL_COLUMNS, inference_of(record).lanes, record, width, color=color, failed=_failure)
+    return ["latency of one call:", *table]
 
 
 def _throughput(record: Record, width: int, *, color: bool) -> list[str]:
-    """Show items per second by batch size."""
-    lanes = answers_of(record).lanes
+    """Return the table of items per second by batch size."""
+    lanes = inference_of(record).lanes
     sizes = sorted({each.batch for lane in lanes for each in lane.batches})
-    if not sizes:
-        return []
-    columns = [Column("lane", least=LEAST_LANE), *(Column(f"batch {size}", right=True) for size in sizes)]
-    rows = [_row(lane, [_rate(lane, size) for size in sizes]) for lane in lanes]
-    return _table(f"{record.workload.items}/s", columns, rows, width, color=color)
+    columns = [LANE.of(record, breaks=True)]
+    columns += [Column(f"batch {size}", partial(_rate, size=size), right=True) for size in sizes]
+    title = wrap(f"{record.workload.items}/s:", width, "  ")
+    table = table_or_sentences(columns, lanes, width, color=color, failed=_failure, titled=True)
+    return [*title, *table] if sizes else []
 
 
 def _rate(lane: InferLane, size: int) -> Cell:
@@ -72,40 +74,160 @@ def _rate(lane: InferLane, size: int) -> Cell:
 
 
 def _waits(record: Record, width: int, *, color: bool) -> list[str]:
-    """Show what one who starts a program for one answer waits for, and for each answer after it."""
-    columns = [
-        Column("lane", least=LEAST_LANE),
-        Column("process", right=True),
-        Column("import", right=True),
-        Column("network", right=True),
-        Column("first call", right=True),
-        Column("first answer", right=True),
-        Column("a further one", right=True),
+    """Return how long a program takes that starts for one answer, and how long a further answer takes."""
+    waits = [(short_name(lane.lane), lane.wait) for lane in inference_of(record).lanes if lane.wait is not None]
+    columns: list[Column[tuple[str, Wait]]] = [
+        Column("lane", lambda pair: pair[0], least=14),
+        Column("process", lambda pair: _part(pair[1].process_s), right=True),
+        Column("import", lambda pair: _part(pair[1].import_s), right=True),
+        Column("network", lambda pair: _part(pair[1].network_s), right=True),
+        Column("first call", lambda pair: _part(pair[1].first_call_s), right=True),
+        Column("first answer", lambda pair: _part(pair[1].first_answer_s), right=True),
+        Column("a further one", lambda pair: _further(pair[1].further_call_s), right=True),
     ]
-    rows = []
-    for lane in answers_of(record).lanes:
-        wait = lane.wait
-        if wait is not None:
-            parts = [wait.process_s, wait.import_s, wait.network_s, wait.first_call_s, wait.first_answer_s]
-            further = wait.further_call_s
-            last = "-" if isinstance(further, Missing) else step(further * 1e3)
-            rows.append(_row(lane, [*(Cell(part_words(each)) for each in parts), Cell(last)]))
-    return _table("who starts a program for one answer waits", columns, rows, width, color=color) if rows else []
+    table = table_or_sentences(columns, waits, width, color=color, titled=True)
+    return [*wrap("who starts a program for one answer waits:", width, "  "), *table] if waits else []
 
 
-def _row(lane: InferLane, cells: list[Cell]) -> Row:
-    name = Cell(short_name(lane.lane))
-    if not infer_words.has_answers(lane.heats) and lane.wait is None:
-        return Row((name, Cell("DNF" if lane.heats else "not asked yet", "bad")), spans=True)
-    return Row((name, *cells))
+def _part(seconds: float | Missing) -> str:
+    return "-" if isinstance(seconds, Missing) else about(seconds)
 
 
-def _table(title: str, columns: list[Column], rows: list[Row], width: int, *, color: bool) -> list[str]:
-    """Set a table below its title, or each row as a sentence where no table fits."""
-    lines = lay_out(columns, rows, width, color=color)
-    if lines is None:
-        titles = [column.title for column in columns]
-        told = [zip(titles, (cell.text for cell in row.cells), strict=False) for row in rows]
-        said = [", ".join(text if name == "lane" else f"{name} {text}" for name, text in row) for row in told]
-        lines = [line for sentence in said for line in wrap(sentence, width, "  ")]
-    return [*wrap(f"{title}:", width, "  "), *lines]
+def _further(seconds: float | Missing) -> str:
+    return "-" if isinstance(seconds, Missing) else step(seconds * 1e3)
+
+
+def _failure(lane: InferLane) -> str:
+    if any(heat.calls_ns for heat in lane.heats) or lane.wait is not None:
+        return ""
+    return "DNF" if lane.heats else "not asked yet"
+
+
+def _latency_words(estimate: Estimate | None) -> str:
+    """Return a time, with half its interval if it has one."""
+    return "-" if estimate is None else f"{step(estimate.median)} {spread(estimate)}".rstrip()
+
+
+def _against(lane: InferLane, record: Record) -> Cell:
+    """Return the factor of a lane's single calls against the first lane, unless the answers of one are wrong."""
+    own = next((each for each in record.lanes if each.name == lane.lane), None)
+    if own is None:
+        return Cell("-")
+    first = next((each for each in record.lanes if each.step_ms is not None), own)
+    if "differs" in {own.parity.status, first.parity.status}:
+        return Cell(NOT_SAME, "bad")
+    factors = inference_of(record).factors
+    found = next((each for each in factors if each.lane == lane.lane and each.batch is None), None)
+    if found is None:
+        return Cell("1" if lane.lane == first.name and own.step_ms is not None else "-")
+    return _factor(found)
+
+
+def _factor(found: InferFactor) -> Cell:
+    return ratio_cell(found.ratio, found.low, found.high, found.verdict, "one pair, no interval")
+
+
+def _heats(lane: InferLane, _record: Record) -> str:
+    return str(sum(heat.process.status == "ok" for heat in lane.heats))
+
+
+CALL_COLUMNS: list[RecordColumn[InferLane]] = [
+    LANE,
+    RecordColumn("heats", _heats, right=True, view="live"),
+    RecordColumn("one call", lambda lane, _: _latency_words(lane.p50_ms), view="live"),
+    RecordColumn("p50", lambda lane, _: _latency_words(lane.p50_ms), right=True, view="page"),
+    RecordColumn("p95", lambda lane, _: _latency_words(lane.p95_ms), right=True, view="page"),
+    RecordColumn("p99", lambda lane, _: _latency_words(lane.p99_ms), right=True, view="page"),
+    RecordColumn("against first", _against, least=12),
+]
+
+
+def _batch_factors(record: Record, width: int) -> list[str]:
+    """Return a line per lane with its factors by batch size."""
+    lines: list[str] = []
+    for lane in inference_of(record).lanes:
+        mine = [each for each in inference_of(record).factors if each.lane == lane.lane and each.batch is not None]
+        if mine and all(each.same_work is not False for each in mine):
+            parts = [f"batch {each.batch} {_factor(each).text}" for each in mine]
+            start = f"{short_name(lane.lane)} in {record.workload.items}/s against {short_name(mine[0].reference)}: "
+            lines += flow(parts, width, start)
+    return lines
+
+
+def _remarks(record: Record) -> list[str]:
+    """Return what a reader must know before trusting the figures."""
+    said = [_own_batch(lane) for lane in inference_of(record).lanes]
+    said += [_steadiness(lane) for lane in inference_of(record).lanes]
+    return [*said, footnotes.disturbed(_flags(record)), *footnotes.notes(record)]
+
+
+def _flags(record: Record) -> list[str | None]:
+    """Return the flag of every window. The single calls of a heat count as one window."""
+    heats = [heat for lane in inference_of(record).lanes for heat in lane.heats]
+    calls = [heat.calls_flag for heat in heats if heat.calls_ns]
+    return [*calls, *(window.flag for heat in heats for run in heat.batches for window in run.windows)]
+
+
+def _own_batch(lane: InferLane) -> str:
+    if lane.items_a_call in {None, 1}:
+        return ""
+    return f"{short_name(lane.lane)}: a call is of {lane.items_a_call} items, the only batch that it takes."
+
+
+def _steadiness(lane: InferLane) -> str:
+    odd = [f"{kind} in {count} of {sum(lane.steady.values())} heats"
+           for kind, count in sorted(lane.steady.items()) if kind != "flat"]  # fmt: skip
+    return f"{short_name(lane.lane)}: single calls were {', '.join(odd)}." if odd else ""
+
+
+def _published(record: Record) -> str:
+    """Return the published times for one item, with the times of ours to compare them with."""
+    results = record.published.results if record.published else ()
+    quotes = [f"{each.device} {each.infer_one_s:g} s" for each in results if each.infer_one_s is not None]
+    if not quotes:
+        return ""
+    said = f"published for one item: {SEPARATOR.join(quotes)}."
+    lane = next((each for each in inference_of(record).lanes if each.wait is not None), None)
+    if lane is None or lane.wait is None or isinstance(lane.wait.further_call_s, Missing):
+        return said
+    first, further = about(lane.wait.first_answer_s), step(lane.wait.further_call_s * 1e3)
+    return f"{said} Here the first answer takes {first} ({short_name(lane.lane)}), a further one {further}."
+
+
+def _same_answers(record: Record, width: int) -> list[str]:
+    """Return whether each lane answers as the reference does, and by what measure."""
+    told: dict[str, list[str]] = {}
+    for lane in record.lanes:
+        if lane.step_ms is not None or lane.parity.status == "differs":
+            told.setdefault(_parity_words(lane.parity), []).append(short_name(lane.name))
+    who = len(told) > 1 or len(record.lanes) > 1
+    return flow(
+        (f"{', '.join(names)} {said}" if who else said for said, names in told.items()), width, "same answers: "
+    )
+
+
+def _parity_words(parity: Parity) -> str:
+    if parity.status != "same":
+        return f"{'no' if parity.status == 'differs' else 'unproven'}: {parity.reason or 'no reason given'}"
+    worst = "" if parity.worst is None or parity.tolerance is None else (
+        f" ({tiny(parity.worst)} from float64, {tiny(parity.tolerance)} allowed)"
+    )  # fmt: skip
+    strays = "" if parity.strays is None else f"; {parity.strays_precision} strays {tiny(parity.strays)}"
+    return f"yes{worst}{strays}"
+
+
+def _closing(record: Record) -> str:
+    """Return how many heats and single calls there were, and how long they took."""
+    answers = inference_of(record)
+    heats = [sum(heat.process.status == "ok" for heat in lane.heats) for lane in answers.lanes]
+    elapsed = duration(record.elapsed_s)
+    if record.status != "finished":
+        planned = answers.pace.heats * len(answers.lanes)
+        return f"{footnotes.status_words(record)}: {sum(heats)} of {planned} heats kept, {elapsed}."
+    calls = sum(lane.calls for lane in answers.lanes)
+    fewest, most = min(heats, default=0), max(heats, default=0)
+    each = f"{most}" if fewest == most else f"{fewest} to {most}"
+    short = ""
+    if 0 < most < answers.pace.heats:
+        short = f" The budget of {duration(record.ask.budget_s)} allowed no more of {answers.pace.heats}."
+    return f"{each} heat{'s' * (most != 1)} each, {calls:,} single calls, {elapsed}.{short}"

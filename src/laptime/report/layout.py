@@ -1,16 +1,17 @@
-"""Words on a page of a given width: lines are broken between words, and no figure is ever cut."""
+"""Lay out text on a page of a given width. Lines break between words, and no figure is ever cut."""
 
 from __future__ import annotations
 
 import re
-import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
+from laptime.visible import cells_wide, visible
+
+Item = TypeVar("Item")
 Style = Literal["", "strong", "good", "bad", "quiet"]
 CODES: dict[Style, str] = {"strong": "1", "good": "32", "bad": "31", "quiet": "2"}
-ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)?")
 GAPS = (4, 3, 2)
 SEPARATOR = " · "
 GLUE = "\0"
@@ -18,43 +19,73 @@ UNITS = re.compile(r"(?<=\d) (?=(?:%|ms|µs|s|min|h|bytes|[kMGT]B)(?![A-Za-z]))"
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """`least` is how narrow a column may become by breaking its lines; without it, it keeps its width."""
+class Cell:
+    """A table cell. If it `spans`, it covers all remaining columns."""
+
+    text: str
+    style: Style = ""
+    spans: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[Item]):
+    """One column of a table: its title, and what it shows of an item.
+
+    `least` is the smallest width to which the column may shrink by breaking its lines. Without it, it never shrinks.
+    """
 
     title: str
+    value: Callable[[Item], Cell | str]
     right: bool = False
     least: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    text: str
-    style: Style = ""
+def lay_out(
+    columns: Sequence[Column[Item]],
+    items: Iterable[Item],
+    width: int,
+    *,
+    color: bool = False,
+    failed: Callable[[Item], str] | None = None,
+) -> list[str] | None:
+    """Return the lines of a table, or None if it cannot be as narrow as `width`.
 
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """With `spans`, the last cell reaches over all columns that are left."""
-
-    cells: tuple[Cell, ...]
-    spans: bool = False
-
-
-def lay_out(columns: Sequence[Column], rows: Sequence[Row], width: int, *, color: bool) -> list[str] | None:
-    """Give the lines of a table, or nothing where it cannot be as narrow as `width`."""
+    `failed` returns what is wrong with an item, or "". It replaces all columns but the first.
+    """
+    rows = [_cells(columns, item, failed) for item in items]
     fitted = _fit(columns, rows, width)
     if fitted is None:
         return None
     widths, gap = fitted
-    head = Row(tuple(Cell(column.title, "strong") for column in columns))
+    head = [Cell(column.title, "strong") for column in columns]
+    return [line for row in (head, *rows) for line in _lines_of(row, columns, widths, gap, width, color=color)]
+
+
+def table_or_sentences(
+    columns: Sequence[Column[Item]],
+    items: Sequence[Item],
+    width: int,
+    *,
+    color: bool = False,
+    failed: Callable[[Item], str] | None = None,
+    titled: bool = False,
+) -> list[str]:
+    """Return a table, or a sentence for each item if no table fits. If `titled`, sentences name each figure."""
+    table = lay_out(columns, items, width, color=color, failed=failed)
+    if table is not None:
+        return table
     lines: list[str] = []
-    for row in (head, *rows):
-        lines += _lines_of(row, columns, widths, gap, width, color=color)
+    for item in items:
+        first, *others = _cells(columns, item, failed)
+        told = [f"{column.title} {cell.text}" if titled and not cell.spans else cell.text
+                for column, cell in zip(columns[1:], others, strict=False)]  # fmt: skip
+        lines += wrap(", ".join(filter(None, [first.text, *told])), width, "  ")
     return lines
 
 
 def wrap(text: str, width: int, indent: str = "") -> list[str]:
-    """Break a text between words; later lines begin with `indent`."""
+    """Break a text between words. Later lines begin with `indent`, cut to half the width."""
+    indent = indent[: width // 2]
     words = UNITS.sub(GLUE, clean(text)).lstrip(" ").split(" ")
     lines, line = [], " " * (len(text) - len(text.lstrip(" ")))
     for piece in (piece for word in words for piece in _pieces(word, max(width - len(indent), 1))):
@@ -67,7 +98,7 @@ def wrap(text: str, width: int, indent: str = "") -> list[str]:
 
 
 def flow(parts: Iterable[str], width: int, start: str = "", indent: str = "  ") -> list[str]:
-    """Join parts with dots, and break a line between two of them where that is possible."""
+    """Join parts with dots, and break lines between parts if possible."""
     lines, line = [], start
     for number, part in enumerate(clean(part).strip() for part in parts):
         joined = line + (SEPARATOR if number else "") + part
@@ -78,21 +109,23 @@ def flow(parts: Iterable[str], width: int, start: str = "", indent: str = "  ") 
     return [broken for each in [*lines, line] for broken in wrap(each, width, indent)]
 
 
+def wrap_all(sentences: Iterable[str], width: int) -> list[str]:
+    """Break each sentence into lines. An empty sentence has no line."""
+    return [line for sentence in sentences if sentence for line in wrap(sentence, width, "  ")]
+
+
+def painted(text: str, width: int, style: Style, *, color: bool) -> list[str]:
+    """Break a text into lines, and paint each."""
+    return [paint(line, style, color=color) for line in wrap(text, width, "  ")]
+
+
 def clean(text: str) -> str:
-    """Take out what would steer a terminal: names and messages come from other people's programs."""
-    without = ESCAPES.sub("", text.replace("\t", " "))
-    return "".join(each if each.isprintable() else " " if each.isspace() else "" for each in without)
+    """Return a text as one line without control characters: names and messages come from other programs."""
+    return visible(text).replace("\t", " ").replace("\n", " ")
 
 
 def paint(text: str, style: Style, *, color: bool) -> str:
     return f"\x1b[{CODES[style]}m{text}\x1b[0m" if color and style and text else text
-
-
-def cells_wide(text: str) -> int:
-    """Count places on a terminal: Chinese, Japanese and Korean signs take two, accents none."""
-    if text.isascii():
-        return len(text)
-    return sum(0 if unicodedata.combining(each) else 1 + (unicodedata.east_asian_width(each) in "WF") for each in text)
 
 
 def padded(text: str, width: int, *, right: bool = False) -> str:
@@ -100,13 +133,24 @@ def padded(text: str, width: int, *, right: bool = False) -> str:
     return space + text if right else text + space
 
 
-def _fit(columns: Sequence[Column], rows: Sequence[Row], width: int) -> tuple[list[int], int] | None:
-    """Choose widths: natural with the widest gap that fits, else narrower from the last column on."""
-    natural = [_natural(columns, rows, place) for place in range(len(columns))]
+def _cells(columns: Sequence[Column[Item]], item: Item, failed: Callable[[Item], str] | None) -> list[Cell]:
+    """Return an item's cells, up to one that spans the remaining columns."""
+    cells: list[Cell] = []
+    failure = failed(item) if failed else ""
+    for column in columns:
+        shown = Cell(failure, "bad", spans=True) if failure and cells else column.value(item)
+        cells.append(Cell(shown) if isinstance(shown, str) else shown)
+        if cells[-1].spans:
+            break
+    return cells
+
+
+def _fit(columns: Sequence[Column[Item]], rows: Sequence[list[Cell]], width: int) -> tuple[list[int], int] | None:
+    """Choose widths: natural ones with the widest gap that fits, else shrink columns, starting with the last."""
+    natural = [_natural(column.title, rows, place) for place, column in enumerate(columns)]
     for gap in GAPS:
         if sum(natural) + gap * (len(columns) - 1) <= width:
             return natural, gap
-    gap = GAPS[-1]
     over = sum(natural) + gap * (len(columns) - 1) - width
     for place in reversed(range(len(columns))):
         least = columns[place].least
@@ -116,25 +160,25 @@ def _fit(columns: Sequence[Column], rows: Sequence[Row], width: int) -> tuple[li
     return None if over > 0 else (natural, gap)
 
 
-def _natural(columns: Sequence[Column], rows: Sequence[Row], place: int) -> int:
-    texts = [row.cells[place].text for row in rows if place < len(row.cells) - row.spans]
-    return max(cells_wide(clean(text)) for text in [columns[place].title, *texts])
+def _natural(title: str, rows: Sequence[list[Cell]], place: int) -> int:
+    texts = [row[place].text for row in rows if place < len(row) and not row[place].spans]
+    return max(cells_wide(clean(text)) for text in [title, *texts])
 
 
 def _lines_of(
-    row: Row, columns: Sequence[Column], widths: Sequence[int], gap: int, width: int, *, color: bool
+    row: Sequence[Cell], columns: Sequence[Column[Item]], widths: Sequence[int], gap: int, width: int, *, color: bool
 ) -> list[str]:
-    """Break every cell into lines and set them side by side."""
-    own = list(widths[: len(row.cells)])
-    if row.spans:
+    """Break every cell into lines, and join the cells' lines."""
+    own = list(widths[: len(row)])
+    if row[-1].spans:
         own[-1] = width - sum(own[:-1]) - gap * (len(own) - 1)
-    broken = [wrap(cell.text, wide) for cell, wide in zip(row.cells, own, strict=True)]
+    broken = [wrap(cell.text, wide) for cell, wide in zip(row, own, strict=True)]
     lines = []
     for level in range(max(map(len, broken))):
         texts = [lines_[level] if level < len(lines_) else "" for lines_ in broken]
         parts = [
-            _set(text, wide, cell.style, right=column.right and not row.spans, color=color)
-            for text, wide, cell, column in zip(texts, own, row.cells, columns, strict=False)
+            _set(text, wide, cell.style, right=column.right and not row[-1].spans, color=color)
+            for text, wide, cell, column in zip(texts, own, row, columns, strict=False)
         ]
         lines.append((" " * gap).join(parts).rstrip())
     return lines
@@ -146,7 +190,7 @@ def _set(text: str, width: int, style: Style, *, right: bool, color: bool) -> st
 
 
 def _pieces(word: str, width: int) -> list[str]:
-    """Break a word that is too long after a slash or a plus if it has one, else where it must be."""
+    """Break a word that is too long, after a slash or a plus if it has one, else at the width."""
     pieces = []
     while cells_wide(word) > width:
         head = word[:width]

@@ -1,117 +1,166 @@
-"""Lists for people: saved records, workloads, devices, and what a plan would run."""
+"""Lists of saved records, workloads and made data, and the page of a plan."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields
 
-from laptime.model.machine import Device, Framework, Machine
-from laptime.model.missing import Missing
+from laptime.model.dataset import MadeSet
+from laptime.model.inference import PROOF_ITEMS, InferPace, InferPlan
+from laptime.model.plan import Pace, Plan, PlannedLane
+from laptime.model.protocol import FullPlan, Protocol
+from laptime.model.record import RecordRow
 from laptime.model.workload import Workload
-from laptime.report.devices import hardware
-from laptime.report.figures import whole_size
-from laptime.report.layout import Cell, Column, Row, lay_out, wrap
-from laptime.report.phrases import machine_words
+from laptime.report.layout import Column, Item, table_or_sentences, wrap
+from laptime.report.numbers import about, duration, lap, percent, size
+from laptime.report.words import subject_words
 
-
-class RecordRow(Protocol):
-    """What a list shows of one record; the store has such rows, and this room does not know the store."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def started(self) -> str: ...
-    @property
-    def question(self) -> str: ...
-    @property
-    def workload(self) -> str: ...
-    @property
-    def status(self) -> str: ...
-    @property
-    def summary(self) -> str: ...
-    @property
-    def unreadable(self) -> str | None: ...
+ANSWERS_PROOF = f"proof: the answers to {PROOF_ITEMS} items, against float64"
 
 
 def render_records(rows: Sequence[RecordRow], width: int) -> str:
-    """List saved records in the order given; one that cannot be read says why."""
+    """List saved records in the given order. One that cannot be read has the reason."""
     if not rows:
         return "No records yet; laptime race makes one.\n"
-    columns = [
-        Column("record"),
-        Column("started"),
-        Column("workload", least=10),
-        Column("status"),
-        Column("result", least=20),
+    columns: list[Column[RecordRow]] = [
+        Column("record", lambda row: row.id),
+        Column("started", lambda row: row.started[:16].replace("T", " ")),
+        Column("workload", lambda row: row.workload, least=10),
+        Column("status", lambda row: row.status),
+        Column("result", lambda row: row.summary, least=20),
     ]
-    return _page(columns, [_record_row(row) for row in rows], width)
+    return _page(columns, rows, width, lambda row: "" if row.unreadable is None else f"unreadable: {row.unreadable}")
 
 
 def render_workloads(workloads: Iterable[Workload], width: int) -> str:
-    """List the catalogue."""
-    columns = [
-        Column("workload"),
-        Column("parameters", right=True),
-        Column("batch", right=True),
-        Column("steps a lap", right=True),
-        Column("laps", right=True),
-        Column("what it is", least=20),
+    """List the built-in workloads."""
+    columns: list[Column[Workload]] = [
+        Column("workload", lambda each: each.name),
+        Column("parameters", lambda each: f"{each.parameters:,}", right=True),
+        Column("batch", lambda each: f"{each.batch:,}", right=True),
+        Column("steps a lap", lambda each: f"{each.steps_per_lap:,}", right=True),
+        Column("laps", lambda each: f"{each.laps:,}", right=True),
+        Column("what it is", lambda each: each.title, least=20),
     ]
-    return _page(columns, [_workload_row(each) for each in workloads], width)
+    return _page(columns, tuple(workloads), width)
 
 
-def render_devices(machine: Machine, width: int) -> str:
-    """Tell of the hardware, then what each installed framework can use of it, and why not where it cannot."""
-    container = [f"container {machine.container}"] if machine.container else []
-    about = ", ".join([machine.system, f"Python {machine.python}", *container])
-    head = [*wrap(machine_words(machine), width, "  "), *wrap(about, width, "  "), *hardware(machine, width)]
-    columns = [
-        Column("framework", least=10),
-        Column("device"),
-        Column("what it is", least=14),
-        Column("memory", right=True),
-        Column("usable", least=20),
+def _page(
+    columns: Sequence[Column[Item]], items: Sequence[Item], width: int, failed: Callable[[Item], str] | None = None
+) -> str:
+    return "\n".join(table_or_sentences(columns, items, width, failed=failed)) + "\n"
+
+
+def render_sets(rows: Sequence[MadeSet], width: int) -> str:
+    """List sets of made data in the given order."""
+    if not rows:
+        return "No data made yet; laptime data make WHAT makes some.\n"
+    columns: list[Column[MadeSet]] = [
+        Column("data", lambda each: each.name),
+        Column("train", lambda each: f"{each.train_items:,}", right=True),
+        Column("test", lambda each: f"{each.test_items:,}", right=True),
+        Column("size", lambda each: size(each.bytes), right=True),
+        Column("state", lambda each: each.state),
+        Column("folder", lambda each: each.folder, least=20),
     ]
-    rows = [row for framework in machine.frameworks for row in _framework_rows(framework)]
-    page = "\n".join(head) + "\n" + _page(columns, rows, width)
-    notes = list(dict.fromkeys(note for framework in machine.frameworks for note in framework.notes))
-    if all(each.name == "python" for each in machine.frameworks):
-        notes.append("No framework is installed. pip install 'laptime[torch]'")
-    return page + "".join(f"{line}\n" for note in notes for line in wrap(note, width, "  "))
+    return _page(columns, rows, width)
 
 
-def _page(columns: Sequence[Column], rows: Sequence[Row], width: int) -> str:
-    """Set a table, or each row as a sentence where no table fits."""
-    lines = lay_out(columns, rows, width, color=False)
-    if lines is None:
-        lines = [line for row in rows for line in wrap(", ".join(cell.text for cell in row.cells), width, "  ")]
+def render_made(row: MadeSet, seconds: float, *, was_there: bool) -> str:
+    """Return one line on what was made, or that it was there already."""
+    end = "was there already" if was_there else f"made in {about(seconds)}"
+    return f"{row.name}: {_contents(row)}, in {row.folder}, {end}\n"
+
+
+def render_removed(row: MadeSet) -> str:
+    return f"{row.name}: removed {_contents(row)}, from {row.folder}\n"
+
+
+def _contents(row: MadeSet) -> str:
+    return f"{row.train_items:,} train and {row.test_items:,} test items, {size(row.bytes)}"
+
+
+def render_plan(planned: Plan | FullPlan | InferPlan, width: int) -> str:
+    """Return what would run: every lane with all its settings, then what each does, the proof and the notes."""
+    plan = planned if isinstance(planned, Plan) else planned.plan
+    lines = wrap(subject_words(plan.subject), width, "  ")
+    for lane in plan.lanes:
+        lines += ["", *_planned_lane(lane, width)]
+    sentences = [*_what_each_does(planned), *plan.notes]
+    lines += ["", *(line for sentence in sentences for line in wrap(sentence, width, "  "))]
     return "\n".join(lines) + "\n"
 
 
-def _record_row(row: RecordRow) -> Row:
-    if row.unreadable is not None:
-        return Row((Cell(row.id), Cell(f"unreadable: {row.unreadable}")), spans=True)
-    started = row.started[:16].replace("T", " ")
-    return Row((Cell(row.id), Cell(started), Cell(row.workload), Cell(row.status), Cell(row.summary)))
+def _what_each_does(planned: Plan | FullPlan | InferPlan) -> list[str]:
+    match planned:
+        case FullPlan(plan=plan, protocol=protocol, order=order):
+            return [*_trainings(plan, protocol), f"order: {order}", _proof(plan)]
+        case InferPlan(plan=plan, pace=pace):
+            return [*_answers(pace), ANSWERS_PROOF, f"budget: {duration(plan.ask.budget_s)}"]
+        case Plan():
+            return [_heats(planned), _windows(planned.pace), _proof(planned), _budget(planned)]
 
 
-def _workload_row(workload: Workload) -> Row:
-    counts = (workload.parameters, workload.batch, workload.steps_per_lap, workload.laps)
-    return Row((Cell(workload.name), *(Cell(f"{each:,}") for each in counts), Cell(workload.title)))
+def _trainings(plan: Plan, protocol: Protocol) -> list[str]:
+    items = plan.subject.items
+    steps = "" if protocol.steps_per_lap is None else f" of {protocol.steps_per_lap:,} steps"
+    said = [f"each lane: {protocol.laps:,} lap{'s' * (protocol.laps != 1)}{steps}, a checkpoint after each"]
+    if protocol.validation_items:
+        said += [f"validation after each lap: the first {protocol.validation_items:,} test {items}, or all there are"]
+    if protocol.evaluation_items:
+        said += [f"a test at the end: {protocol.evaluation_items:,} {items}, or as many as there are"]
+    if protocol.seeds > 1:
+        said += [f"seeds: {protocol.seeds}, from {plan.ask.seed} on"]
+    return said
 
 
-def _framework_rows(framework: Framework) -> list[Row]:
-    name = Cell(f"{framework.name} {framework.version}")
-    if framework.problem:
-        return [Row((name, Cell(f"cannot run: {framework.problem}")), spans=True)]
-    if not framework.devices:
-        return [Row((name, Cell("not asked yet for its devices")), spans=True)]
-    return [Row((name, *_device_cells(device))) for device in framework.devices]
+def _answers(pace: InferPace) -> list[str]:
+    sizes = ", ".join(map(str, pace.batches))
+    calls = f"single calls for {lap(pace.measure_s)} ({pace.calls_min:,} to {pace.calls_max:,} of them)"
+    heats = f"heats: {pace.heats} of each lane, interleaved"
+    return [heats, f"each heat: {calls}, then batches of {sizes} for as long each"]
 
 
-def _device_cells(device: Device) -> tuple[Cell, ...]:
-    memory = "-" if isinstance(device.memory_bytes, Missing) else whole_size(device.memory_bytes)
-    features = f": {', '.join(device.features)}" if device.features else ""
-    usable = f"yes{features}" if device.usable else f"no: {device.reason or 'no reason given'}"
-    capability = f", capability {device.details['capability']}" if "capability" in device.details else ""
-    return Cell(device.name), Cell(f"{device.label}{capability}"), Cell(memory), Cell(usable)
+def _planned_lane(lane: PlannedLane, width: int) -> list[str]:
+    known = (
+        (field.name, getattr(lane.settings, field.name)) for field in fields(lane.settings) if field.name != "extra"
+    )
+    settings = [f"{name}={_setting(value)}" for name, value in (*known, *lane.settings.extra.items())]
+    lines = wrap(f"{lane.name}  {lane.framework} on {lane.device.label}", width, "  ")
+    lines += wrap("  " + " ".join(settings), width, "    ")
+    if lane.environment:
+        pairs = " ".join(f"{key}={value}" for key, value in sorted(lane.environment.items()))
+        lines += wrap(f"  environment: {pairs}", width, "    ")
+    return lines + [line for note in lane.notes for line in wrap(f"  {note}", width, "    ")]
+
+
+def _setting(value: str | int | None) -> str:
+    return "not set" if value is None else str(value)
+
+
+def _heats(plan: Plan) -> str:
+    pace = plan.pace
+    if pace.heats_min == pace.heats_max or not pace.adaptive:
+        return f"heats: {pace.heats_max} of each lane, interleaved"
+    ends = f"until every ratio is within {percent(plan.ask.margin)}"
+    return f"heats: {pace.heats_min} to {pace.heats_max} of each lane, interleaved, {ends} or the budget is used"
+
+
+def _windows(pace: Pace) -> str:
+    windows = f"at least {pace.windows_min} windows of {lap(pace.window_s)}"
+    return f"each heat: {lap(pace.measure_s)} of timing, {windows}, at most {pace.reruns_max} run again"
+
+
+def _proof(plan: Plan) -> str:
+    proof = plan.proof
+    rate = f"{proof.learning_rate_scale:g} of the learning rate"
+    single = proof.single_step_scale
+    more = f", two single steps at {single:g} times it" if single is not None else ""
+    return f"proof: {proof.steps} steps of batch {proof.batch} at {rate}{more}, against float64"
+
+
+def _budget(plan: Plan) -> str:
+    """Return the budget and the least time that timing takes. Start-up and proof are not known in advance."""
+    heats = plan.pace.heats_min * len(plan.lanes)
+    least = f"{heats} heats are {duration(heats * plan.pace.measure_s)} of timing at least"
+    return f"budget: {duration(plan.ask.budget_s)}; {least}, start-up, building and proof come on top"

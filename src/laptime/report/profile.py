@@ -1,28 +1,38 @@
-"""What profilers saw of each lane: its heaviest operators, its device's kernels, the profiler's cost, its trace."""
+"""The page of profiles (operators, kernels, the profiler's cost), and how near lanes come to their devices' peaks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from laptime.model.limits import COPY, NOT_MEASURED, Roofline
 from laptime.model.missing import Missing
 from laptime.model.profile import Operator, Profile
 from laptime.model.record import LaneResult, Record
-from laptime.report.figures import factor, number, percent, size, step
-from laptime.report.layout import Cell, Column, Row, cells_wide, clean, flow, lay_out, paint, wrap
-from laptime.report.phrases import short_name
+from laptime.report import footnotes
+from laptime.report.devices import BYTES, FLOPS, rates
+from laptime.report.layout import Column, clean, flow, painted, table_or_sentences, wrap, wrap_all
+from laptime.report.numbers import duration, factor, number, percent, size, step
+from laptime.report.page import NARROWEST, header, page_text
+from laptime.report.words import short_name
+from laptime.visible import cells_wide
 
 TOP_BELOW_A_RACE = 5
 TOP_OF_MEMORY = 5
-WORTH_A_WORD = 0.01  # of what the greatest taker of memory took
+WORTH_A_WORD = 0.01  # share of what the operator with the most memory allocated
 LEAST_NAME = 16
 GAP = 2
 ELLIPSIS = "…"
 OPENS_IN = "open in https://ui.perfetto.dev or chrome://tracing"
 FLOP_UNITS = ((1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP"), (1e3, "kFLOP"))
+TOP_ALONE = 15
+OVER = {
+    "memory": "; more than its memory moves, so some of it stayed in caches",
+    "products": "; more than the product that was measured, so it is no limit here",
+}
 
 
 def profiles(record: Record, width: int, top: int = TOP_BELOW_A_RACE, *, color: bool) -> list[str]:
-    """Give every lane's profile with so many operators, or the reason why it has none."""
+    """Return every lane's profile with its `top` operators, or the reason why it has none."""
     lines: list[str] = []
     for lane in record.lanes:
         absent = lane.absent.get("profile")
@@ -36,55 +46,36 @@ def profiles(record: Record, width: int, top: int = TOP_BELOW_A_RACE, *, color: 
 def _of_lane(lane: LaneResult, profile: Profile, width: int, top: int, *, color: bool) -> list[str]:
     title = f"{short_name(lane.name)}: {profile.steps} steps under {profile.by}"
     cost = f"a step {step(profile.profiled_ms)}, without it {step(profile.plain_ms)} ({factor(profile.cost)} times)"
-    lines = [paint(line, "strong", color=color) for line in wrap(title, width, "  ")]
-    lines += wrap(cost, width, "  ")
+    lines = [*painted(title, width, "strong", color=color), *wrap(cost, width, "  ")]
     shown = profile.operators[:top]
     lines += _table(lane, profile, shown, width, color=color)
     lines += wrap(_others(profile, len(shown)), width, "  ")
     lines += _memory(profile, width)
     lines += [] if lane.device.kind == "cpu" else wrap(_device(profile), width, "  ")
     lines += [] if profile.work is None and lane.roofline is not None else wrap(_work(profile), width, "  ")
-    lines += [line for note in profile.notes for line in wrap(note, width, "  ")]
-    return lines + _trace(profile, width)
+    return [*lines, *wrap_all(profile.notes, width), *_trace(profile, width)]
 
 
 def _table(lane: LaneResult, profile: Profile, shown: Sequence[Operator], width: int, *, color: bool) -> list[str]:
-    """Cut names in the middle until the table fits; where none does, say it in sentences."""
-    sides = lane.device.kind != "cpu"
-    columns = [
-        Column("operator"),
-        *([Column("where")] if sides else []),
-        Column("own time", right=True),
-        Column("share", right=True),
-        Column("calls", right=True),
-        Column("memory", right=True),
+    """Return the table of operators. Names are shortened in the middle so that it fits."""
+    figures: list[Column[Operator]] = [
+        *([Column("where", lambda each: each.where)] if lane.device.kind != "cpu" else []),
+        Column("own time", lambda each: step(each.own_ms), right=True),
+        Column("share", lambda each: percent(each.own_ms / profile.profiled_ms), right=True),
+        Column("calls", lambda each: _count(each.calls), right=True),
+        Column("memory", lambda each: _bytes(each.memory_bytes), right=True),
     ]
-    cells = [_cells(each, profile, sides=sides) for each in shown]
     taken = sum(
-        GAP + max(cells_wide(text) for text in (columns[place + 1].title, *(row[place] for row in cells)))
-        for place in range(len(columns) - 1)
+        GAP + max(cells_wide(text) for text in (column.title, *(str(column.value(each)) for each in shown)))
+        for column in figures
     )
-    names = [cut_middle(clean(each.name), max(width - taken, LEAST_NAME)) for each in shown]
-    rows = [Row((Cell(name), *map(Cell, row))) for name, row in zip(names, cells, strict=True)]
-    table = lay_out(columns, rows, width, color=color)
-    if table is not None:
-        return table
-    told = [f"{cut_middle(clean(each.name), width)}: {', '.join(row)}" for each, row in zip(shown, cells, strict=True)]
-    return [line for sentence in told for line in wrap(sentence, width, "  ")]
-
-
-def _cells(each: Operator, profile: Profile, *, sides: bool) -> list[str]:
-    return [
-        *([each.where] if sides else []),
-        step(each.own_ms),
-        percent(each.own_ms / profile.profiled_ms),
-        _count(each.calls),
-        _bytes(each.memory_bytes),
-    ]
+    least = max(width - taken, LEAST_NAME)
+    names: Column[Operator] = Column("operator", lambda each: cut_middle(clean(each.name), least))
+    return table_or_sentences([names, *figures], shown, width, color=color)
 
 
 def cut_middle(name: str, places: int) -> str:
-    """Leave out the middle of a name that is too long: kernels begin alike, and what they compute stands at the end."""
+    """Shorten a name in the middle: kernels' names begin alike, and what they compute is at the end."""
     if cells_wide(name) <= places:
         return name
     head = (places - 1) // 2
@@ -101,7 +92,7 @@ def _others(profile: Profile, shown: int) -> str:
 
 
 def _memory(profile: Profile, width: int) -> list[str]:
-    """Name the operators that took the most memory anew, which need not be those that take time."""
+    """Return the operators that allocated the most memory. They need not be the slowest ones."""
     known = [(each, each.memory_bytes) for each in profile.operators if not isinstance(each.memory_bytes, Missing)]
     largest = max((taken for _, taken in known), default=0.0)
     takers = [(taken, each) for each, taken in known if taken > 0 and taken >= WORTH_A_WORD * largest]
@@ -113,7 +104,7 @@ def _memory(profile: Profile, width: int) -> list[str]:
 
 
 def _device(profile: Profile) -> str:
-    """Tell how busy the device was, and what a step without the profiler leaves of that."""
+    """Return how busy the device was, in the profiled time and as a share of a step without the profiler."""
     busy, own = profile.device_busy, profile.device_ms
     if isinstance(busy, Missing):
         return f"- (device: {busy.missing})"
@@ -135,7 +126,7 @@ def _work(profile: Profile) -> str:
 
 
 def _trace(profile: Profile, width: int) -> list[str]:
-    """Keep the file's name whole, whatever the width: it is there to be copied."""
+    """Return the trace's file name, unbroken at any width so that it can be copied."""
     if isinstance(profile.trace, Missing):
         return wrap(f"- (trace: {profile.trace.missing})", width, "  ")
     line = f"trace: {clean(profile.trace)} ({OPENS_IN})"
@@ -152,3 +143,53 @@ def _bytes(value: float | Missing) -> str:
     if isinstance(value, Missing):
         return "-"
     return "0" if not value else f"{'-' * (value < 0)}{size(abs(value))}"
+
+
+def render(record: Record, width: int = 100, *, color: bool = False, kept: bool = True, blocks: bool = True) -> str:  # noqa: ARG001
+    """Return the page, at most `width` cells wide except for a trace's name."""
+    width = max(width, NARROWEST)
+    lines = [*header(record, width, color=color), *profiles(record, width, TOP_ALONE, color=color)]
+    lines += limit_lines(record, width)
+    lines += wrap_all(footnotes.remarks(record), width)
+    return page_text(lines, _closing(record), record, width, kept=kept)
+
+
+def _closing(record: Record) -> str:
+    done, lanes = sum(lane.profile is not None for lane in record.lanes), len(record.lanes)
+    count = str(done) if done == lanes else f"{done} of {lanes}"
+    said = f"{count} lane{'s' * (lanes != 1)} profiled, {duration(record.elapsed_s)}."
+    return said if record.status == "finished" else f"{footnotes.status_words(record)}: {said}"
+
+
+HEAD, INDENT = "limit: ", "  "
+
+
+def limit_lines(record: Record, width: int) -> list[str]:
+    """Return how near each lane comes to its limit, with a hint if a profiled lane's device was not measured."""
+    reasons = [lane.absent.get("roofline") for lane in record.lanes]
+    told = [line for line in map(_lane_words, record.lanes) if line]
+    if NOT_MEASURED in reasons:
+        told.append(NOT_MEASURED.missing)
+    heads = [HEAD, *[INDENT] * len(told)]
+    return [line for head, words in zip(heads, told, strict=False) for line in wrap(head + words, width, INDENT)]
+
+
+def _lane_words(lane: LaneResult) -> str:
+    if lane.roofline is not None and {lane.roofline.precision, COPY} <= lane.roofline.peaks.peaks.keys():
+        return f"{short_name(lane.name)} {_near(lane.roofline)}"
+    why = lane.absent.get("roofline", NOT_MEASURED)
+    return "" if why == NOT_MEASURED else f"{short_name(lane.name)} - ({why.missing})"
+
+
+def _near(found: Roofline) -> str:
+    """Return a lane's share of its limit: first the side that binds, with its rates, then the other."""
+    peaks = found.peaks.peaks
+    sides = {
+        "products": f"{rates((found.flops_per_s, peaks[found.precision].best_per_s), FLOPS)} {found.precision}",
+        "memory": rates((found.bytes_per_s, peaks[COPY].best_per_s), BYTES),
+    }
+    bound = sides.pop(found.binds)
+    (free,) = sides.values()
+    over = OVER[found.binds] if found.share > 1 else ""
+    allows = "allow" if found.binds == "products" else "allows"
+    return f"{percent(found.share)} of what its {found.binds} {allows} ({bound}; {free}{over})"

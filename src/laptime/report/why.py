@@ -1,60 +1,70 @@
-"""The page of `laptime why`: the verdict, where a step's time goes, the ceilings, the remedies, what was ruled out."""
+"""The page of why: the verdict, where a step's time goes, the ceilings, the remedies, what was ruled out."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from math import floor, isfinite
 
 from laptime.model.missing import Missing
+from laptime.model.questions import WhyAnswer
 from laptime.model.record import LaneResult, Record
-from laptime.model.why import Ceiling, Standing, Why
-from laptime.report import afterwords
-from laptime.report.figures import duration, number, percent
-from laptime.report.layout import flow, paint, wrap
-from laptime.report.phrases import machine_words, step_words
-from laptime.report.terminal import NARROWEST, closing_lines, quiet
-from laptime.report.why_bar import bar_lines
-from laptime.report.why_remedies import remedy_lines
+from laptime.model.why import Ceiling, Factor, PartOf, Remedy, Standing, StepPart, Why
+from laptime.report import footnotes, race
+from laptime.report.layout import Cell, Column, Style, clean, flow, lay_out, painted, table_or_sentences, wrap, wrap_all
+from laptime.report.numbers import duration, factor, number, percent
+from laptime.report.page import NARROWEST, page_text, quiet
+from laptime.report.words import machine_words, step_words
+from laptime.visible import cells_wide
 
 STANDINGS: tuple[Standing, ...] = ("proven", "likely", "ruled out", "not tested", "not testable here")
+# The signs differ without colour; LETTERS are for a terminal without block characters.
+PARTS: tuple[PartOf, ...] = ("loader", "copy", "compute", "host", "outside", "unattributed")
+BLOCKS = dict(zip(PARTS, "█▓▒░▚·", strict=True))
+LETTERS = dict(zip(PARTS, "#=+-o.", strict=True))
+NAMES: dict[PartOf, str] = {"host": "host (the device waits)", "outside": "outside the step"}
+WORTH_A_BLOCK = 0.005
+NOT_PREDICTED = "not foretold: "
 
 
-def render(
-    record: Record, width: int = 100, *, color: bool = False, kept: bool = True, ascii_only: bool = False
-) -> str:
-    """Give the whole page, at most `width` places wide but for a line of code; `ascii_only` has letters for blocks."""
-    assert record.why is not None
-    width, why = max(width, NARROWEST), record.why
-    lines = [*_verdict(why, width, color=color), *_step(record, why, width, ascii_only=ascii_only)]
+def render(record: Record, width: int = 100, *, color: bool = False, kept: bool = True, blocks: bool = True) -> str:
+    """Return the page, at most `width` cells wide except for lines of code. Without `blocks`, letters draw the bar.
+
+    If nothing was concluded, return the page of a race.
+    """
+    why = record.answer.why if isinstance(record.answer, WhyAnswer) else None
+    if why is None:
+        return race.render(record, width, color=color, kept=kept)
+    width = max(width, NARROWEST)
+    lines = [*_verdict(why, width, color=color), *_step(record, why, width, blocks=blocks)]
     lines += _ceilings(record, why, width)
     lines += remedy_lines(why.remedies, width, color=color)
     for standing in STANDINGS:
         lines += _causes(why, standing, width)
     lines += _missing(why, width)
     lines += quiet(_notes(record, width), color=color)
-    saved = afterwords.saved(record) if kept else afterwords.NOT_SAVED
-    lines += closing_lines(_closing(record), width, saved)
-    return "\n".join(line for line in lines if line) + "\n"
+    return page_text(lines, _closing(record), record, width, kept=kept)
 
 
 def _verdict(why: Why, width: int, *, color: bool) -> list[str]:
-    """Where the noise hides all, that comes first."""
+    """Return the verdict. If there was too much noise, that comes first."""
     lines = []
     if not why.trusted:
         said = f"Not to be trusted: {why.distrust or 'the noise was too great'}."
-        lines += [paint(line, "bad", color=color) for line in wrap(said, width, "  ")]
-    return lines + [paint(line, "strong", color=color) for line in wrap(why.says, width, "  ")]
+        lines += painted(said, width, "bad", color=color)
+    return [*lines, *painted(why.says, width, "strong", color=color)]
 
 
-def _step(record: Record, why: Why, width: int, *, ascii_only: bool) -> list[str]:
+def _step(record: Record, why: Why, width: int, *, blocks: bool) -> list[str]:
     lane = _lane(record, why)
     if lane is None or lane.step_ms is None:
         return []
-    bar = bar_lines(why.parts, width, ascii_only=ascii_only)
+    bar = bar_lines(why.parts, width, blocks=blocks)
     return [f"a step {step_words(lane)}", *bar]
 
 
 def _ceilings(record: Record, why: Why, width: int) -> list[str]:
-    """What is not known says why, behind those that are."""
+    """Return the ceilings. Unknown ones come last, with their reasons."""
     told = sorted(why.ceilings, key=lambda each: isinstance(each.items_per_s, Missing))
     return flow((_ceiling(each, record.workload.items) for each in told), width, "ceilings: ") if told else []
 
@@ -87,11 +97,10 @@ def _missing(why: Why, width: int) -> list[str]:
 
 
 def _notes(record: Record, width: int) -> list[str]:
-    """Tell what a reader must know of the lane as it is; of the experiments only what they gained is of interest."""
-    asked = replace(record, lanes=record.lanes[:1], findings=(), comparisons=())
-    lines = afterwords.failures(asked, width)
-    lines += [line for sentence in afterwords.remarks(asked) for line in wrap(sentence, width, "  ")]
-    return [*lines, *wrap(machine_words(record.machine), width, "  ")]
+    """Return what a reader must know about the lane itself. Of the experiments only the gains matter."""
+    asked = replace(record, lanes=record.lanes[:1], findings=(), answer=WhyAnswer())
+    lines = footnotes.failures(asked, width)
+    return [*lines, *wrap_all([*footnotes.remarks(asked), machine_words(record.machine)], width)]
 
 
 def _lane(record: Record, why: Why) -> LaneResult | None:
@@ -99,8 +108,110 @@ def _lane(record: Record, why: Why) -> LaneResult | None:
 
 
 def _closing(record: Record) -> str:
-    """Say what was run for it, and in what time."""
+    """Return how many heats ran, and how long they took."""
     heats = sum(len(lane.heats) for lane in record.lanes)
     lanes = len(record.lanes)
     said = f"{heats} heats of {lanes} lane{'s' * (lanes != 1)}, {duration(record.elapsed_s)}."
-    return said if record.status == "finished" else f"{record.status}: {said}"
+    return said if record.status == "finished" else f"{footnotes.status_words(record)}: {said}"
+
+
+def bar_lines(parts: Sequence[StepPart], width: int, *, blocks: bool = True) -> list[str]:
+    """Return a bar as wide as the page, and the legend below it. The percentages add up to 100."""
+    signs = BLOCKS if blocks else LETTERS
+    parts = [replace(part, share=min(max(part.share, 0.0), 1.0) if isfinite(part.share) else 0.0) for part in parts]
+    shown = [part for part in parts if part.share > 0 or part.of == "unattributed"]
+    cells = _shared_out([part.share for part in shown], width, least=WORTH_A_BLOCK)
+    percents = _shared_out([part.share for part in shown], 100, least=1.0)
+    bar = "".join(signs[part.of] * count for part, count in zip(shown, cells, strict=True))
+    told = [
+        f"{signs[part.of]} {NAMES.get(part.of, part.of)} {count} %" for part, count in zip(shown, percents, strict=True)
+    ]
+    one_line = "   ".join(told)
+    return [bar, *([one_line] if cells_wide(one_line) <= width else flow(told, width))]
+
+
+def _shared_out(shares: Sequence[float], whole: int, *, least: float) -> list[int]:
+    """Divide `whole` units by the shares, so that none is left. A share of at least `least` gets one."""
+    exact = [share * whole for share in shares]
+    given = [max(floor(each), int(share >= least)) for each, share in zip(exact, shares, strict=True)]
+    by_rest = sorted(range(len(given)), key=lambda place: given[place] - exact[place])
+    for place in by_rest[: max(0, whole - sum(given))]:
+        given[place] += 1
+    while sum(given) > whole:
+        given[given.index(max(given))] -= 1
+    return given
+
+
+def remedy_lines(remedies: Sequence[Remedy], width: int, *, color: bool) -> list[str]:
+    """Return the table of tried remedies, failed ones with their reason. Then list the others, grouped by reason."""
+    tried = [each for each in remedies if each.measured is not None or each.lane is not None]
+    lines = _remedy_table(tried, width, color=color) if tried else []
+    unknown = [each for each in tried if isinstance(each.predicted, Missing)]
+    lines += _grouped(unknown, _why_not_predicted, NOT_PREDICTED, width)
+    others = [each for each in remedies if each not in tried]
+    return lines + _grouped(others, lambda each: each.reason or "no reason is known", "not tried: ", width)
+
+
+def measured_words(measured: Factor) -> str:
+    """Return a factor, with half its interval if it has one."""
+    ratio = f"{factor(measured.ratio)}x"
+    if isinstance(measured.low, Missing) or isinstance(measured.high, Missing):
+        return f"{ratio} (one pair)"
+    return f"{ratio} \N{PLUS-MINUS SIGN}{factor((measured.high - measured.low) / 2, measured.ratio)}"
+
+
+def _remedy_table(tried: Sequence[Remedy], width: int, *, color: bool) -> list[str]:
+    """Return the table. If the column of code does not fit, the code follows below, unbroken, to be copied."""
+    columns: list[Column[Remedy]] = [
+        Column("remedy", _name, least=18),
+        Column("predicted", lambda each: _said(each.predicted), right=True),
+        Column("measured", _measured),
+        Column("changes", lambda each: each.changes, least=10),
+    ]
+    with_code = lay_out([*columns, Column("how", lambda each: each.code)], tried, width, color=color)
+    if with_code is not None:
+        return with_code
+    return [*table_or_sentences(columns, tried, width, color=color), *_code_lines(tried, width)]
+
+
+def _name(remedy: Remedy) -> Cell:
+    return Cell(f"{remedy.says} (recommended)", "strong") if remedy.recommended else Cell(remedy.says)
+
+
+def _said(predicted: float | Missing) -> str:
+    return "-" if isinstance(predicted, Missing) else f"{factor(predicted)}x"
+
+
+def _measured(remedy: Remedy) -> Cell:
+    if remedy.measured is None:
+        return Cell(f"failed: {remedy.reason or 'no reason is known'}", "bad", spans=True)
+    return Cell(measured_words(remedy.measured), _style(remedy.measured))
+
+
+def _style(measured: Factor) -> Style:
+    if not isinstance(measured.low, Missing) and measured.low > 1:
+        return "good"
+    return "bad" if not isinstance(measured.high, Missing) and measured.high < 1 else ""
+
+
+def _code_lines(tried: Iterable[Remedy], width: int) -> list[str]:
+    """Return the code of each remedy that gains something, unbroken at any width."""
+    lines: list[str] = []
+    for remedy in tried:
+        if remedy.code and remedy.measured is not None and _style(remedy.measured) == "good":
+            lines += [*wrap(f"{remedy.says}:", width, "  "), f"    {clean(remedy.code)}"]
+    return lines
+
+
+def _grouped(remedies: Sequence[Remedy], reason: Callable[[Remedy], str], head: str, width: int) -> list[str]:
+    """Return remedies grouped by their reason."""
+    by_reason: dict[str, list[str]] = {}
+    for remedy in remedies:
+        by_reason.setdefault(reason(remedy), []).append(remedy.says)
+    parts = [f"{', '.join(names)} ({why})" for why, names in by_reason.items()]
+    return flow(parts, width, head) if parts else []
+
+
+def _why_not_predicted(remedy: Remedy) -> str:
+    told = remedy.predicted
+    return told.missing.removeprefix(NOT_PREDICTED) if isinstance(told, Missing) else ""

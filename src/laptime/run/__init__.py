@@ -1,1 +1,1 @@
-"""The parent's side of the wall: start one child a heat, listen, watch the clock, and end it whatever happens."""
+"""The parent's side: start one child per heat, read its messages, watch the clock, and end it whatever happens."""

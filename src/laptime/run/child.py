@@ -1,32 +1,38 @@
-"""A child process on a leash: started in a group of its own, heard over a pipe, ended with all it started."""
+"""A child process: started below a guardian, read over a pipe, ended together with all that it started."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import resource
-import selectors
+import select
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 from laptime import wire
-from laptime.errors import LaneError
+from laptime.errors import LaneError, UsageError, WireError
 from laptime.model.missing import Missing
+from laptime.run import guardian
+from laptime.run.guardian import TAIL_BYTES, WENT_ON
+from laptime.streams import fill_closed_streams
 
-TAIL_BYTES = 4_000
 READ_BYTES = 1 << 20
+LINE_MOST_BYTES = 256 << 20  # the predictions and the steps of one lap may be some megabytes
+LONGEST_POLL_MS = 2**31 - 1
 GRACE_S = 5.0
-# Left alone, JAX takes three quarters of a card at once and TensorFlow all of it; a user's code may import either.
+SWEEP_S = 10.0  # the guardian kills what is left in milliseconds; if it takes longer, it is killed itself
+GUARDIAN = Path(guardian.__file__)
+# By default JAX takes three quarters of a card's memory at once and TensorFlow all of it. User code may import either.
 AS_NEEDED = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
+HEAT_MARK = "LAPTIME_HEAT"  # set in the environment of a heat, and so of all that it starts
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a child ended, as the system tells it."""
+    """How a child ended, as the system reports it."""
 
     exit_code: int | None
     signal: str | None
@@ -34,117 +40,172 @@ class Ended:
     stderr_tail: str
 
 
-class Silence(Exception):  # noqa: N818  it is no error of ours
-    """Nothing was heard for as long as we were willing to wait."""
+class Silence(Exception):  # noqa: N818  it is not one of laptime's errors
+    """No message came within the time limit."""
 
 
 class Child:
-    """One heat's process. The parent sleeps on the pipe until a word or the deadline comes."""
+    """One heat's process. The parent sleeps until a message comes or the deadline passes.
+
+    `pid` is that of the guardian: the heat and all that it starts are its descendants. Only the guardian holds the
+    other end of the pipe on which it sends the printed text, so the end of that pipe shows the end of the guardian.
+    """
 
     def __init__(self, environment: dict[str, str]) -> None:
+        _refuse_within_a_heat()
         self.started_ns = time.monotonic_ns()
-        to_child, self._write_fd = os.pipe()
-        self._read_fd, from_child = os.pipe()
-        self._noise = tempfile.TemporaryFile()  # noqa: SIM115  it lives as long as the child
-        command = [sys.executable, "-P", "-m", "laptime.heat", str(to_child), str(from_child)]
-        try:
-            self._process = subprocess.Popen(
-                command,
-                env={**AS_NEEDED, **os.environ, **environment},
-                stdin=subprocess.DEVNULL,
-                stdout=self._noise,
-                stderr=self._noise,
-                pass_fds=(to_child, from_child),
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise LaneError(f"no child process could be started: {error}") from error
-        finally:
-            os.close(to_child)
-            os.close(from_child)
+        self._buffer, self._searched = bytearray(), 0
+        self._tail = b""
+        self._was_stopped = False
+        with contextlib.ExitStack() as opened, contextlib.ExitStack() as theirs:
+            try:
+                fill_closed_streams()
+                to_child, self._write_fd = _open_pipe(theirs, opened)
+                from_child, self._read_fd = _open_pipe(theirs, opened, outward=True)
+                printing, self._printed_fd = _open_pipe(theirs, opened, outward=True)
+                heat = [sys.executable, "-P", "-m", "laptime.heat", str(to_child), str(from_child)]
+                self._process = subprocess.Popen(
+                    [sys.executable, "-S", "-P", str(GUARDIAN), str(to_child), str(from_child), *heat],
+                    env={**AS_NEEDED, **os.environ, **environment, HEAT_MARK: "1"},
+                    stdin=subprocess.DEVNULL,
+                    stdout=printing,
+                    stderr=printing,
+                    pass_fds=(to_child, from_child),
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise LaneError(f"no child process could be started: {error}") from error
+            self._opened = opened.pop_all()
         self.pid = self._process.pid
-        self._buffer = b""
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(self._read_fd, selectors.EVENT_READ)
-        # Loaders that a child forked hold its pipe open when it dies: only the process itself tells that it is gone.
-        self._pidfd = os.pidfd_open(self.pid) if hasattr(os, "pidfd_open") else None
-        if self._pidfd is not None:
-            self._selector.register(self._pidfd, selectors.EVENT_READ)
+        self._code: int | None = None
+        self._peak_memory_bytes: int | Missing = Missing("the child has not ended")
+        self._poll = select.poll()  # an epoll would take one descriptor more
+        self._poll.register(self._read_fd, select.POLLIN)
+        self._poll.register(self._printed_fd, select.POLLIN)
 
     def say(self, message: wire.FromParent) -> None:
-        """Tell the child something; one that is gone is noticed when it is next heard."""
+        """Send a message to the child. If the child is gone, the next `hear` notices."""
+        line = wire.write(message)
         with contextlib.suppress(BrokenPipeError):
-            os.write(self._write_fd, wire.write(message))
+            while line:
+                line = line[os.write(self._write_fd, line) :]
 
     def hear(self, timeout_s: float) -> wire.FromChild | None:
-        """Wait for the next message; None means that the child is gone, Silence that time is up."""
+        """Wait for the next message. Return None if the child is gone; raise Silence if the time is up.
+
+        An incomplete line does not extend the time. A message that is already there is returned even with no time left.
+        """
         deadline = time.monotonic() + timeout_s
-        while b"\n" not in self._buffer:
-            awake = self._selector.select(max(0.0, deadline - time.monotonic()))
-            if not awake:
+        left_s = max(0.0, timeout_s)
+        while (line := self._next_line()) is None:
+            if left_s < 0:
                 raise Silence
-            if all(key.fd != self._read_fd for key, _ in awake):
+            ready = {descriptor for descriptor, _ in self._poll.poll(min(1000 * left_s, LONGEST_POLL_MS))}
+            left_s = deadline - time.monotonic()
+            if not ready:
+                raise Silence
+            printed = self._read_printed() if self._printed_fd in ready else True
+            if self._read_fd in ready:
+                heard = os.read(self._read_fd, READ_BYTES)
+                if not heard:
+                    return None
+                self._buffer += heard
+            elif not printed:
                 return None
-            heard = os.read(self._read_fd, READ_BYTES)
-            if not heard:
-                return None
-            self._buffer += heard
-        line, _, self._buffer = self._buffer.partition(b"\n")
         message = wire.read_from_child(line)
         if isinstance(message, wire.Hello):
             wire.check_version(message)
         return message
 
+    def was_stopped(self) -> bool:
+        """Whether a signal stopped the heat, and it continued, since the last call."""
+        stopped, self._was_stopped = self._was_stopped, False
+        return stopped
+
     def end(self, *, grace_s: float = GRACE_S) -> Ended:
-        """Let the child end by itself within the grace, then end its whole group; tell how it went."""
-        waited = self._wait(grace_s)
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
-        if waited is None:
-            waited = os.wait4(self.pid, 0)
-        _, status, usage = waited
-        self._process.returncode = os.waitstatus_to_exitcode(status)
-        self._close()
-        code = self._process.returncode
-        unit = 1 if sys.platform == "darwin" else 1024
-        tail = self._read_tail()
+        """Give the child time to end on its own, then end it with all that it started. Return how it ended."""
+        if not self._is_gone_within(grace_s):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGTERM)
+            if not self._is_gone_within(SWEEP_S):
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(self.pid, signal.SIGKILL)
+        self._take()
+        self._opened.close()
+        code = self._code
         return Ended(
-            exit_code=code if code >= 0 else None,
-            signal=_signal_name(-code) if code < 0 else None,
-            peak_memory_bytes=usage.ru_maxrss * unit,
-            stderr_tail=tail,
+            exit_code=code if code is not None and code >= 0 else None,
+            signal=_signal_name(-code) if code is not None and code < 0 else None,
+            peak_memory_bytes=self._peak_memory_bytes,
+            stderr_tail=self._tail.decode("utf-8", "replace").strip(),
         )
 
     def abandon(self) -> None:
-        """End the child at once; a second Ctrl-C while it ends does not leave it behind."""
+        """End the child at once. A second Ctrl-C meanwhile does not leave it behind."""
         try:
             self.end(grace_s=0)
         except KeyboardInterrupt:
             self.end(grace_s=0)
 
-    def _wait(self, grace_s: float) -> tuple[int, int, resource.struct_rusage] | None:
-        """Look every few milliseconds: the heat is over, so nothing is measured that this could disturb."""
+    def _take(self) -> None:
+        """Collect the ended child, unless an earlier call did: `end` may be interrupted and called again."""
+        if self._process.returncode is not None:
+            return
+        try:
+            _, status, usage = os.wait4(self.pid, 0)
+        except ChildProcessError:  # this process ignores SIGCHLD, or waits for all its children elsewhere
+            self._process.returncode = 0
+            self._peak_memory_bytes = Missing("another part of this program has waited for the child")
+        else:
+            self._code = self._process.returncode = os.waitstatus_to_exitcode(status)
+            self._peak_memory_bytes = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+    def _next_line(self) -> bytes | None:
+        end = self._buffer.find(b"\n", self._searched)
+        if end < 0:
+            self._searched = len(self._buffer)
+            if self._searched > LINE_MOST_BYTES:
+                raise WireError(f"the child began a message of more than {LINE_MOST_BYTES >> 20} MB")
+            return None
+        line = bytes(self._buffer[:end])
+        del self._buffer[: end + 1]
+        self._searched = 0
+        return line
+
+    def _read_printed(self) -> bool:
+        """Read what the guardian sends and keep its end. Return whether more may come."""
+        printed = os.read(self._printed_fd, READ_BYTES)
+        self._was_stopped |= WENT_ON in printed
+        self._tail = (self._tail + printed.replace(WENT_ON, b""))[-TAIL_BYTES:]
+        return bool(printed)
+
+    def _is_gone_within(self, grace_s: float) -> bool:
+        """Read what the guardian sends until its pipe ends. Return whether it did, and so the guardian is gone."""
         deadline = time.monotonic() + grace_s
-        while time.monotonic() < deadline:
-            pid, status, usage = os.wait4(self.pid, os.WNOHANG)
-            if pid:
-                return pid, status, usage
-            time.sleep(0.002)
-        return None
+        handed_over = select.poll()
+        handed_over.register(self._printed_fd, select.POLLIN)
+        while handed_over.poll(1000 * max(0.0, deadline - time.monotonic())):
+            if not self._read_printed():
+                return True
+        return False
 
-    def _close(self) -> None:
-        self._selector.close()
-        for fd in (self._read_fd, self._write_fd, self._pidfd):
-            if fd is None:
-                continue
-            with contextlib.suppress(OSError):
-                os.close(fd)
 
-    def _read_tail(self) -> str:
-        with self._noise as noise:
-            length = noise.seek(0, os.SEEK_END)
-            noise.seek(max(0, length - TAIL_BYTES))
-            return noise.read().decode("utf-8", "replace").strip()
+def _refuse_within_a_heat() -> None:
+    """Refuse an endless chain of processes: a heat imports its training's file, which may start a race."""
+    if HEAT_MARK in os.environ:
+        raise UsageError(
+            "laptime was called within a heat, which imports this file to train it",
+            'Add the line `if __name__ == "__main__":` above the call, and indent the call below it.',
+        )
+
+
+def _open_pipe(theirs: contextlib.ExitStack, ours: contextlib.ExitStack, *, outward: bool = False) -> tuple[int, int]:
+    """Open a pipe. Return the child's end and ours. If `outward`, the child writes to it."""
+    read_fd, write_fd = os.pipe()
+    child_fd, parent_fd = (write_fd, read_fd) if outward else (read_fd, write_fd)
+    theirs.callback(os.close, child_fd)
+    ours.callback(os.close, parent_fd)
+    return child_fd, parent_fd
 
 
 def _signal_name(number: int) -> str:

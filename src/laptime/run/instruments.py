@@ -1,67 +1,184 @@
-"""Reads the sensors when a window closes: what others did on this machine meanwhile, and whether that was too much.
+"""Measure the noise of each window when it closes: what other processes did on our cores, and halts of the heat.
 
-The reading is taken by the parent, which is awake for the message anyway; the child spends nothing on it.
+The parent takes the readings: it is awake for the window's message anyway, and the child spends no time on them.
+
+A stop by a signal and a computer that slept are seen directly. Any other halt (a frozen container, a paused virtual
+machine, a debugger) is found by its trace: one step far longer than all others, during which none of the heat's
+processes ran and none of our cores waited for a disk. A training that waits for a slow loader or a network does so
+again and again. So if it happens twice in a heat, it belongs to the training and is not flagged.
 """
 
 from __future__ import annotations
 
-from laptime.model.missing import Missing
-from laptime.model.sample import Noise
-from laptime.sensors import cgroup
-from laptime.sensors.noise import NoiseReader, NoiseReading
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-# Under this, the kernel's 10 ms ticks on each core say more about rounding than about other processes.
+from laptime.model.missing import Missing
+from laptime.model.sample import Noise, Window
+from laptime.sensors.host.noise import NoiseReader, NoiseReading
+
+# In a shorter window the kernel's 10 ms ticks on each core show rounding rather than other processes.
 SHORTEST_NS = 100_000_000
-# Two ticks on either side of a window of 0.25 s are 0.16 cores: less than a quarter of a core cannot be told from it.
+# Two ticks on each side of a window of 0.25 s are 0.16 cores, so less than a quarter of a core may be rounding.
 OTHERS_LEAST_CORES = 0.25
 OTHERS_SHARE = 0.1
 THROTTLED_SHARE = 0.02
+ASLEEP_S = 0.1
+STOPPED = "a signal stopped the process for a while"
 
 
 class Instruments:
     """Watches one child from one window to the next."""
 
-    def __init__(self, cores: int) -> None:
+    def __init__(self, cores: int, reader: NoiseReader | None = None) -> None:
         self._allowed_cores = max(OTHERS_LEAST_CORES, OTHERS_SHARE * cores)
-        self._host = NoiseReader()
-        self._absent = self._host.probe()
+        self._reader = NoiseReader() if reader is None else reader
+        self._absent = self._reader.probe()
         self._last: NoiseReading | None = None
-        self._last_throttled_ms: float | Missing = 0.0
+        self._was_stopped: Callable[[], bool] = lambda: False
 
-    def open(self, pid: int) -> None:
-        self._host.open(pid)
-        self._last = None if self._absent else self._host.read()
-        self._last_throttled_ms = cgroup.throttled_ms()
+    def open(self, pid: int, was_stopped: Callable[[], bool]) -> None:
+        """Watch a process. `was_stopped` returns whether a signal stopped the heat since its last call."""
+        self._was_stopped = was_stopped
+        was_stopped()  # forget stops before the first window
+        if self._absent is None:
+            self._reader.open(pid)
+            self._last = self._reader.read()
 
     def close_window(self) -> Noise:
-        """Give what happened since the last call."""
-        throttled_ms = self._throttled_since()
+        """Return the noise since the last call."""
         if self._absent or self._last is None:
             reason = self._absent or Missing("no reading before the window")
-            return Noise(reason, reason, throttled_ms)
-        before, now = self._last, self._host.read()
+            return Noise(reason, reason, reason, halted=STOPPED if self._was_stopped() else None)
+        before, now = self._last, self._reader.read()
         self._last = now
-        return Noise(_others(before, now), now.load_1m, throttled_ms)
+        return _compare(before, now, stopped=self._was_stopped())
 
     def judge(self, noise: Noise, window_ns: int) -> str | None:
-        """Name the breach of quiet, if there was one."""
+        """Return why a window counts as disturbed, or None."""
+        if noise.halted is not None:
+            return noise.halted
         if isinstance(noise.other_cores, float) and noise.other_cores > self._allowed_cores:
             return f"other processes took {noise.other_cores:.2f} cores"
+        if isinstance(noise.waited_cores, float) and noise.waited_cores > self._allowed_cores:
+            return f"other containers held {noise.waited_cores:.2f} cores that its threads waited for"
         if isinstance(noise.throttled_ms, float) and noise.throttled_ms > THROTTLED_SHARE * window_ns / 1e6:
             return f"the container's quota held it back for {noise.throttled_ms:.0f} ms"
         return None
 
-    def _throttled_since(self) -> float | Missing:
-        now = cgroup.throttled_ms()
-        before, self._last_throttled_ms = self._last_throttled_ms, now
-        if isinstance(now, Missing) or isinstance(before, Missing):
-            return now if isinstance(now, Missing) else Missing("no earlier count")
-        return now - before
+    def close(self) -> None:
+        """Close the files of a heat that has ended. `open` watches the next one."""
+        self._reader.close()
+        self._last = None
 
 
-def _others(before: NoiseReading, now: NoiseReading) -> float | Missing:
+def _compare(before: NoiseReading, now: NoiseReading, *, stopped: bool) -> Noise:
     span_ns = now.at_ns - before.at_ns
+    own = _cores(before.tree_s, now.tree_s, span_ns)
+    # Threads of one heat may wait for each other, so count no more waiting than other processes ran.
+    waited = _least(
+        _cores(before.waited_s, now.waited_s, span_ns),
+        _above(_cores(before.cores_busy_s, now.cores_busy_s, span_ns), own),
+    )
+    asleep_s = now.asleep_s - before.asleep_s
+    asleep = f"the computer slept for {asleep_s:.1f} s" if asleep_s > ASLEEP_S else None
+    return Noise(
+        other_cores=_above(_cores(before.busy_s, now.busy_s, span_ns), own),
+        load_1m=now.load_1m,
+        throttled_ms=_since(before.throttled_ms, now.throttled_ms),
+        own_cores=own,
+        waited_cores=waited,
+        io_wait_cores=_cores(before.io_wait_s, now.io_wait_s, span_ns),
+        halted=STOPPED if stopped else asleep,
+    )
+
+
+def _cores(before_s: float | Missing, now_s: float | Missing, span_ns: int) -> float | Missing:
+    spent_s = _since(before_s, now_s)
+    if isinstance(spent_s, Missing):
+        return spent_s
     if span_ns < SHORTEST_NS:
         return Missing(f"the window of {span_ns / 1e6:.0f} ms is too short for the kernel's ticks")
-    others_s = (now.busy_s - before.busy_s) - (now.tree_s - before.tree_s)
-    return max(0.0, others_s / (span_ns / 1e9))
+    return max(0.0, spent_s / (span_ns / 1e9))
+
+
+def _since(before: float | Missing, now: float | Missing) -> float | Missing:
+    if isinstance(now, Missing):
+        return now
+    return before if isinstance(before, Missing) else now - before
+
+
+def _above(all_: float | Missing, own: float | Missing) -> float | Missing:
+    if isinstance(all_, Missing) or isinstance(own, Missing):
+        return all_ if isinstance(all_, Missing) else own
+    return max(0.0, all_ - own)
+
+
+def _least(one: float | Missing, other: float | Missing) -> float | Missing:
+    if isinstance(one, Missing) or isinstance(other, Missing):
+        return one if isinstance(one, Missing) else other
+    return min(one, other)
+
+
+LEAST_NS = 200_000_000
+USUAL_STEPS = 50  # a gap lasts at least this many usual steps; a shorter single pause may be the training's own
+ONE_STEP = 0.8  # share of the gap in one step: many slow steps are not a halt
+IDLE_CORES = 0.1  # at most this many ran or waited for a disk during the gap
+
+
+def flag_halts(windows: Sequence[Window]) -> tuple[Window, ...]:
+    """Flag the window in which the heat stood still, if there is exactly one. Earlier flags stay."""
+    if not windows:
+        return ()
+    usual_ns = statistics.median(_usual_ns(window) for window in windows)
+    least_ns = max(LEAST_NS, USUAL_STEPS * usual_ns)
+    long = [place for place, window in enumerate(windows) if _gap_ns(window, usual_ns) >= least_ns]
+    if len(long) != 1:
+        return tuple(windows)
+    (place,) = long
+    window = windows[place]
+    gap_ns = _gap_ns(window, usual_ns)
+    others = [each for number, each in enumerate(windows) if number != place]
+    if not (_is_one_step(window, gap_ns) and _is_idle(window, others, gap_ns)):
+        return tuple(windows)
+    assert window.noise is not None
+    says = f"nothing of it ran for {gap_ns / 1e9:.1f} s"
+    halted = replace(window, noise=replace(window.noise, halted=says), flag=window.flag or says)
+    return (*windows[:place], halted, *windows[place + 1 :])
+
+
+def _usual_ns(window: Window) -> float:
+    """Return a window's usual step time: the median if steps were timed one by one, else the mean."""
+    if len(window.step_ns) == window.steps:
+        return statistics.median(window.step_ns)
+    return (window.end_ns - window.start_ns) / window.steps
+
+
+def _gap_ns(window: Window, usual_ns: float) -> float:
+    """Return how much longer a window lasted than its steps usually do."""
+    return window.end_ns - window.start_ns - window.steps * usual_ns
+
+
+def _is_one_step(window: Window, gap_ns: float) -> bool:
+    return len(window.step_ns) < window.steps or max(window.step_ns) >= ONE_STEP * gap_ns
+
+
+def _is_idle(window: Window, others: Sequence[Window], gap_ns: float) -> bool:
+    """Whether the heat's processes hardly ran, and hardly any core waited for a disk, during the gap."""
+    own_ns, disk_ns = _own_ns(window), _io_wait_ns(window)
+    if own_ns is None:
+        return False
+    known = [(own, each.steps) for each in others if (own := _own_ns(each)) is not None]
+    usual_own_ns = statistics.median(own / steps for own, steps in known) if known else 0.0
+    return own_ns - window.steps * usual_own_ns + disk_ns <= IDLE_CORES * gap_ns
+
+
+def _own_ns(window: Window) -> float | None:
+    own = None if window.noise is None else window.noise.own_cores
+    return None if own is None or isinstance(own, Missing) else own * (window.end_ns - window.start_ns)
+
+
+def _io_wait_ns(window: Window) -> float:
+    waited = None if window.noise is None else window.noise.io_wait_cores
+    return 0.0 if waited is None or isinstance(waited, Missing) else waited * (window.end_ns - window.start_ns)

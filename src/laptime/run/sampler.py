@@ -1,7 +1,7 @@
-"""Reads the sensors while a heat runs, each in a thread of its own, so that one which hangs holds up no other.
+"""Read the sensors while a heat runs, each in its own thread, so that a sensor that hangs does not delay the others.
 
-Readings are due at whole multiples of the period after the first: a late one does not make the next late. What was
-missed is not made up for.
+Readings are due at whole multiples of the period after the first, so a late one does not delay the next. Missed
+readings are not made up for.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from laptime.model.timeline import Channel, Opened, Series, Timeline, Track
 from laptime.sensors.base import Sensor
 
 DEFAULT_HZ = 10.0
-PATIENCE_S = 1.0  # for the last reading of a heat; who takes longer hangs
-# What a unit is kept to. Memory to 64 KiB, energy to a millijoule: an hour of readings is to fit into 5 MB.
+PATIENCE_S = 1.0  # for the last reading of a heat; a sensor that takes longer hangs
+# The resolution of each unit: memory 64 KiB, energy a millijoule. So an hour of readings fits into 5 MB.
 STEPS = {
     "s": 0.01,
     "ns": 1e6,
@@ -34,18 +34,18 @@ STEPS = {
     "load": 0.01,
 }
 STEP_ELSE = 1.0
-SELDOM = 0.5  # of the readings: dear figures are asked once a second
+SELDOM = 0.5  # share of the readings: expensive figures are read once a second
 Absent = tuple[tuple[Channel, Missing], ...]
 Clock = Callable[[], int]
 Told = tuple[int, tuple[float | None, ...]]
-"""When a sensor was read, and what it told."""
+"""The time of a reading, and its figures."""
 
 
 class Sampler:
-    """Watches one heat after another; a sensor that failed or hung is not asked again.
+    """Watches one heat after another. A sensor that failed or hung is not read again.
 
-    With `most`, no more than so many readings are kept of one: where they are full, every second is left out, and from
-    then on half as many are taken, so that they lie evenly over a training of many hours.
+    `most` limits the readings kept of each sensor. At the limit every second one is dropped, and from then on half as
+    many are taken, so that they are spread evenly over a training of many hours.
     """
 
     def __init__(
@@ -61,23 +61,22 @@ class Sampler:
         self._watches: list[_Watch] = []
 
     def begin(self, pid: int) -> None:
-        """Read from now on what this process and the machine do."""
+        """Start reading what this process and the machine do."""
         self._watches = [_Watch(sensor, pid, 1 / self._hz, self._clock, self._most) for sensor in self._sensors]
         for watch in self._watches:
-            watch.start()
+            watch.begin()
 
     def so_far(self) -> Timeline:
-        """Give what was read until now, while reading goes on."""
+        """Return what was read until now, while reading goes on."""
         return self._timeline()
 
     def end(self) -> Timeline:
-        """Stop reading, and give what was read; no sensor is waited for longer than a second."""
+        """Stop reading, and return what was read. Wait for all sensors together for a second at most."""
         for watch in self._watches:
             watch.over.set()
         deadline = time.monotonic() + PATIENCE_S
         for watch in self._watches:
-            watch.join(max(0.0, deadline - time.monotonic()))
-            watch.judge_end()
+            watch.finish(max(0.0, deadline - time.monotonic()))
         timeline = self._timeline()
         for watch in self._watches:
             if watch.lost is not None:
@@ -93,7 +92,7 @@ class Sampler:
 
 
 class _Watch(Thread):
-    """One sensor over one heat. It dies with laptime if it hangs."""
+    """The thread that reads one sensor over one heat. If it hangs, it ends with laptime."""
 
     def __init__(self, sensor: Sensor, pid: int, period_s: float, clock: Clock, most: int | None) -> None:
         super().__init__(name=f"sensor {sensor.name}", daemon=True)
@@ -101,9 +100,16 @@ class _Watch(Thread):
         self._pid, self._clock, self._most = pid, clock, most
         self._period_s = max(period_s, sensor.period_s)
         self._opened: Opened | None = None
-        self._told: list[Told] = []  # it may be looked at from another thread, so times stay with their readings
+        self._told: list[Told] = []  # other threads may read it, so each time stays with its reading
         self._spent_ns, self._asked = 0, 0
         self.lost: Missing | None = None
+
+    def begin(self) -> None:
+        """Start reading. If the system allows no new thread, the sensor is lost and the heat goes on."""
+        try:
+            self.start()
+        except RuntimeError as error:
+            self.lost = _why(error)
 
     def run(self) -> None:
         try:
@@ -118,13 +124,15 @@ class _Watch(Thread):
         finally:
             self._close()
 
-    def judge_end(self) -> None:
-        """Who has not come back by now hangs."""
+    def finish(self, patience_s: float) -> None:
+        """Wait for the last reading. A sensor that has not returned by then hangs, and is lost."""
+        if self.ident is not None:
+            self.join(patience_s)
         if self.is_alive() and self.lost is None:
             self.lost = Missing(f"no answer for {PATIENCE_S:g} s: it hangs")
 
     def tracks(self) -> list[Track]:
-        """Give what was read. Figures that come seldom have times of their own."""
+        """Return what was read. Figures that come seldom have their own times."""
         told = self._told[:]
         if not told or self._opened is None:
             return [] if self.lost is None else [Track(self.sensor.name, 0, (), (), (), self.lost)]
@@ -153,7 +161,7 @@ class _Watch(Thread):
             ended = self._clock()
             self._spent_ns, self._asked = self._spent_ns + ended - began, self._asked + 1
             self._note((began + ended) // 2, reading)
-            # A sensor may learn how dear it is only when it is read.
+            # A sensor may find out only when it is read how slow it is.
             period_ns = round(1e9 * max(self._period_s, self.sensor.period_s))
             due += period_ns * max(1, math.ceil((ended - due) / period_ns))
             if self.over.wait(max(0, due - self._clock()) / 1e9):
@@ -173,7 +181,7 @@ class _Watch(Thread):
 
 
 def split_by_pace(channels: int, readings: Sequence[tuple[float | None, ...]]) -> tuple[list[int], list[int]]:
-    """Tell the channels that most readings hold from those that few do; those that none does are with the first."""
+    """Split the channels into those that most readings hold and those that few do. Empty ones go with the first."""
     often: list[int] = []
     seldom: list[int] = []
     for place in range(channels):
@@ -183,7 +191,7 @@ def split_by_pace(channels: int, readings: Sequence[tuple[float | None, ...]]) -
 
 
 def make_series(channel: Channel, values: Sequence[float | None]) -> Series:
-    """Round to the unit's step, and keep what each reading differs by from the one before."""
+    """Round values to the unit's resolution, and store each as the difference from the one before."""
     step = STEPS.get(channel.unit, STEP_ELSE)
     changes: list[int | None] = []
     level = 0

@@ -1,14 +1,17 @@
-"""Short children that answer one question: what does a framework see, what is a training in float64, what its proof,
-what can a device do at most?
+"""Scouts: short-lived children that answer one question. What does a framework see? What is a training's float64
+reference, what a lane's proof? What are a device's peaks?
 """
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from laptime import wire
-from laptime.errors import WireError
+from laptime.errors import LaneError, WireError
+from laptime.model.digits import brief
 from laptime.model.inference import AnswerReference
 from laptime.model.limits import Peak, PeakOrder
 from laptime.model.machine import Framework
@@ -21,20 +24,35 @@ LAST_WORDS = wire.Seen | wire.Referenced | wire.Proven | wire.AnswersReferenced 
 
 
 def ask_scouts(frameworks: Sequence[Framework], patience_s: float) -> list[Framework]:
-    """Let a child for each framework import it and say what it sees, side by side: nothing is timed here.
+    """Start a child for each framework, which imports it and reports what it sees. They run in parallel, untimed.
 
-    Whatever goes wrong becomes the `problem` of the one framework.
+    A failure becomes the `problem` of its framework only. All have the same deadline, so ten that hang take no longer
+    than one.
     """
-    children = [_ask(wire.Look(each.name), {}) for each in frameworks]
+    deadline = time.monotonic() + patience_s
+    waiting: list[Child | str] = []
     scouted: list[Framework] = []
     try:
-        for framework, child in zip(frameworks, children, strict=True):
-            scouted.append(_fill_in(framework, _hear_out(child, patience_s)))
+        for framework in frameworks:
+            waiting.append(_start(framework))  # noqa: PERF401  after an interrupt, the started ones have to be ended
+        for framework in frameworks:
+            child = waiting.pop(0)
+            answer = child if isinstance(child, str) else _hear_out(child, patience_s, deadline=deadline)
+            scouted.append(_fill_in(framework, answer))
     except BaseException:
-        for child in children[len(scouted) + 1 :]:  # the one that was heard has been ended
-            child.abandon()
+        for child in waiting:  # the one that was being read has been ended
+            if isinstance(child, Child):
+                child.abandon()
         raise
     return scouted
+
+
+def _start(framework: Framework) -> Child | str:
+    """Start a scout. If the system allows no more processes, return the reason."""
+    try:
+        return _ask(wire.Look(framework.name), {})
+    except LaneError as error:
+        return error.says
 
 
 def _fill_in(framework: Framework, answer: wire.FromChild | str) -> Framework:
@@ -45,7 +63,7 @@ def _fill_in(framework: Framework, answer: wire.FromChild | str) -> Framework:
 
 
 def ask_reference(order: HeatOrder, patience_s: float) -> Reference | str:
-    """Let a child compute the float64 reference; give it, or why there is none."""
+    """Have a child compute the float64 reference. Return it, or why there is none."""
     answer = _ask_child(wire.Refer(order), order.lane.environment, patience_s)
     if isinstance(answer, wire.Referenced):
         return answer.reference
@@ -53,13 +71,13 @@ def ask_reference(order: HeatOrder, patience_s: float) -> Reference | str:
 
 
 def ask_proof(order: HeatOrder, patience_s: float) -> tuple[ProofRun, ...]:
-    """Let a child take a lane's proof alone; one that fails proves nothing."""
+    """Have a child run a lane's proof alone. Return its runs, or none if it fails."""
     answer = _ask_child(wire.Prove(order), order.lane.environment, patience_s)
     return answer.runs if isinstance(answer, wire.Proven) else ()
 
 
 def ask_answers(order: HeatOrder, patience_s: float) -> AnswerReference | str:
-    """Let a child give the answers of a network in float64; give them, or why there are none."""
+    """Have a child compute a network's answers in float64. Return them, or why there are none."""
     answer = _ask_child(wire.ReferAnswers(order), order.lane.environment, patience_s)
     if isinstance(answer, wire.AnswersReferenced):
         return answer.reference
@@ -67,7 +85,7 @@ def ask_answers(order: HeatOrder, patience_s: float) -> AnswerReference | str:
 
 
 def ask_peaks(order: PeakOrder, environment: dict[str, str], patience_s: float) -> dict[str, Peak | Missing]:
-    """Let a child measure a device; what it has told before it fails or dies stands."""
+    """Have a child measure a device's peaks. What it reports before it fails or dies is kept."""
     told: dict[str, Peak | Missing] = {}
 
     def note(message: wire.FromChild) -> None:
@@ -90,20 +108,27 @@ def _ask(question: wire.FromParent, environment: dict[str, str]) -> Child:
 
 
 def _hear_out(
-    child: Child, patience_s: float, note: Callable[[wire.FromChild], None] | None = None
+    child: Child,
+    patience_s: float,
+    note: Callable[[wire.FromChild], None] | None = None,
+    *,
+    deadline: float = math.inf,
 ) -> wire.FromChild | str:
-    """Give the child's last word, or why it has none, and end it; `note` hears each word on the way."""
+    """Return the child's final message, or why there is none, and end it. `note` is called with each message.
+
+    No silence may be longer than `patience_s`, and nothing may go on after the deadline.
+    """
     last: wire.FromChild | None = None
     problem = ""
     try:
-        while (message := child.hear(patience_s)) is not None:
+        while (message := child.hear(min(patience_s, deadline - time.monotonic()))) is not None:
             last = message
             if note is not None:
                 note(message)
             if isinstance(message, wire.Failed | LAST_WORDS):
                 break
     except Silence:
-        problem = f"no answer within {patience_s:.3g} s"
+        problem = f"no answer within {brief(patience_s)} s"
     except WireError as error:
         problem = str(error)
     except BaseException:

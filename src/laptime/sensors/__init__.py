@@ -1,1 +1,1 @@
-"""Instruments, read in the parent: each probes, opens, reads and closes; siblings never import each other."""
+"""Instruments, read in the parent: each probes, opens, reads and closes. Sensors never import each other."""

@@ -1,8 +1,8 @@
-"""Apple's graphics processor by what anybody may ask: how busy it is and the memory it uses, from `ioreg`.
+"""Apple's graphics processor, without root: how busy it is and the memory it uses, from `ioreg`.
 
-Power, energy, clocks and temperatures need root (`powermetrics`), so they are told to be missing. A question starts a
-program of the system, so it is asked every two seconds. Written from what `ioreg` prints, and tested on such text with
-a program in its place; it has not run on a Mac.
+Power, energy, clocks and temperatures need root (`powermetrics`), so they are reported as missing. Each reading starts
+a program of the system, so readings are two seconds apart. Written from what `ioreg` prints, and tested with a fake
+program that prints such text; it has not run on a Mac.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import subprocess
 from pathlib import Path
 
 from laptime.errors import SensorError
-from laptime.model.card import Card
+from laptime.model.card import Card, card_of
 from laptime.model.missing import Missing
 from laptime.model.timeline import Channel, Opened
 
@@ -68,7 +68,7 @@ class AppleSensor:
 
 
 def describe_apple_cards(ioreg: Path = IOREG) -> tuple[Card, ...] | Missing:
-    """Give the graphics processor of a Mac; the memory that it uses is the machine's own."""
+    """Return the graphics processor of a Mac; the memory that it uses is the machine's own."""
     if not ioreg.exists():
         return Missing("this is no Mac")
     try:
@@ -81,21 +81,14 @@ def describe_apple_cards(ioreg: Path = IOREG) -> tuple[Card, ...] | Missing:
     name = re.search(r'"model"\s*=\s*<?"([^"]+)"', text)
     silent, used = Missing("ioreg does not tell it"), told.get(WORDS[MEMORY])
     busy = told.get(WORDS[BUSY])
-    card = Card(
-        *(silent, silent, silent if name is None else name[1], silent, silent, silent),
+    card = card_of(
+        silent,
+        name=silent if name is None else name[1],
         memory_bytes=Missing("it is the machine's memory, which the graphics processor shares"),
         memory_used_bytes=silent if used is None else used,
         power_limit_mw=ROOT_ONLY,
-        pcie_generation=ON_CHIP,
-        pcie_generation_most=ON_CHIP,
-        pcie_width=ON_CHIP,
-        pcie_width_most=ON_CHIP,
         sm_clock_most_mhz=ROOT_ONLY,
-        mig=silent,
-        ecc=silent,
-        persistence=silent,
-        display=silent,
-        processes=silent,
+        **dict.fromkeys(("pcie_generation", "pcie_generation_most", "pcie_width", "pcie_width_most"), ON_CHIP),
         maker="Apple",
         busy_percent=silent if busy is None else float(busy),
     )
@@ -111,6 +104,6 @@ def _ask_ioreg(ioreg: Path) -> str:
 
 
 def read_statistics(text: str) -> dict[str, int]:
-    """Find the first graphics processor's figures: "PerformanceStatistics" = {"Device Utilization %"=5,...}."""
+    """Return the first graphics processor's figures, from "PerformanceStatistics" = {"Device Utilization %"=5,...}."""
     found = re.search(r'"PerformanceStatistics"\s*=\s*\{([^}]*)\}', text)
     return {} if found is None else {name: int(figure) for name, figure in re.findall(r'"([^"]+)"=(\d+)', found[1])}

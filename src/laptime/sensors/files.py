@@ -1,18 +1,23 @@
-"""Files of the kernel that sensors read again and again: opened once and read in place, which makes them tell anew."""
+"""Small files of the kernel: opened once and read again in place, or read once as a word or a number."""
 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
+from laptime.model.missing import Missing
+
 FIRST_READ_BYTES = 1 << 16
+LINK_SPEED = re.compile(r"(\d+(?:\.\d+)?) GT/s")
+PCIE_GENERATIONS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}  # by 1e9 transfers per second and lane
 
 
 class OpenFile:
-    """One file, held open. A file of many records (vmstat) is told in pieces of a page, one of a single record whole.
+    """One file, held open. It is read in as many pieces as it took when it was opened.
 
-    To read until nothing is left would make the kernel write a file of one record twice: how many pieces there are is
-    found when it is opened, and so many are read from then on.
+    A file of many records (/proc/stat) comes in pieces of a page, a file of one record as a whole. Reading until the
+    end would make the kernel produce a file of one record twice.
     """
 
     __slots__ = ("_fd", "_pieces", "_size")
@@ -39,7 +44,7 @@ class OpenFile:
 
 
 def read_once(path: str) -> bytes:
-    """Read a file that is not worth being held open."""
+    """Read a file that is not worth holding open."""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         data = b""
@@ -51,8 +56,29 @@ def read_once(path: str) -> bytes:
 
 
 def read_word(path: Path) -> str:
-    """Give what a small file says, or nothing where it cannot be read."""
+    """Return the text of a small file, or an empty string if it cannot be read."""
     try:
         return path.read_text().strip()
     except (OSError, UnicodeDecodeError):
         return ""
+
+
+def read_lines(path: Path) -> list[str]:
+    """Return the lines of a small file, or none if it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+
+
+def read_number(place: Path, scale: float = 1) -> int | Missing:
+    """Return the whole number that a small file holds."""
+    word = read_word(place)
+    return round(int(word) * scale) if word.lstrip("-").isdigit() else Missing(f"{place} does not tell it")
+
+
+def read_link_generation(place: Path) -> int | Missing:
+    """Read a link's speed, such as "16.0 GT/s PCIe", as a generation of PCI Express."""
+    found = LINK_SPEED.match(read_word(place))
+    known = PCIE_GENERATIONS.get(float(found[1])) if found else None
+    return Missing(f"{place} does not tell it") if known is None else known

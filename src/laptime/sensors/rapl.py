@@ -1,8 +1,8 @@
-"""The processor's energy by its own meters (RAPL), as the kernel shows them under powercap; Intel's and AMD's alike.
+"""The processor's energy, from its own meters (RAPL), as the kernel shows them under powercap, for Intel and AMD.
 
-A meter counts microjoules, anew about every millisecond, and starts again at nought when it has reached its range: at
-200 W a range of 262 kJ lasts some twenty minutes. A package holds its cores and caches; the memory's own meter (dram)
-is apart from it. The meter of a whole board (psys) and those of parts of a package are left out.
+A meter counts microjoules, is updated about every millisecond, and starts again at 0 when it has reached its range: at
+200 W a range of 262 kJ lasts about twenty minutes. A package meter covers its cores and caches; the memory has a
+separate meter (dram). The meter of a whole board (psys) and those of parts of a package are left out.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class RaplSensor:
 
 
 class _Meter:
-    """One counter, carried on past its wrap-around."""
+    """One counter, continued past its wrap-around."""
 
     def __init__(self, zone: Path) -> None:
         self._file = OpenFile(zone / "energy_uj")
@@ -82,7 +82,7 @@ class _Meter:
         self._file.close()
 
     def _grown(self, now_uj: int) -> int:
-        """Count round the end of the range. Nobody takes half a range between two readings: that was set back."""
+        """Return the growth, past a wrap-around if needed. A jump of half a range or more is a reset: 0."""
         grown = now_uj - self._last_uj
         if grown >= 0:
             return grown
@@ -91,7 +91,7 @@ class _Meter:
 
 
 def find_zones(sys: Path) -> dict[str, Path]:
-    """Give the folders of packages' and memories' meters by the names that they have as devices."""
+    """Return the folders of the meters of packages and memories, by their device names."""
     named = {place: read_word(place / "name") for place in sorted((sys / "class" / "powercap").glob("intel-rapl:*"))}
     found: dict[str, Path] = {}
     for place, name in named.items():
@@ -104,7 +104,7 @@ def find_zones(sys: Path) -> dict[str, Path]:
 
 
 def _why_not(zone: Path) -> Missing | None:
-    """Tell why a meter cannot be read, if so."""
+    """Return why a meter cannot be read, if so."""
     place = zone / "energy_uj"
     try:
         with contextlib.closing(OpenFile(place)) as file:

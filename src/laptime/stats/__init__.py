@@ -1,4 +1,4 @@
-"""Numbers in, numbers out: a leaf, so that what every verdict rests on can be proven by itself."""
+"""Numbers in, numbers out: this room imports no other, so the statistics behind every verdict can be tested alone."""
 
 from laptime.stats.interval import Interval, Verdict, log_mean_interval, paired_ratio, verdict
 from laptime.stats.looks import FIRST_LOOK, alpha_for_look

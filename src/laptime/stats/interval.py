@@ -1,4 +1,4 @@
-"""Estimates that always come with an interval; heats are the replicates, logarithms the scale."""
+"""Estimates, always with an interval. Heats are the replicates; the scale is logarithmic."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ _LARGEST_POWER = 709.0
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A positive estimate and how far the truth may be from it; no number leaves this room without one."""
+    """A positive estimate and how far the true value may be from it."""
 
     estimate: float
     low: float
     high: float
 
     def __post_init__(self) -> None:
-        """Refuse an interval that does not hold its own estimate."""
+        """Reject an interval that does not contain its own estimate."""
         if not 0 <= self.low <= self.estimate <= self.high:
             raise ValueError(f"an interval needs 0 <= low <= estimate <= high, not {self}")
 
     @property
     def half_width(self) -> float:
-        """Give the relative half width on the logarithmic scale (0.05 is 5 %), to compare with a margin."""
+        """The relative half width on the logarithmic scale (0.05 is 5 %), to compare with a margin."""
         return sqrt(self.high / self.low) - 1 if self.low > 0 else inf
 
 
 def log_mean_interval(values: Sequence[float], alpha: float) -> Interval:
-    """Estimate a lane's typical value from one value a heat: the mean of the logarithms, taken back.
+    """Estimate a lane's typical value from one value per heat, by the geometric mean.
 
-    One heat says nothing of the spread between heats, so its interval is everything above zero.
+    One heat does not show the spread between heats, so its interval is everything above zero.
     """
     if not 0 < alpha < 1:
         raise ValueError(f"an error rate between 0 and 1 is needed, not {alpha}")
@@ -46,12 +46,12 @@ def log_mean_interval(values: Sequence[float], alpha: float) -> Interval:
         return Interval(float(values[0]), 0.0, inf)
     reach = -t_quantile(alpha / 2, len(logs) - 1) * _standard_error(logs, mean)
     middle = _power(mean)
-    # An exponential may be wrong in its last digit, which must not put the estimate outside a tiny interval.
+    # The exponential may be off in its last digit. That must not put the estimate outside a tiny interval.
     return Interval(middle, min(middle, _power(mean - reach)), max(middle, _power(mean + reach)))
 
 
 def paired_ratio(lane: Sequence[float], reference: Sequence[float], alpha: float) -> Interval:
-    """Estimate how many times faster a lane is than its reference, from times of heats run side by side.
+    """Estimate how many times faster a lane is than its reference, from times of heats of the same rounds.
 
     Both heats of a pair meet the same state of the machine, so a drift between rounds cancels in their ratio.
     """
@@ -62,7 +62,7 @@ def paired_ratio(lane: Sequence[float], reference: Sequence[float], alpha: float
 
 
 def verdict(interval: Interval) -> Verdict:
-    """Say what an interval of a ratio allows to be said; one that reaches 1 settles nothing."""
+    """Return what the interval of a ratio allows to conclude; an interval that includes 1 settles nothing."""
     if interval.low > 1:
         return "faster"
     if interval.high < 1:
@@ -71,7 +71,7 @@ def verdict(interval: Interval) -> Verdict:
 
 
 def _positive(values: Sequence[float]) -> Sequence[float]:
-    """Refuse what no clock can have measured, and what has no logarithm."""
+    """Reject values that no clock can have measured, or that have no logarithm."""
     if len(values) == 0:
         raise ValueError("no heats: an estimate needs at least one")
     if not all(isfinite(value) and value > 0 for value in values):
@@ -80,11 +80,11 @@ def _positive(values: Sequence[float]) -> Sequence[float]:
 
 
 def _standard_error(logs: list[float], mean: float) -> float:
-    """Give the standard error of the mean, from the spread between the heats."""
+    """Return the standard error of the mean, from the spread between the heats."""
     squares = fsum((value - mean) ** 2 for value in logs)
     return sqrt(squares / (len(logs) - 1) / len(logs))
 
 
 def _power(exponent: float) -> float:
-    """Take the exponential; beyond the largest float the bound is infinite, not an error."""
+    """Return the exponential; beyond the largest float the bound is infinite, not an error."""
     return exp(exponent) if exponent < _LARGEST_POWER else inf

@@ -1,4 +1,4 @@
-"""Order statistics of one sample, so that a few disturbed steps cannot move a result."""
+"""Order statistics of one sample, so that a few disturbed steps cannot change a result."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ MAD_TO_SD = 1.4826
 
 
 def median(values: Sequence[float]) -> float:
-    """Give the middle value, which half of the sample may be wrong without moving far."""
+    """Return the middle value; up to half of the sample may be wrong without moving it far."""
     return _quantile_of_sorted(_sorted(values), 0.5)
 
 
 def quantile(values: Sequence[float], q: float) -> float:
-    """Give the value below which a share `q` of the sample lies, on a line between neighbours."""
+    """Return the value below which a share `q` of the sample is, interpolated linearly between neighbours."""
     if not 0 <= q <= 1:
         raise ValueError(f"a quantile between 0 and 1 is needed, not {q}")
     return _quantile_of_sorted(_sorted(values), q)
 
 
 def mad(values: Sequence[float]) -> float:
-    """Give the median distance from the median: a spread that outliers cannot inflate."""
+    """Return the median absolute deviation: a spread that outliers cannot inflate."""
     ordered = _sorted(values)
     centre = _quantile_of_sorted(ordered, 0.5)
     # The distances fall, then rise: Python's sort merges two such runs in linear time.
@@ -30,7 +30,7 @@ def mad(values: Sequence[float]) -> float:
 
 
 def _sorted(values: Sequence[float]) -> list[float]:
-    """Sort a copy, and refuse what has no order or no middle."""
+    """Sort a copy; reject a sample that has no order or no middle."""
     if len(values) == 0:
         raise ValueError("an empty sample has no median, quantile or spread")
     if not all(map(isfinite, values)):
@@ -39,7 +39,7 @@ def _sorted(values: Sequence[float]) -> list[float]:
 
 
 def _quantile_of_sorted(ordered: list[float], q: float) -> float:
-    """Read a quantile between two neighbours, never outside them by rounding."""
+    """Interpolate a quantile between two neighbours; rounding never puts it outside them."""
     position = q * (len(ordered) - 1)
     below = floor(position)
     low, high = ordered[below], ordered[min(below + 1, len(ordered) - 1)]

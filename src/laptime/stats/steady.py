@@ -1,7 +1,7 @@
 """Where a heat's steady state begins: found, not assumed (Barrett et al. 2017, "Warmup blows hot and cold").
 
-The series of window times is cut where its level changes, levels too close to matter are joined again, one or
-two odd windows inside a level are forgiven (a shared machine has them), and what remains is named.
+The series of window times is cut where its level changes. Levels that are too close to matter are joined again. One or
+two odd windows inside a level are ignored (a shared machine has them). What remains is classified.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class _Level:
 
 
 def find_steady(values: Sequence[float]) -> Steady:
-    """Say from which window on a heat's window times are steady, and whether it had warmed up or slowed."""
+    """Return from which window on a heat's window times are steady, and whether it had warmed up or slowed down."""
     if not all(isfinite(value) and value > 0 for value in values):
         raise ValueError("window times must be positive and finite")
     if len(values) < _FEWEST_STEADY:
@@ -69,9 +69,9 @@ def find_steady(values: Sequence[float]) -> Steady:
 
 
 def _pool_edges(count: int) -> list[int]:
-    """Divide a long series into blocks of neighbours, few enough to be cut quickly.
+    """Divide a long series into blocks of neighbours, few enough for a fast cut.
 
-    They are of 3, 5, ... windows, the last of more: a median of two would let an odd window through by half.
+    Blocks have 3, 5, ... windows, the last one more: the median of two would let half of an odd window through.
     """
     width = 1
     while count // width > _MOST_WINDOWS:
@@ -80,7 +80,7 @@ def _pool_edges(count: int) -> list[int]:
 
 
 def _levels(logs: list[float]) -> list[_Level]:
-    """Cut the series, then join what is one level, the nearest first: a slope is not joined step by step."""
+    """Cut the series, then join what is one level, the closest pair first: so a slope is not joined step by step."""
     noise = noise_of(logs)
     levels = [_level(logs, first, end) for first, end in cut(logs, noise)]
     while pairs := [pair for pair in _near(levels) if _distance(levels, pair) < _same(levels, pair, noise)]:
@@ -94,7 +94,7 @@ def _level(logs: list[float], first: int, end: int) -> _Level:
 
 
 def _near(levels: list[_Level]) -> Iterator[tuple[int, int]]:
-    """Pair each level with the next, and with those beyond one or two odd windows, if these are the fewer."""
+    """Pair each level with the next, and with those after one or two odd windows, if the odd windows are fewer."""
     for left, level in enumerate(levels):
         for right in range(left + 1, len(levels)):
             between = levels[right].first - level.end
@@ -109,13 +109,13 @@ def _distance(levels: list[_Level], pair: tuple[int, int]) -> float:
 
 
 def _same(levels: list[_Level], pair: tuple[int, int], noise: float) -> float:
-    """Say within which distance two levels are one: 2 %, the noise, or what chance does to so few windows."""
+    """Return the distance within which two levels are one: 2 %, the noise, or the effect of chance on few windows."""
     fewest = min(levels[place].windows for place in pair)
     return max(_SAME_LEVEL, noise, _CHANCE * noise / sqrt(fewest))
 
 
 def _name(levels: list[_Level]) -> Steady:
-    """Name the behaviour by how the last level that lasts compares with those before it."""
+    """Classify the behaviour by how the last lasting level compares with those before it."""
     odd_end = sum(level.windows for level in takewhile(lambda level: not level.lasts, reversed(levels)))
     lasting = [index for index, level in enumerate(levels) if level.lasts]
     if not lasting:
@@ -132,9 +132,9 @@ def _name(levels: list[_Level]) -> Steady:
 
 
 def _heights_before(levels: list[_Level]) -> list[float]:
-    """List what the last level is compared with: a cold start counts however short, an odd window never.
+    """List the levels that the last one is compared with: a cold start counts however short, an odd window never.
 
-    Between lasting levels, a run of short ones that is too long to be odd counts once, by its middle.
+    Between lasting levels, a run of short ones that is too long to be odd counts once, by its median.
     """
     heights: list[float] = []
     for place, (lasts, group) in enumerate(groupby(levels, key=lambda level: level.lasts)):

@@ -1,4 +1,4 @@
-"""Quantiles of Student's t, so that an interval over a few heats needs no scipy."""
+"""Quantiles of Student's t, so that an interval over a few heats does not need scipy."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from math import erfc, exp, hypot, isfinite, lgamma, log, sqrt
 
 _LARGE_DOF = 1e6
 _TINY = 1e-300
-# No probability that a float can hold lies nearer to one half than exp(-45); exp(709) is the largest power.
+# No probability that a float can hold is closer to one half than exp(-45); exp(709) is the largest power.
 _LOG_RANGE = (-45.0, 709.0)
 
 
 @lru_cache(maxsize=1024)
 def t_quantile(p: float, dof: float) -> float:
-    """Give the value that Student's t with `dof` degrees of freedom stays below with probability `p`."""
+    """Return the value that Student's t with `dof` degrees of freedom stays below with probability `p`."""
     if not 0 < p < 1:
         raise ValueError(f"a probability between 0 and 1 is needed, not {p}")
     if not (isfinite(dof) and dof >= 1):
@@ -25,7 +25,7 @@ def t_quantile(p: float, dof: float) -> float:
 
 
 def _upper_quantile(tail: float, dof: float) -> float:
-    """Solve for t >= 0 with `tail` above it; the nearer of centre and tail is matched, so neither cancels."""
+    """Solve for t >= 0 with `tail` above it, by the centre or by the tail, whichever avoids cancellation."""
     if tail == 0.5:
         return 0.0
     if dof > _LARGE_DOF:
@@ -38,7 +38,7 @@ def _upper_quantile(tail: float, dof: float) -> float:
 
 
 def _solve_rising(function: Callable[[float], float], target: float) -> float:
-    """Find where a rising function meets `target` by halving on the log scale, where it cannot go astray."""
+    """Find where a rising function meets `target`, by bisection on the log scale, which always converges."""
     low, high = _LOG_RANGE
     while high - low > 1e-12 * max(1.0, abs(low)):
         middle = (low + high) / 2
@@ -50,26 +50,26 @@ def _solve_rising(function: Callable[[float], float], target: float) -> float:
 
 
 def _upper_tail(t: float, dof: float) -> float:
-    """Give P(T > t) for t > 0."""
+    """Return P(T > t) for t > 0."""
     log_inside, log_outside = _log_shares(t, dof)
     return _incomplete_beta(dof / 2, 0.5, log_outside, log_inside) / 2
 
 
 def _centre(t: float, dof: float) -> float:
-    """Give P(0 < T < t) for t > 0, which the tail could not tell from a half when t is small."""
+    """Return P(0 < T < t) for t > 0; when t is small, the tail cannot be distinguished from one half."""
     log_inside, log_outside = _log_shares(t, dof)
     return _incomplete_beta(0.5, dof / 2, log_inside, log_outside) / 2
 
 
 def _log_shares(t: float, dof: float) -> tuple[float, float]:
-    """Give the logarithms of t^2 / (dof + t^2) and dof / (dof + t^2) without squaring a huge t."""
+    """Return the logarithms of t^2 / (dof + t^2) and dof / (dof + t^2) without squaring a huge t."""
     scaled = t / sqrt(dof)
     length = hypot(1.0, scaled)
     return 2 * log(scaled / length), -2 * log(length)
 
 
 def _incomplete_beta(a: float, b: float, log_x: float, log_rest: float) -> float:
-    """Give the regularised I_x(a, b), from log x and log(1 - x), on the side where its fraction is quick."""
+    """Return the regularised I_x(a, b), from log x and log(1 - x), on the side where its fraction converges fast."""
     log_front = a * log_x + b * log_rest + lgamma(a + b) - lgamma(a) - lgamma(b)
     x = exp(log_x)
     if x < (a + 1) / (a + b + 2):
@@ -95,5 +95,5 @@ def _beta_fraction(a: float, b: float, x: float) -> float:
 
 
 def _away_from_zero(value: float) -> float:
-    """Replace a vanishing denominator, as Lentz's method asks."""
+    """Replace a vanishing denominator, as Lentz's method requires."""
     return value if abs(value) > _TINY else _TINY

@@ -1,4 +1,4 @@
-"""Do two small samples have different means, when nobody says that they spread alike?"""
+"""Whether two small samples have different means, without the assumption of equal variances."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Welch:
 
 
 def welch(one: Sequence[float], other: Sequence[float], alpha: float) -> Welch:
-    """Compare the means of two samples of at least two values each, on the error rate `alpha`."""
+    """Compare the means of two samples of at least two values each, at the error rate `alpha`."""
     if min(len(one), len(other)) < 2:
         raise ValueError("a sample of one value has no spread to hold a difference against")
     (mean_a, error_a), (mean_b, error_b) = _mean_and_squared_error(one), _mean_and_squared_error(other)
     distance, error = abs(mean_a - mean_b), error_a + error_b
     if error == 0:
         return Welch(inf if distance > 0 else 0.0, 0.0)
-    # By shares of the error, not by its squares: those of very small errors are nothing.
+    # By shares of the error, not by its squares: the squares of very small errors underflow to 0.
     dof = 1 / ((error_a / error) ** 2 / (len(one) - 1) + (error_b / error) ** 2 / (len(other) - 1))
     return Welch(distance / sqrt(error), -t_quantile(alpha / 2, max(dof, 1.0)))
 

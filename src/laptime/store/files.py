@@ -1,24 +1,33 @@
-"""Where records live: one JSON file a race, each written whole or not at all."""
+"""The files of records: one JSON file per record, written whole or not at all."""
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import difflib
 import errno
 import os
 import random as randomness
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
+from itertools import chain, repeat
 from pathlib import Path
 
 import platformdirs
 
-from laptime.disk import remove_stale, write_atomically
+from laptime.disk import SUFFIX, expand_home, own_folder, remove_stale, write_atomically
 from laptime.errors import RecordError, StoreError
-from laptime.model.record import Record
+from laptime.model.record import Record, RecordRow
 from laptime.store import index
-from laptime.store.rows import RecordRow, row_of, unreadable_row
+from laptime.store.index import row_of, unreadable_row
 from laptime.store.schema import decode, encode
+from laptime.store.writer import is_gone, this_process
 
 LATEST = "latest"
+PASSING = {"running", "unreadable"}  # statuses that may change without a change of the file
+FAULTS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+SHORT_IDS_TRIED = 64  # a day has 65,536 short ids
 LIST_HINT = "`laptime list` shows all records."
 REASONS = {
     errno.ENOSPC: "the disk is full",
@@ -33,9 +42,8 @@ REASONS = {
 
 
 def home_folder() -> Path:
-    """Give the folder of everything that laptime keeps."""
-    named = os.environ.get("LAPTIME_HOME")
-    return Path(named).expanduser() if named else Path(platformdirs.user_data_dir("laptime"))
+    """Return the folder of everything that laptime keeps."""
+    return own_folder("LAPTIME_HOME", platformdirs.user_data_dir)
 
 
 def records_folder() -> Path:
@@ -43,17 +51,51 @@ def records_folder() -> Path:
 
 
 def new_id(now: datetime, random: randomness.Random) -> str:
-    """Make an id that no saved record has; without a seed in `random`, two races begun at once differ too."""
-    while True:
-        made = f"r-{now:%Y-%m-%d}-{random.getrandbits(16):04x}"
-        if not _is_file(_path_of(made)):
-            return made
+    """Make an id that no record has, and claim it, so that two races that start at once cannot share it."""
+    for bits in chain([16] * SHORT_IDS_TRIED, repeat(64)):
+        made = f"r-{now:%Y-%m-%d}-{random.getrandbits(bits):0{bits // 4}x}"
+        if not _claim(made):
+            continue
+        if not _is_file(_path_of(made)):  # checked last: a record is saved before its claim is removed
+            break
+        _unclaim(made)
+    return made
+
+
+def _claim(identity: str) -> bool:
+    """Create a file that only one process can create. Any other failure counts as success: saving will fail as well."""
+    place = _claim_of(identity)
+    absent: list[Path] = []
+    with contextlib.suppress(OSError):
+        absent += [folder for folder in (place.parent, *place.parent.parents) if not folder.exists()]
+        place.parent.mkdir(parents=True, exist_ok=True)
+    atexit.register(_unclaim, identity, absent)  # a race that is refused leaves nothing behind
+    try:
+        os.close(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _unclaim(identity: str, made: Sequence[Path] = ()) -> None:
+    """Remove a claim, and the folders made for it, innermost first, unless something is in them."""
+    with contextlib.suppress(OSError):
+        _claim_of(identity).unlink(missing_ok=True)
+        for folder in made:
+            folder.rmdir()
+
+
+def _claim_of(identity: str) -> Path:
+    """Return a claim's path. It looks like another machine's temporary file, so it is removed after a day."""
+    return records_folder() / f".{identity}.claim.0{SUFFIX}"
 
 
 def save(record: Record) -> Path:
-    """Write the record whole, or leave what was there and say why."""
+    """Save a record. If it cannot be written, the old file stays and a StoreError says why."""
     path = _path_of(record.id)
-    data = encode(record)
+    data = encode(replace(record, writer=this_process() if record.status == "running" else None))
     remove_stale(path.parent)
     try:
         write_atomically(path, data)
@@ -61,34 +103,50 @@ def save(record: Record) -> Path:
         reason = REASONS.get(error.errno or 0) or error.strerror or str(error)
         says = f"the record {record.id} could not be saved in {path.parent}: {reason}"
         raise StoreError(says, "Make room there, or set LAPTIME_HOME to a folder that can be written.") from error
+    _unclaim(record.id)
     return path
 
 
 def load(name: str) -> Record:
-    """Read the record that an id, a unique beginning of one, a file or `latest` names."""
+    """Load a record by its id, a unique beginning of the id, a file, or `latest`."""
     return _read(find(name))
 
 
+def load_own(name: str) -> Record:
+    """Load a record that will be continued, and so saved again. Refuse it if another record here has its id."""
+    record = load(name)
+    try:
+        own = _read(_path_of(record.id)) if _is_file(_path_of(record.id)) else record
+    except RecordError:
+        own = None
+    if own is None or own.started != record.started:
+        says = f"{record.id} is the id of another record here, which would be written over"
+        raise RecordError(says, f"Set LAPTIME_HOME to another folder, or move {_path_of(record.id)} away.")
+    return record
+
+
 def find(name: str) -> Path:
-    """Give the file that `name` means, or say what there is instead."""
+    """Return the file that `name` means; a RecordError names the nearest records."""
     if name == LATEST:
         return _latest()
     if _is_file(_path_of(name)):
         return _path_of(name)
     if os.sep in name or name.endswith(".json") or _is_file(Path(name)):
-        return Path(name).expanduser()
+        return expand_home(name, "the record's name")
     return _begun_by(name, sorted(stamp.id for stamp in _stamps()))
 
 
 def list_records() -> tuple[RecordRow, ...]:
-    """List all records, newest first; one that cannot be read stands in the list with its reason."""
+    """List all records, newest first. One that cannot be read has a row with the reason.
+
+    Whether a race still runs can change without a change of its file, so the index never keeps such a row.
+    """
     stamps = _stamps()
-    database = home_folder() / "index.sqlite3"
-    known = index.recall(database)
+    known = index.recall(home_folder())
     rows = {stamp: known.get(stamp) or _read_row(stamp) for stamp in stamps}
-    readable = {stamp: row for stamp, row in rows.items() if row.unreadable is None}
-    if readable != known:
-        index.remember(database, readable)
+    settled = {stamp: row for stamp, row in rows.items() if row.status not in PASSING and stamp.id.isprintable()}
+    if settled != known:
+        index.remember(home_folder(), settled)
     newest = sorted(stamps, key=lambda stamp: (_instant(stamp, rows[stamp]), stamp.id), reverse=True)
     return tuple(rows[stamp] for stamp in newest)
 
@@ -117,12 +175,16 @@ def _few(ids: list[str]) -> str:
 
 def _read(path: Path) -> Record:
     try:
+        if path.is_char_device() or path.is_block_device():
+            raise RecordError(f"{path} is a device and no record", LIST_HINT)
         data = path.read_bytes()
     except FileNotFoundError:
         raise RecordError(f"there is no file {path}", LIST_HINT) from None
     except OSError as error:
         raise RecordError(f"{path} cannot be read: {error.strerror}", "Check the path and its permissions.") from None
-    return decode(data, str(path))
+    record = decode(data, str(path))
+    is_ended = record.status == "running" and is_gone(record.writer)
+    return replace(record, status="ended") if is_ended else record
 
 
 def _path_of(identity: str) -> Path:
@@ -130,7 +192,7 @@ def _path_of(identity: str) -> Path:
 
 
 def _is_file(path: Path) -> bool:
-    """Take for no file what cannot be a file's name, or may not be looked at."""
+    """Whether this is a file. A path that is not a possible file name, or may not be read, is not."""
     try:
         return path.is_file()
     except (OSError, ValueError):
@@ -138,7 +200,7 @@ def _is_file(path: Path) -> bool:
 
 
 def _stamps() -> list[index.Stamp]:
-    """Look at the folder alone; what is still being written does not end in .json."""
+    """List the records in the folder without opening them. A file that is still being written has another ending."""
     try:
         with os.scandir(records_folder()) as entries:
             found = [_stamp(entry) for entry in entries if entry.name.endswith(".json")]
@@ -151,7 +213,7 @@ def _stamps() -> list[index.Stamp]:
 
 
 def _stamp(entry: os.DirEntry[str]) -> index.Stamp | None:
-    """Give nothing for a folder, or a file that was deleted while we looked."""
+    """Return a file's stamp, or None for a folder or a file that was just deleted."""
     try:
         status = entry.stat()
     except OSError:
@@ -165,10 +227,12 @@ def _read_row(stamp: index.Stamp) -> RecordRow:
         return row_of(stamp.id, _read(_path_of(stamp.id)))
     except RecordError as error:
         return unreadable_row(stamp.id, error.says)
+    except FAULTS as error:
+        return unreadable_row(stamp.id, f"it holds what no list expects ({type(error).__name__}: {error})")
 
 
 def _instant(stamp: index.Stamp, row: RecordRow) -> float:
-    """Give when the race began, or when its file was written where that cannot be read."""
+    """Return when the race began, or when its file was written if that cannot be read."""
     try:
         return datetime.fromisoformat(row.started).timestamp()
     except (ValueError, OverflowError):

@@ -1,89 +1,75 @@
-"""A sqlite index beside the records, so that a long list is not a long wait; it can always be made again."""
+"""The index: what a list shows of each record, in one file, so that `laptime list` need not read every record.
+
+The file begins with a digest of the rest. If the digest does not match, or the file is of another version, the list is
+made from the records and the index is written again.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
-from laptime.store.rows import RecordRow
+from laptime.disk import remove_stale, write_atomically
+from laptime.model.questions import find_question
+from laptime.model.record import GONE, Record, RecordRow
 
-try:
-    import sqlite3
-except ImportError:  # a Python built without sqlite lists its records by reading them
-    sqlite3 = None  # type: ignore[assignment]
-
-VERSION = 1
-PATIENCE_S = 0.2
-Line = tuple[str, int, int, str, str, str, str, str]
+NAME = "laptime-index.json"  # LAPTIME_HOME may be a folder in which a user has an index file too
+VERSION = b"laptime index 2\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """By this a file is known to be the one that was read: its id, its time and its size."""
+    """What identifies a file that was read before: its id, its time and its size."""
 
     id: str
     mtime_ns: int
     size_bytes: int
 
 
-def recall(database: Path) -> dict[Stamp, RecordRow]:
-    """Give what the index knows; nothing, where it is missing, damaged, outdated or in use."""
-    if sqlite3 is None or not database.is_file():
+def recall(folder: Path) -> dict[Stamp, RecordRow]:
+    """Return the rows of the index, or none if it is missing, damaged or outdated."""
+    try:
+        digest, _, lines = (folder / NAME).read_bytes().partition(b"\n")
+    except OSError:
+        return {}
+    if digest != _digest(lines):
         return {}
     try:
-        lines = msgspec.convert(_read(database), list[Line])
-    except (sqlite3.Error, msgspec.ValidationError):
+        return dict(msgspec.json.decode(lines, type=list[tuple[Stamp, RecordRow]]))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return {}
-    return {Stamp(*line[:3]): RecordRow(line[0], *line[3:]) for line in lines}
 
 
-def remember(database: Path, rows: Mapping[Stamp, RecordRow]) -> None:
-    """Write the index anew; if that cannot be done, the next listing reads the records instead."""
-    if sqlite3 is None:
-        return
-    try:
-        _write(database, rows)
-    except sqlite3.OperationalError:
-        return  # in use, or in a folder that cannot be written
-    except sqlite3.DatabaseError:
-        with contextlib.suppress(sqlite3.Error, OSError):
-            database.unlink()
-            _write(database, rows)
+def remember(folder: Path, rows: Mapping[Stamp, RecordRow]) -> None:
+    """Write the index. If that fails, the next list reads the records instead."""
+    with contextlib.suppress(OSError, UnicodeEncodeError):
+        lines = msgspec.json.encode(list(rows.items()))
+        remove_stale(folder)
+        write_atomically(folder / NAME, _digest(lines) + b"\n" + lines)
 
 
-def _read(database: Path) -> list[object]:
-    with closing(sqlite3.connect(database, timeout=PATIENCE_S)) as connection:
-        if connection.execute("PRAGMA user_version").fetchone() != (VERSION,):
-            return []
-        return connection.execute("SELECT * FROM records").fetchall()
+def _digest(lines: bytes) -> bytes:
+    return hashlib.sha256(VERSION + lines).hexdigest().encode()
 
 
-def _write(database: Path, rows: Mapping[Stamp, RecordRow]) -> None:
-    with closing(sqlite3.connect(database, timeout=PATIENCE_S, isolation_level=None)) as connection:
-        connection.execute("BEGIN IMMEDIATE")
-        connection.execute("DROP TABLE IF EXISTS records")
-        connection.execute(
-            "CREATE TABLE records (id, mtime_ns, size_bytes, started, question, workload, status, summary)"
-        )
-        lines = [_line(stamp, row) for stamp, row in rows.items()]
-        connection.executemany("INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?)", lines)
-        connection.execute(f"PRAGMA user_version = {VERSION}")
-        connection.execute("COMMIT")
-
-
-def _line(stamp: Stamp, row: RecordRow) -> Line:
-    return (
-        row.id,
-        stamp.mtime_ns,
-        stamp.size_bytes,
-        row.started,
-        row.question,
-        row.workload,
-        row.status,
-        row.summary,
+def row_of(identity: str, record: Record) -> RecordRow:
+    """Return the list row of a record that is saved under `identity`."""
+    words: list[str] = find_question(record.question).part("summary")(record)
+    summary = ", ".join(words)
+    return RecordRow(
+        id=identity,
+        started=record.started,
+        question=record.question,
+        workload=record.workload.name,
+        status=record.status,
+        summary=f"{GONE}; {summary}" if record.status == "ended" else summary,
     )
+
+
+def unreadable_row(identity: str, why: str) -> RecordRow:
+    return RecordRow(identity, "", "", "", "unreadable", "", unreadable=why)

@@ -1,4 +1,4 @@
-"""What a device can do at most is kept by device and driver; a file that does not fit is one to measure anew."""
+"""Saved peaks of devices. Peaks of another driver, or of another version of laptime, have to be measured again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from laptime.model.missing import Missing
 from laptime.store.files import REASONS, home_folder
 
 SHAPE = 1
-"""Changes when peaks measured before mean something else than those measured now."""
+"""Changes when earlier peaks no longer mean the same as those measured now."""
 ANEW = "laptime devices --measure measures anew"
 
 
@@ -28,7 +28,7 @@ class _Kept:
 
 
 def load_peaks(key: DeviceKey) -> DevicePeaks | Missing:
-    """Give what was measured of this device, or why nothing that was measured holds for it."""
+    """Return the saved peaks of a device, or why there are none that hold for it."""
     try:
         kept = msgspec.json.decode(_path_of(key.device).read_bytes(), type=_Kept)
     except FileNotFoundError:
@@ -46,7 +46,7 @@ def load_peaks(key: DeviceKey) -> DevicePeaks | Missing:
 
 
 def save_peaks(peaks: DevicePeaks) -> Path:
-    """Write what was measured, whole, or leave what was there and say why."""
+    """Save a device's peaks. If they cannot be written, the old file stays and a StoreError says why."""
     path = _path_of(peaks.device)
     try:
         remove_stale(path.parent)
@@ -59,6 +59,6 @@ def save_peaks(peaks: DevicePeaks) -> Path:
 
 
 def _path_of(device: str) -> Path:
-    """Name the file so that it can be known by eye; the digest tells devices apart whose names look alike in it."""
+    """Return a file path with a readable name. The digest separates devices whose names become the same here."""
     plain = re.sub(r"[^A-Za-z0-9.-]+", "-", device)[:60].strip("-.") or "device"
     return home_folder() / "peaks" / f"{plain}-{hashlib.sha256(device.encode()).hexdigest()[:8]}.json"

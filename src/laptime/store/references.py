@@ -1,21 +1,25 @@
-"""The float64 run of a proof is slow and always the same, so it is kept for the next race."""
+"""Saved references of proofs: a float64 run is slow and always the same, so the next race uses it again.
+
+A proof's batches of a user's own data are kept while a question runs, and removed after it.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
-import platformdirs
 
-from laptime.disk import remove_stale, write_atomically
+from laptime.disk import SUFFIX, cache_folder, host, remove_stale, write_atomically
 from laptime.model.sample import Reference
 
 
 def load_reference(key: str) -> Reference | None:
-    """Give the reference that was kept under this key; an unreadable one counts as absent."""
+    """Return the reference that was saved under this key, or None if there is none that can be read."""
     try:
         found = msgspec.json.decode(_path_of(key).read_bytes(), type=Reference)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -24,7 +28,7 @@ def load_reference(key: str) -> Reference | None:
 
 
 def save_reference(reference: Reference) -> bool:
-    """Keep the reference; say whether that worked, for nothing is lost if it did not."""
+    """Save a reference. Return whether that worked; nothing is lost if it did not."""
     path = _path_of(reference.key)
     try:
         remove_stale(path.parent)
@@ -34,14 +38,33 @@ def save_reference(reference: Reference) -> bool:
     return True
 
 
-def cache_folder() -> Path:
-    """Give the folder of what can be made again."""
-    named = os.environ.get("LAPTIME_CACHE")
-    return Path(named).expanduser() if named else Path(platformdirs.user_cache_dir("laptime"))
+def place_batches(record_id: str, seed: int) -> Path:
+    """Return the file for a proof's batches. Like every temporary file, its name holds the process that made it."""
+    plain = re.sub(r"[^A-Za-z0-9-]", "-", record_id)[:60]
+    return _folder() / f".{plain}-{seed}.{host()}.{os.getpid()}{SUFFIX}"
+
+
+@contextlib.contextmanager
+def batches_kept(record_id: str) -> Iterator[None]:
+    """Make the folder for a proof's batches, and remove them at the end. Also remove those of killed processes."""
+    seeds = place_batches(record_id, 0).name.rpartition("-0.")
+    with contextlib.suppress(OSError):
+        _folder().mkdir(parents=True, exist_ok=True)
+        remove_stale(_folder())
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            for path in _folder().glob(f"{seeds[0]}-*.{seeds[2]}"):
+                path.unlink()
 
 
 def _path_of(key: str) -> Path:
     """Name the file by the key, or by its digest where the key cannot be a file's name."""
     plain = re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", key)
     name = key if plain else hashlib.sha256(key.encode()).hexdigest()
-    return cache_folder() / "references" / f"{name}.json"
+    return _folder() / f"{name}.json"
+
+
+def _folder() -> Path:
+    return cache_folder() / "references"

@@ -1,50 +1,52 @@
-"""The one shape in which a record is written, and the way from older shapes to it."""
+"""The schema of a record: how it is written, checked when it is read, and upgraded from older schemas."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from math import inf, isfinite, nan
 from typing import Any
 
 import msgspec
 
 from laptime.errors import RecordError
+from laptime.model.questions import find_question
 from laptime.model.record import SCHEMA, Record
+from laptime.store.sound import list_faults
+from laptime.store.upgrades import UPGRADES, Tree
+from laptime.visible import encodable
 
-Tree = dict[str, Any]
+ID = re.compile(r"r-\d{4}-\d\d-\d\d-[0-9a-f]{4,16}", re.ASCII)
+"""The form of a record's id. An id becomes the name of files and folders, so an id from a file must have this form."""
 
-UPGRADES: tuple[Callable[[Tree], Tree], ...] = ()
-"""The function at place n turns schema n + 1 into schema n + 2."""
-
+DEEPEST = 64
+LARGEST = 2**63
 UNFINITE = {f"not a finite number: {value}": value for value in (nan, inf, -inf)}
 HINT_DAMAGED = "The other records are not touched; `laptime list` shows them. Mend the file or delete it."
 HINT_NEWER = "Upgrade: pip install --upgrade laptime"
 
 
 def encode(record: Record) -> bytes:
-    """Give the record as JSON, in the shape that other programs may rely on."""
-    tree = msgspec.to_builtins(record)
-    for heat in _heats(tree):
-        heat["class"] = heat.pop("steady")
-    return msgspec.json.encode(_without_unfinite(tree))
+    """Return a record as JSON, in the schema that other programs may rely on."""
+    return msgspec.json.encode(as_json_holds(msgspec.to_builtins(record)))
 
 
 def decode(data: bytes, where: str) -> Record:
-    """Read a record of this or an older schema; `where` is how an error names the file."""
-    tree = _with_unfinite(_parse(data, where))
+    """Read a record of this or an older schema. `where` names the file in an error."""
+    tree = _parse(data, where)
     if not isinstance(tree, dict) or not _is_count(tree.get("schema")):
         raise _damaged(where, "$.schema: expected the number of a schema")
     tree = upgrade(tree, where)
-    for heat in _heats(tree):
-        heat.pop("steady", None)
-        if "class" in heat:
-            heat["steady"] = heat.pop("class")
-    return _to_record(tree, where)
+    record = _to_record(tree, where)
+    if not ID.fullmatch(record.id):
+        raise _damaged(where, "$.id: expected an id such as r-2026-11-20-a1b2")
+    for fault in list_faults(record):
+        raise _damaged(where, fault)
+    return record
 
 
 def upgrade(tree: Tree, where: str, to: int = SCHEMA, upgrades: Sequence[Callable[[Tree], Tree]] = UPGRADES) -> Tree:
-    """Bring a tree to schema `to` one step at a time; one from a newer laptime cannot be read."""
+    """Upgrade a tree to schema `to`, one schema at a time. A newer laptime's record is refused."""
     found = tree["schema"]
     if found > to:
         says = f"{where} was written by a newer laptime (schema {found}; this one reads up to {to})"
@@ -59,18 +61,36 @@ def upgrade(tree: Tree, where: str, to: int = SCHEMA, upgrades: Sequence[Callabl
 
 def _parse(data: bytes, where: str) -> Any:
     try:
-        return msgspec.json.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        return _with_unfinite(msgspec.json.decode(data))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OverflowError) as error:
         raise _damaged(where, str(error)) from None
 
 
 def _to_record(tree: Tree, where: str) -> Record:
+    """Convert the answer to the type of the record's question, and then the rest."""
+    answer = tree.get("answer")
     try:
-        return msgspec.convert(tree, Record)
+        kind = find_question(str(tree.get("question"))).answer
+        made = msgspec.convert(answer, kind)
+    except LookupError as error:
+        raise _damaged(where, f"$.question: {error.args[0]}") from None
     except msgspec.ValidationError as error:
-        expected, _, place = str(error).partition(" - at ")
-        message = f"{place.strip('`') or '$'}: {expected[:1].lower()}{expected[1:]}"
-        raise _damaged(where, re.sub(r"([.`])steady\b", r"\1class", message)) from None
+        raise _damaged(where, _in_words(error, "$.answer")) from None
+    try:
+        return msgspec.convert({**tree, "answer": made}, Record, dec_hook=_keep)
+    except msgspec.ValidationError as error:
+        raise _damaged(where, _in_words(error, "$")) from None
+
+
+def _keep(_kind: type, value: Any) -> Any:
+    """Return the answer as it is: it is converted already."""
+    return value
+
+
+def _in_words(error: msgspec.ValidationError, root: str) -> str:
+    expected, _, place = str(error).partition(" - at ")
+    inside = place.strip("`").removeprefix("$")
+    return f"{root}{inside}: {expected[:1].lower()}{expected[1:]}"
 
 
 def _damaged(where: str, why: str) -> RecordError:
@@ -81,42 +101,37 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
-def _heats(tree: Tree) -> Iterator[Tree]:
-    for lane in _parts(tree, "lanes"):
-        yield from _parts(lane, "heats")
-
-
-def _parts(tree: Tree, key: str) -> list[Tree]:
-    """Give the objects of a list, without trusting that a hand-edited file has one."""
-    found = tree.get(key)
-    return [part for part in found if isinstance(part, dict)] if isinstance(found, list | tuple) else []
-
-
-def _without_unfinite(value: Any) -> Any:
-    """Write NaN and infinity as an absence with its reason: JSON has neither."""
+def as_json_holds(value: Any) -> Any:
+    """Replace what JSON cannot hold: NaN and infinity by a missing value with a reason, invalid text by escapes."""
     if isinstance(value, float):
         return value if isfinite(value) else {"missing": f"not a finite number: {value}"}
-    return _each(value, _without_unfinite)
-
-
-def _with_unfinite(value: Any) -> Any:
-    if isinstance(value, dict) and len(value) == 1:
-        reason = value.get("missing")
-        return UNFINITE.get(reason, value) if isinstance(reason, str) else _each(value, _with_unfinite)
-    return _each(value, _with_unfinite)
-
-
-def _each(value: Any, change: Callable[[Any], Any]) -> Any:
+    if isinstance(value, str):
+        return encodable(value)
     if isinstance(value, dict):
-        return {key: change(part) for key, part in value.items()}
-    if isinstance(value, list | tuple) and not _all_finite(value):
-        return [change(part) for part in value]
-    return value
+        return {encodable(str(key)): as_json_holds(part) for key, part in value.items()}
+    return [as_json_holds(part) for part in value] if _has_parts(value) else value
+
+
+def _with_unfinite(value: Any, deep: int = 0) -> Any:
+    if deep > DEEPEST:
+        raise RecursionError(f"it is nested more than {DEEPEST} deep")
+    if isinstance(value, dict):
+        reason = value.get("missing") if len(value) == 1 else None
+        if isinstance(reason, str):
+            return UNFINITE.get(reason, value)
+        return {key: _with_unfinite(part, deep + 1) for key, part in value.items()}
+    if isinstance(value, int) and abs(value) > LARGEST:
+        raise OverflowError("a whole number has more than 64 bits")
+    return [_with_unfinite(part, deep + 1) for part in value] if _has_parts(value) else value
+
+
+def _has_parts(value: Any) -> bool:
+    return isinstance(value, list | tuple) and not _all_finite(value)
 
 
 def _all_finite(values: Sequence[Any]) -> bool:
-    """Recognize a list of plain numbers quickly: a record may hold a million steps."""
+    """Whether all are finite numbers. This must be fast: a record may hold a million steps."""
     try:
-        return all(map(isfinite, values))
+        return not values or (all(map(isfinite, values)) and min(values) >= -LARGEST and max(values) <= LARGEST)
     except (TypeError, OverflowError):
         return False

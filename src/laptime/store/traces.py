@@ -1,4 +1,4 @@
-"""Where profilers' traces lie: one packed file a lane, beside the records and not among them."""
+"""Where profilers' traces are: one compressed file per lane, in a folder next to that of the records."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ LONGEST_NAME = 100
 
 
 def place_trace(record_id: str, lane: str) -> Path:
-    """Give the file for a lane's trace; what a killed child was writing there is removed."""
+    """Return the file for a lane's trace. Remove what killed children left in the folder."""
     folder = home_folder() / "traces"
     remove_stale(folder)
     return folder / f"{record_id}-{_plain(lane)}.json.gz"
 
 
 def _plain(lane: str) -> str:
-    """Write a lane as a file may be called; the digest tells those apart that are cut, or spelt alike by then."""
+    """Return a lane's name as a file name. A digest separates names that are shortened or become the same here."""
     plain = re.sub(r"[^A-Za-z0-9=.]+", "-", lane)
     if plain == lane.replace("/", "-") and len(plain) <= LONGEST_NAME:
         return plain

@@ -1,4 +1,4 @@
-"""The catalogue of built-in trainings, framework-neutral: networks, published results, data and starting weights."""
+"""The built-in trainings, independent of any framework: networks, published results, data and starting weights."""
 
 from laptime.workloads.catalogue import CATALOGUE, find_workload
 

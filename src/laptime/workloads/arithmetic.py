@@ -1,8 +1,8 @@
-"""What one step of a workload has to compute and to move, from the shapes of its layers; no framework is asked.
+"""What one step of a workload has to compute and to move, from the shapes of its layers. No framework is needed.
 
-Counted are the operations of products and convolutions, a multiplication and its addition as two, and the bytes that
-a step moves even if each layer did all that it can in one pass. So both are least figures: what is done within the
-layer before (rectifiers, dropout, other orders of the same values, DenseNet's joining) counts for nothing.
+It counts the operations of products and convolutions (a multiplication and its addition are two), and the bytes that
+a step moves if each layer does all that it can in one pass. So both figures are lower bounds: what can be done within
+the layer before (rectifiers, dropout, reordering, DenseNet's joining) counts as 0.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from laptime.workloads.shapes import Joined, Shape, expand, output_shape, weight
 
 VALUE_BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2}
 WRITES = (Conv, Dense, MaxPool, AveragePool, GlobalAveragePool, BatchNorm)
-# Of a weight: read forward, its gradient written and read, itself read and written; of Adam's two moments the same.
+# Passes over a weight: read forward, gradient written and read, weight read and written. Adam's two moments: both
+# read and written.
 STATE_PASSES = 5
 MOMENT_PASSES = 4
-# Of an output: written forward, read backward, its gradient written and read.
+# Passes over an output: written forward, read backward, its gradient written and read.
 OUTPUT_PASSES = 4
 # The batch is read forward, and again for the gradient of the first layer's weights.
 BATCH_PASSES = 2
@@ -33,7 +34,7 @@ HOW = (
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One layer: its multiplications and the values that it writes for an item, and the weights that it has."""
+    """One layer: its multiplications per item, the values that it writes per item, and its weights."""
 
     multiplications: int
     outputs: int
@@ -41,12 +42,12 @@ class _Part:
 
 
 def count_step(workload: Workload, batch: int, precision: str = "fp32") -> StepWork:
-    """Give the work of one step on so many items, whose outputs are kept in this precision."""
+    """Return the work of one step on `batch` items. Outputs are kept in `precision`."""
     parts = list(_parts_of(workload))
     first = next(part for part in parts if part.weights)
     flops = sum(2 * part.multiplications * (2 if part is first else 3) for part in parts) * batch
     passes = STATE_PASSES + (MOMENT_PASSES if isinstance(workload.optimizer, Adam) else 0)
-    # Backward, a layer reads its weights for the gradient of its inputs, which the first layer has no use for.
+    # Backward, a layer reads its weights to compute the gradient of its inputs. The first layer needs no such gradient.
     state = FLOAT_BYTES * sum(part.weights * (passes + (part is not first)) for part in parts)
     outputs = VALUE_BYTES[precision] * OUTPUT_PASSES * batch * sum(part.outputs for part in parts)
     items = FLOAT_BYTES * BATCH_PASSES * batch * math.prod(workload.image_shape)
@@ -64,7 +65,7 @@ def _parts_of(workload: Workload) -> Iterator[_Part]:
 
 
 def _multiplications(layer: Layer | Joined, shape: Shape, after: Shape) -> int:
-    """A convolution multiplies at each place of its output; what lies beyond an image's edge counts as if it did."""
+    """Return a layer's multiplications per item. A convolution's padding counts like real input."""
     match layer:
         case Conv(kernel=kernel):
             return math.prod(after) * kernel**2 * shape[-1]

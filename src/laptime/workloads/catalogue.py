@@ -210,7 +210,7 @@ CATALOGUE: dict[str, Workload] = {
 
 
 def find_workload(name: str) -> Workload:
-    """Give the workload of that name, or say which names come nearest."""
+    """Return the workload of that name; a UsageError names the nearest ones."""
     if name in CATALOGUE:
         return CATALOGUE[name]
     near = difflib.get_close_matches(name, CATALOGUE, n=2, cutoff=0.4) or list(CATALOGUE)

@@ -1,6 +1,6 @@
-"""Training data made on the spot: seeded, the right shapes, and learnable, so that loss and accuracy mean something.
+"""Generated training data: seeded, of the right shapes, and learnable, so that loss and accuracy mean something.
 
-Each class (each character, for plates) has a smooth pattern of its own; an item is its pattern under strong noise.
+Each class (for plates, each character) has its own smooth pattern. An item is its pattern under strong noise.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from laptime.model.workload import Workload
 
 CHUNK = 256
-TEST_START = 1 << 40  # test items are drawn from here on, where no training ever comes
+TEST_START = 1 << 40  # test items are drawn from here on; no training uses that many items
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Items:
 
 
 def make_items(workload: Workload, seed: int, count: int) -> Items:
-    """Make the first `count` items of a workload's data; an item does not depend on how many are made."""
+    """Make the first `count` items of a workload's data. An item does not depend on `count`."""
     return _make_from(workload, seed, 0, count)
 
 
@@ -54,7 +54,7 @@ def _make_chunk(workload: Workload, patterns: npt.NDArray[np.float32], seed: int
 
 
 def _patterns(workload: Workload, seed: int) -> npt.NDArray[np.float32]:
-    """Draw one smooth picture in 0..0.4 for each class, the width of one slot."""
+    """Draw one smooth image in 0..0.4 for each class, as wide as one slot."""
     rng = np.random.default_rng([seed, 0xC1A55])
     height, width, channels = workload.image_shape
     if len(workload.outputs) > 1:

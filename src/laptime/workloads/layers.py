@@ -1,9 +1,9 @@
-"""A workload's layers as a table, in the words of no framework: what each is, what comes out of it, what it learns."""
+"""A workload's layers as a table, in neutral words: what each layer is, its output shape and its parameters."""
 
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from laptime.model.network import (
     AveragePool,
@@ -21,21 +21,12 @@ from laptime.model.network import (
     SwapAxes,
     Transition,
 )
-from laptime.model.workload import Workload
+from laptime.model.workload import LayerRow, Workload
 from laptime.workloads.shapes import Shape, count_parameters, output_shape
 
 
-@dataclass(frozen=True, slots=True)
-class LayerRow:
-    """One layer. `output_shape` is that of one item, channels last; `parameters` are those that training changes."""
-
-    layer: str
-    output_shape: Shape
-    parameters: int
-
-
 def list_layers(workload: Workload) -> tuple[LayerRow, ...]:
-    """Give a row for each layer as the authors would list it; a block of DenseNet's is one row."""
+    """Return a row for each layer as the authors would list it. A dense block of DenseNet is one row."""
     rows: list[LayerRow] = []
     shape: Shape = workload.image_shape
     for layer, parameters in zip(workload.layers, _count_each(workload), strict=True):
@@ -45,14 +36,14 @@ def list_layers(workload: Workload) -> tuple[LayerRow, ...]:
 
 
 def _count_each(workload: Workload) -> list[int]:
-    """Give what each layer adds to the network that ends with it: so the rows sum up to the whole."""
+    """Return the parameters that each layer adds to the network. The rows sum up to the whole."""
     ends = range(len(workload.layers) + 1)
     counts = [count_parameters(replace(workload, layers=workload.layers[:end])) for end in ends]
     return [after - before for before, after in itertools.pairwise(counts)]
 
 
 def _words(layer: Layer, shape: Shape) -> str:
-    """Name a layer with all that differs from the plain one; `shape` is what comes out of it."""
+    """Describe a layer by its name and what is not a default. `shape` is its output shape."""
     match layer:
         case Conv():
             return _conv_words(layer)

@@ -1,4 +1,4 @@
-"""What the authors of the five experiments reported, read from published.toml beside this file."""
+"""What the authors of the five experiments reported, read from published.toml next to this file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SOURCES = {
 
 
 def read_published(name: str) -> Published:
-    """Give the published results of one workload."""
+    """Return the published results of one workload."""
     entry = _facts()[name]
     results = tuple(PublishedResult(**_as_fields(row)) for row in entry["results"])
     return Published(claim=entry["claim"], source=SOURCES[name], results=results)

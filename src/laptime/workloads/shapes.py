@@ -1,7 +1,7 @@
-"""What each layer makes of a shape, and which arrays it learns; in plain numbers, with nothing drawn.
+"""The output shape of each layer, and the arrays that it learns. Shapes only: no weights are drawn here.
 
-Canonical layouts: a convolution's kernel is (height, width, in, out), a dense layer's is (in, out), and a dense
-layer after Flatten counts its inputs by height, then width, then channel.
+Canonical layouts: a convolution's kernel is (height, width, in, out), and a dense layer's is (in, out). A dense layer
+after Flatten has its inputs ordered by height, then width, then channel.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class WeightSpec:
-    """One trainable array. `flattened_from` is the (height, width, channel) shape that a dense kernel reads."""
+    """One trainable array. `flattened_from` is the (height, width, channel) shape behind a dense kernel's inputs."""
 
     shape: Shape
     start: Literal["glorot", "zeros", "ones"]
@@ -42,7 +42,7 @@ class WeightSpec:
 
 
 def list_weights(workload: Workload) -> list[WeightSpec]:
-    """Give every trainable array of the network, in the order in which the layers stand."""
+    """Return every trainable array of the network, in the order of the layers."""
     specs: list[WeightSpec] = []
     shape: Shape = workload.image_shape
     before: Shape | None = None
@@ -58,10 +58,10 @@ def count_parameters(workload: Workload) -> int:
 
 
 def expand(layers: tuple[Layer, ...], channels: int) -> Iterator[Layer | Joined]:
-    """Spell out DenseNet's blocks as the plain layers that hold their weights, for counting and drawing.
+    """Expand DenseNet's blocks into the plain layers that hold their weights, for counting and drawing.
 
-    The expansion is exact for weights and for the channels that each layer sees; how a block joins its
-    layers' outputs is the back end's business.
+    The expansion is exact for weights and for the channels that each layer sees. The back end decides how a block
+    joins its layers' outputs.
     """
     for layer in layers:
         if isinstance(layer, DenseBlock):
@@ -86,13 +86,13 @@ def expand(layers: tuple[Layer, ...], channels: int) -> Iterator[Layer | Joined]
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """A marker in an expanded block: from here the layers see this many channels."""
+    """A marker in an expanded block: from here on the layers see this many channels."""
 
     channels: int
 
 
 def output_shape(layer: Layer | Joined, shape: Shape) -> Shape:
-    """Give the shape that a layer makes of a shape."""
+    """Return a layer's output shape for an input of `shape`."""
     match layer:
         case Conv(filters=filters, kernel=kernel, padding=padding, stride=stride):
             sides = (_after(side, kernel, stride, padding) for side in shape[:2])
@@ -129,12 +129,12 @@ def _after(side: int, kernel: int, stride: int, padding: Padding) -> int:
 
 
 def _keeps_order(layer: Layer | Joined) -> bool:
-    """Tell whether a layer after Flatten leaves its inputs in their places."""
+    """Whether a layer after Flatten keeps the order of its inputs."""
     return not isinstance(layer, Dense | Conv | SwapAxes | GlobalAveragePool)
 
 
 def weights_of(layer: Layer | Joined, shape: Shape, before: Shape | None = None) -> list[WeightSpec]:
-    """Give the arrays that a layer learns which reads this shape."""
+    """Return the arrays that a layer with an input of `shape` learns."""
     match layer:
         case Conv(filters=filters, kernel=kernel, bias=bias):
             kernels = WeightSpec((kernel, kernel, shape[-1], filters), "glorot", "conv")

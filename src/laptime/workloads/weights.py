@@ -1,4 +1,4 @@
-"""Starting weights that belong to no framework: seeded numpy, in one canonical layout, loaded by every back end."""
+"""Starting weights for every framework: numpy draws them from a seed, in one layout that every back end loads."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ import os
 import pytest
 from scripted_cards import FIRST, SECOND, cards, lines
 
+pytestmark = pytest.mark.framework
 PLACES = ((FIRST, "00000000:3B:00.0"), (SECOND, "00000000:5E:00.0"))
 # PyTorch alone is installed.
 TORCH_ALONE = """\

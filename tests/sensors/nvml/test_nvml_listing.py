@@ -1,11 +1,8 @@
-"""The list of cards, and the names of reasons."""
+"""The list of cards."""
 
 from __future__ import annotations
 
-import pytest
 from scripted_cards import FIRST, INSTANCES, NOT_SUPPORTED, SECOND, one, split, two
-
-from laptime.sensors.nvml import name_reasons
 
 LIST = "tell(list_cards())"
 NOT_TOLD = {"missing": "this card does not tell (NVML: Not Supported)"}
@@ -63,16 +60,3 @@ def test_instances_follow_their_card(watch):
 
 def test_cards_are_listed_in_the_drivers_order(watch):
     assert [each["uuid"] for each in watch(two(), LIST)] == [FIRST, SECOND]
-
-
-@pytest.mark.parametrize(
-    ("bits", "words"),
-    [
-        (0, ()),
-        (0x1, ("idle",)),
-        (0x44, ("power cap", "too hot, held back by the card")),
-        (0x1004, ("power cap", "a reason that has no name here (0x1000)")),
-    ],
-)
-def test_reasons_have_names(bits, words):
-    assert words == name_reasons(bits)

@@ -36,7 +36,7 @@ def test_a_real_card_tells_what_it_shows(sensor, capsys):
     assert {each.device for each in opened.channels} >= {each.uuid for each in CARDS if each.parent is None}
     for channel, *figures in zip(opened.channels, *readings, strict=True):
         told = [each for each in figures if each is not None]
-        assert told or channel.name in {"xid_last", "foreign_processes", "foreign_memory_bytes"}, channel
+        assert told or channel.name in {"foreign_processes", "foreign_memory_bytes"}, channel
         if channel.unit == "%":
             assert all(0 <= each <= 100 for each in told), (channel, told)
         if channel.kind == "counter":

@@ -1,1 +1,1 @@
-"""JAX's room."""
+"""The back end for JAX."""

@@ -1,32 +1,24 @@
-"""JAX: runs a user's own step function on the order's device. JAX has no loop of its own, and no model."""
+"""JAX: runs a user's own step function on the order's device. JAX has no training loop and no model of its own."""
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
-from laptime.backends.base import Learner, Predictor
-from laptime.backends.jax.devices import find_device, list_cards, list_versions, peak_bytes
-from laptime.backends.jax.exercises import JaxExercises
+from laptime.backends.jax.devices import JaxExercises, find_device, list_cards, list_versions, peak_bytes
 from laptime.backends.jax.profiling import JaxProfiler, open_profiler
-from laptime.backends.jax.proof import prove, refer
-from laptime.backends.jax.stepping import UserSteps, place
-from laptime.backends.steps import NOT_TRAINED_WHOLE, StepRunner, SupplyRunner, start_runner
-from laptime.errors import LaneError
+from laptime.backends.jax.steps import UserSteps, place, prove, refer
+from laptime.backends.steps import StepBackend, StepRunner, StepTraining, SupplyRunner, start_runner
 from laptime.model.limits import StepWork
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
 from laptime.model.sample import ProofRun, Reference
 
-import jax  # isort: skip  devices.py says how much of a card it may take
+import jax  # isort: skip  devices.py, imported above, limits the memory of a card that JAX takes
 
 
-class JaxTraining:
+class JaxTraining(StepTraining):
     """One lane's training, to be proven and run."""
-
-    notes: tuple[str, ...] = ()
-    parameters = 0  # a state holds weights and what an optimizer keeps of them, and does not say which is which
 
     def __init__(self, order: HeatOrder) -> None:
         self._order = order
@@ -45,9 +37,6 @@ class JaxTraining:
         kind = self._order.lane.settings.input
         return start_runner(self._steps, kind, self._steps.supply(kind), place, StepRunner)
 
-    def learn(self) -> Learner:
-        raise LaneError(NOT_TRAINED_WHOLE, "leave --full out")
-
     def profiler(self, scratch: Path) -> JaxProfiler | Missing:
         return open_profiler(self._order.lane.device.name, scratch)
 
@@ -58,7 +47,7 @@ class JaxTraining:
         return peak_bytes(self._order.lane.device.name)
 
 
-class JaxBackend:
+class JaxBackend(StepBackend):
     name = "jax"
 
     def versions(self) -> dict[str, str]:
@@ -67,21 +56,12 @@ class JaxBackend:
     def devices(self) -> tuple[Device, ...]:
         return (Device("cpu", "cpu", "the processor", usable=True, features=("malloc",)), *list_cards())
 
-    def warm_up(self) -> None:
-        """JAX has imported all of itself by now."""
-
     def build(self, order: HeatOrder) -> JaxTraining:
         jax.config.update("jax_default_device", find_device(order.lane.device.name))
         return JaxTraining(order)
 
-    def predict(self, order: HeatOrder) -> Predictor:
-        raise LaneError(f"{order.lane.framework}: a step of your own gives no answers to be timed", "leave --infer out")
-
     def exercises(self, device: Device) -> JaxExercises:
         return JaxExercises(device)
-
-    def clock(self) -> int:
-        return time.perf_counter_ns()
 
 
 def open_room(_framework: str = "jax") -> JaxBackend:

@@ -1,89 +1,43 @@
-"""Keras 3: builds the order's training on the engine that the lane names. Its engine is chosen by now (room.py)."""
+"""Keras 3: builds the order's training on the lane's engine, which engines.py chose before Keras was imported."""
 
 from __future__ import annotations
 
+import itertools
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 
-from laptime.backends.base import Learner, Runner
-from laptime.backends.exercise import Exercises
-from laptime.backends.keras.alone import CopyRunner, LoaderRunner
-from laptime.backends.keras.driving import Drive
+from laptime.backends.base import Evaluator, Exercises, Learner, Profiler, Runner
 from laptime.backends.keras.engines import Engine
-from laptime.backends.keras.learner import KerasLearner
-from laptime.backends.keras.one_thread import OneThread
-from laptime.backends.keras.own_work import OwnWork
+from laptime.backends.keras.feeds import Feed
+from laptime.backends.keras.fit import FitRun, KerasThread
 from laptime.backends.keras.predictor import KerasPredictor
-from laptime.backends.keras.profiling import KerasProfiler
-from laptime.backends.keras.runner import KerasRunner
-from laptime.backends.keras.work import BuiltInWork, Work
+from laptime.backends.keras.stages import KerasCopyRunner, KerasLoaderRunner, KerasStepParts
+from laptime.backends.keras.work import BuiltInWork, NoEvaluator, OwnWork, Work
 from laptime.errors import LaneError
 from laptime.model.lane import NO_TRAINING
 from laptime.model.limits import StepWork
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
+from laptime.model.profile import Observed
+from laptime.model.protocol import Score
 from laptime.model.sample import ProofRun, Reference
 
-
-class KerasTraining:
-    """One lane's training, to be proven and run."""
-
-    def __init__(self, order: HeatOrder, engine: Engine, one_thread: OneThread) -> None:
-        self._device_name, self._engine, self._one_thread = order.lane.device.name, engine, one_thread
-        self._input = order.lane.settings.input
-        work_of = BuiltInWork if order.subject.file is None else OwnWork
-        self._work: Work = work_of(order, engine, self._device)
-        self.parameters, self.notes = self._work.parameters, self._work.notes
-        self.items_per_step, self.steps_per_lap = self._work.items_per_step, self._work.steps_per_lap
-        self._drive: Drive | None = None
-
-    def prove(self, precision: str) -> ProofRun:
-        return self._one_thread(lambda: self._work.prove(precision))
-
-    def reference(self) -> Reference:
-        return self._one_thread(self._work.refer)
-
-    def start(self) -> Runner:
-        model, feed = self._one_thread(self._work.make)
-        if self._input in NO_TRAINING:
-            alone = LoaderRunner if self._input == "only" else CopyRunner
-            return alone(feed, self._engine, self._one_thread)
-        self._drive = drive = feed.drive(model, self._one_thread)
-        examiner = self._work.examiner(model, feed, drive.finish, self._one_thread)
-        return KerasRunner(model, drive, feed, self._engine, one_thread=self._one_thread, examiner=examiner)
-
-    def learn(self) -> Learner:
-        model, feed = self._one_thread(self._work.make)
-        return KerasLearner(self._work, model, feed, self._engine, self._one_thread)
-
-    def profiler(self, scratch: Path) -> KerasProfiler | Missing:
-        if self._drive is None:
-            return Missing("nothing was started")
-        profiler = self._engine.profiler(self._device_name, scratch)
-        return profiler if isinstance(profiler, Missing) else KerasProfiler(profiler, self._drive)
-
-    def work(self) -> StepWork | Missing:
-        return Missing("it is counted in PyTorch's own lanes only")
-
-    def device_memory_bytes(self) -> int | Missing:
-        return self._engine.peak_bytes(self._device_name)
-
-    def _device(self) -> Any:
-        """Give the context in which Keras computes on the lane's device; each thread has to enter it for itself."""
-        return keras.device(self._engine.name_device(self._device_name))
+NO_STEP = Missing("no step was taken")
 
 
 class KerasBackend:
     def __init__(self, name: str, engine: Engine) -> None:
         self.name, self._engine = name, engine
-        self._one_thread = OneThread()
+        self._one_thread = KerasThread()
 
     def warm_up(self) -> None:
-        """Keras has imported all of itself by now."""
+        """Do nothing: importing Keras has already imported all it needs."""
 
     def versions(self) -> dict[str, str]:
         return {"keras": keras.__version__, **self._engine.versions()}
@@ -115,3 +69,189 @@ class KerasBackend:
 
     def clock(self) -> int:
         return time.perf_counter_ns()
+
+
+class KerasTraining:
+    """One lane's training, to be proven and run."""
+
+    def __init__(self, order: HeatOrder, engine: Engine, one_thread: KerasThread) -> None:
+        self._device_name, self._engine, self._one_thread = order.lane.device.name, engine, one_thread
+        self._input = order.lane.settings.input
+        work_of = BuiltInWork if order.subject.file is None else OwnWork
+        self._work: Work = work_of(order, engine, self._device)
+        self.parameters, self.notes = self._work.parameters, self._work.notes
+        self.items_per_step, self.steps_per_lap = self._work.items_per_step, self._work.steps_per_lap
+        self._fit_run: FitRun | None = None
+
+    def prove(self, precision: str) -> ProofRun:
+        return self._one_thread(lambda: self._work.prove(precision))
+
+    def reference(self) -> Reference:
+        return self._one_thread(self._work.refer)
+
+    def start(self) -> Runner:
+        model, feed = self._one_thread(self._work.make)
+        if self._input in NO_TRAINING:
+            alone = KerasLoaderRunner if self._input == "only" else KerasCopyRunner
+            return alone(feed, self._engine, self._one_thread)
+        self._fit_run = fit_run = feed.fit_run(model, self._one_thread)
+        evaluator = self._work.evaluator(model, feed, fit_run.finish, self._one_thread)
+        return KerasRunner(model, fit_run, feed, self._engine, one_thread=self._one_thread, evaluator=evaluator)
+
+    def learn(self) -> Learner:
+        model, feed = self._one_thread(self._work.make)
+        return KerasLearner(self._work, model, feed, self._engine, self._one_thread)
+
+    def profiler(self, scratch: Path) -> KerasProfiler | Missing:
+        if self._fit_run is None:
+            return Missing("nothing was started")
+        profiler = self._engine.profiler(self._device_name, scratch)
+        return profiler if isinstance(profiler, Missing) else KerasProfiler(profiler, self._fit_run)
+
+    def work(self) -> StepWork | Missing:
+        return Missing("it is counted in PyTorch's own lanes only")
+
+    def device_memory_bytes(self) -> int | Missing:
+        return self._engine.peak_bytes(self._device_name)
+
+    def _device(self) -> Any:
+        """Return the context in which Keras computes on the lane's device; each thread must enter its own."""
+        return keras.device(self._engine.name_device(self._device_name))
+
+
+class KerasRunner:
+    def __init__(
+        self,
+        model: Any,
+        fit_run: FitRun,
+        feed: Feed,
+        engine: Engine,
+        *,
+        one_thread: KerasThread,
+        evaluator: Evaluator | None,
+    ) -> None:
+        self._one_thread = one_thread
+        self._model, self._fit_run, self._feed, self._engine, self.evaluator = model, fit_run, feed, engine, evaluator
+        self.stride = feed.at_once
+        self.ready_batches, self.holds = feed.ready_batches, feed.holds
+
+    def run(self, steps: int) -> None:
+        self._fit_run.advance(steps)
+
+    def run_marked(self, steps: int) -> Sequence[object]:
+        return self._fit_run.advance_marked(steps)
+
+    def fence(self) -> None:
+        self._engine.await_model(self._model)
+
+    def step_ns(self, marks: Sequence[object]) -> tuple[int, ...]:
+        """Return no times if the engine computes asynchronously or several steps at once: marks enclose no step."""
+        if self.stride > 1 or not self._engine.marks_are_steps:
+            return ()
+        return tuple(after - before for before, after in itertools.pairwise(marks))  # type: ignore[operator]
+
+    def loss(self) -> float:
+        """Return Keras's running mean: once it is NaN, it stays NaN."""
+        return float(self._fit_run.logs["loss"])
+
+    def repeat(self) -> None:
+        self._feed.repeat()
+
+    def parts(self) -> KerasStepParts | Missing:
+        if self.stride > 1:
+            return Missing(f"Keras gives its engine {self.stride} steps at once")
+        self._fit_run.finish()
+        return KerasStepParts(self._model, self._feed, self._engine, self._one_thread)
+
+    def close(self) -> tuple[str, ...]:
+        self._fit_run.finish()
+        return self._feed.close()
+
+
+class KerasProfiler:
+    def __init__(self, profiler: Profiler, fit_run: FitRun) -> None:
+        self._profiler, self._fit_run = profiler, fit_run
+        self.by = profiler.by
+
+    def start(self) -> None:
+        self._fit_run.within(self._profiler.start)
+
+    def stop(self) -> None:
+        self._fit_run.within(self._profiler.stop)
+
+    def read(self) -> Observed:
+        return self._profiler.read()
+
+    def write_trace(self, path: Path) -> None:
+        self._profiler.write_trace(path)
+
+
+class KerasLearner:
+    """One lane's training, from its first step to its last."""
+
+    def __init__(self, work: Work, model: Any, feed: Feed, engine: Engine, one_thread: KerasThread) -> None:
+        self._work, self._model, self._feed, self._engine = work, model, feed, engine
+        self._one_thread = one_thread
+        self.stride = feed.at_once
+        self.evaluator = work.evaluator(model, feed, self._rest, one_thread) or NoEvaluator()
+        self._fit_run: FitRun | None = None
+        self._last: FitRun | None = None
+        self._done = 0
+
+    def begin(self, steps_done: int, state: Any | None) -> None:
+        self._done = steps_done
+        self._one_thread(lambda: self._resume(state))
+
+    def _resume(self, state: Any | None) -> None:
+        self._model.optimizer.build(self._model.trainable_variables)
+        if state is not None:
+            self._feed.build(self._model)
+            for variable, value in zip(self._variables(), state["variables"], strict=True):
+                variable.assign(value)
+
+    def run(self, steps: int) -> None:
+        """Run steps. Each lap's order comes from its own seed, so that a resumed training meets the same order."""
+        if steps % self.stride:
+            raise LaneError(f"{steps} steps are no whole number of {self.stride}, which Keras takes at once")
+        if self._fit_run is None:
+            self._one_thread(lambda: keras.utils.set_random_seed(self._work.seed + self._done))
+            self._fit_run = self._last = self._feed.fit_run(self._model, self._one_thread, self._done)
+        self._fit_run.advance(steps)
+        self._done += steps
+
+    def fence(self) -> None:
+        self._engine.await_model(self._model)
+
+    def score(self) -> Score:
+        """Return the means over the lap so far: over its finished epochs and the one in progress."""
+        fit_run = self._last
+        parts = [] if fit_run is None else [*fit_run.epochs, (fit_run.steps_of_epoch(), fit_run.logs)]
+        parts = [(steps, logs) for steps, logs in parts if steps]
+        if not parts:
+            return Score(0, NO_STEP, NO_STEP)
+        steps = sum(each for each, _ in parts)
+        means = {key: sum(taken * float(logs[key]) for taken, logs in parts) / steps for key in parts[-1][1]}
+        return self._work.score(steps * self._feed.batch, means)
+
+    def reset_score(self) -> None:
+        self._rest()
+        self._last = None
+
+    def state(self) -> Any:
+        self._rest()
+        return self._one_thread(
+            lambda: {"variables": [np.array(keras.ops.convert_to_numpy(each)) for each in self._variables()]}
+        )
+
+    def close(self) -> tuple[str, ...]:
+        self._rest()
+        return self._feed.close()
+
+    def _rest(self) -> None:
+        if self._fit_run is not None:
+            self._fit_run.finish()
+            self._fit_run = None
+
+    def _variables(self) -> list[Any]:
+        model = self._model
+        return [*model.trainable_variables, *model.non_trainable_variables, *model.optimizer.variables]

@@ -6,19 +6,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from laptime.backends.jax.compiling import compiler
-from laptime.backends.jax.devices import list_cards, list_versions, peak_bytes, set_precision  # before JAX itself
-from laptime.backends.jax.exercises import JaxExercises
-from laptime.backends.jax.profiling import JaxProfiler, open_profiler
+from laptime.backends.jax.devices import (  # before JAX itself
+    JaxExercises,
+    list_cards,
+    list_versions,
+    peak_bytes,
+    set_precision,
+)
+from laptime.backends.jax.profiling import JaxProfiler, compile_counter, open_profiler
 from laptime.backends.keras.engines import LACKS, card_features, processor
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 
-import jax  # isort: skip  the line above says how much of a card it may take
+import jax  # isort: skip  the import above limits the memory of a card that JAX takes
 
 
-class Jax:
-    marks_are_steps = False  # it computes behind the host's back, on a processor too
+class JaxEngine:
+    marks_are_steps = False  # it computes asynchronously, on a processor too
 
     def versions(self) -> dict[str, str]:
         return list_versions()
@@ -27,7 +31,7 @@ class Jax:
         return (processor(), *map(_as_keras_has_it, list_cards()))
 
     def take_threads(self, _threads: int) -> None:
-        """XLA's pool is as large as the cores that the process may use; the planner refuses other numbers."""
+        """Do nothing: XLA has one thread per core that the process may use; the planner refuses other numbers."""
 
     def threads(self) -> Missing:
         return Missing("XLA does not tell how many threads it takes")
@@ -46,12 +50,12 @@ class Jax:
         jax.config.update("jax_default_matmul_precision", left)
 
     def await_model(self, model: Any) -> None:
-        """Within `fit` the state lies beside the model, elsewhere in its variables.
+        """Wait for the state: during `fit` it is held next to the model, otherwise in its variables.
 
-        What is set on a model Keras puts into dicts and lists of its own kind, in which JAX sees nothing to wait for.
+        Keras puts what is set on a model into its own kinds of dict and list, in which JAX finds nothing to wait for.
         """
         state = getattr(model, "_jax_state", None)
-        if state and not model._jax_state_synced:  # noqa: SLF001  Keras has no other word for it
+        if state and not model._jax_state_synced:  # noqa: SLF001  Keras has no public name for it
             held = [each for part in state.values() for each in part]
         else:
             held = [each.value for each in model.variables]
@@ -63,10 +67,10 @@ class Jax:
         return JAXEpochIterator(**data, steps_per_execution=at_once)
 
     def flush_denormals(self) -> None:
-        """XLA does so unasked."""
+        """Do nothing: XLA flushes them by default."""
 
     def compiled(self) -> int:
-        return compiler().times
+        return compile_counter().times
 
     def allow_float64(self) -> None:
         jax.config.update("jax_enable_x64", True)
@@ -88,5 +92,5 @@ def _as_keras_has_it(card: Device) -> Device:
     return replace(card, features=features, details={**LACKS, **card.details})
 
 
-def open_engine() -> Jax:
-    return Jax()
+def open_engine() -> JaxEngine:
+    return JaxEngine()

@@ -1,25 +1,37 @@
-"""TensorFlow as Keras's engine."""
+"""TensorFlow as Keras's engine: its devices, its products and copies for measuring limits, its profiler."""
 
 from __future__ import annotations
 
+import importlib
 import os
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # its warnings tell what it crashes of
-os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")  # else it fills the first card, whatever is needed
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # keep its warnings: they explain a crash
+os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")  # else it takes all memory of the first card
 
 import tensorflow as tf
 
+from laptime.backends.base import PRODUCT, Exercise, product_work
 from laptime.backends.cuda import ask_driver, identify_card
 from laptime.backends.keras.engines import LACKS, card_features, processor
-from laptime.backends.keras.exercises import TensorFlowExercises
-from laptime.backends.keras.tensorflow_profiler import TensorFlowProfiler, open_profiler
+from laptime.backends.xplane import FolderProfiler, XEvent, XLine, XPlane
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
+from laptime.pipelines.job import free_memory_bytes
+
+TYPES = {"fp32": tf.float32, "tf32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
+ADDED = "added in place"
+WHERE_ITS_FORMAT_IS = (  # versions have moved it
+    "tensorflow.tsl.profiler.protobuf.xplane_pb2",
+    "tensorflow.core.profiler.protobuf.xplane_pb2",
+    "tsl.profiler.protobuf.xplane_pb2",
+)
+NO_FORMAT = f"TensorFlow {tf.__version__} does not bring the format of its own profiles (xplane_pb2)"
 
 
-class TensorFlow:
+class TensorFlowEngine:
     marks_are_steps = True
 
     def versions(self) -> dict[str, str]:
@@ -46,7 +58,7 @@ class TensorFlow:
         tf.config.threading.set_intra_op_parallelism_threads(threads)
 
     def threads(self) -> int | Missing:
-        """Nought is what it says where nobody has named a number."""
+        """Return the number that was set; TensorFlow reports 0 where none was."""
         told: int = tf.config.threading.get_intra_op_parallelism_threads()
         return told or Missing("TensorFlow takes as many threads as it finds cores")
 
@@ -72,13 +84,13 @@ class TensorFlow:
         return TFEpochIterator(tf.distribute.get_strategy(), **data, steps_per_execution=at_once)
 
     def flush_denormals(self) -> None:
-        """Its threads do so unasked."""
+        """Do nothing: its threads flush them by default."""
 
     def compiled(self) -> Missing:
         return Missing("TensorFlow keeps no count of what it traces")
 
     def allow_float64(self) -> None:
-        """TensorFlow does so by itself."""
+        """Do nothing: TensorFlow does so by default."""
 
     def profiler(self, device: str, scratch: Path) -> TensorFlowProfiler | Missing:
         return open_profiler(device, scratch)
@@ -101,5 +113,102 @@ def _absent(*, for_cards: bool) -> Device:
     return Device("cuda", "cuda", "-", usable=False, reason=why, details={"build": build})
 
 
-def open_engine() -> TensorFlow:
-    return TensorFlow()
+class TensorFlowExercises:
+    products = (PRODUCT,)
+    copies = (ADDED,)
+
+    def __init__(self, device: Device) -> None:
+        self.by = f"tensorflow {tf.__version__}"
+        self._place = device.name.replace("cuda", "GPU")
+
+    @property
+    def free_bytes(self) -> int | Missing:
+        return free_memory_bytes() if self._place == "cpu" else Missing("TensorFlow does not tell")
+
+    def product(self, precision: str, way: str, rows: int) -> Exercise:  # noqa: ARG002  there is only one
+        tf.config.experimental.enable_tensor_float_32_execution(precision == "tf32")
+        with tf.device(self._place):
+            left, right = (tf.cast(tf.random.normal((rows, rows)), TYPES[precision]) for _ in range(2))
+        return self._again(lambda: tf.linalg.matmul(left, right), product_work(rows))
+
+    def copy(self, way: str, size_bytes: int) -> Exercise:  # noqa: ARG002  as above
+        """Read two arrays and write one: TensorFlow's plain copies share memory, or allocate new memory each time."""
+        with tf.device(self._place):
+            added = tf.ones(size_bytes // 4, tf.float32)
+            held = tf.Variable(added)
+        return self._again(lambda: held.assign_add(added, read_value=False), 3.0 * 4 * (size_bytes // 4))
+
+    def _again(self, compute: Callable[[], Any], work: float) -> Exercise:
+        def once() -> Any:
+            with tf.device(self._place):
+                return compute()
+
+        return Exercise(once, tf.test.experimental.sync_devices, work)
+
+
+def open_profiler(device: str, scratch: Path) -> TensorFlowProfiler | Missing:
+    """Return the profiler of a lane on this device, or why this TensorFlow has none whose profiles can be read."""
+    for name in WHERE_ITS_FORMAT_IS:
+        try:
+            return TensorFlowProfiler(device, scratch, importlib.import_module(name))
+        except ImportError:
+            continue
+    return Missing(NO_FORMAT)
+
+
+class TensorFlowProfiler(FolderProfiler):
+    by = f"tf.profiler of TensorFlow {tf.__version__}"
+    framework = "TensorFlow"
+
+    def __init__(self, device: str, scratch: Path, its_format: Any) -> None:
+        super().__init__(device, scratch)
+        self._format = its_format
+
+    def watch(self, folder: Path) -> None:
+        options = tf.profiler.experimental.ProfilerOptions(
+            host_tracer_level=2, python_tracer_level=0, device_tracer_level=1
+        )
+        tf.profiler.experimental.start(str(folder), options=options)
+
+    def stop(self) -> None:
+        tf.profiler.experimental.stop()
+
+    def planes_of(self, data: bytes, _file: Path) -> Iterable[XPlane]:
+        space: Any = self._format.XSpace()
+        space.ParseFromString(data)
+        return map(_read_plane, space.planes)
+
+
+def _read_plane(plane: Any) -> XPlane:
+    events, stats = plane.event_metadata, plane.stat_metadata
+    return XPlane(
+        str(plane.name),
+        tuple(
+            XLine(
+                str(line.name or line.display_name),
+                tuple(
+                    XEvent(
+                        str(events[each.metadata_id].name),
+                        float(line.timestamp_ns) + each.offset_ps / 1e3,
+                        each.duration_ps / 1e3,
+                        {str(stats[stat.metadata_id].name): _read_fact(stat, stats) for stat in each.stats},
+                    )
+                    for each in line.events
+                ),
+            )
+            for line in plane.lines
+        ),
+    )
+
+
+def _read_fact(stat: Any, names: Any) -> Any:
+    """Return a fact: a number, a string, or a string that the fact refers to in the plane's own list."""
+    kind = stat.WhichOneof("value")
+    if kind is None:
+        return ""
+    value = getattr(stat, kind)
+    return names[value].name if kind == "ref_value" else value
+
+
+def open_engine() -> TensorFlowEngine:
+    return TensorFlowEngine()

@@ -9,19 +9,17 @@ from typing import Any
 import torch
 
 from laptime.backends.keras.engines import LACKS
-from laptime.backends.torch.denormals import flush_denormals
-from laptime.backends.torch.devices import list_devices, list_versions, peak_bytes
-from laptime.backends.torch.exercises import TorchExercises
-from laptime.backends.torch.looking import count_compiled
-from laptime.backends.torch.precision import Switches, read_switches, set_precision, turn_switches
+from laptime.backends.torch.devices import TorchExercises, list_devices, list_versions, peak_bytes
+from laptime.backends.torch.precision import Switches, flush_denormals, read_switches, set_precision, set_switches
 from laptime.backends.torch.profiling import TorchProfiler
+from laptime.backends.torch.sync_detector import count_compiled
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 
-NOT_HERE = ("channels_last", "fused", "graph", "fp16")  # what our own loop has a word for, and Keras's not
+NOT_HERE = ("channels_last", "fused", "graph", "fp16")  # settings of our own loop that Keras's does not have
 
 
-class Torch:
+class TorchEngine:
     marks_are_steps = True
 
     def versions(self) -> dict[str, str]:
@@ -44,17 +42,17 @@ class Torch:
         return torch.get_num_threads()
 
     def name_device(self, device: str) -> str:
-        """Give PyTorch's own: on a "cpu:0" Keras would take a "cpu" for elsewhere, copy from it and lose gradients."""
+        """Return PyTorch's own name: with "cpu:0", Keras would treat "cpu" as another device and lose gradients."""
         return device
 
     def set_precision(self, precision: str) -> None:
-        set_precision("tf32" if precision == "tf32" else "fp32")  # bf16 is Keras's own affair
+        set_precision("tf32" if precision == "tf32" else "fp32")  # Keras itself handles bf16
 
     def read_precision(self) -> Switches:
         return read_switches()
 
     def restore_precision(self, left: Switches) -> None:
-        turn_switches(left)
+        set_switches(left)
 
     def await_model(self, model: Any) -> None:
         device = next((each.value.device for each in model.variables), torch.device("cpu"))
@@ -76,7 +74,7 @@ class Torch:
         return count_compiled()
 
     def allow_float64(self) -> None:
-        """PyTorch does so by itself."""
+        """Do nothing: PyTorch does so by default."""
 
     def profiler(self, device: str, _scratch: Path) -> TorchProfiler:
         return TorchProfiler(torch.device(device))
@@ -88,5 +86,5 @@ class Torch:
         return TorchExercises(device)
 
 
-def open_engine() -> Torch:
-    return Torch()
+def open_engine() -> TorchEngine:
+    return TorchEngine()

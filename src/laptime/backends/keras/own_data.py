@@ -1,26 +1,29 @@
-"""A user's data as `fit` takes them: arrays, Keras's and TensorFlow's data sets, loaders, and anything with batches."""
+"""A user's data as `fit` takes them: as the user passes them, or the first batches kept on the host or the device."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
 import numpy as np
 from keras.src.trainers.data_adapters import get_data_adapter
 
-from laptime.backends.keras.driving import ENDLESS
+from laptime.backends.keras.feeds import ON_DEVICE, Feed
+from laptime.backends.keras.fit import ENDLESS
 from laptime.backends.own import endless, length_of
+from laptime.backends.steps import KEPT_BATCHES
 from laptime.errors import LaptimeError, TrainingError
+from laptime.model.lane import KEPT, Settings
 
-KERAS_BATCH = 32  # what `fit` takes of arrays unasked
-PARTS = (1, 2, 3)  # inputs, targets, and how much each item weighs
+KERAS_BATCH = 32  # the default of `fit` for arrays
+PARTS = (1, 2, 3)  # inputs, targets, and the weight of each item
 Batch = tuple[Any, ...]
 
 
 class UserData:
-    """The user's data; `trouble` is what went wrong in them, if it did."""
+    """The user's data; `trouble` is the error that occurred in them, if any."""
 
     def __init__(self, data: Any, batch: int | None, steps_per_lap: int | None, name: str) -> None:
         self._data, self._name = data, name
@@ -33,7 +36,7 @@ class UserData:
         self._taken: list[Batch] = []
 
     def first(self, count: int) -> list[Batch]:
-        """Give the first batches, on the host; data that can be walked through only once go on after them."""
+        """Return the first batches, on the host; data that can be iterated only once continue after them."""
         if len(self._taken) < count:
             source = self._walk() if self._adapter is None else iter(self._adapter.get_numpy_iterator())
             held = self._taken if self._is_spent_once else []
@@ -43,7 +46,7 @@ class UserData:
         return self._taken[:count]
 
     def words(self, at_once: int) -> dict[str, Any]:
-        """Give what `fit` is told of them."""
+        """Return the arguments of `fit` for the data."""
         if self.is_arrays:
             x, y, *weights = (*self._data, None)[:3]
             words = {"x": x, "y": y, "batch_size": self._batch, "shuffle": True}
@@ -55,7 +58,7 @@ class UserData:
         return words if self._adapter.num_batches else words | {"steps_per_epoch": self._epoch(at_once)}
 
     def take_workers(self, workers: int) -> None:
-        """Have so many threads make its batches, or processes where its own code says so."""
+        """Make its batches in this many threads, or in processes if the data set says so."""
         if not isinstance(self._data, keras.utils.PyDataset):
             kind = type(self._data).__name__
             raise TrainingError(
@@ -65,7 +68,7 @@ class UserData:
         self._data.workers = workers
 
     def ready_batches(self) -> int:
-        """Give how many batches Keras's own workers may hold ready."""
+        """Return how many batches Keras's own workers may hold ready."""
         data = self._data
         if not isinstance(data, keras.utils.PyDataset):
             return 0
@@ -73,7 +76,7 @@ class UserData:
         return int(data.max_queue_size + data.workers) if has_queue else 0
 
     def epoch_steps(self, at_once: int) -> int:
-        """Give how many steps Keras counts as an epoch here."""
+        """Return how many steps Keras counts as an epoch here."""
         count = self._adapter.num_batches if self._adapter is not None else None
         if count and count % at_once:
             raise TrainingError(
@@ -86,7 +89,7 @@ class UserData:
         return max(1, (self.lap or ENDLESS) // at_once) * at_once
 
     def _adapt(self) -> Any:
-        """Ask Keras whether it knows their kind; lists of batches and other iterables it does not."""
+        """Return Keras's adapter for the data; None for lists of batches and other kinds that Keras does not know."""
         if not self.is_arrays and isinstance(self._data, list | tuple):
             return None
         words = {"batch_size": self._batch} if self.is_arrays else {}
@@ -103,7 +106,7 @@ class UserData:
         return None if told is None else int(told)
 
     def _walk(self) -> Iterator[Batch]:
-        """Give one batch after another without end, and keep what breaks: the engine says it in words of its own."""
+        """Yield one batch after another without end, and keep an error: the engine would report it in its own words."""
         number = len(self._taken) if self._is_spent_once else 0
         try:
             for batch in self._data if self._is_spent_once else endless(self._data, self._name):
@@ -129,7 +132,7 @@ def items_of(batch: Batch) -> int:
 
 
 def _are_arrays(data: Any) -> bool:
-    """A tuple whose first part is no tuple is arrays (inputs, targets); a list is batches."""
+    """Whether the data are arrays: a tuple (inputs, targets) whose first part is no tuple. A list is batches."""
     return isinstance(data, tuple) and len(data) in PARTS and not isinstance(data[0], tuple | list)
 
 
@@ -137,3 +140,69 @@ def _said(error: Exception, name: str, number: int) -> LaptimeError:
     if isinstance(error, LaptimeError):
         return error
     return TrainingError(f"{name}: data raised {type(error).__name__} at batch {number}: {error}")
+
+
+class UserFeed(Feed):
+    """The user's data, unchanged."""
+
+    def __init__(self, data: UserData, at_once: int, settings: Settings, device: Callable[[], Any]) -> None:
+        super().__init__(items_of(data.first(1)[0]), at_once, settings, device)
+        self._data, self.ready_batches = data, data.ready_batches()
+
+    def epoch_steps(self) -> int:
+        return self._data.epoch_steps(self.at_once)
+
+    def data(self, first: int) -> dict[str, Any]:  # noqa: ARG002  the user's data decide where they continue
+        return self._data.words(self.at_once)
+
+    def sample(self) -> tuple[Any, Any]:
+        inputs, targets, *_ = (*self._data.first(1)[0], None)
+        return inputs, targets
+
+    def trouble(self) -> LaptimeError | None:
+        return self._data.trouble
+
+
+class KeptFeed(Feed):
+    """The first batches, concatenated to one array and used again and again."""
+
+    def __init__(self, data: UserData, at_once: int, settings: Settings, device: Callable[[], Any]) -> None:
+        most = 1 if settings.input == "one" else min(KEPT_BATCHES, data.lap or KEPT_BATCHES)
+        kept = _of_one_size(data.first(most))
+        super().__init__(items_of(kept[0]), at_once, settings, device)
+        self._steps = max(1, len(kept) // at_once) * at_once
+        whole = [kept[each % len(kept)] for each in range(self._steps)]
+        self._parts = [_joined([batch[part] for batch in whole]) for part in range(len(kept[0]))]
+        if settings.input in ON_DEVICE:
+            with device():
+                self._parts = [keras.tree.map_structure(keras.ops.convert_to_tensor, each) for each in self._parts]
+
+    def epoch_steps(self) -> int:
+        return self._steps
+
+    def data(self, first: int) -> dict[str, Any]:  # noqa: ARG002  the same few batches at any step
+        names = ("x", "y", "sample_weight")
+        parts = {name: part for name, part in zip(names, self._parts, strict=False) if part is not None}
+        return {**parts, "batch_size": self.batch, "shuffle": False}
+
+    def sample(self) -> tuple[Any, Any]:
+        first = [keras.tree.map_structure(lambda each: np.asarray(each)[: self.batch], part) for part in self._parts]
+        return first[0], first[1] if len(first) > 1 else None
+
+
+def open_own_feed(data: UserData, at_once: int, settings: Settings, device: Callable[[], Any]) -> Feed:
+    """Return the feed that the lane's settings name."""
+    feed = KeptFeed if settings.input in KEPT else UserFeed
+    return feed(data, at_once, settings, device)
+
+
+def _of_one_size(batches: Sequence[Batch]) -> list[Batch]:
+    """Leave out a shorter last batch: it would be a different step."""
+    size = items_of(batches[0])
+    return [batch for batch in batches if items_of(batch) == size]
+
+
+def _joined(parts: list[Any]) -> Any:
+    if parts[0] is None:
+        return None
+    return keras.tree.map_structure(lambda *each: np.concatenate([np.asarray(one) for one in each]), *parts)

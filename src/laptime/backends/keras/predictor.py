@@ -1,7 +1,7 @@
 """A Keras network that only answers: by `predict` as written, at its best by the function that `predict` calls.
 
-All of it is in the heat's own thread. There is no `fit` to be held, which would need another (one_thread.py), and from
-thread to thread a call takes 0.03 to 0.06 ms more on the processor here, of 1.3 ms that JAX needs for cifar-cnn.
+All of it runs in the heat's own thread. There is no `fit` that waits, which would need another thread (fit.py). A call
+to another thread takes 0.03 to 0.06 ms more on the processor measured, out of 1.3 ms that JAX needs for cifar-cnn.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 import keras
 import numpy as np
 
-from laptime.backends.answers import make_answers
+from laptime.backends.fingerprint import make_answers
 from laptime.backends.items import repeated
 from laptime.backends.keras.engines import Engine
-from laptime.backends.keras.recipe import Recipe
+from laptime.backends.keras.recipe import KerasRecipe
 from laptime.model.inference import PROOF_ITEMS, AnswerReference, AnswerRun
 from laptime.model.lane import Settings
 from laptime.model.missing import Missing
@@ -26,23 +26,23 @@ Ask = Callable[[Any, Any], Any]
 
 
 def by_predict(model: Any, batch: Any) -> Any:
-    """Ask as scripts do: `predict` makes a data set of the array and cuts it, here into one batch."""
+    """Call `predict` as scripts do: it makes a data set of the array and cuts it, here into one batch."""
     return model.predict(batch, batch_size=len(batch), verbose=0)
 
 
 def by_batch(model: Any, batch: Any) -> Any:
-    """Ask what `predict` has compiled, with a batch that is not cut again."""
+    """Call the function that `predict` compiles, with a batch that is not cut again."""
     return model.predict_on_batch(batch)
 
 
 class KerasPredictor:
-    """One lane's network. Both ways of asking give arrays of the host, so each call ends there."""
+    """One lane's network. Both ways to ask return arrays on the host, so each call is complete when it returns."""
 
     notes: tuple[str, ...] = ()
 
     def __init__(self, order: HeatOrder, engine: Engine) -> None:
         self._settings, self._device_name = order.lane.settings, order.lane.device.name
-        self._engine, self._recipe = engine, Recipe(order)
+        self._engine, self._recipe = engine, KerasRecipe(order)
         self._ask: Ask = by_predict if self._settings.preset == "as-written" else by_batch
         self._items: Any = np.empty(0)
         self._held: Any = None
@@ -52,7 +52,7 @@ class KerasPredictor:
         self.parameters = sum(int(np.prod(each.shape)) for each in self._model.trainable_variables)
 
     def read_items(self, most: int) -> None:
-        """Read so many items; where the test set has fewer, they are asked about again."""
+        """Read this many items, repeating them where the test set has fewer."""
         if len(self._items) < most:
             self._items = repeated(self._recipe.test_items(most), most).images
 
@@ -70,13 +70,13 @@ class KerasPredictor:
             self._ask(self._model, self._held)
 
     def fence(self) -> None:
-        """Nothing runs on: the network was awaited when it was built, and each call has its answers on the host."""
+        """Do nothing: the network was awaited when it was built, and each call returns its answers on the host."""
 
     def let_go(self) -> None:
         self._held = None
 
     def prove(self, precision: str, batch: int) -> AnswerRun:
-        """Show the network that is timed in its own precision; in another, one that is asked in the same way."""
+        """Answer with the timed network at its own precision; at another, with one that is asked in the same way."""
         own = precision == self._settings.precision
         self._engine.set_precision(precision)
         try:

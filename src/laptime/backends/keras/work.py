@@ -1,24 +1,109 @@
-"""What a Keras lane trains, be it built in or a user's own: how it is proven, made ready, scored and looked at."""
+"""What a Keras lane trains, built in or a user's own: how it is proven, prepared, scored and evaluated."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
-from laptime.backends.base import Examiner
+import keras
+import numpy as np
+
+from laptime.backends.base import Evaluator
+from laptime.backends.fingerprint import make_run, measure_movement, part
 from laptime.backends.keras.engines import Engine
-from laptime.backends.keras.examination import KerasExaminer, make_score
-from laptime.backends.keras.feeding import Feed, open_feed
-from laptime.backends.keras.one_thread import OneThread
-from laptime.backends.keras.proof import prove, refer
-from laptime.backends.keras.recipe import Recipe
+from laptime.backends.keras.feeds import Feed, open_feed
+from laptime.backends.keras.fit import KerasThread
+from laptime.backends.keras.own_data import items_of, open_own_feed
+from laptime.backends.keras.own_model import Array, OwnModel
+from laptime.backends.keras.recipe import Arrays, KerasRecipe, prove, refer
+from laptime.backends.steps_proof import CHANCE, OTHER_WAY
+from laptime.errors import LaneError, LaptimeError
+from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
-from laptime.model.protocol import Score
+from laptime.model.protocol import Predictions, Score
 from laptime.model.sample import ProofRun, Reference
+
+ONE_LABEL = Missing("an item has one label")
+NOT_COUNTED = Missing("Keras counts characters, not whole plates")
+NO_ACCURACY = Missing("its compile names no metric 'accuracy'")
+AS_IT_IS = "float32 as this code and its engine have it, which may be TF32; its proof is taken in float32 proper"
+
+
+class NoEvaluator:
+    """For a user's own training, which has no test items here."""
+
+    def read(self, items: int) -> None:
+        raise LaneError(f"a training of your own has no test items, and {items} were asked for")
+
+    def score(self, items: int) -> Score:
+        raise LaneError(f"a training of your own has no test items, and {items} were asked for")
+
+    def predict(self, items: int) -> Predictions:
+        raise LaneError(f"a training of your own has no test items, and {items} were asked for")
+
+
+class KerasEvaluator:
+    """Evaluates one model; `rest` ends the call of `fit` that holds it, so that the model has its weights again."""
+
+    def __init__(
+        self, recipe: KerasRecipe, model: Any, feed: Feed, rest: Callable[[], None], one_thread: KerasThread
+    ) -> None:
+        self._one_thread = one_thread
+        self._recipe, self._model, self._rest = recipe, model, rest
+        self._batch, self._device = feed.batch, feed.device
+        self._arrays: Arrays | None = None
+        self._asked = 0
+
+    def read(self, items: int) -> None:
+        if items > self._asked:
+            self._arrays = self._recipe.test_arrays(items)
+            self._asked = items
+
+    def score(self, items: int) -> Score:
+        images, labels = self._held(items)
+        told = self._one_thread(lambda: self._evaluate(images, labels))
+        return make_score(self._recipe, len(labels), told)
+
+    def predict(self, items: int) -> Predictions:
+        images, labels = self._held(items)
+        answers = self._one_thread(lambda: self._answer(images))
+        truth = labels.argmax(-1) if labels.ndim == answers.ndim else labels
+        return Predictions(_as_rows(answers.argmax(-1)), _as_rows(truth))
+
+    def _evaluate(self, images: Any, labels: Any) -> Any:
+        with self._device():
+            return self._model.evaluate(images, labels, batch_size=self._batch, verbose=0, return_dict=True)
+
+    def _answer(self, images: Any) -> Any:
+        with self._device():
+            return self._model.predict(images, batch_size=self._batch, verbose=0)
+
+    def _held(self, items: int) -> Arrays:
+        self._rest()
+        self.read(items)
+        assert self._arrays is not None
+        return self._arrays[0][:items], self._arrays[1][:items]
+
+
+def make_score(recipe: KerasRecipe, items: int, told: dict[str, Any]) -> Score:
+    several = len(recipe.workload.outputs) > 1
+    return Score(items, finite_loss(told), float(told["accuracy"]), NOT_COUNTED if several else ONE_LABEL)
+
+
+def finite_loss(told: dict[str, Any]) -> float | Missing:
+    loss = float(told["loss"])
+    return loss if math.isfinite(loss) else Missing(f"the loss became {loss}")
+
+
+def _as_rows(numbers: Any) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(map(int, row)) for row in np.asarray(numbers).reshape(len(numbers), -1))
 
 
 class Work(Protocol):
-    """Everything but the call of `fit`. All but `score` and `examiner` compute, and do so in Keras's own thread."""
+    """Everything except the call of `fit`. All methods but `score` and `evaluator` must run in Keras's own thread."""
 
     seed: int
     parameters: int
@@ -27,19 +112,19 @@ class Work(Protocol):
     notes: tuple[str, ...]
 
     def prove(self, precision: str) -> ProofRun:
-        """Take the proof's steps as the lane steps, at this precision."""
+        """Run the proof's steps as the lane runs its steps, at this precision."""
 
     def refer(self) -> Reference:
-        """Take the same steps in float64, and in float32 beside it."""
+        """Run the same steps in float64, and also in float32."""
 
     def make(self) -> tuple[Any, Feed]:
-        """Give a fresh compiled model with the starting weights, and how `fit` gets its batches."""
+        """Return a fresh compiled model with the starting weights, and the feed of its batches."""
 
     def score(self, items: int, told: dict[str, Any]) -> Score:
-        """Read what Keras tells of so many items."""
+        """Convert Keras's means over this many items to a score."""
 
-    def examiner(self, model: Any, feed: Feed, rest: Callable[[], None], one_thread: OneThread) -> Examiner | None:
-        """Give who looks at the model on the test items, where there are any."""
+    def evaluator(self, model: Any, feed: Feed, rest: Callable[[], None], one_thread: KerasThread) -> Evaluator | None:
+        """Return the evaluator of the model on the test items, if there are any."""
 
 
 class BuiltInWork:
@@ -49,7 +134,7 @@ class BuiltInWork:
 
     def __init__(self, order: HeatOrder, engine: Engine, device: Callable[[], Any]) -> None:
         self._lane, self._engine, self._device = order.lane, engine, device
-        self._recipe, self.seed = Recipe(order), order.seed
+        self._recipe, self.seed = KerasRecipe(order), order.seed
         workload, settings = self._recipe.workload, order.lane.settings
         with device():
             model = self._recipe.model(settings, "fp32", rate=1.0)
@@ -77,5 +162,129 @@ class BuiltInWork:
     def score(self, items: int, told: dict[str, Any]) -> Score:
         return make_score(self._recipe, items, told)
 
-    def examiner(self, model: Any, feed: Feed, rest: Callable[[], None], one_thread: OneThread) -> Examiner:
-        return KerasExaminer(self._recipe, model, feed, rest, one_thread)
+    def evaluator(self, model: Any, feed: Feed, rest: Callable[[], None], one_thread: KerasThread) -> Evaluator:
+        return KerasEvaluator(self._recipe, model, feed, rest, one_thread)
+
+
+class OwnWork:
+    """A training of `file.py:function`, which is called once for each precision."""
+
+    def __init__(self, order: HeatOrder, engine: Engine, device: Callable[[], Any]) -> None:
+        self._order, self._engine, self._device = order, engine, device
+        self._settings, self.seed = order.lane.settings, order.seed
+        self._own, self._precision = OwnModel(order, "fp32", device), "fp32"
+        self._left = engine.read_precision()
+        self.parameters = sum(math.prod(each.shape) for each in self._own.model.trainable_variables)
+        self.items_per_step = items_of(self._own.data.first(1)[0])
+        self.steps_per_lap = self._own.data.lap
+        is_left = self._settings.precision == "fp32" and "tf32" in order.lane.device.features
+        self.notes: tuple[str, ...] = (AS_IT_IS,) if is_left else ()
+
+    def prove(self, precision: str) -> ProofRun:
+        self._engine.set_precision(precision)
+        with self._device():
+            return self._take(self._at(precision), precision)
+
+    def refer(self) -> Reference:
+        twin, own = self.prove("fp32"), self._own
+        with self._device():
+            again = self._take(own, "fp32", own.reseeded())
+        depth, weights = len(twin.moves), self.parameters
+        problem = _why_unfit(own, twin, again)
+        if problem:
+            return Reference("", twin, twin, depth, weights, problem)
+        self._engine.allow_float64()
+        try:
+            with self._device():
+                exact = self._take(OwnModel(self._order, "fp64", self._device), "fp64", own.start)
+        except LaptimeError as error:
+            return Reference("", twin, twin, depth, weights, error.says)
+        except Exception as error:  # noqa: BLE001  whatever a user's model raises that was not written for float64
+            said = (str(error).splitlines() or [""])[0]
+            problem = f"it cannot run in float64: {type(error).__name__}: {said}"
+            return Reference("", twin, twin, depth, weights, problem)
+        other = part(exact, twin) > OTHER_WAY
+        problem = "in float64 it goes another way than in float32, as random draws do" if other else None
+        return Reference("", exact, twin, depth, weights, problem)
+
+    def make(self) -> tuple[Any, Feed]:
+        settings = self._settings
+        own = self._at(settings.precision)
+        if settings.precision == "fp32":
+            self._engine.restore_precision(self._left)
+        else:
+            self._engine.set_precision(settings.precision)
+        at_once = settings.steps_per_execution or own.at_once
+        feed = open_own_feed(own.data, at_once, settings, self._device)
+        with self._device():
+            model = own.begin(at_once, compiled=settings.execution == "compile")
+        keras.utils.set_random_seed(self.seed)
+        return model, feed
+
+    def score(self, items: int, told: dict[str, Any]) -> Score:
+        accuracy = float(told["accuracy"]) if "accuracy" in told else NO_ACCURACY
+        return Score(items, finite_loss(told), accuracy, ONE_LABEL)
+
+    def evaluator(
+        self,
+        model: Any,  # noqa: ARG002
+        feed: Feed,  # noqa: ARG002
+        rest: Callable[[], None],  # noqa: ARG002
+        one_thread: KerasThread,  # noqa: ARG002
+    ) -> Evaluator | None:
+        """Return None: as far as laptime knows, a user's data have no test part."""
+        return None
+
+    def _at(self, precision: str) -> OwnModel:
+        """Return the user's model at this precision; for another precision, call the function again."""
+        if precision != self._precision:
+            self._own = OwnModel(self._order, precision, self._device)
+            self._precision = precision
+        return self._own
+
+    def _take(self, own: OwnModel, precision: str, start: Sequence[Array] | None = None) -> ProofRun:
+        began, plan = time.perf_counter(), self._order.proof
+        start = own.start if start is None else start
+        model = own.begin_proof()
+        if precision == "fp64" and own.precisions() != {"float64"}:
+            raise LaneError("its layers set a precision of their own, and cannot run in float64")
+        own.rewind(start)
+        before, losses, batches = own.weights(), [], own.data.first(plan.steps)
+        for step, batch in enumerate(batches):
+            own.multiply(plan.learning_rate_scale, plan.scale_of(step))
+            losses.append(_step(model, batch))
+        run = make_run(precision, losses, before, own.weights(), 0.0)
+        if plan.single_step_scale is not None:
+            single = measure_movement(before, self._take_alone(own, batches[0], start, plan.scale_of(0)))
+            decay = measure_movement(before, self._take_alone(own, batches[0], start, 0.0))
+            run = replace(run, single=single, decay=decay, scales=own.scales())
+        return replace(run, seconds=time.perf_counter() - began, own_way=own.own_way())
+
+    def _take_alone(
+        self, own: OwnModel, batch: tuple[Any, ...], start: Sequence[Array], gradients: float
+    ) -> list[Array]:
+        """Run one step from the start, at the large rate, and return the weights after it."""
+        assert self._order.proof.single_step_scale is not None
+        own.rewind(start)
+        own.multiply(self._order.proof.single_step_scale, gradients)
+        _step(own.model, batch)
+        return own.weights()
+
+
+def _step(model: Any, batch: tuple[Any, ...]) -> float:
+    told = model.train_on_batch(*batch, return_dict=True)
+    if "loss" not in told:
+        raise LaneError("its own train_step tells no 'loss'", "return it among the metrics")
+    return float(np.asarray(told["loss"]).mean())
+
+
+def _why_unfit(own: OwnModel, twin: ProofRun, again: ProofRun) -> str | None:
+    """Return the reason why float32 steps of this model could prove nothing, or None."""
+    if not all(map(math.isfinite, twin.losses)):
+        raise LaneError("the loss is not finite in the proof's first steps")
+    others = own.precisions() - {"float32"}
+    if others:
+        return f"its code sets a precision of its own: {', '.join(sorted(others))}"
+    if part(again, twin) > CHANCE:
+        return "it draws random numbers outside its dropout layers"
+    return None

@@ -1,1 +1,1 @@
-"""The room of steps that are plain Python functions, in whatever framework; it imports none."""
+"""The back end for steps that are plain Python functions; it imports no framework."""

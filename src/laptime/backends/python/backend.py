@@ -1,31 +1,171 @@
-"""Plain Python: calls a user's own step as it is. What it computes with, and where, is the affair of its own code."""
+"""Plain Python: calls a user's own step as it is. That code decides which library computes, and on which device."""
 
 from __future__ import annotations
 
+import copy
+import itertools
+import os
+import platform
+import sys
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from laptime.backends.base import Learner, Predictor, Profiler
-from laptime.backends.exercise import Exercises
-from laptime.backends.python.devices import list_devices, list_versions
-from laptime.backends.python.stepping import HostRunner, PlainSteps
-from laptime.backends.steps import NOT_TRAINED_WHOLE, StepRunner, SupplyRunner, start_runner
-from laptime.backends.steps_proof import hold_against_float64, take_steps
-from laptime.errors import LaneError
+import numpy as np
+
+from laptime.backends.base import Exercises, Profiler
+from laptime.backends.fingerprint import Array, seed_globals
+from laptime.backends.python.arrays import has_floats, list_arrays, read_array, widen_batch, widen_state
+from laptime.backends.steps import (
+    StepBackend,
+    StepRunner,
+    StepTraining,
+    SupplyRunner,
+    call_for_steps,
+    count_items,
+    start_runner,
+    supply_batches,
+)
+from laptime.backends.steps_proof import compare_with_float64, take_steps
+from laptime.errors import LaneError, TrainingError
 from laptime.model.limits import StepWork
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
 from laptime.model.sample import ProofRun, Reference
 
+LIBRARIES = ("numpy", "torch", "tensorflow", "keras", "jax", "mxnet", "tinygrad", "cupy", "paddle", "numba", "mlx")
+UNTRIED = "NVIDIA card, not tried"
+ABSENT = "there is no NVIDIA card here: no /dev/nvidia0"
+HIDDEN = "CUDA_VISIBLE_DEVICES hides every card"
+NOBODY_TELLS = Missing("no framework is asked")
 UNKNOWN_FRAMEWORK = Missing("a python lane calls the step as it is, and does not know whose profiler would see into it")
 
 
-class PythonTraining:
-    """One lane's training, to be proven and run."""
+class PythonBackend(StepBackend):
+    name = "python"
 
-    parameters = 0  # a state holds weights and what an optimizer keeps of them, and does not say which is which
+    def versions(self) -> dict[str, str]:
+        return list_versions()
+
+    def devices(self) -> tuple[Device, ...]:
+        return list_devices()
+
+    def build(self, order: HeatOrder) -> PythonTraining:
+        return PythonTraining(order)
+
+    def exercises(self, device: Device) -> Exercises:
+        raise LaneError(f"{self.name}/{device.name}: a plain function has no products of its own", "ask a framework")
+
+
+def list_devices(nodes: Path = Path("/dev"), environment: Mapping[str, str] = os.environ) -> tuple[Device, ...]:
+    """Return the processor and the NVIDIA cards that have a device node and are not hidden, numbered as CUDA does."""
+    there = len(list(nodes.glob("nvidia[0-9]*")))
+    shown = _count_shown(environment.get("CUDA_VISIBLE_DEVICES"), there)
+    features = ("malloc",) if platform.libc_ver()[0] == "glibc" else ()
+    processor = Device("cpu", "cpu", "the processor", usable=True, features=features)
+    cards = [Device(f"cuda:{index}", "cuda", UNTRIED, usable=True, memory_bytes=NOBODY_TELLS) for index in range(shown)]
+    if not cards:
+        cards = [Device("cuda", "cuda", "-", usable=False, reason=HIDDEN if there else ABSENT)]
+    return (processor, *cards)
+
+
+def list_versions() -> dict[str, str]:
+    """Return Python's version, then those of the frameworks that the user's code has imported so far."""
+    loaded = {name: getattr(sys.modules.get(name), "__version__", None) for name in LIBRARIES}
+    return {"python": platform.python_version(), **{name: str(each) for name, each in loaded.items() if each}}
+
+
+def _count_shown(visible: str | None, there: int) -> int:
+    """Return how many cards CUDA shows: those named before the first invalid entry."""
+    if visible is None:
+        return there
+    names = [each.strip() for each in visible.split(",")]
+    ends = [index for index, name in enumerate(names) if name in {"", "-1"}]
+    return min(ends[0] if ends else len(names), there)
+
+
+class PlainSteps:
+    """What the user's function returned. Only the user's code can move it to a device, or wait for it."""
+
+    def __init__(self, order: HeatOrder) -> None:
+        seed_globals(order.seed)
+        self.own, training = call_for_steps(order, "python")
+        self._start = training.state
+        device = order.lane.device
+        if device.kind != "cpu" and self.own.fence is None:
+            raise TrainingError(
+                f"{self.own.name}: gives no fence, and on {device.name} a step may still be running when it returns",
+                "give fence=, a function of the state that waits for the device",
+            )
+
+    def items_per_step(self) -> int:
+        return count_items(self.leaves(next(self.own.batches())))
+
+    def leaves(self, batch: Any) -> Iterator[Any]:
+        return list_arrays(batch)
+
+    def await_batch(self, _batch: Any) -> None:
+        """Wait for the device with the user's fence, if there is one."""
+        if self.own.fence is not None:
+            self.own.fence(self._start)
+
+    def compiled(self) -> Missing:
+        return Missing("a python lane does not know what computes")
+
+    def fresh_state(self, *, wide: bool = False) -> Any:
+        try:
+            state = copy.deepcopy(self._start)
+        except Exception as error:
+            raise TrainingError(
+                f"{self.own.name}: its state cannot be copied: {type(error).__name__}: {error}",
+                "each run begins from a copy: keep files, locks and generators out of the state",
+            ) from error
+        return widen_state(state) if wide else state
+
+    def widen(self, batch: Any) -> Any:
+        return widen_batch(batch)
+
+    def floats(self, state: Any) -> list[Array]:
+        return [read_array(leaf) for leaf in list_arrays(state) if has_floats(leaf)]
+
+    def number(self, loss: Any) -> float:
+        try:
+            return self.own.number(read_array(loss).astype(np.float64))
+        except (TypeError, ValueError) as error:
+            kind = type(loss).__name__
+            raise TrainingError(f"{self.own.name}: the loss is {kind}, expected a number: {error}") from error
+
+    def fence(self, state: Any, loss: Any) -> None:
+        """Wait with the user's fence, and read the loss: it is available only when all earlier steps are done."""
+        if self.own.fence is not None:
+            self.own.fence(state)
+        if loss is not None:
+            self.number(loss)
+
+    def supply(self, kind: str) -> Callable[[], Any]:
+        return supply_batches(self.own, kind, lambda batch: batch)
+
+
+class HostRunner(StepRunner):
+    """Runs steps that are done when they return, and times each one."""
+
+    def run_marked(self, steps: int) -> list[int]:
+        step, now = self.step, time.perf_counter_ns
+        marks = [now()]
+        for _ in range(steps):
+            step()
+            marks.append(now())
+        return marks
+
+    def step_ns(self, marks: Sequence[Any]) -> tuple[int, ...]:
+        return tuple(after - before for before, after in itertools.pairwise(marks))
+
+
+class PythonTraining(StepTraining):
+    """One lane's training, to be proven and run."""
 
     def __init__(self, order: HeatOrder) -> None:
         self._lane = order.lane
@@ -40,18 +180,15 @@ class PythonTraining:
 
     def reference(self) -> Reference:
         steps = self._steps
-        return hold_against_float64(
+        return compare_with_float64(
             steps, partial(take_steps, steps, "fp32"), partial(take_steps, steps, "fp64", wide=True)
         )
 
     def start(self) -> StepRunner | SupplyRunner:
-        """With a fence to wait at, a step may not be done when it returns."""
+        """Return a runner. With the user's fence, a step may still run when it returns, so it is not timed alone."""
         runner = HostRunner if self._steps.own.fence is None else StepRunner
         kind = self._lane.settings.input
         return start_runner(self._steps, kind, self._steps.supply(kind), lambda batch: batch, runner)
-
-    def learn(self) -> Learner:
-        raise LaneError(NOT_TRAINED_WHOLE, "leave --full out")
 
     def profiler(self, _scratch: Path) -> Profiler | Missing:
         return UNKNOWN_FRAMEWORK
@@ -63,31 +200,6 @@ class PythonTraining:
         if self._lane.device.kind == "cpu":
             return Missing("the processor's memory is the process's own")
         return Missing("no framework is asked")
-
-
-class PythonBackend:
-    name = "python"
-
-    def versions(self) -> dict[str, str]:
-        return list_versions()
-
-    def devices(self) -> tuple[Device, ...]:
-        return list_devices()
-
-    def warm_up(self) -> None:
-        """What a training will need is imported by the user's own file."""
-
-    def build(self, order: HeatOrder) -> PythonTraining:
-        return PythonTraining(order)
-
-    def predict(self, order: HeatOrder) -> Predictor:
-        raise LaneError(f"{order.lane.framework}: a step of your own gives no answers to be timed", "leave --infer out")
-
-    def exercises(self, device: Device) -> Exercises:
-        raise LaneError(f"{self.name}/{device.name}: a plain function has no products of its own", "ask a framework")
-
-    def clock(self) -> int:
-        return time.perf_counter_ns()
 
 
 def open_room(_framework: str = "python") -> PythonBackend:

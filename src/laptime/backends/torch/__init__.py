@@ -1,1 +1,1 @@
-"""PyTorch's room."""
+"""The back end for PyTorch."""

@@ -1,4 +1,4 @@
-"""PyTorch: builds the order's training and knows how it is stepped and fenced."""
+"""PyTorch: builds the order's training, and steps and fences it."""
 
 from __future__ import annotations
 
@@ -10,29 +10,26 @@ from pathlib import Path
 import torch
 
 from laptime.backends.base import Learner, Runner
-from laptime.backends.torch.deferring import STALE
-from laptime.backends.torch.denormals import flush_denormals
-from laptime.backends.torch.devices import list_devices, list_versions, peak_bytes
-from laptime.backends.torch.dropout import quicken_dropout
-from laptime.backends.torch.evaluation import Examiner
-from laptime.backends.torch.exercises import TorchExercises
+from laptime.backends.torch.batches import tensors
+from laptime.backends.torch.devices import DeviceClock, TorchExercises, list_devices, list_versions, peak_bytes
+from laptime.backends.torch.evaluation import TorchEvaluator
 from laptime.backends.torch.inputs import open_source
 from laptime.backends.torch.learner import TorchLearner
-from laptime.backends.torch.precision import Written
+from laptime.backends.torch.networks import speed_up_dropout
+from laptime.backends.torch.precision import LanePrecision, flush_denormals
 from laptime.backends.torch.predictor import TorchPredictor
-from laptime.backends.torch.profiling import TorchProfiler
+from laptime.backends.torch.profiling import TorchProfiler, count_work
 from laptime.backends.torch.proof import prove, refer
-from laptime.backends.torch.recipe import Own, endless, open_recipe
+from laptime.backends.torch.recipe import OwnRecipe, open_recipe
 from laptime.backends.torch.runners import (
-    Clockwork,
-    CopyRunner,
+    STALE,
     DeferredRunner,
     EagerRunner,
     GraphRunner,
-    LoaderRunner,
+    TorchCopyRunner,
+    TorchLoaderRunner,
 )
-from laptime.backends.torch.stepping import Stepper, draws_words
-from laptime.backends.torch.work import count_work
+from laptime.backends.torch.stepping import Stepper, uses_word_dropout
 from laptime.model.lane import NO_TRAINING, Settings
 from laptime.model.limits import StepWork
 from laptime.model.machine import Device
@@ -49,14 +46,14 @@ class TorchTraining:
         self._seed = order.seed
         self._device = torch.device(order.lane.device.name)
         self._recipe = open_recipe(order)
-        self._written = Written(self._settings, is_own=isinstance(self._recipe, Own))
+        self._precision = LanePrecision(self._settings, is_own=isinstance(self._recipe, OwnRecipe))
         network = self._recipe.network()
         self.parameters = sum(each.numel() for each in network.parameters() if each.requires_grad)
         self.items_per_step = self._count_items()
         self.steps_per_lap = self._count_steps()
         stale = (STALE,) if self._settings.reads == "deferred" else ()
-        self.notes = (*self._recipe.notes, *self._written.notes(order.lane.device), *stale)
-        if draws_words(self._settings, self._device) and quicken_dropout(network):
+        self.notes = (*self._recipe.notes, *self._precision.notes(order.lane.device), *stale)
+        if uses_word_dropout(self._settings, self._device) and speed_up_dropout(network):
             self.notes = (*self.notes, "dropout draws its masks from 16-bit random numbers")
 
     def prove(self, precision: str) -> ProofRun:
@@ -67,15 +64,15 @@ class TorchTraining:
 
     def start(self) -> Runner:
         self._set_up()
-        clockwork = Clockwork(self._device)
+        device_clock = DeviceClock(self._device)
         source = open_source(self._recipe, self._settings, self._device, self._seed)
         if self._settings.input in NO_TRAINING:
-            alone = LoaderRunner if self._settings.input == "only" else CopyRunner
-            return alone(source, clockwork)
+            alone = TorchLoaderRunner if self._settings.input == "only" else TorchCopyRunner
+            return alone(source, device_clock)
         stepper = Stepper(self._recipe, self._settings, self._device, self._recipe.rate(self._settings))
         runner = _runner_of(self._settings)
-        examiner = Examiner(self._recipe, stepper.network, self._settings, self._device)
-        return runner(stepper, source, clockwork, examiner)
+        evaluator = TorchEvaluator(self._recipe, stepper.network, self._settings, self._device)
+        return runner(stepper, source, device_clock, evaluator)
 
     def learn(self) -> Learner:
         self._set_up()
@@ -85,9 +82,9 @@ class TorchTraining:
         return TorchProfiler(self._device)
 
     def work(self) -> StepWork | Missing:
-        """Count a step of the lane's network, precision and layout, one operator after another as nobody compiled it.
+        """Count one step of the lane's network, precision and layout, operator by operator, not compiled.
 
-        One batch is enough, so none are held.
+        One batch is enough, so no batches are cached.
         """
         if self._settings.input in NO_TRAINING:
             return Missing("the loader or the copy alone computes no step")
@@ -104,21 +101,19 @@ class TorchTraining:
         return peak_bytes(self._device)
 
     def _set_up(self) -> None:
-        """A user's function may have set other threads; the proof has left other settings and drawn random numbers."""
+        """Set threads, precision and seed again: a user's function and the proof may have changed them."""
         _take_threads(self._settings)
-        self._written.turn()
+        self._precision.apply()
         torch.manual_seed(self._seed)
         torch.backends.cudnn.benchmark |= self._settings.preset != "as-written"
 
     def _count_items(self) -> int:
-        if not isinstance(self._recipe, Own):
+        if not isinstance(self._recipe, OwnRecipe):
             return self._settings.batch or self._recipe.workload.batch
-        inputs, targets = next(endless(self._recipe.training.data, self._recipe.name))
-        joined = self._settings.joined or 1
-        for value in (targets, inputs):
-            if isinstance(value, torch.Tensor) and value.dim():
-                return len(value) * joined
-        return joined
+        inputs, targets = self._recipe.first_batch()
+        lengths = [{len(each) if each.dim() else 0 for each in tensors(value)} for value in (targets, inputs)]
+        items = next((found for alike in lengths for found in alike if len(alike) == 1 and found), 1)
+        return items * (self._settings.joined or 1)
 
     def _count_steps(self) -> int | None:
         lap = self._recipe.steps_per_lap
@@ -129,7 +124,7 @@ class TorchBackend:
     name = "torch"
 
     def warm_up(self) -> None:
-        """The first optimizer that is made imports PyTorch's compiler, whether it is used or not."""
+        """Import PyTorch's compiler: making the first optimizer imports it in any case."""
         importlib.import_module("torch._dynamo")
 
     def versions(self) -> dict[str, str]:
@@ -164,7 +159,7 @@ def _take_device(order: HeatOrder) -> None:
 
 
 def _take_threads(settings: Settings) -> None:
-    """What the lane names holds, whatever the user's own code has set meanwhile."""
+    """Set the lane's number of threads again, in case the user's own code changed it."""
     if settings.threads is not None:
         torch.set_num_threads(settings.threads)
 

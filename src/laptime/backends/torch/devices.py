@@ -1,21 +1,29 @@
-"""What PyTorch sees of this machine, and what each device can do."""
+"""The devices that PyTorch sees, how each is fenced and timed, and its products and copies for measuring limits."""
 
 from __future__ import annotations
 
+import itertools
 import platform
 import re
 import shutil
+import time
+from collections.abc import Sequence
 from importlib import util
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.cuda import nccl
 
+from laptime.backends.base import CONVOLUTION, ELSEWHERE, IN_PLACE, PRODUCT, Exercise, copy_work, product_work
 from laptime.backends.cuda import ask_driver
+from laptime.backends.torch.precision import set_precision
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
+from laptime.pipelines.job import free_memory_bytes
 
 AMPERE = (8, 0)
+TYPES = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def list_devices() -> tuple[Device, ...]:
@@ -23,7 +31,7 @@ def list_devices() -> tuple[Device, ...]:
 
 
 def list_versions() -> dict[str, str]:
-    """Give PyTorch's version first, then those of what it stands on, as far as this build has them."""
+    """Return PyTorch's version first, then those of its libraries, as far as this build has them."""
     hip = getattr(torch.version, "hip", None)
     asked = {
         "cuda": torch.version.cuda,
@@ -36,7 +44,7 @@ def list_versions() -> dict[str, str]:
 
 
 def _ask_cudnn(*, is_nvidia: bool) -> str | None:
-    """A library on the path that does not fit the build makes PyTorch raise; its first sentence says what is wrong."""
+    """Return the version, or why there is none: PyTorch raises if a library on the path does not fit the build."""
     try:
         number = torch.backends.cudnn.version()  # type: ignore[no-untyped-call]
     except RuntimeError as error:
@@ -45,13 +53,13 @@ def _ask_cudnn(*, is_nvidia: bool) -> str | None:
 
 
 def cudnn_words(number: int) -> str:
-    """Write 91002 as 9.10.2, and as before version 9 counted, 8902 as 8.9.2."""
+    """Format 91002 as 9.10.2, and 8902, in the numbering before version 9, as 8.9.2."""
     major, rest = divmod(number, 10_000 if number >= 90_000 else 1000)
     return f"{major}.{rest // 100}.{rest % 100}"
 
 
 def _ask_nccl() -> str | None:
-    """A build for processors only has no such function inside, whatever stands around it."""
+    """Return the version, or None: a build for processors only lacks the function inside the module."""
     try:
         return ".".join(map(str, nccl.version()))  # type: ignore[no-untyped-call]
     except (AttributeError, RuntimeError):
@@ -59,7 +67,7 @@ def _ask_nccl() -> str | None:
 
 
 def find_onednn(configuration: str) -> str | None:
-    """Find the version in PyTorch's own words; it still writes the library's former name."""
+    """Find the version in PyTorch's description of its build, which may use the library's former name."""
     found = re.search(r"(?:MKL-DNN|oneDNN) v(\d+(?:\.\d+)*)", configuration)
     return found[1] if found else None
 
@@ -106,7 +114,7 @@ def _cuda_device(index: int, driver: dict[str, str]) -> Device:
 
 
 def _identity(found: Any) -> dict[str, str]:
-    """Say which card it is; older versions of PyTorch tell the UUID alone, and ROCm's neither."""
+    """Identify the card: older versions of PyTorch report only the UUID, those for ROCm not even that."""
     place: list[Any] = [getattr(found, name, None) for name in ("pci_domain_id", "pci_bus_id", "pci_device_id")]
     bus = "" if None in place else "{:04x}:{:02x}:{:02x}".format(*place)
     uuid = str(getattr(found, "uuid", "")).lower()
@@ -114,7 +122,7 @@ def _identity(found: Any) -> dict[str, str]:
 
 
 def _try_product(name: str) -> tuple[bool, str | None]:
-    """A card that is listed may still refuse to work: a small product tells."""
+    """Try a small product: a card that is listed may still refuse to work."""
     try:
         ones = torch.ones(64, 64, device=name)
         exact = float((ones @ ones).sum().item()) == 64.0**3
@@ -124,7 +132,7 @@ def _try_product(name: str) -> tuple[bool, str | None]:
 
 
 def _why_no_cuda(build: str) -> str:
-    """PyTorch says why when it is made to begin: no driver, one that is too old, no card, a library that fails."""
+    """Return PyTorch's reason when it initializes CUDA: no driver, an old driver, no card, a library that fails."""
     if not build:
         return f"this PyTorch ({torch.__version__}) is a build without CUDA"
     try:
@@ -135,7 +143,7 @@ def _why_no_cuda(build: str) -> str:
 
 
 def _build_details(build: str) -> dict[str, str]:
-    """Say for whose cards this PyTorch was built, and for which generations of them."""
+    """Return for which vendor's cards this PyTorch was built, and for which generations of them."""
     generations = " ".join(torch.cuda.get_arch_list()) if build else ""
     return {name: told for name, told in (("build", build), ("architectures", generations)) if told}
 
@@ -170,7 +178,7 @@ def _xpu_device(index: int) -> Device:
 
 
 def peak_bytes(device: torch.device) -> int | Missing:
-    """Give the most that PyTorch's allocator held on a device."""
+    """Return the most memory that PyTorch's allocator held on a device."""
     if device.type == "cuda":
         return int(torch.cuda.max_memory_allocated(device))
     if device.type == "cpu":
@@ -180,3 +188,83 @@ def peak_bytes(device: torch.device) -> int | Missing:
 
 def _absent(name: str, kind: str, reason: str, details: dict[str, str] | None = None) -> Device:
     return Device(name, kind, "-", usable=False, reason=reason, memory_bytes=Missing(reason), details=details or {})  # type: ignore[arg-type]
+
+
+class DeviceClock:
+    """How a device is fenced and marked: a processor by the host's clock, an accelerator by its own events."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self._module: Any = {"cuda": torch.cuda, "xpu": getattr(torch, "xpu", None), "mps": torch.mps}.get(device.type)
+        self._events: list[Any] = []
+        self._used = 0
+
+    def fence(self) -> None:
+        if self.device.type == "mps":
+            torch.mps.synchronize()
+        elif self._module is not None:
+            self._module.synchronize(self.device)
+
+    def mark(self) -> object:
+        if self._module is None:
+            return time.perf_counter_ns()
+        event = self._next_event()
+        event.record()
+        return event
+
+    def step_ns(self, marks: Sequence[object]) -> tuple[int, ...]:
+        pairs = itertools.pairwise(marks)
+        if self._module is None:
+            return tuple(after - before for before, after in pairs)  # type: ignore[operator]
+        self._used = 0
+        return tuple(round(before.elapsed_time(after) * 1e6) for before, after in pairs)  # type: ignore[attr-defined]
+
+    def _next_event(self) -> Any:
+        """Take an event from the pool: making one costs more than recording it, and a window may need thousands."""
+        if self._used == len(self._events):
+            maker = torch.mps.Event if self.device.type == "mps" else self._module.Event
+            self._events.append(maker(enable_timing=True))
+        self._used += 1
+        return self._events[self._used - 1]
+
+
+class TorchExercises:
+    copies = (ELSEWHERE, IN_PLACE)
+
+    def __init__(self, device: Device) -> None:
+        self.by = f"torch {torch.__version__}"
+        self._device = torch.device(device.name)
+        self._fence = DeviceClock(self._device).fence
+
+    @property
+    def free_bytes(self) -> int | Missing:
+        if self._device.type == "cuda":
+            return int(torch.cuda.mem_get_info(self._device)[0])
+        return free_memory_bytes() if self._device.type == "cpu" else Missing(f"PyTorch tells none of {self._device}")
+
+    @property
+    def products(self) -> tuple[str, ...]:
+        """On a processor, oneDNN's convolutions can use wider vectors than the library behind PyTorch's products."""
+        return (PRODUCT, CONVOLUTION) if self._device.type == "cpu" else (PRODUCT,)
+
+    def product(self, precision: str, way: str, rows: int) -> Exercise:
+        set_precision("tf32" if precision == "tf32" else "fp32")
+        kind = TYPES[precision]
+        left, right = (torch.randn(rows, rows, device=self._device).to(kind) for _ in range(2))
+        if way == CONVOLUTION:
+            return self._convolution(left, right, rows)
+        into = torch.empty(rows, rows, dtype=kind, device=self._device)
+        return Exercise(lambda: torch.mm(left, right, out=into), self._fence, product_work(rows))
+
+    def _convolution(self, left: Tensor, right: Tensor, rows: int) -> Exercise:
+        """Use the left matrix as an image of one line whose pixels are its rows, and the right one as the filters."""
+        image = left.t().reshape(1, rows, 1, rows).to(memory_format=torch.channels_last)
+        filters = right.reshape(rows, rows, 1, 1).to(memory_format=torch.channels_last)
+        return Exercise(lambda: torch.conv2d(image, filters), self._fence, product_work(rows))
+
+    def copy(self, way: str, size_bytes: int) -> Exercise:
+        source = torch.ones(size_bytes // 4, device=self._device)
+        if way == IN_PLACE:
+            return Exercise(source.neg_, self._fence, copy_work(source.nbytes))
+        into = torch.zeros_like(source)
+        return Exercise(lambda: into.copy_(source), self._fence, copy_work(source.nbytes))

@@ -1,4 +1,4 @@
-"""Batches that come from files: pixels of a pipeline in numpy -> tensors on the device, as floats from 0 to 1."""
+"""Batches from files: a pipeline's pixels in NumPy become tensors on the device, as floats from 0 to 1."""
 
 from __future__ import annotations
 
@@ -7,34 +7,32 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from laptime.backends.torch.recipe import Batch
-from laptime.backends.torch.turning import Turning
 from laptime.errors import LaneError
 from laptime.model.dataset import DataSource
 from laptime.model.lane import Settings
 from laptime.model.workload import Workload
-from laptime.pipelines import Job, Pipeline, make_job, open_fast_pipeline, open_published_pipeline, read_plain
-from laptime.pipelines.decode import SpoiltImageError
-from laptime.pipelines.numbering import Numbering
-from laptime.pipelines.room import workers_for
-from laptime.pipelines.spoilt import Spoilt
+from laptime.pipelines import LoaderJob, Pipeline, make_job, open_fast_pipeline, open_published_pipeline, read_plain
+from laptime.pipelines.decode import DamagedImageError, DamagedImages
+from laptime.pipelines.job import BatchOrder, rng_of, workers_for
+from laptime.pipelines.transforms import Matrix, draw_turns, matrix_of
 
 STAGES = 3
 
 
-class FileSource:
-    """A pipeline's batches, brought to the device."""
+class FileBatchSource:
+    """A pipeline's batches, moved to the device."""
 
     def __init__(
-        self, pipeline: Pipeline, device: torch.device, *, channels_last: bool, turning: Turning | None = None
+        self, pipeline: Pipeline, device: torch.device, *, channels_last: bool, warp: BatchWarp | None = None
     ) -> None:
-        self._pipeline, self._turning = pipeline, turning
+        self._pipeline, self._warp = pipeline, warp
         self.ready_batches, self.holds = pipeline.ready_batches, pipeline.holds
         self._device, self._channels_last = device, channels_last
-        self._stage = Stage(device) if device.type == "cuda" else None
+        self._pinned = PinnedBuffers(device) if device.type == "cuda" else None
 
     def __call__(self) -> Batch:
         return self.move(self.fetch())
@@ -45,7 +43,7 @@ class FileSource:
     def move(self, batch: Any) -> Batch:
         images, labels = batch
         placed = self._images(torch.from_numpy(images))
-        return placed if self._turning is None else self._turning(placed), self._labels(labels)
+        return placed if self._warp is None else self._warp(placed), self._labels(labels)
 
     def repeat(self) -> None:
         self._pipeline.repeat()
@@ -57,7 +55,7 @@ class FileSource:
         self._pipeline.close()
 
     def _images(self, images: Tensor) -> Tensor:
-        moved = self._stage(images) if self._stage is not None else images.to(self._device)
+        moved = self._pinned(images) if self._pinned is not None else images.to(self._device)
         turned = moved.permute(0, 3, 1, 2)
         wanted = torch.channels_last if self._channels_last else torch.contiguous_format
         if moved.dtype == torch.uint8:
@@ -67,14 +65,14 @@ class FileSource:
         return turned.contiguous(memory_format=wanted)
 
     def _labels(self, labels: Any) -> Tensor:
-        held = torch.from_numpy(np.array(labels, np.int64))  # a copy: the pipeline's own place is filled again
+        held = torch.from_numpy(np.array(labels, np.int64))  # a copy: the pipeline reuses its own memory
         if held.dim() == 2 and held.shape[1] == 1:
             held = held[:, 0]
         return held.to(self._device, non_blocking=True)
 
 
-class Stage:
-    """Pinned buffers, filled in turn, from which the device copies while the host goes on."""
+class PinnedBuffers:
+    """Pinned buffers, filled in turn; the device copies from them while the host continues."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -88,7 +86,7 @@ class Stage:
         if buffer is None or buffer.shape != images.shape:
             buffer = self._buffers[turn] = torch.empty_like(images, pin_memory=True)
         if self._copied[turn] is not None:
-            self._copied[turn].synchronize()  # the device has long taken what lay here
+            self._copied[turn].synchronize()  # wait until the device has copied what was here
         buffer.copy_(images)
         moved = buffer.to(self._device, non_blocking=True)
         copied: Any = torch.cuda.Event()  # type: ignore[no-untyped-call]
@@ -98,11 +96,11 @@ class Stage:
 
 
 class Files(Dataset[tuple[Tensor, Tensor]]):
-    """The authors' data set of pets-densenet: one file decoded whole, resized and scaled when it is asked for."""
+    """The authors' data set of pets-densenet: each file is decoded whole, resized and scaled when requested."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: LoaderJob) -> None:
         self._job = job
-        self.spoilt = Spoilt(len(job.paths))
+        self.damaged = DamagedImages(len(job.paths))
 
     def __len__(self) -> int:
         return len(self._job.paths)
@@ -113,22 +111,22 @@ class Files(Dataset[tuple[Tensor, Tensor]]):
             place = each % len(job.paths)
             try:
                 image = read_plain(job.paths[place], job.height, job.width)
-            except SpoiltImageError as error:
-                self.spoilt.add(job.paths[place], str(error))
+            except DamagedImageError as error:
+                self.damaged.add(job.paths[place], str(error))
                 continue
             return torch.from_numpy(image), torch.tensor(job.labels[place])
         raise LaneError("no image could be read")
 
 
 class Loader:
-    """PyTorch's DataLoader with what it does unasked: no worker, so that each batch is read when it is due."""
+    """PyTorch's DataLoader with its defaults: no worker, so each batch is read when it is needed."""
 
     ready_batches = 0
     holds = False
 
-    def __init__(self, job: Job, first: int) -> None:
+    def __init__(self, job: LoaderJob, first: int) -> None:
         self._files = Files(job)
-        self._order = Numbering(len(job.paths), job.batch, job.seed)
+        self._order = BatchOrder(len(job.paths), job.batch, job.seed)
         self._a_lap = max(1, len(job.paths) // job.batch)
         self._number = first
         self._batches = self._lap()
@@ -142,13 +140,13 @@ class Loader:
         return batch[0].numpy(), batch[1].numpy()
 
     def repeat(self) -> None:
-        """Nothing is held, so that a batch costs the same again."""
+        """Do nothing: nothing is held, so a batch costs the same again."""
 
     def notes(self) -> tuple[str, ...]:
-        return self._files.spoilt.notes()
+        return self._files.damaged.notes()
 
     def close(self) -> None:
-        """Nothing is held but memory."""
+        """Do nothing: only memory is held."""
 
     def _lap(self) -> Any:
         left = self._a_lap - self._number % self._a_lap
@@ -158,24 +156,48 @@ class Loader:
 
 def open_files(
     workload: Workload, data: DataSource, settings: Settings, device: torch.device, *, seed: int, first: int
-) -> FileSource:
-    """Give the loader that the lane's settings name: the authors', or ours."""
+) -> FileBatchSource:
+    """Return the loader that the lane's settings name: the authors', or ours."""
     job = make_job(workload, data, "train", settings.batch or workload.batch, seed)
     channels_last = settings.layout == "channels_last"
     if is_published(settings):
         workers = settings.workers or 0
         if workload.loader == "dataloader" and not workers:
-            return FileSource(Loader(job, first), device, channels_last=channels_last)
+            return FileBatchSource(Loader(job, first), device, channels_last=channels_last)
         pipeline = open_published_pipeline(workload, job, first, workers)
-        return FileSource(pipeline, device, channels_last=channels_last)
-    turning = Turning(seed, first) if job.turned and device.type == "cuda" else None
-    job = replace(job, turned=job.turned and turning is None)
+        return FileBatchSource(pipeline, device, channels_last=channels_last)
+    warp = BatchWarp(seed, first) if job.turned and device.type == "cuda" else None
+    job = replace(job, turned=job.turned and warp is None)
     pipeline = open_fast_pipeline(job, workers_for(settings, device.type), first)
-    return FileSource(pipeline, device, channels_last=channels_last, turning=turning)
+    return FileBatchSource(pipeline, device, channels_last=channels_last, warp=warp)
 
 
 def is_published(settings: Settings) -> bool:
-    """Tell which loader is meant; where it runs alone, the preset says so."""
+    """Whether the authors' loader is meant; where the loader runs alone, the preset decides."""
     if settings.input == "only":
         return settings.preset == "as-written"
     return settings.input == "published"
+
+
+class BatchWarp:
+    """Turns one batch after another, by angles drawn from the seed and the batch's number."""
+
+    def __init__(self, seed: int, first: int) -> None:
+        self._seed, self._number = seed, first
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Return the images turned; they are floats as (item, channel, row, column)."""
+        turns = draw_turns(rng_of(self._seed, self._number), len(images))
+        self._number += 1
+        return warp_images(images, [matrix_of(turn) for turn in turns])
+
+
+def warp_images(images: Tensor, matrices: list[Matrix]) -> Tensor:
+    """Map each image by its own matrix, from the output's (row, column) to the input's."""
+    height, width = images.shape[2:]
+    # The sampler's coordinates go from -1 to 1 on both axes, column first.
+    rows = [[[d, c * height / width, 0.0], [b * width / height, a, 0.0]] for (a, b), (c, d) in matrices]
+    maps = torch.tensor(rows, dtype=images.dtype).to(images.device, non_blocking=True)
+    grid = nn.functional.affine_grid(maps, list(images.shape), align_corners=False)
+    turned: Tensor = nn.functional.grid_sample(images, grid, padding_mode="border", align_corners=False)
+    return turned

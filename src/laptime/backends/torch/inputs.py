@@ -1,4 +1,4 @@
-"""Where a step's batch comes from: the authors' way, ours, decoded in memory, or already on the device."""
+"""Where a step's batch comes from: the authors' loader, ours, decoded items in memory, or the device."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ import torch
 from torch import Tensor
 
 from laptime.backends.items import repeated
+from laptime.backends.torch.batches import mapped
 from laptime.backends.torch.files import open_files
 from laptime.backends.torch.own_inputs import QUEUE_A_WORKER, keep_own, open_loader, ready_of, walk_own
-from laptime.backends.torch.recipe import Batch, BuiltIn, Own
+from laptime.backends.torch.recipe import Batch, BuiltInRecipe, OwnRecipe, TorchRecipe
 from laptime.errors import TrainingError
-from laptime.model.lane import Settings
+from laptime.model.lane import KEPT, Settings
 
 CACHED_MOST_BATCHES = 64
-KEPT = {"cached", "resident", "one", "copy"}
+WORDS = (bool, int, float, complex, str, bytes)
+"""What a batch may hold besides tensors: it is the same wherever the batch is."""
 
 
-class Source(Protocol):
+class BatchSource(Protocol):
     """An endless supply of batches on the device."""
 
     ready_batches: int
@@ -33,38 +35,38 @@ class Source(Protocol):
     def __call__(self) -> Batch: ...
 
     def fetch(self) -> Any:
-        """Give the next batch as the loader leaves it."""
+        """Return the next batch as the loader made it."""
 
     def move(self, batch: Any) -> Batch:
-        """Bring it to the device, in the lane's layout."""
+        """Move the batch to the device, in the lane's layout."""
 
     def repeat(self) -> None:
-        """Give only batches that were given before; called where pictures are held."""
+        """From now on return only earlier batches; called where images are held in memory."""
 
     def notes(self) -> tuple[str, ...]:
-        """Say what had to be left out, or done in another way."""
+        """Return notes on what was left out or done differently."""
 
     def close(self) -> None: ...
 
 
 class InMemory:
-    """What all supplies from memory have in common: no step costs more than another, and nothing goes wrong."""
+    """What all sources in memory have in common: every step costs the same, and there is nothing to note."""
 
     ready_batches = 0
     holds = False
 
     def repeat(self) -> None:
-        """A batch costs the same each time."""
+        """Do nothing: a batch costs the same each time."""
 
     def notes(self) -> tuple[str, ...]:
         return ()
 
     def close(self) -> None:
-        """Nothing is held but memory."""
+        """Do nothing: only memory is held."""
 
 
 class Cycle(InMemory):
-    """Batches made before: in host memory and moved each step, or on the device already."""
+    """Batches made before: in host memory and moved each step, or already on the device."""
 
     def __init__(self, batches: list[Batch], move: Callable[[Batch], Batch] | None) -> None:
         self._next = itertools.cycle(batches).__next__
@@ -81,7 +83,7 @@ class Cycle(InMemory):
 
 
 class Stream(InMemory):
-    """Batches made one after another in the training process, as the authors of in-memory trainings had it."""
+    """Batches made one after another in the training process, as the authors of in-memory trainings do."""
 
     def __init__(
         self,
@@ -106,7 +108,7 @@ class Stream(InMemory):
 
 
 class Prefetch(InMemory):
-    """Threads gather the coming batches while the step runs; numpy lets go of the interpreter lock to copy."""
+    """Threads gather the next batches while the step runs; NumPy releases the interpreter lock to copy."""
 
     def __init__(self, draw: Callable[[int], Batch], move: Callable[[Batch], Batch], workers: int, first: int) -> None:
         self.ready_batches = QUEUE_A_WORKER * workers
@@ -133,12 +135,12 @@ class Prefetch(InMemory):
         return self._pool.submit(self._draw, next(self._numbers))
 
 
-class Gather:
-    """A shuffled walk through decoded items: gives batch number N of an endless training."""
+class ShuffledItems:
+    """A shuffled walk through decoded items: returns batch number N of an endless training."""
 
-    def __init__(self, recipe: BuiltIn, batch: int, *, channels_last: bool, pin: bool, seed: int) -> None:
+    def __init__(self, recipe: BuiltInRecipe, batch: int, *, channels_last: bool, pin: bool, seed: int) -> None:
         items = recipe.items(batch)
-        if len(items.labels) < batch:  # a small set of somebody's own: its items come more than once
+        if len(items.labels) < batch:  # a user's small data set: its items come more than once
             items = repeated(items, batch)
         images = items.images if channels_last else np.ascontiguousarray(items.images.transpose(0, 3, 1, 2))
         self._images, self._labels = torch.from_numpy(images), torch.from_numpy(items.labels)
@@ -164,18 +166,18 @@ class Gather:
 
 
 def open_source(
-    recipe: BuiltIn | Own, settings: Settings, device: torch.device, seed: int, *, first: int = 0
-) -> Source:
-    """Give the supply that the lane's settings name, from batch number `first` of an endless training on."""
+    recipe: TorchRecipe, settings: Settings, device: torch.device, seed: int, *, first: int = 0
+) -> BatchSource:
+    """Return the source that the lane's settings name, starting at batch number `first` of an endless training."""
     channels_last = settings.layout == "channels_last"
     move = _mover(device, channels_last=channels_last)
-    if isinstance(recipe, Own):
+    if isinstance(recipe, OwnRecipe):
         return _open_own(recipe, settings, move, first)
     if recipe.data is not None and recipe.workload.reads_files and settings.input not in KEPT:
         return open_files(recipe.workload, recipe.data, settings, device, seed=seed, first=first)
     batch = settings.batch or recipe.workload.batch
     pin = device.type == "cuda" and (settings.input in {"fast", "cached"} or _copies_at_best(settings))
-    gather = Gather(recipe, batch, channels_last=channels_last, pin=pin, seed=seed)
+    gather = ShuffledItems(recipe, batch, channels_last=channels_last, pin=pin, seed=seed)
     if settings.input == "fast":
         return Prefetch(gather, move, settings.workers or 1, first)
     if settings.input in KEPT:
@@ -185,7 +187,7 @@ def open_source(
     return Stream(map(gather, itertools.count(first)), move)
 
 
-def _open_own(recipe: Own, settings: Settings, move: Callable[[Batch], Batch], first: int) -> Source:
+def _open_own(recipe: OwnRecipe, settings: Settings, move: Callable[[Batch], Batch], first: int) -> BatchSource:
     if settings.input in KEPT:
         kept = keep_own(recipe, settings)
         turned = first % len(kept)
@@ -202,26 +204,27 @@ def _cycle(batches: list[Batch], settings: Settings, move: Callable[[Batch], Bat
 
 
 def _copies_at_best(settings: Settings) -> bool:
-    """The copy alone is what the lane's preset does: as written, from wherever the batches lie."""
+    """Whether the copy alone uses pinned memory; as written, it copies from the memory that holds the batches."""
     return settings.input == "copy" and settings.preset != "as-written"
 
 
 def _mover(device: torch.device, *, channels_last: bool) -> Callable[[Batch], Batch]:
-    """Give the function that brings a batch to the device, in the lane's layout."""
+    """Return the function that moves a batch to the device, in the lane's layout."""
 
-    def move_one(value: Any) -> Any:
-        if isinstance(value, Tensor):
-            # Without blocking only pinned memory is copied beside the work; for pageable memory this changes nothing.
-            moved = value.to(device, non_blocking=True)
-            if channels_last and moved.dim() == 4:
-                return moved.contiguous(memory_format=torch.channels_last)
-            return moved
-        if isinstance(value, dict):
-            return {key: move_one(each) for key, each in value.items()}
-        if isinstance(value, tuple | list):
-            return type(value)(map(move_one, value))
-        raise TrainingError(f"a batch holds {type(value).__name__}, expected tensors", "convert it in the data")
+    def move_tensor(value: Tensor) -> Tensor:
+        # Non-blocking copies run in parallel with the work only from pinned memory; pageable memory is not affected.
+        moved = value.to(device, non_blocking=True)
+        if channels_last and moved.dim() == 4:
+            return moved.contiguous(memory_format=torch.channels_last)
+        return moved
+
+    def move_other(leaf: Any) -> Any:
+        if leaf is None or isinstance(leaf, WORDS):
+            return leaf
+        if callable(getattr(leaf, "to", None)):  # a container of another library, which can move its own tensors
+            return leaf.to(device)
+        raise TrainingError(f"a batch holds {type(leaf).__name__}, expected tensors", "convert it in the data")
 
     if device.type == "cpu" and not channels_last:
         return lambda batch: batch
-    return lambda batch: (move_one(batch[0]), move_one(batch[1]))
+    return lambda batch: (mapped(batch[0], move_tensor, move_other), mapped(batch[1], move_tensor, move_other))

@@ -1,4 +1,4 @@
-"""A user's own batches: walked through by the user's loader, by more workers, kept, or joined to larger ones."""
+"""A user's own batches: from the user's loader, from more workers, kept in memory, or joined to larger ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset
 
-from laptime.backends.torch.recipe import Batch, Own, endless
+from laptime.backends.torch.batches import count_bytes, describe, filled, leaves
+from laptime.backends.torch.recipe import Batch, OwnRecipe, endless
 from laptime.errors import LaneError, TrainingError
 from laptime.model.lane import Settings
 
@@ -20,8 +21,8 @@ CACHED_MOST_BATCHES = 64
 QUEUE_A_WORKER = 2
 
 
-def open_loader(recipe: Own, settings: Settings) -> Any:
-    """Give the user's data; or, where the lane names workers, the same DataLoader with so many of them."""
+def open_loader(recipe: OwnRecipe, settings: Settings) -> Any:
+    """Return the user's data; if the lane sets workers, a copy of its DataLoader with that number of workers."""
     data, workers = recipe.training.data, settings.workers
     if workers is None:
         return data
@@ -39,10 +40,10 @@ def open_loader(recipe: Own, settings: Settings) -> Any:
     return _with_workers(data, workers)
 
 
-def walk_own(data: Any, recipe: Own, settings: Settings) -> Generator[Batch, None, None]:
-    """Walk through the data without end, and join the batches where the lane says so.
+def walk_own(data: Any, recipe: OwnRecipe, settings: Settings) -> Generator[Batch, None, None]:
+    """Yield the data's batches without end, joined if the lane says so.
 
-    Whoever closes the walk lets go of the loader, and of its workers with it.
+    Closing the generator also closes the loader and its workers.
     """
     batches = endless(data, recipe.name)
     if settings.workers is not None:
@@ -50,29 +51,29 @@ def walk_own(data: Any, recipe: Own, settings: Settings) -> Generator[Batch, Non
     yield from batches if settings.joined is None else _joined(batches, settings.joined, recipe.name)
 
 
-def keep_own(recipe: Own, settings: Settings) -> list[Batch]:
-    """Give the first batches of a lap, as many as a modest memory holds; or the very first one."""
+def keep_own(recipe: OwnRecipe, settings: Settings) -> list[Batch]:
+    """Return the first batches of a lap, as many as fit in modest memory; or only the first one."""
     most = 1 if settings.input == "one" else min(CACHED_MOST_BATCHES, recipe.steps_per_lap or CACHED_MOST_BATCHES)
     count = max(1, most // (settings.joined or 1))
     batches: list[Batch] = []
     held = 0
     for batch in itertools.islice(walk_own(recipe.training.data, recipe, settings), count):
         batches.append(batch)
-        held += sum(each.nbytes for each in batch if isinstance(each, Tensor))
+        held += count_bytes(batch)
         if held > CACHED_MOST_BYTES:
             break
     return batches
 
 
 def ready_of(data: Any, settings: Settings) -> int:
-    """Give how many steps' batches a DataLoader's workers may hold ready."""
+    """Return for how many steps a DataLoader's workers may hold batches ready."""
     workers = getattr(data, "num_workers", 0) or 0
     ready: int = workers * (getattr(data, "prefetch_factor", None) or QUEUE_A_WORKER)
     return -(-ready // (settings.joined or 1))
 
 
 def _with_workers(given: DataLoader[Any], workers: int) -> DataLoader[Any]:
-    """Make it anew on the same dataset and the same order of items, with processes that live on from lap to lap."""
+    """Recreate the loader with the same dataset and order of items, and with worker processes that live across laps."""
     words: dict[str, Any] = {
         "collate_fn": given.collate_fn,
         "pin_memory": given.pin_memory,
@@ -91,7 +92,7 @@ def _with_workers(given: DataLoader[Any], workers: int) -> DataLoader[Any]:
 
 
 def _told_of_workers(batches: Iterator[Batch], workers: int) -> Iterator[Batch]:
-    """Say in words that a worker died, or could not be given its dataset."""
+    """Raise an error in words if a worker died, or could not receive its dataset."""
     try:
         yield from batches
     except RuntimeError as error:
@@ -101,7 +102,7 @@ def _told_of_workers(batches: Iterator[Batch], workers: int) -> Iterator[Batch]:
             f"workers={workers}: {str(error).splitlines()[0]}", "see its last words, or name fewer"
         ) from error
     except (ConnectionError, EOFError) as error:
-        if "Caught " in str(error):  # the dataset raised it in a worker that lives
+        if "Caught " in str(error):  # the dataset raised it in a worker that is alive
             raise
         raise LaneError(
             f"workers={workers}: DataLoader worker exited unexpectedly, while it handed a batch over",
@@ -121,23 +122,24 @@ def _joined(batches: Iterator[Batch], count: int, name: str) -> Iterator[Batch]:
 
 
 def _join(parts: list[Any], name: str) -> Any:
-    """Put one batch's items after another's, in tensors and in all that holds tensors."""
+    """Concatenate the items of several batches, in tensors and in all that holds tensors."""
     first = parts[0]
-    kinds = {type(each) for each in parts}
-    if isinstance(first, Tensor):
+    if len({describe(each) for each in parts}) > 1:
+        raise _unjoined(name, f"{type(first).__name__} is no tensor, nor do they hold the same")
+    columns = zip(*map(leaves, parts), strict=True)
+    return filled(first, iter([_join_leaves(list(column), name) for column in columns]))
+
+
+def _join_leaves(parts: list[Any], name: str) -> Any:
+    if isinstance(parts[0], Tensor):
         return _join_tensors(parts, name)
-    if len(kinds) == 1 and isinstance(first, dict) and all(each.keys() == first.keys() for each in parts):
-        return {key: _join([each[key] for each in parts], name) for key in first}
-    if len(kinds) == 1 and isinstance(first, tuple | list) and all(len(each) == len(first) for each in parts):
-        made = [_join(list(each), name) for each in zip(*parts, strict=True)]
-        return type(first)(*made) if hasattr(first, "_fields") else type(first)(made)
-    if all(each is None for each in parts):
+    if parts[0] is None:
         return None
-    raise _unjoined(name, f"{type(first).__name__} is no tensor, nor do they hold the same")
+    raise _unjoined(name, f"{type(parts[0]).__name__} is no tensor, nor do they hold the same")
 
 
 def _join_tensors(parts: list[Any], name: str) -> Tensor:
-    if not all(isinstance(each, Tensor) and each.dim() for each in parts):
+    if not all(each.dim() for each in parts):
         raise _unjoined(name, "one holds a single number")
     if len({(each.shape[1:], each.dtype, each.device) for each in parts}) > 1:
         raise _unjoined(name, f"shapes are {', '.join(str(tuple(each.shape)) for each in parts[:2])}")

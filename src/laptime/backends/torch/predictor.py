@@ -1,51 +1,51 @@
-"""A network that only answers: evaluation mode, no gradient, the lane's precision, layout and way of running."""
+"""A network that only answers: its items on the host, the transfer to the device and back, and the lane's execution."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from laptime.backends.base import REFUSALS
-from laptime.backends.torch.answering import CHANCE, doubled, part, read_answers
-from laptime.backends.torch.carrying import Carrier, host_items, lay_out, mapped
-from laptime.backends.torch.devices import peak_bytes
-from laptime.backends.torch.precision import Written, set_precision
-from laptime.backends.torch.recipe import Own, open_recipe
-from laptime.backends.torch.runners import GRAPH_WARMUP_STEPS, Clockwork
-from laptime.backends.torch.stepping import (
-    AUTOCAST,
-    as_float,
-    place_network,
-    spare_wide_layers_the_casts,
-)
+from laptime.backends.fingerprint import make_answers
+from laptime.backends.items import repeated
+from laptime.backends.torch.batches import mapped, tensors
+from laptime.backends.torch.devices import DeviceClock, peak_bytes
+from laptime.backends.torch.evaluation import count_items
+from laptime.backends.torch.precision import LanePrecision, set_precision
+from laptime.backends.torch.recipe import BuiltInRecipe, OwnRecipe, TorchRecipe, endless, open_recipe
+from laptime.backends.torch.runners import warm_up_for_capture
+from laptime.backends.torch.stepping import avoid_weight_casts, forward_of, place_network
 from laptime.errors import LaneError
 from laptime.model.inference import PROOF_ITEMS, AnswerReference, AnswerRun
 from laptime.model.lane import Settings
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
 
+CHANCE = 1e-5  # two float32 runs of one network differ by less; another random mask makes them differ by far more
 Forward = Callable[[Any], Any]
 
 
 class TorchPredictor:
-    """One lane's network, its weights on the device; items are laid out in host memory, batch by batch."""
+    """One lane's network with its weights on the device; items are prepared in host memory, batch by batch."""
 
     def __init__(self, order: HeatOrder) -> None:
         self._settings, self._device = order.lane.settings, torch.device(order.lane.device.name)
         torch.manual_seed(order.seed)
         torch.backends.cudnn.benchmark |= self._settings.preset != "as-written"
         self._recipe = open_recipe(order)
-        self._written = Written(self._settings, is_own=isinstance(self._recipe, Own))
-        self._written.turn()
+        self._precision = LanePrecision(self._settings, is_own=isinstance(self._recipe, OwnRecipe))
+        self._precision.apply()
         self._forward, self.parameters = self._make(self._settings, self._device)
         self._items = host_items(self._recipe)
-        self._carrier = Carrier(self._device, pinned=self._settings.preset != "as-written")
-        self.fence = Clockwork(self._device).fence
-        self.notes: tuple[str, ...] = (*self._recipe.notes, *self._written.notes(order.lane.device))
+        self._transfer = Transfer(self._device, pinned=self._settings.preset != "as-written")
+        self.fence = DeviceClock(self._device).fence
+        self.notes: tuple[str, ...] = (*self._recipe.notes, *self._precision.notes(order.lane.device))
         self._held: Any = None
         self._through: Forward | None = None
 
@@ -69,16 +69,16 @@ class TorchPredictor:
         with torch.no_grad():
             if self._through is None:
                 self._through = self._way_through(self._forward, self._held)
-            self._carrier.to_host(self._through(self._held))
+            self._transfer.to_host(self._through(self._held))
 
     def let_go(self) -> None:
         self._held = self._through = None
-        self._carrier.forget()
+        self._transfer.forget()
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
 
     def prove(self, precision: str, batch: int) -> AnswerRun:
-        """Show the network that is timed in its own precision; in another, one that is run in the same way."""
+        """Answer with the timed network at its own precision; at another, with a network that runs in the same way."""
         own = precision == self._settings.precision
         set_precision(precision)
         try:
@@ -86,15 +86,15 @@ class TorchPredictor:
             forward = self._forward if own else self._make(settings, self._device)[0]
             held = self._laid_out(batch)
             with torch.no_grad():
-                answers = self._carrier.to_host(self._way_through(forward, held)(held))
+                answers = self._transfer.to_host(self._way_through(forward, held)(held))
             self.fence()
             return read_answers(precision, answers)
         finally:
-            self._written.turn()
+            self._precision.apply()
             self.let_go()
 
     def reference(self) -> AnswerReference:
-        """Answer in float64 and float32; two float32 runs that part are a network that draws random numbers."""
+        """Answer in float64 and float32; if two float32 runs differ, the network draws random numbers."""
         self.read_items(PROOF_ITEMS)
         network = self._recipe.answering().eval()
         depth = len(list(network.parameters()))
@@ -116,7 +116,7 @@ class TorchPredictor:
         return AnswerReference(exact, twin, depth)
 
     def _try_one(self, network: nn.Module) -> None:
-        """Find out, as the first call of each heat does, whether the network takes another batch than its own."""
+        """Find out, like the first call of each heat, whether the network accepts other batch sizes than its own."""
         try:
             network(self._items.cut(self.sizes((1,))[0]))
         except REFUSALS:
@@ -128,51 +128,33 @@ class TorchPredictor:
 
     def _laid_out(self, batch: int) -> Any:
         channels_last = self._settings.layout == "channels_last"
-        pin = self._carrier.pinned
+        pin = self._transfer.pinned
         return mapped(self._items.cut(batch), lambda each: lay_out(each, channels_last=channels_last, pin=pin))
 
     def _way_through(self, forward: Forward, example: Any) -> Forward:
-        """Give the way from a batch on the host to answers on the device."""
+        """Return the function from a batch on the host to answers on the device."""
         if self._settings.execution == "graph":
             return CapturedForward(forward, example, self._device)
-        return lambda held: forward(self._carrier.to_device(held))
+        return lambda held: forward(self._transfer.to_device(held))
 
     def _make(self, settings: Settings, device: torch.device) -> tuple[Forward, int]:
         network = place_network(self._recipe.answering(), settings, device).eval()
         if settings.precision == "bf16" and device.type == "cpu":
-            spare_wide_layers_the_casts(network)
+            avoid_weight_casts(network)
         parameters = sum(each.numel() for each in network.parameters() if each.requires_grad)
-        forward = _forward(network, settings, device)
+        forward = forward_of(network, settings, device)
         compiled: Forward = torch.compile(forward, dynamic=False) if settings.execution == "compile" else forward
         return compiled, parameters
 
 
-def _forward(network: nn.Module, settings: Settings, device: torch.device) -> Forward:
-    low = AUTOCAST.get(settings.precision)
-    if low is None:
-        return network
-
-    def answer(inputs: Any) -> Any:
-        with torch.autocast(device.type, dtype=low):
-            outputs = network(inputs)
-        return as_float(outputs)
-
-    return answer
-
-
 class CapturedForward:
-    """A forward pass as one CUDA graph, on standing buffers; captured by the first call of its batch size."""
+    """A forward pass as one CUDA graph on fixed buffers; captured by the first call of its batch size."""
 
     def __init__(self, forward: Forward, example: Any, device: torch.device) -> None:
         if not isinstance(example, Tensor):
             raise LaneError(f"execution=graph takes one tensor, these inputs are {type(example).__name__}", "use eager")
         self._inputs = example.to(device)
-        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            for _ in range(GRAPH_WARMUP_STEPS):
-                forward(self._inputs)
-        torch.cuda.current_stream().wait_stream(stream)
+        warm_up_for_capture(lambda: forward(self._inputs))
         self._graph: Any = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self._graph):
             self._answers = forward(self._inputs)
@@ -181,3 +163,135 @@ class CapturedForward:
         self._inputs.copy_(held, non_blocking=True)
         self._graph.replay()
         return self._answers
+
+
+def read_answers(precision: str, answers: Any) -> AnswerRun:
+    """Return the floating-point numbers of all tensors, one after another, in the form that a proof compares."""
+    floats = (each for each in tensors(answers) if each.is_floating_point())
+    found = [torch.empty(0, dtype=torch.float64), *floats]
+    return make_answers(precision, torch.cat([each.detach().cpu().double().flatten() for each in found]).numpy())
+
+
+def part(one: AnswerRun, other: AnswerRun) -> float:
+    """Return how far two answers differ, relative to the second."""
+    size = math.hypot(*other.values) or 1e-30
+    return math.dist(one.values, other.values) / size if len(one.values) == len(other.values) else math.inf
+
+
+def doubled(value: Any) -> Any:
+    return mapped(value, lambda each: each.double() if each.is_floating_point() else each)
+
+
+class HostItems(Protocol):
+    """Items that can be cut into batches."""
+
+    def read(self, most: int) -> None: ...
+
+    def sizes(self, wanted: tuple[int, ...]) -> tuple[int, ...]: ...
+
+    def keep_whole(self) -> bool: ...
+
+    def cut(self, batch: int) -> Any: ...
+
+
+class BuiltInHostItems:
+    """Items of a built-in workload's test set, made in memory or decoded from the user's data folder."""
+
+    def __init__(self, recipe: BuiltInRecipe) -> None:
+        self._recipe = recipe
+        self._images = torch.empty(0)
+
+    def read(self, most: int) -> None:
+        """Read this many items, repeating them where the test set has fewer."""
+        if len(self._images) < most:
+            found = repeated(self._recipe.test_items(most), most)
+            self._images = torch.from_numpy(np.ascontiguousarray(found.images)).permute(0, 3, 1, 2)
+
+    def sizes(self, wanted: tuple[int, ...]) -> tuple[int, ...]:
+        return wanted
+
+    def keep_whole(self) -> bool:
+        return False
+
+    def cut(self, batch: int) -> Tensor:
+        return self._images[:batch].contiguous()
+
+
+class OwnHostItems:
+    """The inputs of the first batch of a user's training, cut or repeated to the wanted size."""
+
+    def __init__(self, recipe: OwnRecipe) -> None:
+        self._recipe = recipe
+        self._inputs: Any = None
+        self._own, self._whole = 1, False
+
+    def read(self, most: int) -> None:
+        """Read the first batch, once; larger batches repeat its items."""
+        if self._inputs is not None or not most:
+            return
+        self._inputs, _ = next(endless(self._recipe.training.data, self._recipe.name))
+        lengths: set[int] = set()
+        mapped(self._inputs, lambda each: lengths.add(count_items(each) if each.dim() else 0))
+        self._own = max(lengths, default=1) or 1
+        self._whole = len(lengths) != 1 or 0 in lengths
+
+    def sizes(self, wanted: tuple[int, ...]) -> tuple[int, ...]:
+        return (self._own,) if self._whole else wanted
+
+    def keep_whole(self) -> bool:
+        """Use the batch uncut from now on; return whether it was cut before."""
+        before, self._whole = self._whole, True
+        return not before
+
+    def cut(self, batch: int) -> Any:
+        if self._whole:
+            return self._inputs
+        chosen = torch.arange(batch) % self._own
+        return mapped(self._inputs, lambda each: each.index_select(0, chosen))
+
+
+def host_items(recipe: TorchRecipe) -> HostItems:
+    return OwnHostItems(recipe) if isinstance(recipe, OwnRecipe) else BuiltInHostItems(recipe)
+
+
+class Transfer:
+    """Moves batches to the device and answers back.
+
+    As written, it does this as most programs do; at a lane's best, it uses pinned memory on both ways, so that nothing
+    waits before the fence.
+    """
+
+    def __init__(self, device: torch.device, *, pinned: bool) -> None:
+        self._device = device
+        self.pinned = pinned and device.type == "cuda"
+        self._buffers: dict[tuple[Any, ...], Tensor] = {}
+        self._place = 0
+
+    def to_device(self, value: Any) -> Any:
+        if self._device.type == "cpu":
+            return value
+        return mapped(value, lambda each: each.to(self._device, non_blocking=self.pinned))
+
+    def to_host(self, value: Any) -> Any:
+        if self._device.type == "cpu":
+            return value
+        self._place = 0
+        return mapped(value, self._into_buffer if self.pinned else Tensor.cpu)
+
+    def forget(self) -> None:
+        self._buffers.clear()
+
+    def _into_buffer(self, answer: Tensor) -> Tensor:
+        """Copy each answer of a call into its own fixed buffer."""
+        self._place += 1
+        key = (self._place, answer.shape, answer.dtype)
+        if key not in self._buffers:
+            self._buffers[key] = torch.empty_like(answer, device="cpu", pin_memory=True)
+        return self._buffers[key].copy_(answer, non_blocking=True)
+
+
+def lay_out(value: Tensor, *, channels_last: bool, pin: bool) -> Tensor:
+    """Return a tensor in the lane's layout, in pinned memory if `pin` is set."""
+    wanted = torch.channels_last if channels_last and value.dim() == 4 else torch.contiguous_format
+    placed = value.contiguous(memory_format=wanted)
+    return placed.pin_memory() if pin else placed

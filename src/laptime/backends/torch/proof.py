@@ -2,97 +2,234 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from laptime.backends.fingerprint import Array, measure_movement
+from laptime.backends.torch.batches import mapped
 from laptime.backends.torch.precision import set_precision
-from laptime.backends.torch.recipe import Batch, BuiltIn, Own
+from laptime.backends.torch.predictor import doubled
+from laptime.backends.torch.random_numbers import SameRandomNumbers, draws_left_to_kernels, restored_generators
+from laptime.backends.torch.recipe import Batch, BuiltInRecipe, OwnRecipe, TorchRecipe
 from laptime.backends.torch.runners import CapturedStep
-from laptime.backends.torch.stepping import Stepper
+from laptime.backends.torch.stepping import Stepper, optimizer_options
+from laptime.backends.torch.sync_detector import count_compiled
 from laptime.errors import LaneError
 from laptime.model.lane import Settings
-from laptime.model.sample import ProofRun, Reference
+from laptime.model.sample import Movement, ProofRun, Reference
 
 PLAIN = Settings(input="cached")
-CHANCE = 1e-5  # two float32 twins of one seed part by less, a second dropout mask parts them by far more
+CPU = torch.device("cpu")
+HALVINGS_MOST = 40  # of fp16's loss scale, each with a step that was left out and is taken again
+CHANCE = 1e-5  # two float32 runs on the same numbers differ by less; on other numbers by far more
 
 
-def prove(recipe: BuiltIn | Own, settings: Settings, precision: str, device: torch.device) -> ProofRun:
-    """Take the proof's steps as the lane steps, at this precision."""
-    began = time.perf_counter()
-    set_precision(precision)
+class SingleSteps:
+    """Created before the small steps, to keep their initial weights. Without single steps, it does nothing."""
+
+    def __init__(self, recipe: TorchRecipe, stepper: Stepper, settings: Settings) -> None:
+        self._recipe, self._stepper, self._settings = recipe, stepper, settings
+        self._rate = recipe.proof.single_step_scale
+        self._start: list[Tensor] = []
+        if self._rate is not None:
+            self._start = [each.detach().clone() for each in stepper.network.state_dict().values()]
+
+    def add_to(self, run: ProofRun, take: Callable[[float], object]) -> ProofRun:
+        """Return the run with both single steps; `take` runs one step with its gradients times `gradients`."""
+        if self._rate is None:
+            return run
+        single, decay = self._measure(take, 1.0, self._rate), self._measure(take, 0.0, self._rate)
+        return replace(run, single=single, decay=decay, scales=(self._recipe.proof.loss_scale,))
+
+    def _measure(self, take: Callable[[float], object], gradients: float, rate: float) -> Movement:
+        network = self._stepper.network
+        restore_weights(network, self._start)
+        options = optimizer_options(self._settings, next(network.parameters()).device)
+        self._stepper.optimizer = self._recipe.optimizer(network, rate=rate, options=options)
+        before = [_as_array(each) for each in network.parameters()]
+        take(gradients)
+        return measure_movement(before, map(_as_array, network.parameters()))
+
+
+@torch.no_grad()
+def restore_weights(network: torch.nn.Module, start: list[Tensor]) -> None:
+    """Copy saved values in place: a graph keeps the addresses."""
+    for held, saved in zip(network.state_dict().values(), start, strict=True):
+        held.copy_(saved)
+
+
+def _as_array(weights: Tensor) -> Array:
+    array: Array = weights.detach().to("cpu", torch.float64, copy=True).numpy()
+    return array
+
+
+def prove(recipe: TorchRecipe, settings: Settings, precision: str, device: torch.device) -> ProofRun:
+    """Run the proof's steps as the lane runs its steps, at this precision."""
     chosen = replace(settings, precision=precision)  # type: ignore[arg-type]
-    stepper = Stepper(recipe, chosen, device, recipe.proof.learning_rate_scale, dropout=False)
+    if isinstance(recipe, BuiltInRecipe):
+        return _prove(recipe, chosen, device)
+    with restored_generators():
+        return _prove_own(recipe, chosen, device)
+
+
+def _prove_own(recipe: OwnRecipe, settings: Settings, device: torch.device) -> ProofRun:
+    """Make the random draws of its steps the same in every run, if it draws any.
+
+    One eager step shows whether it does. Lanes that compile or capture their steps run only this one eagerly.
+    """
+    draws = SameRandomNumbers(recipe.seed)
+    plain = replace(settings, execution="eager")
+    with draws_left_to_kernels():
+        run = _prove(recipe, plain, device, draws, steps=None if settings.execution == "eager" else 1)
+    if settings.execution == "eager":
+        return replace(run, problem=_why_unlike(draws, settings))
+    if not draws.drew:
+        return _prove(recipe, settings, device)
+    if settings.execution == "graph":
+        return replace(run, problem="it draws random numbers, and a graph holds its own")
+    before, written = count_compiled(), draws.first_log
+    with draws_left_to_kernels():
+        run = _prove(recipe, settings, device, draws)
+    problem = _why_unlike(draws, settings)
+    if count_compiled() == before:
+        problem = "it draws random numbers, and this PyTorch compiles nothing while they are drawn alike"
+    elif draws.first_log != written:
+        problem = "compiled, it draws random numbers in another order than it is written in"
+    return replace(run, problem=problem)
+
+
+def _why_unlike(draws: SameRandomNumbers, settings: Settings) -> str | None:
+    """Return why the same random draws still prove nothing about the lane, or None."""
+    if draws.beyond is not None:
+        return f"it draws random numbers within {draws.beyond}, a kernel that draws its own"
+    if draws.numbers.depends and settings.precision != "fp32":
+        return (
+            f"in {settings.precision} it draws others: from chances that its network computes, which are rounded there"
+        )
+    return None
+
+
+def _prove(
+    recipe: TorchRecipe,
+    settings: Settings,
+    device: torch.device,
+    draws: SameRandomNumbers | None = None,
+    steps: int | None = None,
+) -> ProofRun:
+    began = time.perf_counter()
+    set_precision(settings.precision)
+    stepper = Stepper(recipe, settings, device, recipe.proof.learning_rate_scale, dropout=False)
     before = [each.detach().cpu().clone() for each in stepper.network.parameters()]
-    batches = [_placed(batch, settings, device) for batch in recipe.proof_batches()]
-    take = _take_as_graph if settings.execution == "graph" else _take
+    drawn, digest = _draw(recipe)
+    batches = [_placed(batch, settings, device) for batch in drawn[:steps]]
+    take = _take_as_graph if settings.execution == "graph" else partial(_take, draws=draws)
+    singles = SingleSteps(recipe, stepper, settings)
     losses = take(recipe, stepper, batches)
     after = [each.detach().cpu() for each in stepper.network.parameters()]
-    return make_run(precision, losses, before, after, time.perf_counter() - began)
+    run = make_run(settings.precision, losses, before, after, 0.0)
+    if steps is None:
+        run = singles.add_to(run, lambda gradients: take(recipe, stepper, batches[:1], gradients=gradients))
+    return replace(run, batches=digest, seconds=time.perf_counter() - began)
 
 
-def refer(recipe: BuiltIn | Own) -> Reference:
-    """Take the same steps in float64 on the processor, and in float32 beside it: what rounding alone does."""
-    processor = torch.device("cpu")
-    twin = prove(recipe, PLAIN, "fp32", processor)
-    problem = _find_problem(recipe, twin) if isinstance(recipe, Own) else None
+def refer(recipe: TorchRecipe) -> Reference:
+    """Run the same steps in float64 on the processor, and in float32 to see the effect of rounding alone."""
+    problem = recipe.keep_batches() if isinstance(recipe, OwnRecipe) else None
+    twin = prove(recipe, PLAIN, "fp32", CPU)
+    problem = problem or (_find_problem(recipe, twin) if isinstance(recipe, OwnRecipe) else None)
     if problem:
         return _reference(recipe, twin, twin, problem)
     try:
-        exact = _prove_exactly(recipe)
+        with restored_generators(), draws_left_to_kernels():
+            exact = _prove_exactly(recipe)
     except (RuntimeError, TypeError, ValueError) as error:
         return _reference(recipe, twin, twin, f"it cannot run in float64: {str(error).splitlines()[0]}")
     return _reference(recipe, exact, twin, None)
 
 
-def _find_problem(recipe: Own, twin: ProofRun) -> str | None:
-    """A user's network may draw random numbers where no dropout layer shows it: run it again on another seed."""
+def _find_problem(recipe: OwnRecipe, twin: ProofRun) -> str | None:
+    """Run the steps again with the same batches and seeds: if they differ now, no lane can be compared."""
     if not all(map(math.isfinite, twin.losses)):
         raise LaneError("the loss is not finite in the proof's first steps, at a hundredth of the learning rate")
-    torch.manual_seed(1)
-    again = prove(recipe, PLAIN, "fp32", torch.device("cpu"))
+    again = prove(recipe, PLAIN, "fp32", CPU)
     pairs = zip(twin.losses, again.losses, strict=True)
-    chance = max(abs(one - other) / max(abs(one), 1e-30) for one, other in pairs)
-    return "it draws random numbers of its own, so no two runs are alike" if chance > CHANCE else None
+    apart = [abs(one - other) / max(abs(one), 1e-30) for one, other in pairs]
+    step = next((number for number, each in enumerate(apart, 1) if not each <= CHANCE), None)
+    if step is None:
+        return twin.problem
+    return (
+        f"it cannot be repeated: two runs from the same weights, batches and seeds differ by {apart[step - 1]:.0e} "
+        f"in the loss of step {step}; it draws from the system, the clock or a generator of its own, or keeps something"
+    )
 
 
-def _reference(recipe: BuiltIn | Own, exact: ProofRun, twin: ProofRun, problem: str | None) -> Reference:
+def _reference(recipe: TorchRecipe, exact: ProofRun, twin: ProofRun, problem: str | None) -> Reference:
     weights = [each.numel() for each in recipe.network().parameters()]
     return Reference("", exact, twin, depth=len(weights), weights=sum(weights), problem=problem)
 
 
-def _prove_exactly(recipe: BuiltIn | Own) -> ProofRun:
+def _prove_exactly(recipe: TorchRecipe) -> ProofRun:
     began = time.perf_counter()
-    stepper = Stepper(recipe, PLAIN, torch.device("cpu"), recipe.proof.learning_rate_scale, dropout=False)
+    stepper = Stepper(recipe, PLAIN, CPU, recipe.proof.learning_rate_scale, dropout=False)
     stepper.network.double()
     before = [each.detach().clone() for each in stepper.network.parameters()]
-    batches = [(_doubled(inputs), _doubled(targets)) for inputs, targets in recipe.proof_batches()]
-    losses = _take(recipe, stepper, batches)
+    drawn, digest = _draw(recipe)
+    batches = [(doubled(inputs), doubled(targets)) for inputs, targets in drawn]
+    take = partial(_take, draws=SameRandomNumbers(recipe.seed) if isinstance(recipe, OwnRecipe) else None)
+    singles = SingleSteps(recipe, stepper, PLAIN)
+    losses = take(recipe, stepper, batches)
     after = [each.detach() for each in stepper.network.parameters()]
-    return make_run("fp64", losses, before, after, time.perf_counter() - began)
+    run = make_run("fp64", losses, before, after, 0.0)
+    run = singles.add_to(run, lambda gradients: take(recipe, stepper, batches[:1], gradients=gradients))
+    return replace(run, batches=digest, seconds=time.perf_counter() - began)
 
 
-def _take(recipe: BuiltIn | Own, stepper: Stepper, batches: list[Batch]) -> list[float]:
+def _draw(recipe: TorchRecipe) -> tuple[list[Batch], str | None]:
+    return recipe.told_batches() if isinstance(recipe, OwnRecipe) else (recipe.proof_batches(), None)
+
+
+def _take(
+    recipe: TorchRecipe,
+    stepper: Stepper,
+    batches: list[Batch],
+    gradients: float = 1.0,
+    draws: SameRandomNumbers | None = None,
+) -> list[float]:
     losses = []
     for step, batch in enumerate(batches):
-        _prepare(recipe, stepper, step)
-        losses.append(float(stepper(batch).item()))
+        _prepare(recipe, stepper, step, gradients)
+        for _ in range(HALVINGS_MOST):
+            scale = _loss_scale(stepper)
+            with draws.step(step) if draws is not None else contextlib.nullcontext():
+                loss = float(stepper(batch).item())
+            if _loss_scale(stepper) >= scale:
+                break
+        losses.append(loss)
     return losses
 
 
-def _take_as_graph(recipe: BuiltIn | Own, stepper: Stepper, batches: list[Batch]) -> list[float]:
-    """Replay the step as a graph. What changes from step to step is a constant in a graph, so each is captured."""
+def _loss_scale(stepper: Stepper) -> float:
+    """Return the scale of fp16's loss: where a gradient overflows, the step is left out and the scale is halved."""
+    return float(stepper.scaler.get_scale()) if stepper.scaler is not None else 1.0
+
+
+def _take_as_graph(recipe: TorchRecipe, stepper: Stepper, batches: list[Batch], gradients: float = 1.0) -> list[float]:
+    """Replay the step as a graph. What changes between steps is a constant in it, so each step is captured again."""
     start = [each.detach().clone() for each in stepper.network.state_dict().values()]
-    _prepare(recipe, stepper, 0)
+    _prepare(recipe, stepper, 0, gradients)
     captured = CapturedStep(stepper, batches[0])
     rewind(stepper, start)
     losses = []
     for step, batch in enumerate(batches):
-        _prepare(recipe, stepper, step)
+        _prepare(recipe, stepper, step, gradients)
         captured.capture()
         captured.feed(batch)
         captured.replay()
@@ -100,17 +237,16 @@ def _take_as_graph(recipe: BuiltIn | Own, stepper: Stepper, batches: list[Batch]
     return losses
 
 
-def _prepare(recipe: BuiltIn | Own, stepper: Stepper, step: int) -> None:
+def _prepare(recipe: TorchRecipe, stepper: Stepper, step: int, gradients: float) -> None:
     recipe.before_step(stepper.optimizer, step + 1)
-    scale = recipe.proof.scale_of(step)
+    scale = recipe.proof.scale_of(step) * gradients
     stepper.weigh = lambda loss: loss * scale
 
 
 @torch.no_grad()
 def rewind(stepper: Stepper, start: list[Tensor]) -> None:
     """Undo the warm-up in place: the graph keeps the addresses of weights and optimizer state."""
-    for held, saved in zip(stepper.network.state_dict().values(), start, strict=True):
-        held.copy_(saved)
+    restore_weights(stepper.network, start)
     for state in stepper.optimizer.state.values():
         for value in state.values():
             if isinstance(value, Tensor):
@@ -120,7 +256,7 @@ def rewind(stepper: Stepper, start: list[Tensor]) -> None:
 def make_run(
     precision: str, losses: list[float], before: list[Tensor], after: list[Tensor], seconds: float
 ) -> ProofRun:
-    """Give the fingerprint: float32 differences of near values are exact, sums are taken in float64."""
+    """Return the fingerprint: differences of close float32 values are exact, and sums are in float64."""
     moves, along, start = [], 0.0, 0.0
     for old, new in zip(before, after, strict=True):
         move = new - old
@@ -138,21 +274,12 @@ def _length(values: Tensor) -> float:
 def _placed(batch: Batch, settings: Settings, device: torch.device) -> Batch:
     channels_last = settings.layout == "channels_last"
 
-    def place(value: object) -> object:
-        if isinstance(value, Tensor):
-            moved = value.to(device)
-            wanted = torch.channels_last if channels_last and moved.dim() == 4 else torch.contiguous_format
-            return moved.contiguous(memory_format=wanted)
-        if isinstance(value, dict):
-            return {key: place(each) for key, each in value.items()}
-        return type(value)(map(place, value)) if isinstance(value, tuple | list) else value
+    def place(value: Tensor) -> Tensor:
+        moved = value.to(device)
+        wanted = torch.channels_last if channels_last and moved.dim() == 4 else torch.contiguous_format
+        return moved.contiguous(memory_format=wanted)
 
-    return place(batch[0]), place(batch[1])
+    def place_other(leaf: Any) -> Any:
+        return leaf.to(device) if callable(getattr(leaf, "to", None)) else leaf
 
-
-def _doubled(value: object) -> object:
-    if isinstance(value, Tensor):
-        return value.double() if value.is_floating_point() else value
-    if isinstance(value, dict):
-        return {key: _doubled(each) for key, each in value.items()}
-    return type(value)(map(_doubled, value)) if isinstance(value, tuple | list) else value
+    return mapped(batch[0], place, place_other), mapped(batch[1], place, place_other)

@@ -1,99 +1,155 @@
-"""Trainings that stand ready to be timed: step by step, as one CUDA graph, or the loader alone."""
+"""Trainings that are ready to be timed: step by step, with deferred reads, as one CUDA graph, or the loader alone."""
 
 from __future__ import annotations
 
-import itertools
-import time
-from collections.abc import Sequence
+import functools
+from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from laptime.backends.stepwise import Marked
-from laptime.backends.torch.apart import TorchApart
-from laptime.backends.torch.deferring import Deferred
-from laptime.backends.torch.evaluation import Examiner
-from laptime.backends.torch.inputs import Source
+from laptime.backends.base import MarkedRunner
+from laptime.backends.torch.devices import DeviceClock
+from laptime.backends.torch.evaluation import TorchEvaluator
+from laptime.backends.torch.inputs import BatchSource
 from laptime.backends.torch.recipe import Batch
+from laptime.backends.torch.step_breakdown import TorchStepParts
 from laptime.backends.torch.stepping import Stepper
+from laptime.backends.torch.sync_detector import caller, is_users
 from laptime.errors import LaneError
 
+STALE = "reads=deferred: item(), tolist(), float(), int() and bool() of a tensor give its code values of earlier steps"
+DEFERRED = ("item", "tolist", "__float__", "__int__", "__bool__")
+Place = tuple[Any, ...]
 GRAPH_WARMUP_STEPS = 3
 
 
-class Clockwork:
-    """How a device is fenced and marked: a processor by the host's clock, an accelerator by its own events."""
+class DeferredRead:
+    """What one line of code reads in each step: the newest value that has arrived, while the next is on its way."""
+
+    def __init__(self, first: Tensor, take: Callable[[Tensor], Any], event: Any) -> None:
+        self._take, self._event = take, event
+        self._arrived = first.detach().to("cpu", copy=True)  # only the very first value is waited for
+        self._coming = torch.empty_like(self._arrived, pin_memory=first.device.type == "cuda")
+        self._is_coming = False
+
+    def fits(self, tensor: Tensor) -> bool:
+        return tensor.shape == self._arrived.shape and tensor.dtype == self._arrived.dtype
+
+    def value(self) -> Any:
+        """Return the newest value that has arrived."""
+        if self._is_coming and (self._event is None or self._event.query()):
+            self._arrived, self._coming = self._coming, self._arrived
+            self._is_coming = False
+        return self._take(self._arrived)
+
+    def send(self, tensor: Tensor) -> None:
+        """Start to copy the next value, unless one is still on its way."""
+        if not self._is_coming:
+            self._coming.copy_(tensor.detach(), non_blocking=True)
+            if self._event is not None:
+                self._event.record()
+            self._is_coming = True
+
+
+class DeferredReads:
+    """Defers reads in the user's own code while entered for a step; other reads are unchanged.
+
+    A read is identified by its line, its place in the line, and its count within the step. So a loop that reads until a
+    condition is met ends as it did in the step before.
+    """
 
     def __init__(self, device: torch.device) -> None:
-        self.device = device
-        self._module: Any = {"cuda": torch.cuda, "xpu": getattr(torch, "xpu", None), "mps": torch.mps}.get(device.type)
-        self._events: list[Any] = []
-        self._used = 0
+        self._device = device
+        self._events: Any = {"cuda": torch.cuda, "xpu": getattr(torch, "xpu", None), "mps": torch.mps}.get(device.type)
+        self._real: dict[str, Any] = {}
+        self._readings: dict[Place, DeferredRead] = {}
+        self._times: Counter[Place] = Counter()
+        self._is_open = False
 
-    def fence(self) -> None:
-        if self.device.type == "mps":
-            torch.mps.synchronize()
-        elif self._module is not None:
-            self._module.synchronize(self.device)
+    def begin(self) -> None:
+        """Replace the methods of all tensors."""
+        for name in DEFERRED:
+            self._real[name] = vars(Tensor).get(name)
+            setattr(Tensor, name, self._deferring(name, getattr(Tensor, name)))
 
-    def mark(self) -> object:
-        if self._module is None:
-            return time.perf_counter_ns()
-        event = self._next_event()
-        event.record()
-        return event
+    def end(self) -> None:
+        for name, real in self._real.items():
+            if real is None:
+                delattr(Tensor, name)
+            else:
+                setattr(Tensor, name, real)
+        self._real.clear()
 
-    def step_ns(self, marks: Sequence[object]) -> tuple[int, ...]:
-        pairs = itertools.pairwise(marks)
-        if self._module is None:
-            return tuple(after - before for before, after in pairs)  # type: ignore[operator]
-        self._used = 0
-        return tuple(round(before.elapsed_time(after) * 1e6) for before, after in pairs)  # type: ignore[attr-defined]
+    def __enter__(self) -> None:
+        self._times.clear()
+        self._is_open = True
 
-    def _next_event(self) -> Any:
-        """Take an event from the pool: making one costs more than recording it, and a window may need thousands."""
-        if self._used == len(self._events):
-            maker = torch.mps.Event if self.device.type == "mps" else self._module.Event
-            self._events.append(maker(enable_timing=True))
-        self._used += 1
-        return self._events[self._used - 1]
+    def __exit__(self, *_error: object) -> None:
+        self._is_open = False
+
+    def _deferring(self, name: str, real: Callable[[Tensor], Any]) -> Callable[[Tensor], Any]:
+        @functools.wraps(real)
+        def deferring(tensor: Tensor) -> Any:
+            if not self._is_open or tensor.device.type != self._device.type:
+                return real(tensor)
+            frame = caller()
+            if not is_users(frame):
+                return real(tensor)
+            line = (name, frame.f_code, frame.f_lasti)
+            self._times[line] += 1
+            return self._read((*line, self._times[line]), tensor, real)
+
+        return deferring
+
+    def _read(self, place: Place, tensor: Tensor, real: Callable[[Tensor], Any]) -> Any:
+        reading = self._readings.get(place)
+        if reading is None or not reading.fits(tensor):
+            reading = self._readings[place] = DeferredRead(tensor, real, self._make_event())
+        told = reading.value()
+        reading.send(tensor)
+        return told
+
+    def _make_event(self) -> Any:
+        return self._events.Event() if self._events is not None else None
 
 
-class Clocked(Marked):
-    """What all of them do with their loader and their device. `looked_into` is whose step there is to look into."""
+class TorchRunner(MarkedRunner):
+    """What all runners do with their loader and their device. The step breakdown inspects `looked_into`."""
 
     looked_into: Stepper | None = None
 
-    def __init__(self, source: Source, clockwork: Clockwork) -> None:
-        self._source, self._clockwork = source, clockwork
+    def __init__(self, source: BatchSource, clock: DeviceClock) -> None:
+        self._source, self._device_clock = source, clock
         self.ready_batches, self.holds = source.ready_batches, source.holds
-        self.fence, self.step_ns = clockwork.fence, clockwork.step_ns
+        self.fence, self.step_ns = clock.fence, clock.step_ns
 
     def mark(self) -> object:
-        return self._clockwork.mark()
+        return self._device_clock.mark()
 
     def repeat(self) -> None:
         self._source.repeat()
 
     def train(self, batch: Any) -> None:
-        """Start one update on a batch that lies where it is used; a lane of one stage alone trains nothing."""
+        """Start one update on a batch that is in its place; a lane with only one stage trains nothing."""
 
-    def apart(self) -> TorchApart:
-        return TorchApart(self._source, self.train, self._clockwork.device, self.looked_into)
+    def parts(self) -> TorchStepParts:
+        return TorchStepParts(self._source, self.train, self._device_clock.device, self.looked_into)
 
     def close(self) -> tuple[str, ...]:
         self._source.close()
         return self._source.notes()
 
 
-class EagerRunner(Clocked):
-    """One step after another, as a training loop has it."""
+class EagerRunner(TorchRunner):
+    """One step after another, as in a training loop."""
 
-    def __init__(self, stepper: Stepper, source: Source, clockwork: Clockwork, examiner: Examiner) -> None:
-        super().__init__(source, clockwork)
+    def __init__(self, stepper: Stepper, source: BatchSource, clock: DeviceClock, evaluator: TorchEvaluator) -> None:
+        super().__init__(source, clock)
         self._stepper = self.looked_into = stepper
-        self.examiner = examiner
+        self.evaluator = evaluator
         self._loss: Tensor | None = None
 
     def step(self) -> None:
@@ -108,11 +164,11 @@ class EagerRunner(Clocked):
 
 
 class DeferredRunner(EagerRunner):
-    """The same, with a step's code told values of earlier steps wherever it reads one from the device."""
+    """The same, but the step's code gets values of earlier steps wherever it reads one from the device."""
 
-    def __init__(self, stepper: Stepper, source: Source, clockwork: Clockwork, examiner: Examiner) -> None:
-        super().__init__(stepper, source, clockwork, examiner)
-        self._deferred = Deferred(clockwork.device)
+    def __init__(self, stepper: Stepper, source: BatchSource, clock: DeviceClock, evaluator: TorchEvaluator) -> None:
+        super().__init__(stepper, source, clock, evaluator)
+        self._deferred = DeferredReads(clock.device)
         self._deferred.begin()
 
     def step(self) -> None:
@@ -127,12 +183,12 @@ class DeferredRunner(EagerRunner):
         return super().close()
 
 
-class GraphRunner(Clocked):
+class GraphRunner(TorchRunner):
     """The whole step (forward, backward, update) recorded once as a CUDA graph and replayed on each new batch."""
 
-    def __init__(self, stepper: Stepper, source: Source, clockwork: Clockwork, examiner: Examiner) -> None:
-        super().__init__(source, clockwork)
-        self.looked_into, self.examiner = stepper, examiner
+    def __init__(self, stepper: Stepper, source: BatchSource, clock: DeviceClock, evaluator: TorchEvaluator) -> None:
+        super().__init__(source, clock)
+        self.looked_into, self.evaluator = stepper, evaluator
         self._graph = CapturedStep(stepper, source())
         self._graph.capture()
 
@@ -148,7 +204,7 @@ class GraphRunner(Clocked):
 
 
 class CapturedStep:
-    """A step on standing buffers, warmed up beside the main stream as PyTorch asks, then captured."""
+    """A step on fixed buffers, warmed up on a side stream as PyTorch requires, then captured."""
 
     def __init__(self, stepper: Stepper, example: Batch) -> None:
         self._stepper = stepper
@@ -158,14 +214,14 @@ class CapturedStep:
         self._inputs, self._targets = example[0].clone(), example[1].clone()
         self._graph: Any = None
         self.loss: Tensor
-        self._warm_up()
+        warm_up_for_capture(lambda: self._stepper((self._inputs, self._targets)))
 
     def feed(self, batch: Batch) -> None:
         self._inputs.copy_(batch[0], non_blocking=True)
         self._targets.copy_(batch[1], non_blocking=True)
 
     def capture(self) -> None:
-        """Record the step; nothing is computed. May be called again when what is recorded has changed."""
+        """Record the step; nothing is computed. Call it again when what was recorded has changed."""
         self._graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self._graph):
             self.loss = self._stepper((self._inputs, self._targets))
@@ -173,41 +229,43 @@ class CapturedStep:
     def replay(self) -> None:
         self._graph.replay()
 
-    def _warm_up(self) -> None:
-        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            for _ in range(GRAPH_WARMUP_STEPS):
-                self._stepper((self._inputs, self._targets))
-        torch.cuda.current_stream().wait_stream(stream)
+
+def warm_up_for_capture(run: Callable[[], object]) -> None:
+    """Run a few times on a separate stream, as PyTorch requires before a capture."""
+    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(GRAPH_WARMUP_STEPS):
+            run()
+    torch.cuda.current_stream().wait_stream(stream)
 
 
-class LoaderRunner(Clocked):
-    """The loader with no training behind it: the ceiling that it sets.
+class TorchLoaderRunner(TorchRunner):
+    """The loader without training: it shows the ceiling that the loader sets.
 
-    On a processor what brings a batch to its place (floats of bytes, a layout) is the loader's last part; on an
-    accelerator the copy is a stage of its own.
+    On a processor, the last part of the loader's work is to convert a batch (bytes to floats, a layout); on an
+    accelerator, the copy is a separate stage.
     """
 
-    examiner = None
+    evaluator = None
 
-    def __init__(self, source: Source, clockwork: Clockwork) -> None:
-        super().__init__(source, clockwork)
-        self._take = source if clockwork.device.type == "cpu" else source.fetch
+    def __init__(self, source: BatchSource, clock: DeviceClock) -> None:
+        super().__init__(source, clock)
+        self._take = source if clock.device.type == "cpu" else source.fetch
 
     def step(self) -> None:
         self._take()
 
     def loss(self) -> float:
-        """There is none; a constant that is finite keeps the loop's question simple."""
+        """Return 0: there is no loss, and the loop only checks that it is finite."""
         return 0.0
 
 
-class CopyRunner(LoaderRunner):
-    """Batches of host memory brought to the device, and nothing done with them."""
+class TorchCopyRunner(TorchLoaderRunner):
+    """Moves batches from host memory to the device, and does nothing with them."""
 
-    def __init__(self, source: Source, clockwork: Clockwork) -> None:
-        super().__init__(source, clockwork)
+    def __init__(self, source: BatchSource, clock: DeviceClock) -> None:
+        super().__init__(source, clock)
         self._take = source
         self._batch: Any = None
 

@@ -1,4 +1,4 @@
-"""One optimizer update in the lane's way: precision, execution, and how a gradient is taken."""
+"""One optimizer update as the lane says: its precision, its execution, and its gradient."""
 
 from __future__ import annotations
 
@@ -10,29 +10,30 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from laptime.backends.torch.dropout import quicken_dropout
-from laptime.backends.torch.recipe import Batch, BuiltIn, Own
+from laptime.backends.torch.batches import mapped
+from laptime.backends.torch.networks import speed_up_dropout
+from laptime.backends.torch.recipe import Batch, TorchRecipe
 from laptime.model.lane import Settings
 
 AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 Weigh = Callable[[Tensor], Tensor]
 Look = Callable[[Tensor, Any, Any], None]
-# Measured on two EPYC (Zen 5) cores: 3,072 x 3,000 gains an eighth of the step; with more inputs than this, oneDNN's
-# rounding as it reads is slower than a copy (82,944 x 512: 150 ms a step for 108).
+# Measured on two EPYC (Zen 5) cores. 3,072 x 3,000 gains an eighth of the step. With more inputs than this, oneDNN's
+# rounding while it reads is slower than a copy (82,944 x 512: 150 ms a step instead of 108).
 WIDE_WEIGHTS = 2_000_000
 MOST_INPUTS = 8_192
 
 
 class Stepper:
-    """A network, its optimizer and the function that takes one batch through both.
+    """A network, its optimizer and the function that runs one batch through both.
 
-    `weigh` turns the loss into what is differentiated; the timed training takes the loss itself. `look` is shown
-    loss, outputs and targets of each step.
+    `weigh` turns the loss into the value that is differentiated; the timed training uses the loss itself. `look` gets
+    the loss, outputs and targets of each step.
     """
 
     def __init__(
         self,
-        recipe: BuiltIn | Own,
+        recipe: TorchRecipe,
         settings: Settings,
         device: torch.device,
         rate: float = 1.0,
@@ -43,20 +44,20 @@ class Stepper:
         network = recipe.network()
         if not dropout:
             switch_off_dropout(network)
-        if draws_words(settings, device):
-            quicken_dropout(network)
+        if uses_word_dropout(settings, device):
+            speed_up_dropout(network)
         self.network = place_network(network, settings, device)
         self.optimizer = recipe.optimizer(self.network, rate=rate, options=optimizer_options(settings, device))
         self.network.train()
         if settings.precision == "bf16" and device.type == "cpu":
-            spare_wide_layers_the_casts(self.network)
+            avoid_weight_casts(self.network)
         self.scaler = torch.amp.GradScaler(device.type) if settings.precision == "fp16" else None
         self.is_eager = settings.execution == "eager"
         self._forward = self._make_forward(recipe.loss, settings, device, look)
         self.weigh: Weigh | None = None
 
     def __call__(self, batch: Batch) -> Tensor:
-        """Take one step and give its loss, still on the device."""
+        """Run one step and return its loss, which stays on the device."""
         self.optimizer.zero_grad(set_to_none=True)
         loss = self._forward(batch[0], batch[1])
         told = loss if self.weigh is None else self.weigh(loss)
@@ -93,10 +94,24 @@ class Stepper:
 
 
 def place_network(network: nn.Module, settings: Settings, device: torch.device) -> nn.Module:
-    """Bring a network to the device, its weights in the lane's layout."""
+    """Move a network to the device, with its weights in the lane's layout."""
     if settings.layout == "channels_last":
         return network.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
     return network.to(device)
+
+
+def forward_of(network: nn.Module, settings: Settings, device: torch.device) -> Callable[[Any], Any]:
+    """Return the network in the lane's precision, with answers in float32."""
+    low = AUTOCAST.get(settings.precision)
+    if low is None:
+        return network
+
+    def answer(inputs: Any) -> Any:
+        with torch.autocast(device.type, dtype=low):
+            outputs = network(inputs)
+        return as_float(outputs)
+
+    return answer
 
 
 def _as_it_is(forward: Any) -> Any:
@@ -104,7 +119,7 @@ def _as_it_is(forward: Any) -> Any:
 
 
 def _shown(forward: Callable[[Any, Any], tuple[Tensor, Any]], look: Look) -> Callable[[Any, Any], Tensor]:
-    """Show a step's figures outside of what is compiled: a compiler may drop what nobody returns."""
+    """Pass a step's results to `look` outside the compiled code: a compiler may drop what is not returned."""
 
     def shown(inputs: Any, targets: Any) -> Tensor:
         loss, outputs = forward(inputs, targets)
@@ -114,16 +129,14 @@ def _shown(forward: Callable[[Any, Any], tuple[Tensor, Any]], look: Look) -> Cal
     return shown
 
 
-def draws_words(settings: Settings, device: torch.device) -> bool:
-    """A processor at its best draws its dropout quickly; as written it draws as PyTorch does."""
+def uses_word_dropout(settings: Settings, device: torch.device) -> bool:
+    """Whether dropout is the fast one: on a processor, except as written, which draws as PyTorch does."""
     return device.type == "cpu" and settings.preset != "as-written"
 
 
 def as_float(outputs: Any) -> Any:
-    """Take losses in float32, whatever the network computed in."""
-    if isinstance(outputs, Tensor) and outputs.is_floating_point():
-        return outputs.float()
-    return outputs
+    """Convert floating-point outputs to float32, so that losses are float32 at any precision of the network."""
+    return mapped(outputs, lambda each: each.float() if each.is_floating_point() else each)
 
 
 def optimizer_options(settings: Settings, device: torch.device) -> dict[str, Any]:
@@ -134,7 +147,7 @@ def optimizer_options(settings: Settings, device: torch.device) -> dict[str, Any
 
 
 def switch_off_dropout(network: nn.Module) -> None:
-    """Set every dropout rate to nothing, and leave batch norm in training: the proof wants no chance, but all else."""
+    """Set every dropout rate to 0, and keep batch norm in training mode: the proof excludes only random draws."""
     for module in network.modules():
         for name in ("p", "dropout"):
             if isinstance(getattr(module, name, None), float):
@@ -142,15 +155,15 @@ def switch_off_dropout(network: nn.Module) -> None:
                     setattr(module, name, 0.0)
 
 
-def spare_wide_layers_the_casts(network: nn.Module) -> None:
-    """Let a processor's wide dense layers multiply in bf16 on their float32 weights.
+def avoid_weight_casts(network: nn.Module) -> None:
+    """Make a processor's wide dense layers multiply in bf16 directly from their float32 weights.
 
-    Autocast writes a bf16 copy of each weight in every step and casts its gradient back; where a layer has millions
-    of weights and few rows pass through it, those copies are half of all memory traffic. oneDNN can take float32
-    and round as it reads: the same products in bf16 with float32 sums, and no copies.
+    Autocast writes a bf16 copy of each weight in every step and casts its gradient back. If a layer has millions of
+    weights and few rows pass through it, those copies are half of all memory traffic. oneDNN can read float32 and round
+    while it reads: the same products in bf16 with float32 sums, without copies.
     """
     if not hasattr(torch.backends.mkldnn, "matmul"):
-        return  # PyTorch before 2.9 cannot be told so
+        return  # PyTorch before 2.9 has no such switch
     for module in network.modules():
         if type(module) is nn.Linear and _gains_without_casts(module):
             module.forward = functools.partial(_multiply_uncast, module)  # type: ignore[method-assign]

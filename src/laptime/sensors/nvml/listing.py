@@ -1,4 +1,4 @@
-"""Every card with what its driver tells of it, for whoever wants to know what there is."""
+"""Every card with what its driver reports of it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,19 @@ from typing import Any, TypeVar
 from laptime.errors import SensorError
 from laptime.model.card import Card, CardProcess
 from laptime.model.missing import Missing
-from laptime.sensors.nvml.finding import Found, Unseen, find_cards, no_card, text
-from laptime.sensors.nvml.memory import ask_memory
-from laptime.sensors.nvml.processes import list_processes
-from laptime.sensors.nvml.quick import SM_CLOCK
-from laptime.sensors.nvml.session import close_library, explain, open_library
+from laptime.sensors.nvml.library import (
+    DriverCard,
+    UnreadableCard,
+    ask_memory,
+    close_library,
+    explain,
+    find_cards,
+    list_processes,
+    no_card,
+    open_library,
+    text,
+)
+from laptime.sensors.nvml.questions import SM_CLOCK
 
 Told = TypeVar("Told")
 
@@ -22,14 +30,14 @@ WHOLE = Missing("it is the whole card's affair")
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The cards that may be asked, each followed by its MIG instances; and those that the driver only counts."""
+    """The cards that can be read, each followed by its MIG instances; and those that the driver only counts."""
 
     cards: tuple[Card, ...]
-    unseen: tuple[Unseen, ...] = ()
+    unseen: tuple[UnreadableCard, ...] = ()
 
 
 def list_cards() -> tuple[Card, ...] | Missing:
-    """Give the cards that may be asked, each followed by its MIG instances; or why there is none to ask."""
+    """Return the cards that can be read, each followed by its MIG instances; or why there is none."""
     told = survey_cards()
     if isinstance(told, Missing):
         return told
@@ -37,7 +45,7 @@ def list_cards() -> tuple[Card, ...] | Missing:
 
 
 def survey_cards() -> Survey | Missing:
-    """Give every card that the driver counts; or why it cannot be asked."""
+    """Return every card that the driver counts; or why NVML cannot be asked."""
     try:
         nvml = open_library()
     except SensorError as error:
@@ -51,7 +59,7 @@ def survey_cards() -> Survey | Missing:
         close_library(nvml)
 
 
-def _describe(nvml: Any, found: Found) -> Card:
+def _describe(nvml: Any, found: DriverCard) -> Card:
     def ask(function: str, convert: Callable[[Any], Told], *arguments: int) -> Told | Missing:
         return _ask(nvml, lambda: convert(getattr(nvml, function)(found.handle, *arguments)))
 
@@ -92,14 +100,14 @@ def _ask(nvml: Any, ask: Callable[[], Told]) -> Told | Missing:
         return explain(error)
 
 
-def _list_processes(nvml: Any, found: Found) -> tuple[CardProcess, ...]:
+def _list_processes(nvml: Any, found: DriverCard) -> tuple[CardProcess, ...]:
     held = list_processes(nvml, found.handle)
     not_told = Missing("NVML does not tell a process's memory here")
     return tuple(CardProcess(pid, not_told if size is None else size) for pid, size in sorted(held.items()))
 
 
 def _is_on_now(modes: Any) -> bool:
-    """Modes come in pairs: as it is now, and as it will be after a reset."""
+    """Modes come in pairs: the current one, and the one after a reset."""
     return bool(modes[0] == 1)
 
 

@@ -1,4 +1,4 @@
-"""The cards' sensors: a quick one and a slow one, alike but for what they ask and how often."""
+"""The sensors of the cards: a fast one and a slow one, which differ only in what they ask and how often."""
 
 from __future__ import annotations
 
@@ -9,52 +9,63 @@ from dataclasses import dataclass
 from typing import Any
 
 from laptime.errors import SensorError
+from laptime.model.card import match_card
+from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.timeline import Channel, Opened
-from laptime.sensors.nvml.finding import Found, Unseen, choose, find_cards, no_card
-from laptime.sensors.nvml.question import Answer, Ask, Place, Question
-from laptime.sensors.nvml.quick import QUICK
-from laptime.sensors.nvml.session import LOST, close_library, explain, open_library
-from laptime.sensors.nvml.slow import SLOW
+from laptime.sensors.base import PATIENCE_S, PendingAnswer, Sensor
+from laptime.sensors.nvml.library import (
+    LOST,
+    DriverCard,
+    UnreadableCard,
+    choose,
+    close_library,
+    explain,
+    find_cards,
+    no_card,
+    open_library,
+)
+from laptime.sensors.nvml.listing import list_cards
+from laptime.sensors.nvml.questions import QUICK, SLOW, Answer, Ask, CardAccess, CardQuestion
 
-# A reading may take a tenth of the time between two: many cards are read less often rather than without a pause.
+# A reading may take a tenth of the time between two: many cards are read less often, not without a pause.
 RESTS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
-    """A question that a card answers, and which parts of the answer are shown."""
+class _CardReader:
+    """A question that a card answers, and which parts of the answer are channels."""
 
-    card: Found
+    card: DriverCard
     ask: Ask
     shown: tuple[int, ...]
 
 
 class CardSensor:
-    """Asks a table of questions of all cards, or of those named by UUID or place on the bus.
+    """Asks all cards, or those named by UUID or place on the bus, each question of a table.
 
-    A card's own figures are channels of its UUID, as NVML writes it. What a card does not tell is found by asking once
-    as the sensor is opened. A figure that fails later is None in that reading. A card that is lost is not asked again:
-    its channels stay None, and `lost` says why; when no card is left, `read` raises.
+    A card's channels have its UUID, as NVML writes it, as their device. Each question is asked once when the sensor is
+    opened, to find what the card does not report. A figure that fails later is None in that reading. A card that is
+    lost is not asked again: its channels stay None, and `lost` says why. When no card is left, `read` raises.
 
-    NVML may hang when a driver is ill. Its calls let other threads run, and nothing is locked here, so a reading thread
-    that hangs can be left behind; then leave `close` too, which waits for the same driver.
+    NVML may hang when a driver is broken. Its calls let other threads run, and nothing is locked here, so a reading
+    thread that hangs can be left behind. Do not call `close` in that case: it waits for the same driver.
     """
 
     name: str
     period_s: float
-    _questions: Sequence[Question]
+    _questions: Sequence[CardQuestion]
 
     def __init__(self, cards: tuple[str, ...] | None = None) -> None:
         self._named = cards
         self._nvml: Any = None
-        self._lines: tuple[_Line, ...] = ()
+        self._lines: tuple[_CardReader, ...] = ()
         self._lost: dict[str, Missing] = {}
         self._closing = ExitStack()
 
     @property
     def lost(self) -> tuple[tuple[str, Missing], ...]:
-        """Which cards were lost since `open`, by UUID, and how it was noticed."""
+        """The cards that were lost since `open`, by UUID, and how it was noticed."""
         return tuple(self._lost.items())
 
     def probe(self) -> Missing | None:
@@ -95,21 +106,21 @@ class CardSensor:
     def close(self) -> None:
         self._lines = ()
         if self._nvml is not None:
-            with suppress(self._nvml.NVMLError):  # a lost card's samples cannot be given back
+            with suppress(self._nvml.NVMLError):  # the samples of a lost card cannot be freed
                 self._closing.close()
 
-    def _find(self, nvml: Any) -> tuple[tuple[Found, ...], tuple[Unseen, ...]]:
+    def _find(self, nvml: Any) -> tuple[tuple[DriverCard, ...], tuple[UnreadableCard, ...]]:
         cards, unseen = find_cards(nvml)
         if self._named is None:
             return cards, unseen
         chosen, not_here = choose(cards, self._named)
         return chosen, (*not_here, *unseen) if not_here else ()
 
-    def _begin(self, cards: tuple[Found, ...], unseen: tuple[Unseen, ...], pid: int) -> Opened:
+    def _begin(self, cards: tuple[DriverCard, ...], unseen: tuple[UnreadableCard, ...], pid: int) -> Opened:
         if not cards:
             raise SensorError(no_card(unseen).missing)
         channels: list[Channel] = []
-        lines: list[_Line] = []
+        lines: list[_CardReader] = []
         absent = [
             (figure.of(each.name), each.reason)
             for each in unseen
@@ -120,17 +131,17 @@ class CardSensor:
             for question in self._questions:
                 if card.parent is not None and not question.for_instances:
                     continue
-                ask, first = self._try(question, Place(self._nvml, card, pid, self._closing))
+                ask, first = self._try(question, CardAccess(self._nvml, card, pid, self._closing))
                 shown = [place for place, answer in enumerate(first) if ask and not isinstance(answer, Missing)]
                 told = [figure.of(card.uuid) for figure in question.shows]
                 channels += [told[place] for place in shown]
                 absent += [(told[place], why) for place, why in enumerate(first) if isinstance(why, Missing)]
-                lines += [_Line(card, ask, tuple(shown))] if ask and shown else []
+                lines += [_CardReader(card, ask, tuple(shown))] if ask and shown else []
         self._lines = tuple(lines)
         self._set_pace()
         return Opened(tuple(channels), tuple(absent))
 
-    def _try(self, question: Question, at: Place) -> tuple[Ask | None, tuple[Answer, ...]]:
+    def _try(self, question: CardQuestion, at: CardAccess) -> tuple[Ask | None, tuple[Answer, ...]]:
         try:
             ask = question.begin(at)
             return ask, ask()
@@ -146,7 +157,7 @@ class CardSensor:
             self._ask(line)
         self.period_s = max(type(self).period_s, RESTS * (time.perf_counter() - began))
 
-    def _ask(self, line: _Line) -> tuple[Answer, ...]:
+    def _ask(self, line: _CardReader) -> tuple[Answer, ...]:
         try:
             answers = line.ask()
         except self._nvml.NVMLError as error:
@@ -157,7 +168,7 @@ class CardSensor:
 
 
 class NvmlSensor(CardSensor):
-    """Use, memory, temperature, power and clocks of NVIDIA's cards."""
+    """Utilisation, memory, temperature, power and clocks of NVIDIA's cards."""
 
     name = "nvml"
     period_s = 0.1
@@ -165,8 +176,16 @@ class NvmlSensor(CardSensor):
 
 
 class SlowNvmlSensor(CardSensor):
-    """Energy, activity, link, neighbours and errors of NVIDIA's cards, and their limits."""
+    """Energy, activity, other processes and limits of NVIDIA's cards."""
 
     name = "nvml-slow"
     period_s = 1.0
     _questions = SLOW
+
+
+def sensors_of(device: Device) -> list[Sensor] | Missing:
+    """Return both sensors for a framework's device, which is matched with a card of the driver."""
+    cards = PendingAnswer("NVIDIA's library (NVML)", list_cards).answer(PATIENCE_S)
+    card = cards if isinstance(cards, Missing) else match_card(device, cards)
+    uuid = card if isinstance(card, Missing) else card.uuid
+    return uuid if isinstance(uuid, Missing) else [NvmlSensor((uuid,)), SlowNvmlSensor((uuid,))]

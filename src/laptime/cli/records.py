@@ -1,0 +1,36 @@
+"""`laptime list` and `laptime show`: all saved records, and one of them as it was printed when its race ended."""
+
+from __future__ import annotations
+
+import click
+
+from laptime import api, pages
+from laptime.cli.output import page_width
+from laptime.cli.printing import emit, emit_json
+from laptime.cli.questions import emit_record
+
+SHOW_HELP = """Show a saved record. ID is a record's id or the beginning of one, a file, or `latest`.
+
+No framework is needed to read a record.
+"""
+
+
+@click.command("list", help="List saved records, newest first.")
+@click.option("--json", "as_json", is_flag=True, help="Print a list of objects as JSON.")
+def list_records(*, as_json: bool) -> None:
+    rows = api.records()
+    if as_json:
+        emit_json(pages.to_json(rows))
+    else:
+        emit(pages.records_as_text(rows, page_width()))
+
+
+@click.command("show", help=SHOW_HELP)
+@click.argument("identity", metavar="ID", default="latest")
+@click.option("--json", "as_json", is_flag=True, help="Print the whole record as JSON.")
+def show_record(*, identity: str, as_json: bool) -> None:
+    record = api.load(identity)
+    if as_json:
+        emit_json(pages.as_json(record))
+    else:
+        emit_record(record)

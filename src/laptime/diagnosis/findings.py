@@ -1,0 +1,303 @@
+"""The findings of a race: rules about the device, the host and the steps, in one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from laptime.diagnosis.lane_readings import LaneReadings, find_pauses, first_symptoms, read_lane, slow_starts
+from laptime.model.digits import brief
+from laptime.model.lane import KEPT, READY, Input
+from laptime.model.machine import Machine
+from laptime.model.missing import Missing
+from laptime.model.record import Finding, LaneResult
+
+IDLE_PERCENT = 1.0
+HELD_BACK_SHARE = 0.05
+FULL = 0.95  # of memory
+DRIFT = 0.05
+THROTTLED_SHARE = 0.02
+FAULTS_BYTES_A_STEP = 8 << 20
+FAULTS_SHARE = 0.05  # of a step
+SWAPPED_BYTES = 64 << 20
+SLOW_START = 1.5
+HEATS_LEAST = 2
+PAUSES = 0.05
+DENORMAL = 0.01
+LOADED = 0.05
+ALONE = 0.8  # of a step; a loader that takes less may overlap with the computing
+# The driver's bits for the reasons of lowered clocks (nvml.h: nvmlClocksEventReasons).
+POWER_BITS, HEAT_BITS = 0x04 | 0x80, 0x08 | 0x20 | 0x40
+
+
+def unused_card(readings: LaneReadings) -> Finding | None:
+    """The lane computes on a card, but the card was idle."""
+    busy = readings.card_values("busy_percent")
+    if not busy or max(busy) >= IDLE_PERCENT:
+        return None
+    says = f"its card was idle in all {len(busy)} readings while it was timed."
+    advice = f"See that model and batches are moved to {readings.lane.device.name}; `laptime devices` shows it."
+    return readings.finding("card not used", says, advice, "proven", busy_percent=busy)
+
+
+def shared_card(readings: LaneReadings) -> Finding | None:
+    """Another process is on the card."""
+    others = readings.card_values("foreign_processes")
+    if not others or max(others) < 1:
+        return None
+    held = max(readings.card_values("foreign_memory_bytes"), default=0.0)
+    says = f"{max(others):.0f} other processes were on its card, holding {held / 1e9:.1f} GB."
+    advice = "Race again when the card is idle: what others take is in these times."
+    return readings.finding("card shared", says, advice, processes=max(others), memory_bytes=held)
+
+
+def lowered_clocks(readings: LaneReadings) -> tuple[float, float]:
+    """Return the shares of the readings in which the driver lowered a card's clocks: for heat, and for power."""
+    reasons = [int(bits) for bits in readings.card_values("clock_reasons")]
+    hot, capped = (sum(bool(bits & mask) for bits in reasons) for mask in (HEAT_BITS, POWER_BITS))
+    return hot / max(len(reasons), 1), capped / max(len(reasons), 1)
+
+
+def held_back_card(readings: LaneReadings) -> Finding | None:
+    """The driver lowered the card's clocks: heat, or the power limit."""
+    hot, capped = lowered_clocks(readings)
+    if max(hot, capped) <= HELD_BACK_SHARE:
+        return None
+    why, advice = (
+        ("too hot", "Cool it, and race again; a long training will be slower than this.")
+        if hot >= capped
+        else ("at its limit of power", "That is its pace under this load; nvidia-smi -q -d POWER shows the limit.")
+    )
+    says = f"the driver lowered its clocks in {100 * max(hot, capped):.0f} % of readings: {why}."
+    return readings.finding("card held back", says, advice, "proven", heat_share=hot, power_share=capped)
+
+
+def full_card(readings: LaneReadings) -> Finding | None:
+    """Allocators slow down when little memory is left, and some drivers spill into the host's memory."""
+    used, there = readings.card_values("memory_used_bytes"), readings.card_values("memory_total_bytes")
+    if not used or not there or max(used) <= FULL * max(there):
+        return None
+    says = f"{max(used) / 1e9:.1f} of the card's {max(there) / 1e9:.1f} GB were in use."
+    advice = "Race batch=N with a smaller N beside it: nearly full memory can cost time of its own."
+    return readings.finding("card memory full", says, advice, used_bytes=max(used), total_bytes=max(there))
+
+
+def drifting_card(readings: LaneReadings) -> Finding | None:
+    """A card that warms up lowers its clock."""
+    return _drifting(readings, readings.card, "sm_clock_mhz", "the card's clock") if readings.card else None
+
+
+def drifting_processor(readings: LaneReadings) -> Finding | None:
+    """A processor that warms up lowers its clock too; its first seconds may be a boost."""
+    return _drifting(readings, "host", "frequency_mean_mhz", "the processor's frequency")
+
+
+def _drifting(readings: LaneReadings, device: str, name: str, what: str) -> Finding | None:
+    """Compare the last third of each heat's readings with the first."""
+    changes = []
+    for points in readings.series(device, name):
+        third = len(points) // 3
+        if third:
+            first = sum(value for _, value in points[:third]) / third
+            last = sum(value for _, value in points[-third:]) / third
+            changes.append(last / first - 1 if first else 0.0)
+    if not changes or abs(worst := max(changes, key=abs)) <= DRIFT:
+        return None
+    says = f"{what} changed by {100 * worst:+.0f} % within a heat."
+    advice = "Race longer (--budget 5m): the first seconds are not the pace of hours."
+    return readings.finding("clocks drifting", says, advice, changes=changes)
+
+
+def held_back_by_quota(readings: LaneReadings) -> Finding | None:
+    """The container's quota stopped the heat's threads."""
+    share = readings.growth_per_s("host", "cgroup_throttled_s")
+    if share is None or share <= THROTTLED_SHARE:
+        return None
+    chip = readings.machine.processor
+    cores = "" if isinstance(chip.quota_cores, Missing) else f" of {chip.quota_cores:g} cores"
+    says = f"the container's quota{cores} held it back for {100 * share:.0f} % of the time."
+    advice = f"Take no more threads than the quota has cores (threads={chip.cores_usable}), or raise the quota."
+    return readings.finding("processor limited", says, advice, "proven", throttled_share=share)
+
+
+def more_threads_than_cores(readings: LaneReadings) -> Finding | None:
+    """Threads that share a core wait for each other."""
+    threads, cores = readings.lane.settings.threads, readings.machine.processor.cores_usable
+    if threads is None or threads <= cores or readings.lane.device.kind != "cpu":
+        return None
+    says = f"{threads} threads share {cores} cores."
+    advice = f"Race threads={cores} beside it."
+    return readings.finding("threads above cores", says, advice, threads=threads, cores=cores)
+
+
+def faults_each_step(readings: LaneReadings) -> Finding | None:
+    """Memory that was freed in one step is fetched again in the next, page by page."""
+    faults, costs = readings.faults_per_step(), readings.faults_share()
+    if faults is None or costs is None:
+        return None
+    fetched_bytes = faults * readings.machine.page_bytes
+    if fetched_bytes < FAULTS_BYTES_A_STEP or costs < FAULTS_SHARE:
+        return None
+    says = f"{faults:,.0f} page faults a step, {fetched_bytes / 1e6:,.0f} MB fetched again."
+    advice = (
+        "malloc=keep is set already: a loader or a copy makes new arrays each step."
+        if readings.lane.settings.malloc == "keep"
+        else "Race malloc=keep beside it: freed memory then stays in the process."
+    )
+    fault_ns = readings.fault_ns()
+    return readings.finding("page faults", says, advice, faults_per_step=faults, fault_ns=fault_ns, share=costs)
+
+
+def swapping(readings: LaneReadings) -> Finding | None:
+    """Some memory is on a disk."""
+    swapped = max(readings.values("host", "swap_used_bytes"), default=0.0)
+    faults = readings.growth_per_s("heat", "major_faults") or 0.0
+    if swapped < SWAPPED_BYTES or faults < 1:
+        return None
+    says = f"{swapped / 1e9:.1f} GB lie in swap, and {faults:.0f} pages a second came from a disk."
+    advice = "Free memory, or take a smaller batch."
+    return readings.finding("swap in use", says, advice, swap_bytes=swapped, major_faults_per_s=faults)
+
+
+def full_memory(readings: LaneReadings) -> Finding | None:
+    """The container's limit, or the machine's memory, is nearly used up.
+
+    Files that were read stay in memory while there is room. They count as the container's, but are not in use.
+    """
+    limit, total = readings.machine.memory_limit_bytes, readings.machine.memory_bytes
+    used = max(readings.values("host", "cgroup_memory_bytes"), default=0.0)
+    used -= max(readings.values("host", "cgroup_cache_bytes"), default=0.0)
+    free = min(readings.values("host", "memory_available_bytes"), default=None)
+    if not isinstance(limit, Missing) and limit < total and used > FULL * limit:
+        what, share = f"{used / 1e9:.1f} of the {limit / 1e9:.1f} GB that the container may use", used / limit
+    elif free is not None and free < (1 - FULL) * total:
+        what, share = f"all but {free / 1e9:.1f} of {total / 1e9:.1f} GB", 1 - free / total
+    else:
+        return None
+    advice = "The system ends processes that go beyond; take a smaller batch, or fewer workers."
+    return readings.finding("memory full", f"{what} were in use.", advice, share=share)
+
+
+def slow_at_first(readings: LaneReadings) -> Finding | None:
+    """A timing that starts with the first step includes what is over after some seconds."""
+    starts = slow_starts(readings.lane)
+    if len(starts) < HEATS_LEAST or min(starts) < SLOW_START:
+        return None
+    says = f"in the first window of every heat a step took {min(starts):.1f} times what it took later."
+    advice = "A timing of one's own that starts with the first step counts that in; these figures do not."
+    return readings.finding("slow at first", says, advice, "proven", times=starts)
+
+
+def pauses_between_steps(readings: LaneReadings) -> Finding | None:
+    """Work at the end of a lap, or every N steps."""
+    pauses = find_pauses(readings.lane)
+    if pauses is None or pauses.share < PAUSES:
+        return None
+    often = f"every {pauses.every:.0f} steps there was a pause of {pauses.pause_ms:.0f} ms"
+    says = f"{often}, {100 * pauses.share:.0f} % of the time."
+    advice = "Validate and save less often; keep a loader's workers from lap to lap (persistent_workers=True)."
+    return readings.finding(
+        "pauses between steps", says, advice, share=pauses.share, every_steps=pauses.every, pause_ms=pauses.pause_ms
+    )
+
+
+def denormal_numbers(readings: LaneReadings) -> Finding | None:
+    """Many processors take a hundred times as long for numbers close to 0."""
+    share = _symptom(readings, "denormals")
+    if share is None or share < DENORMAL or readings.lane.device.kind != "cpu":
+        return None
+    says = f"{100 * share:.0f} % of its weights and gradients are next to nought (denormal)."
+    return readings.finding("denormal numbers", says, "Race denormals=flush beside it.", share=share)
+
+
+def values_read_each_step(readings: LaneReadings) -> Finding | None:
+    """A processor has each value at once. A device must compute it first, and is idle afterwards."""
+    reads = _symptom(readings, "reads")
+    if reads is None or reads < 1 or readings.lane.device.kind == "cpu":
+        return None
+    says = f"the host asked the device for a value {reads:.0f} times a step, and waited for it."
+    advice = "Race reads=deferred beside it; read losses and metrics every so many steps."
+    return readings.finding("values read", says, advice, reads_per_step=reads)
+
+
+def shapes_that_compile(readings: LaneReadings) -> Finding | None:
+    compiles, shapes = _symptom(readings, "compiles"), _symptom(readings, "shapes") or 1
+    if compiles is None or compiles < 1:
+        return None
+    says = f"its steps were compiled {compiles:.0f} times more, with {shapes:.0f} shapes of batch."
+    advice = "Give batches one shape: pad them, or drop a lap's last one."
+    return readings.finding("compiled anew", says, advice, compiles=compiles, shapes=shapes)
+
+
+# In the order of judgement: whether the device is used at all, its state, then the steps, then the host.
+RULES: tuple[Callable[[LaneReadings], Finding | None], ...] = (
+    unused_card,
+    full_card,
+    shared_card,
+    held_back_card,
+    drifting_card,
+    slow_at_first,
+    pauses_between_steps,
+    values_read_each_step,
+    shapes_that_compile,
+    held_back_by_quota,
+    more_threads_than_cores,
+    full_memory,
+    swapping,
+    faults_each_step,
+    denormal_numbers,
+    drifting_processor,
+)
+
+
+def find_findings(lanes: Sequence[LaneResult], machine: Machine) -> tuple[Finding, ...]:
+    """Judge each lane by each rule, and compare lanes that differ only in their loader."""
+    readings = [read_lane(lane, machine) for lane in lanes if lane.status == "ok"]
+    found = (rule(each) for each in readings for rule in RULES)
+    return (*(finding for finding in found if finding is not None), *find_slow_loaders(lanes))
+
+
+def find_slow_loaders(lanes: Sequence[LaneResult]) -> tuple[Finding, ...]:
+    """Return the loader's share, where the same lane was raced without its loader, or its loader alone."""
+    found = (_loader_of(lane, lanes) for lane in lanes if lane.status == "ok" and lane.step_ms is not None)
+    return tuple(each for each in found if each is not None)
+
+
+def _loader_of(lane: LaneResult, lanes: Sequence[LaneResult]) -> Finding | None:
+    if lane.settings.input in {*KEPT, "only"} or lane.step_ms is None:
+        return None
+    ready = next((each for each in lanes if _is_it_with(lane, each, *READY)), None)
+    if ready is not None and ready.step_ms is not None:
+        share = 1 - ready.step_ms.median / lane.step_ms.median
+        high, low = ready.step_ms.high, lane.step_ms.low
+        proven = not isinstance(high, Missing) and not isinstance(low, Missing) and high < low
+        how = f"{ready.name} takes {brief(ready.step_ms.median)} ms a step, and it {brief(lane.step_ms.median)}"
+        return _of_loader(lane, share, how, proven=proven) if proven and share >= LOADED else None
+    alone = next((each for each in lanes if _is_it_with(lane, each, "only")), None)
+    if alone is None or alone.step_ms is None:
+        return None
+    share = alone.step_ms.median / lane.step_ms.median
+    how = f"alone it takes {brief(alone.step_ms.median)} ms of {brief(lane.step_ms.median)}"
+    return _of_loader(lane, min(share, 1.0), how, proven=False) if share >= ALONE else None
+
+
+def _of_loader(lane: LaneResult, share: float, how: str, *, proven: bool) -> Finding:
+    says = f"{lane.name}: its loader takes {100 * share:.0f} % of a step ({how})."
+    advice = "laptime why tells what each remedy gains."
+    return Finding("loader", says, {"share": share}, advice, "proven" if proven else "likely")
+
+
+def _is_it_with(lane: LaneResult, other: LaneResult, *inputs: Input) -> bool:
+    """Whether another lane is this one with one of these inputs."""
+    if other.step_ms is None or other.status != "ok" or other.items_per_step != lane.items_per_step:
+        return False
+    kin = lane.name.split("/")[0] == other.name.split("/")[0] and lane.device == other.device
+    same = replace(other.settings, input=lane.settings.input) == lane.settings
+    return kin and same and other.settings.input in inputs
+
+
+def _symptom(readings: LaneReadings, name: str) -> float | None:
+    """Return a symptom of the first heat that has symptoms; None if no steps were taken apart."""
+    symptoms = first_symptoms(readings.lane)
+    told = None if symptoms is None else getattr(symptoms, name)
+    return None if told is None or isinstance(told, Missing) else float(told)

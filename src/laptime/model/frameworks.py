@@ -1,0 +1,203 @@
+"""FRAMEWORKS: one row per framework, with all that other rooms need to know of it; an installed package may add rows.
+
+A row names its back end by a dotted path: only the child imports the framework.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Literal
+
+ENTRY_POINTS = "laptime.frameworks"
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """A module that a framework needs. `also` names distributions that install the same module under other names."""
+
+    name: str
+    least: str = ""
+    also: tuple[str, ...] = ()
+    is_needed: bool = True  # False: where this is missing, the framework itself reports it
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRow:
+    """What computes: one framework, or the one below Keras.
+
+    `denormals` says whether the engine can be switched to flush them. `builds` holds, by maker, the command that
+    installs the engine for the maker's cards: {cuda} is the major version of CUDA. A maker that is not in it has no
+    build. `older` is the command for an older driver; without it, laptime suggests an older version of the engine.
+    """
+
+    name: str
+    denormals: Literal["switch", "always flushed", "up to its code"] = "up to its code"
+    sizes_own_threads: bool = False
+    falls_back: bool = False
+    builds: dict[str, str] = field(default_factory=dict)
+    older: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameworkRow:
+    """`backend` is the module whose `open_room(name)` returns the back end.
+
+    `imports` are the modules that a user's file imports if it is written for this family. `switch` is the environment
+    variable without which the framework is hidden. `refusal` says why a built-in workload cannot run, and what can be
+    raced instead: such a framework only takes the user's own steps. With `is_opaque`, laptime does not know what
+    computes: it places no batch and tries no card.
+    """
+
+    name: str
+    backend: str = ""
+    engine: EngineRow
+    family: str = "torch"
+    packages: tuple[Package, ...] = ()
+    imports: tuple[str, ...] = ()
+    switch: str = ""
+    refusal: tuple[str, str] | None = None
+    is_opaque: bool = False
+    runs_own_code: bool = True
+    changes_own_steps: bool = False  # joins a user's batches, defers what a user's step reads
+    measures_peaks: bool = False
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """The modules that must be importable; a pip extra of laptime is named like the module that it installs."""
+        return tuple(each.name for each in self.packages if each.is_needed)
+
+    @property
+    def takes_steps_only(self) -> bool:
+        return self.refusal is not None
+
+
+TORCH = EngineRow(
+    "torch",
+    denormals="switch",
+    builds={
+        "NVIDIA": "pip uninstall -y torch && pip install torch  # on Linux the default build is for CUDA",
+        "AMD": "pip install --force-reinstall torch  # the ROCm build: see pytorch.org/get-started",
+        "Intel": "pip install --force-reinstall torch  # the XPU build: see pytorch.org/get-started",
+        "Apple": "pip uninstall -y torch && pip install torch",
+    },
+)
+JAX = EngineRow(
+    "jax",
+    denormals="always flushed",
+    sizes_own_threads=True,
+    falls_back=True,
+    builds={
+        "NVIDIA": 'pip install --upgrade "jax[cuda{cuda}]"',
+        "AMD": "pip install --upgrade jax-rocm7-pjrt jax-rocm7-plugin",
+    },
+    older='pip install "jax[cuda{cuda}]"',
+)
+TENSORFLOW = EngineRow(
+    "tensorflow",
+    denormals="always flushed",
+    falls_back=True,
+    builds={
+        "NVIDIA": 'pip uninstall -y tensorflow-cpu && pip install --upgrade "tensorflow[and-cuda]"',
+        "AMD": "pip uninstall -y tensorflow tensorflow-cpu && pip install tensorflow-rocm",
+    },
+)
+TORCH_PACKAGE = Package("torch", "2.6")
+KERAS_PACKAGE = Package("keras", "3.6", also=("keras-nightly",))
+JAX_PACKAGES = (
+    Package("jax", "0.4.35", also=("jax-nightly",)),
+    Package("jaxlib", also=("jaxlib-nightly",), is_needed=False),
+)
+TENSORFLOW_PACKAGE = Package(
+    "tensorflow",
+    also=(
+        *("tensorflow-cpu", "tensorflow-gpu", "tensorflow-intel", "tensorflow-macos", "tensorflow-rocm"),
+        *("tensorflow-cpu-aws", "tensorflow-aarch64", "intel-tensorflow", "tf-nightly", "tf-nightly-cpu"),
+    ),
+)
+KERAS = "laptime.backends.keras"
+
+FRAMEWORKS = (
+    FrameworkRow(
+        name="torch",
+        backend="laptime.backends.torch.backend",
+        engine=TORCH,
+        packages=(TORCH_PACKAGE,),
+        imports=("torch",),
+        changes_own_steps=True,
+        measures_peaks=True,
+    ),
+    FrameworkRow(
+        name="jax",
+        backend="laptime.backends.jax.backend",
+        engine=JAX,
+        family="jax",
+        packages=JAX_PACKAGES,
+        imports=("jax", "flax", "equinox", "optax"),
+        refusal=("has no form in JAX alone", "keras-jax"),
+        measures_peaks=True,
+    ),
+    FrameworkRow(
+        name="keras-tf",
+        backend=KERAS,
+        engine=TENSORFLOW,
+        family="keras",
+        packages=(KERAS_PACKAGE, TENSORFLOW_PACKAGE),
+        imports=("keras", "tensorflow"),
+        measures_peaks=True,
+    ),
+    FrameworkRow(
+        name="keras-jax",
+        backend=KERAS,
+        engine=JAX,
+        family="keras",
+        packages=(KERAS_PACKAGE, *JAX_PACKAGES),
+        imports=("keras",),
+    ),
+    FrameworkRow(
+        name="keras-torch",
+        backend=KERAS,
+        engine=TORCH,
+        family="keras",
+        packages=(KERAS_PACKAGE, TORCH_PACKAGE),
+        imports=("keras",),
+    ),
+    FrameworkRow(
+        name="python",
+        backend="laptime.backends.python.backend",
+        engine=EngineRow("python"),
+        family="python",
+        refusal=("is raced in a framework", "torch"),
+        is_opaque=True,
+    ),
+    FrameworkRow(
+        name="fake",
+        backend="laptime.backends.fake",
+        engine=EngineRow("fake", denormals="switch"),
+        switch="LAPTIME_FAKE",
+        runs_own_code=False,
+        measures_peaks=True,
+    ),
+)
+DEFAULT = FRAMEWORKS[0].name
+
+
+@cache
+def all_frameworks() -> dict[str, FrameworkRow]:
+    """Return every row by its name: those of laptime, and those that installed packages add as entry points."""
+    from importlib import metadata  # noqa: PLC0415  it is slow to import, and a heat needs none of this
+
+    ours = {row.name: row for row in FRAMEWORKS}
+    added: list[FrameworkRow] = [each.load() for each in metadata.entry_points(group=ENTRY_POINTS)]
+    return ours | {row.name: row for row in added if row.name not in ours}
+
+
+def find_framework(name: str) -> FrameworkRow:
+    """Return a framework's row; for a name that no row has, such as one of an old record, a row with the name alone."""
+    ours = next((row for row in FRAMEWORKS if row.name == name), None)
+    return ours or all_frameworks().get(name) or FrameworkRow(name=name, engine=EngineRow(name))
+
+
+def frameworks_of(family: str) -> tuple[FrameworkRow, ...]:
+    """Return the frameworks that run code written for a family."""
+    return tuple(row for row in all_frameworks().values() if row.family == family and row.runs_own_code)

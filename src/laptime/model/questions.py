@@ -1,0 +1,167 @@
+"""The table of questions: the answer type of each, and where its parts are. A question is a row here and two files.
+
+A part is named like an entry point ("module:name"), and is imported when it is used. So a record can be read and shown
+where no framework is installed, and `laptime --help` imports no part.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Any
+
+from laptime.model.inference import AnswerReference, InferPace
+from laptime.model.protocol import FullRun, LapFactor, Protocol
+from laptime.model.record import Answer, Comparison, InferFactor, InferLane, Record
+from laptime.model.why import Why
+
+
+@dataclass(frozen=True, slots=True)
+class RaceAnswer(Answer):
+    """How the lanes compare with the first lane."""
+
+    comparisons: tuple[Comparison, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingAnswer(Answer):
+    """Whole trainings of some lanes; `order` says in which order they ran, and why."""
+
+    protocol: Protocol
+    order: str
+    runs: tuple[FullRun, ...]
+    factors: tuple[LapFactor, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class InferAnswer(Answer):
+    """Inference of some lanes: how each answers, and by what factors they differ."""
+
+    pace: InferPace
+    lanes: tuple[InferLane, ...]
+    factors: tuple[InferFactor, ...] = ()
+    reference: AnswerReference | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileAnswer(Answer):
+    """The profiles are in the lanes."""
+
+
+@dataclass(frozen=True, slots=True)
+class WhyAnswer(Answer):
+    """Why the first lane is as fast as it is, and how the experiments compare with it. Empty while the heats run."""
+
+    comparisons: tuple[Comparison, ...] = ()
+    why: Why | None = None
+
+
+def comparisons_of(record: Record) -> tuple[Comparison, ...]:
+    """Return how the lanes of a race, or of a `why`, compare."""
+    answer = record.answer
+    return answer.comparisons if isinstance(answer, RaceAnswer | WhyAnswer) else ()
+
+
+def training_of(record: Record) -> TrainingAnswer:
+    assert isinstance(record.answer, TrainingAnswer)
+    return record.answer
+
+
+def inference_of(record: Record) -> InferAnswer:
+    assert isinstance(record.answer, InferAnswer)
+    return record.answer
+
+
+def why_of(record: Record) -> Why:
+    assert isinstance(record.answer, WhyAnswer)
+    assert record.answer.why is not None
+    return record.answer.why
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question, by the name that its record holds.
+
+    `prepare` turns an ask and a machine into what can be run. `run` is the class that runs it: it takes a job and what
+    was prepared, and has `run()` and `reduce(status)`. `render` makes the page of a record, `live` the lines that are
+    redrawn while it runs, `summary` the few words in a list. `says` is the help text of its command; a command with
+    options of its own has a module in `laptime.cli`.
+    """
+
+    name: str
+    answer: type[Answer]
+    prepare: str
+    run: str
+    render: str
+    live: str
+    summary: str
+    says: str = ""
+
+    def part(self, name: str) -> Any:
+        """Return the part of this name; its module is imported now."""
+        module, _, inside = getattr(self, name).partition(":")
+        return getattr(importlib.import_module(module), inside)
+
+
+QUESTIONS: list[Question] = [
+    Question(
+        name="race",
+        answer=RaceAnswer,
+        prepare="laptime.questions.asking:prepare",
+        run="laptime.questions.race:Race",
+        render="laptime.report.race:render",
+        live="laptime.report.race:live_lines",
+        summary="laptime.report.summaries:of_race",
+    ),
+    Question(
+        name="full",
+        answer=TrainingAnswer,
+        prepare="laptime.questions.protocol:prepare_full",
+        run="laptime.questions.full:WholeTrainings",
+        render="laptime.pages:training_page",
+        live="laptime.report.full:live_lines",
+        summary="laptime.report.summaries:of_training",
+    ),
+    Question(
+        name="infer",
+        answer=InferAnswer,
+        prepare="laptime.questions.infer:prepare_infer",
+        run="laptime.questions.infer:InferenceRace",
+        render="laptime.report.infer:render",
+        live="laptime.report.infer:live_lines",
+        summary="laptime.report.summaries:of_inference",
+    ),
+    Question(
+        name="why",
+        answer=WhyAnswer,
+        prepare="laptime.questions.why:prepare_why",
+        run="laptime.questions.why:WhySearch",
+        render="laptime.report.why:render",
+        live="laptime.report.race:live_lines",
+        summary="laptime.report.summaries:of_why",
+    ),
+    Question(
+        name="profile",
+        answer=ProfileAnswer,
+        prepare="laptime.questions.profile:prepare_profile",
+        run="laptime.questions.profile:Profiles",
+        render="laptime.report.profile:render",
+        live="laptime.report.race:live_lines",
+        summary="laptime.report.summaries:of_profile",
+    ),
+]
+
+
+def find_question(name: str) -> Question:
+    """Return the row of this name; installed packages add rows by the entry point group `laptime.questions`.
+
+    Raises LookupError where there is none.
+    """
+    for each in QUESTIONS:
+        if each.name == name:
+            return each
+    for point in metadata.entry_points(group="laptime.questions", name=name):
+        found: Question = point.load()
+        return found
+    raise LookupError(f"no question '{name}'; known: {', '.join(each.name for each in QUESTIONS)}")

@@ -1,0 +1,243 @@
+"""Refuse settings that a lane cannot have, with a message, before anything runs: one function per setting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from laptime.errors import UsageError
+from laptime.model.frameworks import FrameworkRow, find_framework
+from laptime.model.lane import FROM_FILES, KEPT, NO_TRAINING, Settings
+from laptime.model.machine import Device, Machine
+from laptime.model.network import Conv
+from laptime.model.plan import PlannedLane
+from laptime.model.workload import Workload
+
+PLAIN = ("fp32", "eager", "framework")  # what every device can do
+WHY_NOT = {
+    "tf32": "it is a mode of NVIDIA GPUs from Ampere (compute capability 8.0) on",
+    "graph": "CUDA graphs need a CUDA device",
+    "compile": "torch.compile needs a compiler on this machine (g++ for the processor, triton for CUDA)",
+    "fp16": "its arithmetic is not to be had there",
+    "bf16": "its arithmetic is not to be had there (NVIDIA GPUs have it from Ampere on)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectFacts:
+    """What settings depend on in the subject. Nothing is known of a user's own training until it is built."""
+
+    workload: Workload | None
+    reads_images: bool = True
+
+    @property
+    def may_convolve(self) -> bool:
+        return self.workload is None or any(isinstance(layer, Conv) for layer in self.workload.layers)
+
+    @property
+    def reads_files(self) -> bool:
+        return self.workload is not None and self.workload.reads_files
+
+
+@dataclass(frozen=True, slots=True)
+class LaneFacts:
+    """Everything that a lane's settings depend on: where it runs, and what it trains."""
+
+    framework: str
+    device: Device
+    machine: Machine
+    subject: SubjectFacts
+
+    @property
+    def row(self) -> FrameworkRow:
+        return find_framework(self.framework)
+
+    @property
+    def workload(self) -> Workload | None:
+        return self.subject.workload
+
+    @property
+    def on_processor(self) -> bool:
+        return self.device.kind == "cpu"
+
+
+def refuse_framework(lane: LaneFacts) -> None:
+    """Refuse a built-in workload on a framework that only runs a user's own steps."""
+    if lane.row.refusal is not None and lane.workload is not None:
+        why, instead = lane.row.refusal
+        raise UsageError(
+            f"{lane.framework}: {lane.workload.name} {why}; its lanes run steps of your own",
+            f"laptime race {lane.workload.name} {instead}, or a function that returns laptime.Training(step=...)",
+        )
+
+
+def refuse_feature(field: str, settings: Settings, lane: LaneFacts) -> None:
+    """Refuse a precision, execution, layout or optimizer that this device does not have."""
+    value, device = settings.value_of(field), lane.device
+    if value in PLAIN:
+        return
+    if lane.row.is_opaque:
+        raise UsageError(f"{value}: a step of your own has the {field} that its code gives it", "set it there")
+    if value not in device.features:
+        why = device.details.get(f"no {value}", WHY_NOT.get(value, "the framework does not offer it there"))
+        raise UsageError(
+            f"{value} cannot be had on {lane.framework}/{device.name}: {why}",
+            f"it can do: {', '.join(device.features)}",
+        )
+
+
+def refuse_optimizer(settings: Settings, lane: LaneFacts) -> None:
+    refuse_feature("optimizer", settings, lane)
+    if settings.precision == "fp16" and settings.execution == "graph" and settings.optimizer != "fused":
+        raise UsageError(
+            "fp16+graph: without a fused optimizer the loss scaler waits for the device in each step",
+            "add fused, or leave graph out",
+        )
+
+
+def refuse_threads(settings: Settings, lane: LaneFacts) -> None:
+    """Refuse more threads than cores. XLA's pool has one thread per usable core, so refuse any other number there."""
+    threads, processor = settings.threads, lane.machine.processor
+    if threads is None:
+        return
+    if lane.row.engine.sizes_own_threads and lane.on_processor and threads != processor.cores_usable:
+        raise UsageError(
+            f"threads={threads}: XLA takes as many threads as it may use cores, here {processor.cores_usable}",
+            "leave threads out, or start laptime on fewer cores: taskset -c 0 laptime ...",
+        )
+    if threads > processor.cores_visible:
+        cores = processor.cores_visible
+        raise UsageError(f"threads={threads}: this machine has {cores} cores", f"1 to {cores}")
+
+
+def refuse_malloc(settings: Settings, lane: LaneFacts) -> None:
+    if settings.malloc == "keep" and "malloc" not in lane.device.features:
+        says = f"malloc=keep is a setting of glibc, which {lane.machine.system} does not use"
+        raise UsageError(says, "leave it out")
+
+
+def refuse_input(settings: Settings, lane: LaneFacts) -> None:
+    kind, workload = settings.input, lane.workload
+    if kind == "copy" and lane.on_processor:
+        raise UsageError(
+            "input=copy: on a processor batches are where they are used, and nothing is copied",
+            "leave the lane out, or name input=only: the loader alone",
+        )
+    if kind in {"copy", "resident"} and lane.row.is_opaque:
+        raise UsageError(
+            f"input={kind}: laptime cannot place the batches of a framework that it does not know",
+            "name input=only"
+            if kind == "copy"
+            else "let the data lie on the device that LAPTIME_DEVICE names, or name input=cached",
+        )
+    if kind == "fast" and workload is None:
+        raise UsageError("input=fast: laptime cannot replace the loader of a training of your own", "cached?")
+    if kind in FROM_FILES and workload is not None and workload.reads_files and not lane.subject.reads_images:
+        raise UsageError(
+            f"input={kind}: {workload.name} reads image files, and Pillow is not installed",
+            "pip install 'laptime[images]', or name input=cached: decoded images made in memory",
+        )
+    if kind == "fast" and workload is not None and not workload.reads_files and lane.row.family == "keras":
+        raise UsageError(
+            f"input=fast: {workload.name}'s arrays lie in memory, and Keras's fit cuts them itself",
+            "leave it out, or name input=cached: without shuffling",
+        )
+
+
+def refuse_workers(settings: Settings, lane: LaneFacts) -> None:
+    """Refuse loader processes where there is nothing to load."""
+    workers, kind, workload = settings.workers, settings.input, lane.workload
+    if workers is None or kind == "fast":
+        return
+    if workload is not None and lane.row.runs_own_code and not workload.reads_files:
+        raise UsageError(
+            f"workers={workers}: the arrays of {workload.name} lie in memory, and are read by nobody",
+            "leave workers out",
+        )
+    if workload is None and lane.row.takes_steps_only:
+        raise UsageError(
+            f"workers={workers}: the data of a step of your own are iterated as they are", "give them workers there"
+        )
+    if kind in KEPT:
+        raise UsageError(
+            f"workers={workers} with input={kind}: batches that are kept need no loader",
+            "leave input out, or leave workers out",
+        )
+
+
+def refuse_batch(settings: Settings, lane: LaneFacts) -> None:
+    if lane.workload is None and settings.batch is not None:
+        raise UsageError("batch=N: a training of your own brings its batches with it", "set it in its data")
+
+
+def refuse_rate(settings: Settings, lane: LaneFacts) -> None:
+    if lane.workload is None and settings.learning_rate is not None:
+        raise UsageError("lr=X: a training of your own brings its optimizer with it", "set the rate there")
+
+
+def refuse_steps_at_once(settings: Settings, lane: LaneFacts) -> None:
+    at_once = settings.steps_per_execution
+    if at_once is not None and lane.row.family != "keras":
+        raise UsageError(
+            f"steps_per_execution={at_once}: that is a word of Keras's, and not of {lane.framework}'s",
+            "race it in a Keras lane, or name graph or compile here",
+        )
+    if at_once not in {None, 1} and lane.row.engine.name == "torch":
+        raise UsageError(f"steps_per_execution={at_once}: on PyTorch Keras takes one step at a time", "leave it out")
+
+
+def refuse_denormals(settings: Settings, lane: LaneFacts) -> None:
+    if settings.denormals != "flush":
+        return
+    framework, device = lane.framework, lane.device
+    if not lane.on_processor:
+        raise UsageError(
+            f"denormals=flush is a switch of processors, and {framework}/{device.name} is none", "leave it out"
+        )
+    if lane.row.engine.denormals == "always flushed":
+        raise UsageError(f"denormals=flush: {framework} takes denormal numbers for nought unasked", "leave it out")
+    if lane.row.engine.denormals != "switch":
+        raise UsageError("denormals=flush: a step of your own computes as its code says", "set it there")
+
+
+def refuse_reads(settings: Settings, lane: LaneFacts) -> None:
+    if settings.reads != "deferred" or not lane.row.runs_own_code:
+        return
+    if not lane.row.changes_own_steps:
+        raise UsageError(
+            f"reads=deferred: only PyTorch's own lanes can be told stale values, and not {lane.framework}",
+            "leave it out, or take the reads out of its code and race two functions",
+        )
+    if lane.workload is not None:
+        says = f"reads=deferred: a step of {lane.workload.name} reads nothing from its device"
+        raise UsageError(says, "leave it out")
+    if settings.input in NO_TRAINING:
+        raise UsageError(
+            f"reads=deferred with input={settings.input}: nothing is computed that could be read",
+            "leave one of the two out",
+        )
+    if settings.execution != "eager":
+        raise UsageError(
+            f"reads=deferred with {settings.execution}: what is compiled or captured reads in its own way",
+            "race it eager",
+        )
+
+
+def refuse_lane_for(flag: str, lane: PlannedLane, *, is_own: bool) -> None:
+    """Refuse --full and --infer for lanes that run single steps only, and for lanes that train nothing."""
+    row, name, kind = find_framework(lane.framework), lane.name, lane.settings.input
+    if row.takes_steps_only and flag == "--full":
+        raise UsageError(
+            f"--full: {name} is of a step function, which is timed, and not trained whole, in this version",
+            "leave --full out",
+        )
+    if row.takes_steps_only:
+        raise UsageError(f"--infer: {name} takes steps of your own, and a step gives no answers", "leave its lanes out")
+    if flag == "--infer" and is_own and row.family == "keras":
+        raise UsageError(
+            f"--infer: {name} cannot be asked; of trainings of your own only torch lanes answer so far",
+            "leave the Keras lanes out",
+        )
+    if kind in NO_TRAINING:
+        does = "loads" if kind == "only" else "copies"
+        says = f"trains nothing, it only {does}" if flag == "--full" else f"only {does}, and answers nothing"
+        raise UsageError(f"{flag}: {name} {says}", f"leave input={kind} out")

@@ -1,0 +1,334 @@
+"""The settings of a lane. Each is one row of SETTINGS, which says how it is parsed, listed, filled in and refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal
+
+from laptime.errors import UsageError
+from laptime.model.inference import BATCHES
+from laptime.model.lane import Preset, Settings
+from laptime.model.machine import Device
+from laptime.planner import refusals
+from laptime.planner.refusals import LaneFacts
+
+PRESETS: tuple[Preset, ...] = ("as-written", "best", "fastest")
+LARGEST_COUNT = 1_000_000
+LARGEST_RATE = 100.0
+SIZES = ", ".join(map(str, BATCHES))
+FAST_BF16 = {"avx512_bf16", "amx_bf16", "bf16", "sve_bf16"}
+# glibc returns freed memory to the system, and the next step takes page faults for it. These thresholds keep it.
+KEEP_MEMORY = {
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 32),
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 36),
+    "MALLOC_TOP_PAD_": str(64 << 20),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting. A lane writes it as `name=value`, or as the value alone if it `stands_alone`.
+
+    `listed` are the values as lists of settings show them, or a placeholder if it is a number (`kind`). The `compared`
+    ones only serve to see what one thing costs. `accepts` checks a value (default: a listed value, or a count); `takes`
+    describes the allowed values. `fields` names the fields of Settings that it sets (default: the field of its name),
+    and `read` returns their values. If there is no such field, the value is in `Settings.extra`; see `value_of(name)`.
+
+    `best` returns the value that the preset `best` sets on a lane, and `fastest` that of `fastest` if it differs
+    (None: as written). `refuse` raises UsageError if the setting is not possible. `refused_for` maps a flag (--full,
+    --infer) to what is wrong with the setting there, and a hint. `environment` returns variables of the lane's process.
+    """
+
+    name: str
+    listed: tuple[str, ...]
+    about: str
+    takes: str = ""
+    stands_alone: bool = False
+    kind: type[str | int | float] = str
+    accepts: Callable[[str], bool] | None = None
+    compared: tuple[str, ...] = ()
+    only_of: str = ""
+    changes: Literal["", "arithmetic", "learning"] = ""
+    fields: tuple[str, ...] = ()
+    read: Callable[[str, LaneFacts], dict[str, Any]] | None = None
+    best: Callable[[LaneFacts], Any] = lambda _lane: None
+    fastest: Callable[[LaneFacts], Any] | None = None
+    refuse: Callable[[Settings, LaneFacts], None] = lambda _settings, _lane: None
+    refused_for: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    environment: Callable[[Settings, Device], dict[str, str]] = lambda _settings, _device: {}
+
+    @property
+    def main_field(self) -> str:
+        """Return the field of Settings that it sets, or the first if it sets two."""
+        return self.fields[0] if self.fields else self.name
+
+    def can_be(self, value: str) -> bool:
+        if self.accepts:
+            return self.accepts(value)
+        return value in self.listed if self.kind is str else _is_count(value)
+
+    def values_of(self, settings: Settings) -> tuple[Any, ...]:
+        return tuple(map(settings.value_of, self.fields or (self.name,)))
+
+    def fill(self, text: str, lane: LaneFacts) -> dict[str, Any]:
+        """Return the values that a written value sets, by field."""
+        return self.read(text, lane) if self.read else {self.main_field: self.kind(text)}
+
+    def written(self, value: str) -> str:
+        return value if self.stands_alone else f"{self.name}={value}"
+
+    def list_values(self, values: tuple[str, ...]) -> str:
+        """Return values as lists of settings show them: `a, b`, `name=a|b` or `name=N, name=4x`."""
+        if self.stands_alone or self.kind is not str:
+            return ", ".join(map(self.written, values))
+        return self.written("|".join(values))
+
+
+def _is_count(value: str) -> bool:
+    return re.fullmatch("[1-9][0-9]{0,6}", value) is not None and int(value) <= LARGEST_COUNT
+
+
+def _is_batch(value: str) -> bool:
+    return value == "0.5x" or _is_count(value.removesuffix("x"))
+
+
+def _is_rate(value: str) -> bool:
+    written = re.fullmatch(r"(?=\.?[0-9])[0-9]{0,3}\.?[0-9]{0,9}(e-?[0-9]{1,2})?", value)
+    return written is not None and 0 < float(value) <= LARGEST_RATE
+
+
+def _as_batch(text: str, lane: LaneFacts) -> dict[str, Any]:
+    """Return the items of a batch, or how many batches of a user's own training are joined into one step."""
+    if not text.endswith("x"):
+        return {"batch": int(text)}
+    if lane.workload is not None:
+        return {"batch": max(1, int(float(text[:-1]) * lane.workload.batch))}
+    if not lane.row.changes_own_steps:
+        raise UsageError(
+            f"batch={text}: a training of your own has no published batch to multiply, and only torch lanes join "
+            "its batches",
+            "set the batch in its own data, or race two functions",
+        )
+    if text == "0.5x":
+        raise UsageError(
+            "batch=0.5x: batches of a training of your own are joined, and not cut",
+            "set a smaller batch in its own data, and race two functions",
+        )
+    return {"joined": int(text[:-1])}
+
+
+def _lowest_precision(lane: LaneFacts) -> str | None:
+    """Return a reduced precision that the device has units for. Emulated, it would be coarser and also slower."""
+    if lane.on_processor:
+        return "bf16" if FAST_BF16 & set(lane.machine.processor.features) else None
+    return next((each for each in ("bf16", "tf32", "fp16") if each in lane.device.features), None)
+
+
+def _fastest_execution(lane: LaneFacts) -> str | None:
+    """Return the fastest execution. A graph needs fixed shapes and no synchronization: only built-ins ensure both."""
+    if lane.on_processor:
+        return None
+    wanted = ("compile",) if lane.workload is None else ("graph", "compile")
+    return next((each for each in wanted if each in lane.device.features), None)
+
+
+def _best_layout(lane: LaneFacts) -> str | None:
+    return "channels_last" if lane.subject.may_convolve and "channels_last" in lane.device.features else None
+
+
+def _best_input(lane: LaneFacts) -> str | None:
+    """Return the fastest input. laptime cannot place the batches of a plain function on a device."""
+    if lane.subject.reads_files:
+        return "fast"
+    return None if lane.on_processor or lane.row.is_opaque else "resident"
+
+
+def _thread_environment(settings: Settings, device: Device) -> dict[str, str]:
+    if settings.threads is None or device.kind != "cpu":
+        return {}
+    return {"OMP_NUM_THREADS": str(settings.threads), "MKL_NUM_THREADS": str(settings.threads)}
+
+
+ROWS = (
+    Setting(
+        "precision",
+        ("fp32", "tf32", "bf16", "fp16"),
+        "what the numbers of a step are computed in",
+        stands_alone=True,
+        changes="arithmetic",
+        fastest=_lowest_precision,
+        refuse=partial(refusals.refuse_feature, "precision"),
+    ),
+    Setting(
+        "execution",
+        ("eager", "compile", "graph"),
+        "`graph` is the whole step as one CUDA graph",
+        stands_alone=True,
+        best=_fastest_execution,
+        refuse=partial(refusals.refuse_feature, "execution"),
+    ),
+    Setting(
+        "layout",
+        ("channels_last",),
+        "the order in memory that convolutions prefer",
+        stands_alone=True,
+        best=_best_layout,
+        refuse=partial(refusals.refuse_feature, "layout"),
+    ),
+    Setting(
+        "optimizer",
+        ("fused",),
+        "the optimizer's step in one kernel",
+        stands_alone=True,
+        best=lambda lane: "fused" if "fused" in lane.device.features else None,
+        refuse=refusals.refuse_optimizer,
+    ),
+    Setting(
+        "threads",
+        ("N",),
+        "how many threads compute on the processor",
+        takes="a whole number from 1 on",
+        kind=int,
+        best=lambda lane: lane.machine.processor.cores_usable if lane.on_processor else None,
+        refuse=refusals.refuse_threads,
+        environment=_thread_environment,
+    ),
+    Setting(
+        "malloc",
+        ("keep",),
+        "freed memory stays in the process",
+        takes="keep (freed memory stays in the process) or system",
+        accepts=lambda value: value in {"keep", "system"},
+        best=lambda lane: "keep" if lane.on_processor and "malloc" in lane.device.features else None,
+        refuse=refusals.refuse_malloc,
+        environment=lambda settings, _device: KEEP_MEMORY if settings.malloc == "keep" else {},
+    ),
+    Setting(
+        "denormals",
+        ("flush",),
+        "numbers too small for full precision count as 0",
+        takes="flush (numbers too small for full precision count as nought) or keep",
+        changes="arithmetic",
+        accepts=lambda value: value in {"flush", "keep"},
+        compared=("flush",),
+        refuse=refusals.refuse_denormals,
+    ),
+    Setting(
+        "reads",
+        ("deferred",),
+        "a loss that is read each step is read later",
+        takes="deferred (a step's code is told values of an earlier step, and does not wait)",
+        compared=("deferred",),
+        refuse=refusals.refuse_reads,
+        refused_for={
+            "--full": ("is told stale values, which is no training", "leave reads out"),
+            "--infer": ("defers what a step reads, and nothing is trained", "leave reads=deferred out"),
+        },
+    ),
+    Setting(
+        "input",
+        ("published", "fast", "cached", "resident", "only", "one", "copy"),
+        "`published`: the authors' loader; `fast`: ours; `cached`: decoded batches in host memory; `resident`: already "
+        "on the device; `only`: the loader without the training; `one`: the first batch again and again; `copy`: to "
+        "the device, nothing computed",
+        takes="published, fast, cached, resident, only, one, copy",
+        compared=("one", "copy"),
+        best=_best_input,
+        refuse=refusals.refuse_input,
+    ),
+    Setting(
+        "workers",
+        ("N",),
+        "processes that read and decode, of your own DataLoader too",
+        takes="a whole number, 0 for none beside the training's own process",
+        kind=int,
+        accepts=lambda value: value == "0" or _is_count(value),
+        refuse=refusals.refuse_workers,
+    ),
+    Setting(
+        "batch",
+        ("N", "4x", "0.5x"),
+        "items a step, or how many times the published batch",
+        takes=f"a whole number from 1 to {LARGEST_COUNT:,}, or a multiple such as 4x; or 0.5x, the half",
+        changes="learning",
+        kind=int,
+        accepts=_is_batch,
+        fields=("batch", "joined"),
+        read=_as_batch,
+        refuse=refusals.refuse_batch,
+        refused_for={"--infer": (f"names a batch, and every lane is asked in batches of {SIZES}", "leave batch out")},
+    ),
+    Setting(
+        "lr",
+        ("X",),
+        "the learning rate",
+        takes="a learning rate above 0 and up to 100, such as 0.001 or 1e-3",
+        changes="learning",
+        kind=float,
+        accepts=_is_rate,
+        fields=("learning_rate",),
+        refuse=refusals.refuse_rate,
+        refused_for={"--infer": ("names a learning rate, and nothing is trained", "leave lr out")},
+    ),
+    Setting(
+        "steps_per_execution",
+        ("N",),
+        "how many steps Keras gives its engine at once",
+        takes="a whole number from 1 on: how many steps Keras gives its engine at once",
+        only_of="Keras",
+        kind=int,
+        refuse=refusals.refuse_steps_at_once,
+        refused_for={
+            "--infer": (
+                "says how many steps are taken at once, and nothing is trained",
+                "leave steps_per_execution out",
+            )
+        },
+    ),
+)
+SETTINGS: dict[str, Setting] = {row.name: row for row in ROWS}
+
+
+def find_setting(word: str) -> tuple[Setting, str] | None:
+    """Return the row and the value that one word of a lane names, or None if there is no such setting."""
+    key, equals, value = word.partition("=")
+    for row in SETTINGS.values():
+        if row.stands_alone and word in row.listed:
+            return row, word
+        if not row.stands_alone and equals and key == row.name:
+            return row, value
+    return None
+
+
+def list_settings() -> str:
+    """Return every preset and setting, for the hint of an error."""
+    return ", ".join((*PRESETS, *(row.list_values(row.listed) for row in SETTINGS.values())))
+
+
+def describe_settings() -> str:
+    """Return the paragraph on settings in `laptime race --help`."""
+    usual = [", ".join(PRESETS)]
+    compared = []
+    for row in SETTINGS.values():
+        plain = tuple(value for value in row.listed if value not in row.compared)
+        usual += [row.list_values(plain) + (f" ({row.only_of})" if row.only_of else "")] if plain else []
+        compared += [row.list_values(row.compared)] if row.compared else []
+    return f"Settings: {'; '.join(usual)}. To see what one thing costs: {', '.join(compared)}."
+
+
+def settings_table() -> str:
+    """Return the README's table of settings."""
+    lines = ["| setting | written | what it is | changes |", "|---|---|---|---|"]
+    for row in SETTINGS.values():
+        written = " ".join(f"`{row.written(value)}`" for value in row.listed)
+        changes = f"the {row.changes}" if row.changes else ""
+        lines.append(f"| {row.name} | {written} | {row.about} | {changes} |")
+    return "\n".join(lines) + "\n"
+
+
+def learn_alike(one: Settings, other: Settings) -> bool:
+    """Whether two lanes should learn the same. Lanes with different batches or learning rates should not."""
+    return all(row.values_of(one) == row.values_of(other) for row in SETTINGS.values() if row.changes == "learning")

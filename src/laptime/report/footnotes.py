@@ -1,0 +1,219 @@
+"""The sentences below a table: what did not finish, what was disturbed, what is not settled yet."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from laptime.model.checkup import CARD_NOT_SEEN
+from laptime.model.missing import Missing
+from laptime.model.process import Dnf
+from laptime.model.questions import comparisons_of
+from laptime.model.record import GONE, HeatResult, LaneResult, Record
+from laptime.report.layout import clean, flow, wrap
+from laptime.report.numbers import about, duration, factor, over, percent, size, spread
+from laptime.report.words import short_name
+
+WORTH_A_WORD = 1.03
+STDERR_LINES = 5
+STDERR_ROWS_A_LINE = 3
+FIGURES = re.compile(r"\d+(?:\.\d+)?")
+
+
+def failures(record: Record, width: int) -> list[str]:
+    """Report where and why the last unfinished heat of each lane ended."""
+    lines: list[str] = []
+    for lane in record.lanes:
+        told = heat_failures(lane.name, [heat.process.dnf for heat in lane.heats], width)
+        if not told and lane.status == "dnf" and lane.reason:
+            told = wrap(f"{short_name(lane.name)} did not finish: {lane.reason}", width, "  ")
+        lines += told
+    return lines
+
+
+def heat_failures(lane: str, dnfs: Sequence[Dnf | None], width: int) -> list[str]:
+    """Report how many of a lane's heats did not finish, and how the last of these ended."""
+    ended = [dnf for dnf in dnfs if dnf is not None]
+    if not ended:
+        return []
+    heats = "" if len(ended) == len(dnfs) else f": {len(ended)} of {len(dnfs)} heats"
+    return end_lines(f"{short_name(lane)}{heats}", ended[-1], width)
+
+
+def end_lines(who: str, dnf: Dnf, width: int, more: str = "") -> list[str]:
+    """Report where and why a process ended, and what it printed last."""
+    said = wrap(f"{who} did not finish, {_end_words(dnf)}{more}", width, "  ")
+    return [*said, *_last_words(dnf.stderr_tail, width)]
+
+
+def remarks(record: Record) -> list[str]:
+    """Return what a reader must know before trusting the figures."""
+    said = [_no_lap(record), _steadiness(record), _disturbance(record), _freshness(record), *notes(record)]
+    judged = [each for each in record.findings if each.rule != CARD_NOT_SEEN]  # it is shown above the table
+    said += [f"{each.sure}: {each.says} {each.advice}".rstrip() for each in judged]
+    return [sentence for sentence in said if sentence]
+
+
+def starts(record: Record, width: int) -> list[str]:
+    """Return each lane's first step and start-up, which are not part of any lap."""
+    told = [lane for lane in record.lanes if lane.first_step_ms is not None or lane.startup_s is not None]
+    parts = [f"{short_name(lane.name)} {_about(lane.first_step_ms, 1e3)} + {_about(lane.startup_s)}" for lane in told]
+    return flow(parts, width, "first step + start-up: ") if parts else []
+
+
+def forecasts(record: Record, width: int) -> list[str]:
+    """Return how long the whole training would take on each lane, and what is included."""
+    told = [(short_name(lane.name), lane.whole) for lane in record.lanes if lane.whole is not None]
+    if not told:
+        return []
+    _, any_ = told[0]
+    looks = [word for word, seconds in (("validation", any_.validation_s), ("test", any_.test_s)) if seconds]
+    held = f" with {' and '.join(looks)}" if looks else ""
+    parts = [f"{name} {duration(whole.whole_s.median)} {spread(whole.whole_s)}".rstrip() for name, whole in told]
+    return flow(parts, width, f"forecast of all {any_.laps:,} lap{'s' * (any_.laps != 1)}{held}: ")
+
+
+def closing(record: Record) -> str:
+    """Return how many heats there were, how long they took, and what is not settled."""
+    return " ".join(part for part in [_extent(record), _unsettled(record)] if part)
+
+
+def _end_words(dnf: Dnf) -> str:
+    """Return phase, reason, signal or exit code, and peak memory of the end."""
+    parts = [f"in {dnf.phase}: {dnf.reason}"]
+    if dnf.signal and dnf.signal not in dnf.reason:
+        parts.append(dnf.signal)
+    if dnf.exit_code is not None and not dnf.signal:
+        parts.append(f"exit code {dnf.exit_code}")
+    if not isinstance(dnf.peak_memory_bytes, Missing):
+        parts.append(f"peak memory {size(dnf.peak_memory_bytes)}")
+    return ", ".join(parts)
+
+
+def _last_words(stderr_tail: str, width: int) -> list[str]:
+    told = [line.rstrip() for line in stderr_tail.splitlines() if clean(line).strip()]
+    lines: list[str] = []
+    for line in told[-STDERR_LINES:]:
+        broken = wrap(f"  | {clean(line).strip()}", width, "  |   ")
+        lines += broken[:STDERR_ROWS_A_LINE]
+        lines += ["  |   (and more)"] if len(broken) > STDERR_ROWS_A_LINE else []
+    return lines
+
+
+def _no_lap(record: Record) -> str:
+    """Return why lanes have no lap, in one sentence for all of them."""
+    lacking = [lane for lane in record.lanes if lane.step_ms is not None and lane.lap_s is None]
+    reasons = [f"{short_name(lane.name)}: {lane.absent['lap'].missing}" for lane in lacking if "lap" in lane.absent]
+    if reasons:
+        return f"No lap of {'; '.join(reasons)}."
+    return "No lap: nobody said how many steps make one." if lacking else ""
+
+
+def _steadiness(record: Record) -> str:
+    """Count the heats that were not flat, by lane and class."""
+    said = []
+    for lane in record.lanes:
+        classes = Counter(heat.steady for heat in _finished(lane) if heat.steady)
+        odd = [
+            f"{kind} in {count} of {classes.total()} heats" for kind, count in sorted(classes.items()) if kind != "flat"
+        ]
+        said += [f"{short_name(lane.name)}: {', '.join(odd)}"] if odd else []
+    return f"{'; '.join(said)}." if said else ""
+
+
+def _disturbance(record: Record) -> str:
+    """Count the disturbed windows, and name the worst of each kind."""
+    return disturbed([window.flag for lane in record.lanes for heat in lane.heats for window in heat.windows])
+
+
+def _freshness(record: Record) -> str:
+    """Return how much slower steps are until every item was decoded once."""
+    slower = [(lane, lane.whole.fresh_factor) for lane in record.lanes if lane.whole is not None]
+    said = [f"{short_name(lane.name)} {factor(times)} times" for lane, times in slower if times > WORTH_A_WORD]
+    if not said:
+        return ""
+    return f"Until every one of the {record.workload.items} was decoded once, a step takes longer: {', '.join(said)}."
+
+
+def disturbed(flags: Sequence[str | None]) -> str:
+    """Count the windows that have a flag, and name the worst of each kind. Return "" if there is none."""
+    kinds: dict[str, list[str]] = {}
+    for flag in filter(None, flags):
+        kinds.setdefault(FIGURES.sub("", flag), []).append(flag)
+    if not kinds:
+        return ""
+    count = sum(map(len, kinds.values()))
+    worst = ", ".join(max(each, key=_first_figure) for each in kinds.values())
+    were = "window was" if len(flags) == 1 else "windows were"
+    return f"{count} of {len(flags)} {were} disturbed, at worst: {worst}."
+
+
+def _first_figure(flag: str) -> float:
+    found = FIGURES.search(flag)
+    return float(found.group()) if found else 0.0
+
+
+def notes(record: Record) -> list[str]:
+    """Return each note once, with all its lanes."""
+    about: dict[str, list[str]] = {}
+    for lane in record.lanes:
+        for note in dict.fromkeys(lane.notes):
+            about.setdefault(note, []).append(short_name(lane.name))
+    return [f"{', '.join(names)}: {note}" for note, names in about.items()]
+
+
+def _about(value: float | None, per_second: float = 1) -> str:
+    return "-" if value is None else about(value / per_second)
+
+
+def _finished(lane: LaneResult) -> list[HeatResult]:
+    return [heat for heat in lane.heats if heat.process.status == "ok"]
+
+
+def _extent(record: Record) -> str:
+    """Return how many heats there are, with the status of a race that is not finished."""
+    elapsed = duration(record.elapsed_s)
+    if record.status == "finished":
+        return f"{_each([len(_finished(lane)) for lane in record.lanes if lane.status == 'ok'])}, {elapsed}."
+    counts = [len(_finished(lane)) for lane in record.lanes if lane.status != "unusable"]
+    planned = f" of {record.ask.heats * len(counts)}" if record.ask.heats else ""
+    kept = f"{sum(counts)}{planned} heat{'s' * (bool(planned) or sum(counts) != 1)} kept, {elapsed}."
+    return f"{status_words(record)}: {kept}"
+
+
+def status_words(record: Record) -> str:
+    """Return the status of an unfinished record: how it ended, if it did."""
+    if record.status == "ended":
+        return f"ended: {GONE}"
+    return "running, or ended" if record.status == "running" and record.writer is None else record.status
+
+
+def _each(counts: Sequence[int]) -> str:
+    fewest, most = min(counts, default=0), max(counts, default=0)
+    if not most:
+        return "No heat finished"
+    heats = f"{most} heat{'s' * (most != 1)}"
+    return f"{heats} each" if fewest == most else f"{fewest} to {heats} each"
+
+
+def _unsettled(record: Record) -> str:
+    """Return which lanes vary by more than the margin, or else what ended the race before it was settled."""
+    open_ = [each for each in comparisons_of(record) if not each.settled]
+    if not open_:
+        return ""
+    spreads = {lane.name: _variation(lane) for lane in record.lanes}
+    concerned = {name: spreads.get(name, 0.0) for each in open_ for name in (each.lane, each.reference)}
+    varying = [
+        f"{short_name(name)} varies {percent(share)}" for name, share in concerned.items() if share > record.ask.margin
+    ]
+    if varying:
+        return f"Not settled: {', '.join(varying)} from heat to heat."
+    why = f"the budget of {duration(record.ask.budget_s)} allowed " if record.ask.heats is None else ""
+    return f"Not settled within {percent(record.ask.margin)}: {why}too few heats."
+
+
+def _variation(lane: LaneResult) -> float:
+    """Return the difference between the fastest and the slowest heat, as a share of the median."""
+    steps = sorted(heat.step_ms for heat in _finished(lane) if heat.step_ms is not None)
+    return over(steps[-1] - steps[0], steps[len(steps) // 2]) if len(steps) > 1 else 0.0

@@ -1,0 +1,110 @@
+"""Run one heat of a race in one child. Read the machine's noise after each window; return a Heat whatever happens."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+
+from laptime import wire
+from laptime.model.plan import HeatOrder
+from laptime.model.sample import Examination, FreshSteps, Heat, Window
+from laptime.model.symptoms import StepSymptoms
+from laptime.run.child import Child
+from laptime.run.runner import (
+    FIRST_STEPS_OF_SILENCE,
+    MEDIANS_OF_SILENCE,
+    Limits,
+    ProcessRunner,
+    Started,
+    WindowWatch,
+    judge_windows,
+)
+from laptime.run.sampler import Sampler
+
+FIRST_WINDOWS_OF_SILENCE = 3  # the child reports before it how long the first one should take
+Tell = Callable[[str], None]
+
+
+class HeatRunner(ProcessRunner):
+    """Runs one heat. `tell` is called with each phase, so that progress can be shown."""
+
+    def __init__(
+        self, order: HeatOrder, limits: Limits, cores: int, tell: Tell, sampler: Sampler | None = None
+    ) -> None:
+        super().__init__(order.lane.name, limits, sampler)
+        self._order, self._tell, self._watch = order, tell, WindowWatch(cores)
+        self._windows: list[Window] = []
+        self._losses: list[float] = []
+        self._examination: Examination | None = None
+        self._fresh: FreshSteps | None = None
+        self._burst: int | None = None
+        self._window_ns = 0
+        self._signs: StepSymptoms | None = None
+        self._reruns = 0
+
+    def run(self, started: Started, round_number: int) -> Heat:
+        """Run the heat in a started child to its end, whether it finishes or not."""
+        dnf = self.follow(started, wire.Run(self._order))
+        return Heat(
+            process=self.process_run(dnf),
+            order=self._order.number,
+            round=round_number,
+            steps_per_lap=self.built.steps_per_lap if self.built else None,
+            first_step_ns=self.first_step_ns,
+            proofs=tuple(self.proofs),
+            windows=self._judged_windows(),
+            losses=tuple(self._losses),
+            examination=self._examination,
+            fresh=self._fresh,
+            burst=self._burst,
+            signs=self._signs,
+        )
+
+    def answer(self, child: Child, message: wire.FromChild) -> None:
+        match message:
+            case wire.Phase(name=name):
+                self._tell(name)
+                if name == "timing":
+                    self._watch.open(child)
+            case wire.Closed(window=window, loss=loss):
+                self._windows.append(self._watch.close_window(window))
+                if loss is not None:
+                    self._losses.append(loss)
+            case wire.Examined(examination=examination):
+                self._examination = examination
+            case wire.Fresh(steps=fresh):
+                self._fresh = fresh
+            case wire.Paced(window_ns=window_ns, burst=burst):
+                self._window_ns, self._burst = window_ns, burst
+            case wire.Signed(signs=signs):
+                self._signs = signs
+            case wire.Ready():
+                child.say(self._wanted_again())
+            case _:
+                pass
+
+    def wait_s(self) -> float:
+        """Return how long to wait. Compiling and first steps may take long; later, 20 median windows are a hang."""
+        if self.phase != "timing":
+            return self.limits.patience_s
+        if not self._windows:
+            steps_ns = FIRST_STEPS_OF_SILENCE * (self.first_step_ns or 0)
+            return max(self.limits.watchdog_s, steps_ns / 1e9, FIRST_WINDOWS_OF_SILENCE * self._window_ns / 1e9)
+        median_ns = statistics.median(window.end_ns - window.start_ns for window in self._windows)
+        return max(self.limits.watchdog_s, MEDIANS_OF_SILENCE * median_ns / 1e9)
+
+    def end(self) -> None:
+        self._watch.end()
+
+    def _judged_windows(self) -> tuple[Window, ...]:
+        return judge_windows(self._windows, shares_our_clock=self.shares_our_clock)
+
+    def _wanted_again(self) -> wire.Again | wire.Enough:
+        """Ask for another window for each disturbed one, up to a limit. The record keeps the disturbed ones."""
+        quiet = sum(window.flag is None for window in self._judged_windows())
+        missing = len(self._windows) - self._reruns - quiet
+        wanted = min(missing, self._order.pace.reruns_max - self._reruns)
+        if wanted <= 0:
+            return wire.Enough()
+        self._reruns += wanted
+        return wire.Again(wanted)

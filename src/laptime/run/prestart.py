@@ -1,0 +1,90 @@
+"""Start children before their turn: they import their frameworks in parallel, and wait while others are timed.
+
+A framework takes seconds to import, on one core. Each heat still has its own process, in which nothing was built and
+no device was used. With two cores per child, its start-up takes no longer than alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Self
+
+from laptime import wire
+from laptime.errors import LaneError, WireError
+from laptime.model.digits import brief
+from laptime.model.plan import PlannedLane
+from laptime.run.child import Child, Silence
+from laptime.run.runner import Started
+
+CORES_A_CHILD = 2
+MOST_AT_ONCE = 8  # each holds some hundred megabytes
+
+
+class Prestarter:
+    """Starts a child for each lane that is ready for its order, and ends the children that were not taken."""
+
+    def __init__(self, cores: int, patience_s: float) -> None:
+        self._at_once = max(1, min(cores // CORES_A_CHILD, MOST_AT_ONCE))
+        self._patience_s = patience_s
+        self._waiting: list[PlannedLane] = []
+        self._held: dict[str, Started] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        for started in self._held.values():
+            started.child.abandon()
+
+    def line_up(self, lanes: Iterable[PlannedLane]) -> None:
+        """Set the lanes whose children will be taken next, in order."""
+        self._waiting = list(lanes)
+
+    def take(self, lane: PlannedLane) -> Started:
+        """Return the lane's child. If it does not exist yet, start the next children, as many as may start at once."""
+        if lane.name not in self._held:
+            coming, self._waiting = self._waiting[: self._at_once], self._waiting[self._at_once :]
+            self._start(coming)
+        return self._held.pop(lane.name)
+
+    def pass_over(self, lane: PlannedLane) -> None:
+        """Skip a lane. End its child if it was started."""
+        self._waiting = [each for each in self._waiting if each.name != lane.name]
+        if lane.name in self._held:
+            self._held.pop(lane.name).child.abandon()
+
+    def _start(self, lanes: list[PlannedLane]) -> None:
+        """Start these children, or as many as the system allows. All have the same deadline."""
+        deadline = time.monotonic() + self._patience_s
+        begun: list[PlannedLane] = []
+        for lane in lanes:
+            try:
+                child = Child(lane.environment)
+            except LaneError:
+                if not begun:
+                    raise
+                self._waiting = [*lanes[len(begun) :], *self._waiting]
+                break
+            self._held[lane.name] = Started(child)
+            child.say(wire.Warm(lane.framework))
+            begun.append(lane)
+        for lane in begun:
+            self._held[lane.name] = self._await(self._held[lane.name].child, deadline)
+
+    def _await(self, child: Child, deadline: float) -> Started:
+        """Wait until a child is warm. The heat reports what goes wrong."""
+        heard: list[wire.FromChild] = []
+        try:
+            while (message := child.hear(deadline - time.monotonic())) is not None:
+                heard.append(message)
+                if isinstance(message, wire.Warmed | wire.Failed):
+                    break
+        except Silence:
+            return Started(child, tuple(heard), f"hung: no word for {brief(self._patience_s)} s")
+        except WireError as error:
+            return Started(child, tuple(heard), str(error))
+        return Started(child, tuple(heard))

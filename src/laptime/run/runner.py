@@ -1,0 +1,212 @@
+"""Follow one child to its end, whether it finishes or not: the common part of all process runs.
+
+Each kind of run (`heats`, `answers`, `trainings`, `profiles`) stores what its messages hold, answers them, and decides
+how long the next silence may be.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+from laptime import wire
+from laptime.errors import WireError
+from laptime.model.digits import brief
+from laptime.model.memory_errors import find_refusal
+from laptime.model.missing import Missing
+from laptime.model.process import NOT_FINISHED, Dnf, ProcessRun, ProcessStatus
+from laptime.model.sample import Noise, ProofRun, Window
+from laptime.model.timeline import Timeline
+from laptime.run.child import Child, Ended, Silence
+from laptime.run.instruments import Instruments, flag_halts
+from laptime.run.sampler import Sampler
+
+MEDIANS_OF_SILENCE = 20
+FIRST_STEPS_OF_SILENCE = 12  # at first only the first step is known, and it may have used a ready batch
+OWN_CLOCK = Missing("the heat has a clock of its own: no reading can be laid beside its windows")
+CRASHES = {"SIGSEGV", "SIGABRT", "SIGBUS"}
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A child without an order yet: its messages so far, and what broke the connection, if that happened."""
+
+    child: Child
+    heard: tuple[wire.FromChild, ...] = ()
+    broken: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long to wait for a message: `patience_s` until timing begins, then `watchdog_s` (or 20 medians)."""
+
+    patience_s: float = 600.0
+    watchdog_s: float = 60.0
+
+
+class ProcessRunner:
+    """Runs one order in one child, and stores what the child reports."""
+
+    def __init__(self, lane: str, limits: Limits, sampler: Sampler | None = None) -> None:
+        self.lane, self.limits, self.sampler = lane, limits, sampler
+        self.started_ns = 0
+        self.built: wire.Built | None = None
+        self.proofs: list[ProofRun] = []
+        self.first_step_ns: int | None = None
+        self.phases: list[tuple[str, int]] = []
+        self.noted: tuple[str, ...] = ()
+        self.finished: wire.Finished | None = None
+        self.failed: wire.Failed | None = None
+        self.shares_our_clock = True
+        self.timeline: Timeline | None = None
+
+    def note(self, message: wire.FromChild) -> None:
+        """Store what a message holds. Subclasses store more."""
+        match message:
+            case wire.Phase(name=name, at_ns=at_ns):
+                self.phases.append((name, at_ns))
+                self.shares_our_clock &= self.started_ns <= at_ns <= time.monotonic_ns()
+            case wire.Built():
+                self.built = message
+            case wire.Proved(run=run):
+                self.proofs.append(run)
+            case wire.FirstStep(ns=ns):
+                self.first_step_ns = ns
+            case wire.Noted(notes=notes):
+                self.noted = (*self.noted, *notes)
+            case wire.Finished():
+                self.finished = message
+            case wire.Failed():
+                self.failed = message
+            case _:
+                pass
+
+    def answer(self, child: Child, message: wire.FromChild) -> None:
+        """React to a message that was noted."""
+
+    def wait_s(self) -> float:
+        """Return how long to wait for the next message."""
+        return self.limits.patience_s
+
+    def end(self) -> None:
+        """Close what was opened for the run."""
+
+    @property
+    def phase(self) -> str:
+        return self.phases[-1][0] if self.phases else "start"
+
+    def follow(self, started: Started, order: wire.FromParent) -> Dnf | None:
+        """Send a child its order and follow it to its end. Return why it did not finish, or None."""
+        if self.sampler is not None:
+            self.sampler.begin(started.child.pid)
+        try:
+            return self._follow(started, order)
+        finally:
+            self.end()
+            if self.sampler is not None:
+                self.timeline = self._on_one_clock(self.sampler.end())
+
+    def process_run(self, dnf: Dnf | None, status: ProcessStatus | None = None) -> ProcessRun:
+        """Return what is known of the process so far."""
+        built, finished = self.built, self.finished
+        return ProcessRun(
+            lane=self.lane,
+            status=status or ("dnf" if dnf else "ok"),
+            versions=built.versions if built else {},
+            parameters=built.parameters if built else None,
+            items_per_step=built.items_per_step if built else None,
+            phases_s=self._phases_s(),
+            notes=tuple(dict.fromkeys((*built.notes, *self.noted))) if built else (),
+            dnf=dnf,
+            peak_memory_bytes=finished.peak_memory_bytes if finished else NOT_FINISHED,
+            device_memory_bytes=finished.device_memory_bytes if finished else NOT_FINISHED,
+            timeline=self.timeline,
+        )
+
+    def _phases_s(self) -> dict[str, float]:
+        """Return how long each phase took. `start` is the time until the first phase begins."""
+        if not self.phases:
+            return {}
+        spans = {"start": (self.phases[0][1] - self.started_ns) / 1e9}
+        for (name, begin), (_, end) in zip(self.phases, self.phases[1:], strict=False):
+            spans[name] = spans.get(name, 0.0) + (end - begin) / 1e9
+        return spans
+
+    def _on_one_clock(self, timeline: Timeline) -> Timeline:
+        """Mark the readings if they cannot be compared: a child with its own clock reports times outside the run."""
+        return timeline if self.shares_our_clock else replace(timeline, clock=OWN_CLOCK)
+
+    def _follow(self, started: Started, order: wire.FromParent) -> Dnf | None:
+        child, broken = started.child, started.broken
+        self.started_ns = child.started_ns
+        try:
+            for message in started.heard:
+                self.note(message)
+            if broken is None:
+                child.say(order)
+                self._hear_out(child)
+        except Silence:
+            broken = f"hung: no word for {brief(self.wait_s())} s"
+        except WireError as error:
+            broken = str(error)
+        except BaseException:
+            child.abandon()
+            raise
+        return self._judge(child.end(grace_s=0 if broken else 5), broken)
+
+    def _hear_out(self, child: Child) -> None:
+        while self.finished is None and self.failed is None and (message := child.hear(self.wait_s())) is not None:
+            self.note(message)
+            self.answer(child, message)
+
+    def _judge(self, ended: Ended, broken: str | None) -> Dnf | None:
+        if self.failed is not None:
+            told = self.failed
+            return Dnf(told.phase, told.reason, None, ended.exit_code, told.peak_memory_bytes, ended.stderr_tail)
+        if broken is None and self.finished is not None:
+            return None
+        reason = broken or _why_gone(ended)
+        sent = None if broken else ended.signal
+        return Dnf(self.phase, reason, sent, ended.exit_code, ended.peak_memory_bytes, ended.stderr_tail)
+
+
+class WindowWatch:
+    """Reads the instruments as each window closes, and flags the windows that were disturbed."""
+
+    def __init__(self, cores: int) -> None:
+        self._instruments = Instruments(cores)
+
+    def open(self, child: Child) -> None:
+        self._instruments.open(child.pid, child.was_stopped)
+
+    def close_span(self, ns: int) -> tuple[Noise, str | None]:
+        """Return the noise since the last call, and why the span counts as disturbed, or None."""
+        noise = self._instruments.close_window()
+        return noise, self._instruments.judge(noise, ns)
+
+    def close_window(self, window: Window) -> Window:
+        noise, flag = self.close_span(window.end_ns - window.start_ns)
+        return replace(window, noise=noise, flag=flag)
+
+    def end(self) -> None:
+        self._instruments.close()
+
+
+def judge_windows(windows: list[Window], *, shares_our_clock: bool) -> tuple[Window, ...]:
+    """Flag the window in which the run stood still. With a virtual clock this cannot be seen."""
+    return flag_halts(windows) if shares_our_clock else tuple(windows)
+
+
+def _why_gone(ended: Ended) -> str:
+    """Return why a process ended that sent no reason itself.
+
+    TensorFlow's convolutions on a processor print that memory was refused, go on without it, and end in a SIGSEGV.
+    """
+    refusal = find_refusal(ended.stderr_tail) if ended.signal in CRASHES else ""
+    if refusal:
+        return f"out of memory: {refusal.rstrip('.')}; a smaller batch needs less"
+    if ended.signal == "SIGKILL":
+        return "killed by SIGKILL: most often the system ran out of memory"
+    if ended.signal:
+        return f"ended by {ended.signal}"
+    return "the process ended by itself"

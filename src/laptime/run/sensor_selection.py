@@ -1,0 +1,83 @@
+"""Choose the instruments of a lane: those of the machine, and those of its own card. An absent one has a reason."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from laptime.errors import SensorError
+from laptime.model.machine import Device
+from laptime.model.missing import Missing
+from laptime.model.sensors import SensorRow, all_sensors
+from laptime.run.sampler import DEFAULT_HZ, Sampler
+from laptime.sensors.base import PATIENCE_S, PendingAnswer, Sensor
+
+Absent = tuple[str, Missing]
+
+
+class SensorSelection:
+    """The instruments of a race. Each lane gets those that can read its device.
+
+    `most` limits the readings that are kept of one instrument and heat.
+    """
+
+    def __init__(self, words: tuple[str, ...] | None, hz: float | None, most: int | None = None) -> None:
+        self._words, self._hz, self._most = words, DEFAULT_HZ if hz is None else hz, most
+        self._samplers: dict[str, Sampler] = {}
+        for word in words or ():
+            self._require(word)
+
+    def sampler_for(self, device: Device) -> Sampler | None:
+        """Return the sampler of a device: the same for all its heats, so that a sensor that failed stays out."""
+        if self._words == ("none",):
+            return None
+        if device.name not in self._samplers:
+            sensors, absent = self._choose(device)
+            self._samplers[device.name] = Sampler(sensors, self._hz, tuple(absent), most=self._most)
+        return self._samplers[device.name]
+
+    def _choose(self, device: Device) -> tuple[list[Sensor], list[Absent]]:
+        sensors: list[Sensor] = []
+        absent: list[Absent] = []
+        for row in all_sensors().values():
+            if row.watches and device.kind not in row.watches:
+                continue
+            if self._words is not None and row.name not in self._words:
+                absent.append((row.name, Missing("it was not asked for")))
+                continue
+            found = _open(row, device)
+            if isinstance(found, Missing):
+                absent.append((row.name, found))
+            else:
+                sensors += found
+        return sensors, absent
+
+    def _require(self, word: str) -> None:
+        """Raise SensorError if an instrument that the user named is not there."""
+        if word == "none":
+            return
+        reason = _probe(_load(all_sensors()[word].sensor)())
+        if reason is not None:
+            raise SensorError(f"--sensors {word}: {reason.missing}", "leave it out to read what there is")
+
+
+def _open(row: SensorRow, device: Device) -> list[Sensor] | Missing:
+    """Return the sensors of a row for a device, or why there are none."""
+    sensor: Sensor = _load(row.sensor)()
+    reason = _probe(sensor)
+    if reason is not None:
+        return reason
+    if row.of_device is None:
+        return [sensor]
+    found: list[Sensor] | Missing = _load(row.of_device)(device)
+    return found
+
+
+def _load(place: str) -> Any:
+    """Import what "module:name" names, so that only needed sensors are imported."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
+
+
+def _probe(sensor: Sensor) -> Missing | None:
+    return PendingAnswer(f"the instrument {sensor.name}", sensor.probe).answer(PATIENCE_S)

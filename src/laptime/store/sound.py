@@ -1,0 +1,61 @@
+"""Find figures that laptime never writes. A file with one was damaged or edited, and is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Any
+
+from laptime.model.profile import Operator, Profile
+from laptime.model.protocol import LapFactor, LapResult
+from laptime.model.record import Comparison, Forecast, InferFactor
+from laptime.model.sample import Window
+from laptime.model.why import Factor
+
+UNITS = ("_ns", "_us", "_ms", "_s", "_bytes", "_mhz", "_mw", "_w", "_mib")
+OTHERS = {"median", "seconds", "steps", "items", "laps", "heats", "calls", "pairs", "seeds", "batch", "processes"}
+ABOVE_ZERO: dict[type, tuple[str, ...]] = {
+    Comparison: ("ratio",),
+    Factor: ("ratio",),
+    Forecast: ("laps", "fresh_factor"),
+    InferFactor: ("ratio",),
+    LapFactor: ("later_laps", "first_lap"),
+    LapResult: ("steps",),
+    Profile: ("steps", "plain_ms", "profiled_ms"),
+    Window: ("steps",),
+}
+MAY_BE_NEGATIVE: dict[type, tuple[str, ...]] = {
+    Operator: ("memory_bytes",),  # freed memory is subtracted
+}
+
+
+def list_faults(value: Any, place: str = "$") -> Iterator[str]:
+    """Yield a message for every such figure, with its place in the file."""
+    kind: type = type(value)
+    if is_dataclass(kind):
+        for name, above, expected in figures_of(kind):
+            found = getattr(value, name)
+            if isinstance(found, int | float) and (found < 0 or (above and found == 0)):
+                yield f"{place}.{name}: expected a number {expected}, got {found:g}"
+        for name in names_of(kind):
+            yield from list_faults(getattr(value, name), f"{place}.{name}")
+    elif isinstance(value, tuple) and value and not isinstance(value[0], int | float):
+        for number, part in enumerate(value):
+            yield from list_faults(part, f"{place}[{number}]")
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            yield from list_faults(part, f"{place}.{key}")
+
+
+@cache
+def names_of(kind: Any) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(kind))
+
+
+@cache
+def figures_of(kind: type) -> tuple[tuple[str, bool, str], ...]:
+    """Return a class's fields of times, sizes and counts, each with whether 0 is refused and what is expected."""
+    above, free = ABOVE_ZERO.get(kind, ()), MAY_BE_NEGATIVE.get(kind, ())
+    checked = [name for name in names_of(kind) if name not in free and (name.endswith(UNITS) or name in OTHERS)]
+    return tuple((name, name in above, "above 0" if name in above else "from 0 on") for name in {*checked, *above})

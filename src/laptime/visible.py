@@ -1,0 +1,45 @@
+r"""Make text safe to print: no control character from outside may reach the terminal.
+
+Names, messages and files come from other programs. `visible` removes colours and writes every other control character
+(C0 and C1, direction marks, other invisible marks, surrogates, bytes that are not UTF-8) as a readable escape: `\x1b`,
+`\u202e`. New lines and tabs stay, because pages use them.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
+KEPT = "\n\t"
+BYTES_AS_TEXT = range(0xDC80, 0xDD00)  # how Python stores a byte of a file name that is not UTF-8
+SURROGATES = re.compile(r"[\ud800-\udfff]")
+
+
+def visible(text: str) -> str:
+    """Return the text without characters that a terminal would act on."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() or each in KEPT else _shown(each) for each in COLOURS.sub("", text))
+
+
+def encodable(text: str) -> str:
+    """Return the text with every character escaped that UTF-8, and so JSON, cannot hold."""
+    return SURROGATES.sub(lambda found: _shown(found[0]), text)
+
+
+def cells_wide(text: str) -> int:
+    """Return how many terminal cells a text takes: Chinese, Japanese and Korean characters take two, accents none."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if unicodedata.combining(each) else 1 + (unicodedata.east_asian_width(each) in "WF") for each in text)
+
+
+def _shown(character: str) -> str:
+    """Return one character as an escape. A space of any width becomes a plain space."""
+    if unicodedata.category(character) == "Zs":
+        return " "
+    code = ord(character)
+    if code in BYTES_AS_TEXT:
+        return f"\\x{code - 0xDC00:02x}"
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -1,0 +1,40 @@
+"""Sound records of every kind, as files: what is damaged, and into what escapes are planted."""
+
+from __future__ import annotations
+
+import full_records
+import infer_records
+import records
+import why_records
+from test_report_profile import CARD, CPU
+from test_report_profile import page_of as profiled
+from test_report_watched import watched_answers, watched_training
+
+from laptime.store import encode
+
+
+def literals() -> dict[str, bytes]:
+    """Return the records that the tests of pages are made of: every kind of page, with every kind of failure."""
+    profiled_lanes = (records.lane("torch/cpu/a", 172.4, profile=CPU), records.lane("b", 5.2, profile=CARD))
+    shown = {
+        **{f"race {name}": make() for name, make in records.SHOWN.items()},
+        **{f"full {name}": make() for name, make in full_records.SHOWN.items()},
+        **{f"infer {name}": make() for name, make in infer_records.SHOWN.items()},
+        **{f"why {name}": make() for name, make in why_records.SHOWN.items()},
+        "profile": profiled(),
+        "race with profiles": records.record(profiled_lanes),
+        "full watched": watched_training(),
+        "infer watched": watched_answers(),
+    }
+    return {name: encode(record) for name, record in shown.items()}
+
+
+def raced(house, *, long: bool) -> dict[str, bytes]:
+    """Return what real commands leave behind."""
+    lanes = ("fake/cpu", "fake/cuda/best")
+    house.race(*lanes, "--heats", "2", "--profile")
+    whole = ("--full", "--infer", "--laps", "2", "--steps-per-lap", "5", "--heats", "2")
+    house.race(*lanes, *whole, "--price", "0.3", "--rate", "2")
+    if long:
+        house.run("why", "cifar-cnn", "fake/cpu", "--budget", "20s", "-q")
+    return {f"real {place.stem}": place.read_bytes() for place in house.files()}

@@ -1,0 +1,120 @@
+"""Damaged records: each is refused in words or shown, and nothing that steers a terminal comes out.
+
+A few hundred of each kind are tried; LAPTIME_ATTACK=long tries 10,000 and more, over every place of every record.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import traceback
+from dataclasses import replace
+
+import full_records
+import pytest
+from attacking import IS_LONG
+from damage import damaged_bytes, damaged_tree, fields_of
+from sound_records import literals, raced
+from steering import OURS, STEERING
+
+from laptime import pages
+from laptime.cli.printing import printable
+from laptime.errors import RecordError
+from laptime.store import decode
+from laptime.store.index import row_of
+
+SEED = int(os.environ.get("LAPTIME_SEED", "0"))
+OF_EACH_KIND = 800 if IS_LONG else 40
+LONGEST_S = 5.0
+
+
+@pytest.fixture(scope="module")
+def sound(shared_house):
+    """Return sound records by their kind: literals, and what real races leave behind."""
+    return literals() | raced(shared_house, long=IS_LONG)
+
+
+class Slow(BaseException):
+    """A page took too long."""
+
+
+def too_slow(_number, _frame):
+    raise Slow
+
+
+def outcome(data: bytes) -> str:
+    """Do with a record all that laptime does with one that is only looked at."""
+    try:
+        record = decode(data, "the file")
+    except RecordError as error:
+        if STEERING.search(printable(str(error))):
+            raise AssertionError("a control character in the error") from error
+        return "refused on load"
+    json.loads(pages.as_json(record))
+    row = row_of("r-2026-11-20-a1b2", record)
+    texts = [pages.records_as_text([row], 80), pages.to_json([row])]
+    for width in (80, 120):
+        texts.append(pages.as_text(record, width))
+        colored = printable(pages.as_text(record, width, color=True, blocks=False), color=True)
+        assert not STEERING.search(OURS.sub("", colored)), "a control character"
+        assert "\x1b[8m" not in colored
+    assert not any(STEERING.search(printable(text)) for text in texts), "a control character"
+    return "shown"
+
+
+def try_one(data: bytes) -> str:
+    """Return what came of it; a fault with the last lines of its traceback."""
+    signal.setitimer(signal.ITIMER_REAL, LONGEST_S)
+    try:
+        return outcome(data)
+    except RecordError as error:
+        return f"NOT SHOWN: {error.says} {''.join(traceback.format_tb(error.__cause__.__traceback__)[-2:])}"
+    except (Exception, Slow) as error:  # noqa: BLE001  whatever it is, it is a finding
+        return f"FAULT: {error!r} {''.join(traceback.format_tb(error.__traceback__)[-2:])}"
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+@pytest.fixture(autouse=True)
+def alarm():
+    """Let a page that takes too long be a fault and not a hang."""
+    before = signal.signal(signal.SIGALRM, too_slow)
+    yield
+    signal.signal(signal.SIGALRM, before)
+
+
+def damaged(data: bytes, dice: random.Random, count: int):
+    """Return damaged copies of one record, drawn evenly over all its fields, and what was done."""
+    tree = json.loads(data)
+    fields = fields_of(tree)
+    chosen = dice.sample(sorted(fields), min(count, len(fields)))
+    chosen += dice.choices(sorted(fields), k=max(0, count - len(chosen)))
+    for field in chosen:
+        done, changed = damaged_tree(tree, dice.choice(fields[field]), dice)
+        yield f"{'.'.join(field)}: {done}", json.dumps(changed).encode()
+    for _ in range(count // 5):
+        yield damaged_bytes(data, dice)
+
+
+def test_a_page_that_fails_all_the_same_is_a_sentence():
+    """The net below all checks: here a lap without steps, which no file can bring this far."""
+    lap = replace(full_records.laps(1.0)[0], steps=0)
+    broken = full_records.full((replace(full_records.run("torch/cpu/best", 0), laps=(lap,)),))
+    with pytest.raises(RecordError, match=r"this record cannot be shown: .*ZeroDivisionError"):
+        pages.as_text(broken, 80)
+
+
+def test_no_damage_breaks_a_page(sound, tally):
+    """No traceback, no page that fails for one figure, no control character, no page that takes seconds."""
+    tally.what = f"damaged records of {len(sound)} kinds"
+    dice, shown = random.Random(SEED), 0
+    for name, data in sound.items():
+        assert try_one(data) == "shown", (name, try_one(data))
+        for done, changed in damaged(data, dice, OF_EACH_KIND):
+            answer = try_one(changed)
+            shown += answer == "shown"
+            tally.note(f"seed {SEED}, {name}, {done}: {answer}" if ":" in answer else None)
+    tally.check(least=len(sound) * OF_EACH_KIND)
+    assert 0 < shown < tally.tried

@@ -1,0 +1,46 @@
+"""Some rows of `bench/honest.py`: across engines no honest model is accused, and what is planted is caught."""
+
+from __future__ import annotations
+
+import pytest
+from rooms_here import INSTALLED
+
+import honest
+
+KERAS = honest.GROUPS["keras"]
+SOUND = ("mlp adamw", "batch norm rmsprop", "embedding adam")
+PLANTED = {"mlp adamw: decay doubled": "mlp adamw", "mlp adamw: no decay": "mlp adamw"}
+REPEATED = "repeated tokens adam"
+
+
+@pytest.fixture(scope="module")
+def answers():
+    """Every lane answers in a process of its own; two of them at once."""
+    if not set(KERAS.lanes) <= set(INSTALLED):
+        pytest.skip("it takes every engine of Keras")
+    tasks = [honest.Task(KERAS.file, "keras-tf", (*SOUND, REPEATED), 0, refers=True)]
+    tasks += [honest.Task(KERAS.file, lane, (*SOUND, *PLANTED, REPEATED), 0) for lane in KERAS.lanes]
+    return dict(zip(("reference", *KERAS.lanes), honest.ask_all(tasks), strict=True))
+
+
+def verdicts(answers, name, base):
+    return [honest.judge(lane, answers[lane][name], answers["reference"][base]) for lane in KERAS.lanes]
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_engines_agree_on_a_model_of_ones_own(answers, name):
+    """These were accused of other work, or unproven."""
+    assert [(each.status, each.reason) for each in verdicts(answers, name, name)] == [("same", None)] * 3
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_what_is_planted_in_it_is_caught_on_every_engine(answers, name):
+    assert [each.status for each in verdicts(answers, name, PLANTED[name])] == ["differs"] * 3
+
+
+def test_what_one_engine_does_in_its_own_way_is_named(answers):
+    """TensorFlow agrees with itself; the others are told from it, and why."""
+    first, *others = verdicts(answers, REPEATED, REPEATED)
+    assert first.status == "same"
+    assert {each.status for each in others} == {"differs"}
+    assert all("squares each row of an embedding's gradient" in each.reason for each in others)

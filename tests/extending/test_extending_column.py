@@ -1,0 +1,53 @@
+"""A column is added from outside by one row: it is on the race's page, in its live view, and leaves a narrow page."""
+
+from __future__ import annotations
+
+import pytest
+from records import two_lanes
+
+from laptime import pages
+from laptime.report.page import RecordColumn
+from laptime.report.race import RACE_COLUMNS
+
+
+def count_windows(lane, _record):
+    return str(sum(len(heat.windows) for heat in lane.heats))
+
+
+@pytest.fixture(autouse=True)
+def windows():
+    """Add the row, as a program that uses laptime would."""
+    row = RecordColumn("windows", count_windows, right=True, leaves=1)
+    RACE_COLUMNS.append(row)
+    yield row
+    RACE_COLUMNS.remove(row)
+
+
+def row_of(lines, name):
+    return next(line for line in lines if line.startswith(name))
+
+
+def test_the_page_has_the_column():
+    """Its head is in the table's first line, and each lane has its value."""
+    record = two_lanes()
+    lines = pages.as_text(record, 200).splitlines()
+    assert lines[1].endswith("windows")
+    for lane in record.lanes:
+        name = lane.name.removesuffix("/as-written")
+        assert row_of(lines[2:], name).split()[-1] == count_windows(lane, record)
+
+
+def test_the_live_view_has_the_column():
+    """The same row, without a second table."""
+    record = two_lanes()
+    lines = pages.live_lines(record, "timing", 200)
+    assert lines[1].endswith("windows")
+    assert row_of(lines[2:], "torch/cpu ").split()[-1] == count_windows(record.lanes[0], record)
+
+
+def test_a_narrow_page_does_without_it():
+    """It may leave first, and the columns that answer the question stay."""
+    record = two_lanes()
+    head = row_of(pages.as_text(record, 80).splitlines(), "lane")
+    assert "windows" not in head
+    assert "against first" in head

@@ -1,0 +1,75 @@
+"""The recipe "A question": a package outside laptime adds a row; its command runs, is kept, listed and shown."""
+
+from __future__ import annotations
+
+from outside_package import install
+
+PACKAGE = """
+from dataclasses import dataclass
+
+from laptime.model.questions import Question
+from laptime.model.record import Answer
+from laptime.questions.heat_rounds import HeatRounds
+from laptime.questions.job import Outcome
+from laptime.run.prestart import Prestarter
+
+
+@dataclass(frozen=True, slots=True)
+class FirstStepAnswer(Answer):
+    first_step_ms: tuple[float | None, ...] = ()
+
+
+class FirstStep:
+    def __init__(self, job, prepared):
+        self._job, self._rounds = job, HeatRounds(job, job.plan.pace)
+
+    def run(self):
+        self._rounds.make_ready()
+        with Prestarter(self._job.cores, self._job.plan.ask.patience_s) as prestarter:
+            self._rounds.run_round(self._job.plan.lanes, prestarter)
+
+    def reduce(self, status):
+        lanes = self._rounds.results()
+        return Outcome(lanes, FirstStepAnswer(tuple(lane.first_step_ms for lane in lanes)))
+
+
+def page(record, width, *, color, kept, blocks):
+    return f"the first step takes {record.answer.first_step_ms[0]:.0f} ms"
+
+
+def summary(record):
+    return [f"first step {record.answer.first_step_ms[0]:.0f} ms"]
+
+
+ROW = Question(
+    "first-step",
+    FirstStepAnswer,
+    prepare="laptime.questions.asking:prepare",
+    run="toy_question:FirstStep",
+    render="toy_question:page",
+    live="laptime.report.race:live_lines",
+    summary="toy_question:summary",
+    says="How long does the first step take?",
+)
+"""
+ENTRY_POINTS = """
+[laptime.questions]
+first-step = toy_question:ROW
+"""
+
+
+def test_a_question_added_from_outside_is_a_command_with_a_record(house):
+    """Its processes are real heats with their proof; without the package its record is refused in words."""
+    environment = install(house.folder / "site", ENTRY_POINTS, toy_question=PACKAGE)
+    answer = house.done("first-step", "cifar-cnn", "fake/cpu", "-q", env=environment)
+    assert answer.out == "the first step takes 300 ms\n"
+    record = house.kept()
+    assert (record["question"], record["status"]) == ("first-step", "finished")
+    assert record["answer"] == {"first_step_ms": [300.0]}
+    assert record["lanes"][0]["parity"]["status"] == "same"
+    assert "first step 300 ms" in house.done("list", env=environment).out
+    assert house.done("show", "latest", env=environment).out == answer.out
+    assert "How long does the first step take?" in house.done("first-step", "--help", env=environment).out
+    refused = house.run("show", str(house.files()[0]))
+    assert refused.code == 2
+    assert "$.question: no question 'first-step'; known: race, full, infer, why, profile" in refused.err

@@ -1,0 +1,132 @@
+"""The guardian above a heat: nothing that the heat started outlives it, and what it prints is bounded."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from laptime.run.child import GUARDIAN
+from laptime.run.guardian import TAIL_BYTES
+
+PATIENCE_S = 20.0
+# A process of its own session and parent, with an empty environment, as daemons have it. Its number is printed.
+STRAY = "(env -i setsid sleep 600 & echo $!)"
+
+
+class Guarded:
+    """A guardian over a shell command, and the pipe that its parent holds."""
+
+    def __init__(self, command: str, shell: str = "/bin/sh") -> None:
+        to_child, self.write_fd = os.pipe()
+        self.read_fd, from_child = os.pipe()
+        words = [sys.executable, "-S", "-P", str(GUARDIAN), str(to_child), str(from_child), shell, "-c", command]
+        self.process = subprocess.Popen(
+            words,
+            pass_fds=(to_child, from_child),
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        os.close(to_child)
+        os.close(from_child)
+
+    def below(self) -> list[psutil.Process]:
+        return psutil.Process(self.process.pid).children(recursive=True)
+
+    def hang_up(self) -> None:
+        """Close the pipe, as the system does for a parent that was killed."""
+        os.close(self.write_fd)
+        self.write_fd = -1
+
+    def finish(self) -> tuple[int, str]:
+        out, _ = self.process.communicate(timeout=PATIENCE_S)
+        return self.process.returncode, out
+
+    def close(self) -> None:
+        for descriptor in {self.write_fd, self.read_fd} - {-1}:
+            os.close(descriptor)
+        self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture
+def guard():
+    """Put commands below guardians, and end what is left of them."""
+    made: list[Guarded] = []
+
+    def make(*words: str) -> Guarded:
+        made.append(Guarded(*words))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def wait_for(condition) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def is_gone(pid: int) -> bool:
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+@pytest.mark.parametrize(("ending", "code"), [("exit 0", 0), ("exit 7", 7), ("kill -SEGV $$", -signal.SIGSEGV)])
+def test_the_guardian_ends_as_the_heat_ends_and_nothing_is_left(guard, ending, code):
+    """Neither a group of its own nor an empty environment nor another parent keeps a process alive."""
+    found, out = guard(f"{STRAY}; {STRAY}; {ending}").finish()
+    assert code == found
+    strays = [int(line) for line in out.split()]
+    assert len(strays) == 2
+    assert all(map(is_gone, strays))
+
+
+def test_a_parent_that_is_gone_ends_all_too(guard):
+    """The heat does not read its pipe here; the guardian notices by itself."""
+    guarded = guard(f"{STRAY}; exec sleep 600")
+    wait_for(lambda: len(guarded.below()) == 2)
+    below = guarded.below()
+    guarded.hang_up()
+    code, _ = guarded.finish()
+    assert code == -signal.SIGKILL
+    assert all(is_gone(each.pid) for each in below)
+
+
+def test_a_heat_whose_guardian_is_killed_ends(guard):
+    """Nobody would be left to end it."""
+    guarded = guard("exec sleep 600")
+    wait_for(lambda: [each.name() for each in guarded.below()] == ["sleep"])
+    (heat,) = guarded.below()
+    guarded.process.kill()
+    wait_for(lambda: is_gone(heat.pid))
+
+
+def test_the_last_that_was_printed_is_kept_and_no_more(guard):
+    """50 MB go through the pipe; the guardian holds some kilobytes, and there is no file that could grow."""
+    guarded = guard("head -c 50000000 /dev/zero | tr '\\0' 'x'; echo; echo the end; exec sleep 600")
+    wait_for(lambda: [each.name() for each in guarded.below()] == ["sleep"])
+    time.sleep(0.2)
+    resident_bytes = psutil.Process(guarded.process.pid).memory_info().rss
+    guarded.hang_up()
+    _, out = guarded.finish()
+    assert out.endswith("xxx\nthe end\n")
+    assert len(out) == TAIL_BYTES
+    assert resident_bytes < 40e6
+
+
+def test_a_command_that_cannot_be_started_is_said(guard):
+    """What the parent reads is a sentence."""
+    code, out = guard("exit 0", "/no/such/python").finish()
+    assert code == 127
+    assert out.startswith("the heat could not be started: [Errno 2] No such file")
