@@ -1,0 +1,115 @@
+"""Run the heats of several lanes alive at once, in turns: A B, B A, A B. Only one of them is not paused at any time.
+
+A machine drifts by tens of per cent within a minute. Turns of about half a second meet the same state of it, so the
+drift cancels in their ratio. Each heat still has its own fresh process.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import psutil
+
+from laptime import wire
+from laptime.model.missing import Missing
+from laptime.model.plan import Pace
+from laptime.model.process import Dnf
+from laptime.model.sample import Heat
+from laptime.run.heats import HeatRunner
+from laptime.run.runner import Started
+
+PATIENCE_FACTOR = 2  # where steps are so slow that few turns fit, a round may take this many times as long
+TURNS_LEAST = 3
+
+
+class TurnRunner(HeatRunner):
+    """Runs one heat in turns. Between its turns the child and all that it started are paused."""
+
+    device_memory_bytes: int | Missing = wire.NOT_TOLD
+
+    def join(self, started: Started) -> None:
+        """Bring the heat past its first step, to where its turns begin."""
+        self.begin(started, wire.Run(self._order))
+        self._hear_until_ready()
+
+    def play(self, turn: int) -> None:
+        """Run one window."""
+        self.turn = turn
+        self._go_on()
+        self._watch.reopen()
+        self.child.say(wire.Turn())
+        self._hear_until_ready()
+
+    def leave(self, round_number: int) -> Heat:
+        """Do what comes after the windows, and end the child."""
+        if not self.is_over:
+            self._go_on()
+            self.child.say(wire.Enough())
+            self.hear_on()
+            self._dnf = self.finish()
+        return self.heat(self._dnf, round_number)
+
+    def answer_ready(self, ready: wire.Ready) -> None:
+        """Do not answer: it plays when it is its turn."""
+        self.device_memory_bytes = ready.device_memory_bytes
+
+    @property
+    def resident_bytes(self) -> int:
+        """The memory that the heat holds now, with all that it started."""
+        try:
+            heat = psutil.Process(self.child.pid)
+            return sum(each.memory_info().rss for each in (heat, *heat.children(recursive=True)))
+        except psutil.Error:
+            return 0
+
+    @property
+    def last_turn(self) -> tuple[int, bool]:
+        """How long the latest window took, and whether it was undisturbed."""
+        window = self._windows[-1]
+        return window.end_ns - window.start_ns, window.flag is None
+
+    def _hear_until_ready(self) -> None:
+        """Hear the child until it is ready, then pause it. One that fails is ended at once: it must not disturb."""
+        self.hear_on(wire.Ready)
+        if self.is_over:
+            self._dnf: Dnf | None = self.finish()
+            return
+        self.child.pause()
+        self._paused_at_ns = time.monotonic_ns()
+        if self.sampler is not None:
+            self.sampler.pause()
+
+    def _go_on(self) -> None:
+        self.child.go_on()
+        self.paused_ns += time.monotonic_ns() - self._paused_at_ns
+        if self.sampler is not None:
+            self.sampler.go_on()
+
+
+def play_turns(players: Sequence[TurnRunner], pace: Pace) -> None:
+    """Let the heats take turns until each was timed for long enough. A turn in which one was disturbed is repeated.
+
+    Only times decide how many turns there are, never a ratio.
+    """
+    spent_s, quiet, turn = 0.0, 0, 0
+    while True:
+        playing = [each for each in players if not each.is_over]
+        for player in playing if turn % 2 == 0 else playing[::-1]:
+            player.play(turn)
+        turns = [each.last_turn for each in playing if not each.is_over]
+        if not turns:
+            return
+        spent_s += sum(ns for ns, _ in turns) / len(turns) / 1e9
+        quiet += all(is_quiet for _, is_quiet in turns)
+        turn += 1
+        if _is_enough(spent_s, turn, quiet, pace):
+            return
+
+
+def _is_enough(spent_s: float, turns: int, quiet: int, pace: Pace) -> bool:
+    repeated = turns - quiet
+    if spent_s >= PATIENCE_FACTOR * pace.measure_s:
+        return turns >= TURNS_LEAST
+    counted_s = spent_s * (turns - min(repeated, pace.reruns_max)) / turns
+    return counted_s >= pace.measure_s and turns - min(repeated, pace.reruns_max) >= pace.windows_min
