@@ -66,7 +66,7 @@ def train(pairs: int, seconds: float, hz: float, rows: int) -> tuple[list[int], 
         stderr=subprocess.DEVNULL,
         text=True,
     )
-    sampler = SensorSelection(None, hz).sampler_for(CPU)
+    sampler = SensorSelection(None, hz).sampler_for("a lane", CPU)
     assert sampler is not None
     turns: list[tuple[bool, int, int]] = []
     line = Timeline()

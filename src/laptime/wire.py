@@ -2,9 +2,9 @@
 
 The child speaks first (`Hello`). It then reports each phase as it begins, each proof, and every window as it closes.
 After its last planned window it sends `Ready`. The parent answers `Again` (run N more windows, because some were
-disturbed) or `Enough`. If a loader holds its items, `Fresh` steps come before the windows; `Paced` gives the windows'
-length. A heat that examines test items ends with `Examined`, and one that measures the parts of its steps with
-`Signed`.
+disturbed), `TakeTurn` (run one window, where heats take turns) or `Enough`. If a loader holds its items, `Fresh` steps
+come before the windows; `Paced` gives the windows' length. A heat that examines test items ends with `Examined`, and
+one that breaks down its steps with `Signed`.
 
 A whole training reports lap by lap: `Resumed` with the laps of its checkpoint, `Stepped` about twice a second,
 `LapDone` when a lap is validated and saved (the child then waits for `GoOn`), and `Tested` at the end.
@@ -13,8 +13,7 @@ A heat of inference reports its `FirstCall`, what it `Answered` in the proof, it
 size every window as it closes, and `BatchDone`.
 
 The peaks of a device are reported one by one, as `Rated`, and end with `Gauged`: if the child dies on the way, the
-parent has what it measured before.
-A lane that is profiled reports its first step as a heat does, and then what it `Profiled`.
+parent has what it measured before. A profiled lane reports its first step as a heat does, and then what it `Profiled`.
 """
 
 from __future__ import annotations
@@ -34,7 +33,8 @@ from laptime.model.protocol import Evaluation, FullOrder, LapResult, Predictions
 from laptime.model.sample import Examination, FreshSteps, ProofRun, Reference, Window
 from laptime.model.symptoms import StepSymptoms
 
-VERSION = 11
+VERSION = 12
+NOT_TOLD = Missing("not told")
 
 
 class Hello(msgspec.Struct, frozen=True, tag=True):
@@ -56,9 +56,7 @@ class Phase(msgspec.Struct, frozen=True, tag=True):
 
 
 class Built(msgspec.Struct, frozen=True, tag=True):
-    """The training is built: its size, the items per step, the versions that run it, and digests of the user's own
-    sources (empty for a built-in workload).
-    """
+    """The training is built. `sources` are digests of the user's own files; a built-in workload has none."""
 
     parameters: int
     items_per_step: int
@@ -86,7 +84,9 @@ class Closed(msgspec.Struct, frozen=True, tag=True):
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):
-    """The planned windows are done; the child asks whether to run more."""
+    """The planned windows are done, or there are none; the child asks whether to run more."""
+
+    device_memory_bytes: int | Missing = NOT_TOLD
 
 
 class Fresh(msgspec.Struct, frozen=True, tag=True):
@@ -286,6 +286,10 @@ class Look(msgspec.Struct, frozen=True, tag=True):
     framework: str
 
 
+class TakeTurn(msgspec.Struct, frozen=True, tag=True):
+    """Run one window, after steps that are not timed: the other heats of the round wait."""
+
+
 class Again(msgspec.Struct, frozen=True, tag=True):
     windows: int
 
@@ -305,7 +309,8 @@ FromTraining = Resumed | Stepped | LapDone | Tested
 FromInference = FirstCall | Answered | Calls | BatchDone
 FromScout = Seen | Referenced | Proven | AnswersReferenced | Rated | Gauged
 FromChild = Hello | Warmed | FromHeat | FromTraining | FromInference | Profiled | FromScout
-FromParent = Warm | Run | Train | Infer | Observe | Refer | Prove | ReferAnswers | Gauge | Look | Again | Enough | GoOn
+Order = Run | Train | Infer | Observe | Refer | Prove | ReferAnswers | Gauge | Look
+FromParent = Warm | Order | TakeTurn | Again | Enough | GoOn
 
 _encoder = msgspec.json.Encoder()
 _from_child: msgspec.json.Decoder[FromChild] = msgspec.json.Decoder(FromChild)

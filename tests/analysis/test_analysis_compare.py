@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import exp, sqrt
 
 import pytest
-from measured import failed, heat_of, plan_of, planned, proof, reference
+from measured import failed, heat_of, plan_of, planned, proof, reference, windows_of
 
 from laptime.analysis.full import find_factor
 from laptime.analysis.inference import find_infer_factors
@@ -40,6 +40,47 @@ def test_the_ratio_is_of_pairs_of_the_same_round():
     found = compare(lane_of(*heats_of(50.0, 75.0, 100.0)), lane_of(*heats_of(100.0, 150.0, 200.0)))
     assert (found.ratio, found.low, found.high) == pytest.approx((2.0, 2.0, 2.0))
     assert (found.verdict, found.settled, found.pairs) == ("faster", True, 3)
+
+
+def in_turns(*steps_ms, number=0, **changes):
+    """Give a heat with a window for each turn; a flag by its place marks a disturbed one."""
+    flags = changes.pop("flags", None)
+    windows = windows_of(*steps_ms, flags=flags)
+    windows = tuple(replace(window, turn=turn) for turn, window in enumerate(windows))
+    return heat_of(1.0, number, windows=windows, **changes)
+
+
+def test_the_ratio_of_a_round_is_that_of_its_turns():
+    """The machine gets slower from turn to turn; each pair of turns meets it alike, and the heats' medians do not."""
+    ours, theirs = in_turns(50.0, 50.4, 50.8, 51.2), in_turns(100.0, 100.8, 101.6, 102.4, 103.2, 104.0)
+    found = compare(lane_of(ours), lane_of(theirs))
+    assert (found.ratio, found.pairs) == (pytest.approx(2.0), 1)
+    assert lane_of(theirs).step_ms.median / lane_of(ours).step_ms.median > 2.01
+
+
+def test_a_pair_of_turns_of_which_one_was_disturbed_does_not_count():
+    """The other turns of both heats do; with fewer than three of them, the heats' medians are compared."""
+    theirs = in_turns(100.0, 900.0, 102.0, 103.0, 104.0, flags={1: "planted"})
+    ours = in_turns(50.0, 51.0, 51.0, 51.5, 52.0)
+    assert compare(lane_of(ours), lane_of(theirs)).ratio == pytest.approx(2.0)
+    few = in_turns(50.0, 52.0, 51.0)
+    assert compare(lane_of(few), lane_of(theirs)).ratio == pytest.approx(102.5 / 51.0)
+
+
+def test_a_loader_that_works_in_bursts_is_compared_by_its_mean():
+    """How much of its waiting falls into one turn is chance."""
+    ours = in_turns(10.0, 90.0, 20.0, 80.0, burst=4)
+    theirs = in_turns(*[100.0] * 4)
+    assert compare(lane_of(ours), lane_of(theirs)).ratio == pytest.approx(2.0)
+
+
+def test_rounds_in_turns_count_alone_where_there_are_two():
+    """A pair of heats one after another differs by what the machine did meanwhile, too."""
+    ours = [heat_of(90.0, 0), *(in_turns(*[50.0] * 4, number=number) for number in (1, 2))]
+    theirs = [heat_of(100.0, 0), *(in_turns(*[100.0] * 4, number=number) for number in (1, 2))]
+    found = compare(lane_of(*ours), lane_of(*theirs))
+    assert (found.pairs, found.ratio) == (2, pytest.approx(2.0))
+    assert compare(lane_of(*ours[:2]), lane_of(*theirs[:2])).pairs == 2
 
 
 def test_the_interval_is_a_t_interval_on_the_logarithms():

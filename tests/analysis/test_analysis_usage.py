@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from measured import CPU, changed, heat_of, plan_of, planned, windows_of
@@ -10,11 +11,21 @@ from timelines import CARD, channel, timeline
 
 from laptime.analysis.heats import summarise_heat
 from laptime.analysis.lanes import summarise_lane
-from laptime.analysis.readings import Span, growth_per_s, slope_per_min, trapezoid_mean, within
+from laptime.analysis.readings import (
+    Power,
+    Span,
+    growth_per_s,
+    mean_power,
+    pooled_growth_per_s,
+    slope_per_min,
+    trapezoid_mean,
+    within,
+)
 from laptime.analysis.usage import summarise_usage
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.timeline import Timeline
+from laptime.run.sampler import make_series
 
 CUDA = Device("cuda:0", "cuda", "a card", usable=True)
 BUSY = channel("heat", "busy_s", "s", "counter")
@@ -140,9 +151,25 @@ def test_lanes_that_were_not_watched_have_no_usage():
 
 
 def test_a_counter_that_was_set_back_tells_nothing():
-    assert growth_per_s(((0.0, 5.0), (1.0, 7.0), (2.0, 1.0))) == Missing("the counter was set back meanwhile")
-    assert growth_per_s(((0.0, 5.0), (2.0, 7.0))) == 1.0
-    assert isinstance(growth_per_s(((0.0, 5.0),)), Missing)
+    assert pooled_growth_per_s([((0.0, 5.0), (1.0, 7.0), (2.0, 1.0))]) == Missing("the counter was set back meanwhile")
+    assert pooled_growth_per_s([((0.0, 5.0), (2.0, 7.0))]) == 1.0
+    assert isinstance(pooled_growth_per_s([((0.0, 5.0),)]), Missing)
+
+
+def test_what_grew_while_another_heat_had_its_turn_does_not_count():
+    """The meter runs on; in the pause from 2.05 to 7.05 s nobody reads it, and it belongs to another lane."""
+    meter = channel("package-0", "energy_mj", "mJ", "counter")
+    line = timeline({meter: lambda time_s: 1e4 * time_s + (0.0 if time_s < 5 else 1e6)})
+    (track,) = line.tracks
+    read = [place for place in range(101) if not 20 < place <= 70]
+    shown = list(track.series[0].values())
+    kept = make_series(meter, [shown[place] for place in read])
+    apart = tuple(100_000 * (after - before) for before, after in pairwise(read))
+    line = replace(
+        line, tracks=(replace(track, apart_us=apart, series=(kept,)),), pauses_ns=((2_050_000_000, 7_050_000_000),)
+    )
+    assert growth_per_s(line, "package-0", "energy_mj", Span(0.0, 10.0)) == pytest.approx(1e4)
+    assert mean_power(line, ["package-0"], Span(0.0, 10.0)) == Power(pytest.approx(10.0), "counted")
 
 
 def test_readings_are_not_evenly_apart():

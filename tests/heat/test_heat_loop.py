@@ -10,7 +10,8 @@ import pytest
 from laptime import wire
 from laptime.backends.fake import FakeBackend, FakeClock, FakeRunner, FakeTraining, Script
 from laptime.errors import LaneError
-from laptime.heat.loop import come_in_bursts, measure, precisions_to_prove, run_heat, time_steps
+from laptime.heat.loop import Facts, measure, precisions_to_prove, run_heat
+from laptime.heat.window_sizing import time_steps
 from laptime.model.lane import Settings
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
@@ -20,6 +21,7 @@ from laptime.model.workload import ProofPlan
 
 CPU = Device("cpu", "cpu", "fake processor", usable=True)
 PACE = Pace(3, 5, adaptive=True, measure_s=2.0, window_s=0.2)
+IN_TURNS = replace(PACE, window_s=0.5, takes_turns=True)
 
 
 def order_for(**settings) -> HeatOrder:
@@ -220,33 +222,15 @@ def test_many_bursts_in_a_window_are_none_to_wait_for():
     assert not [message for message in line.said if isinstance(message, wire.Noted)]
 
 
-@pytest.mark.parametrize(
-    ("strides", "bursts"),
-    [
-        ([900, 1, 1, 1, 1, 1], True),
-        ([1, 1, 1, 900], True),
-        ([100, 0, 100, 0], True),
-        ([100, 0, 100], True),
-        ([100, 60, 100, 60], False),
-        ([5, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1], False),
-        ([10, 11, 9], False),
-        ([10], False),
-        ([], False),
-    ],
-)
-def test_bursts_are_told_from_steps_that_are_late_once(strides, bursts):
-    assert come_in_bursts(strides) is bursts
-
-
 def test_windows_are_whole_laps_where_these_are_short():
     """Each holds as many lap ends as the others; a lap that is long is none to wait for."""
     for lap, steps in ((16, 32), (7, 21), (60, 20)):
         clock, line = FakeClock(), Notebook()
-        measure(clock, Diary(clock, 10.0), PACE, line, lap)
+        measure(clock, Diary(clock, 10.0), PACE, line, Facts(lap))
         assert {each.window.steps for each in line.windows} == {steps}
     clock, line = FakeClock(), Notebook()
     ends = ([10.0] * 15 + [150.0]) * 100
-    measure(clock, Diary(clock, 10.0, opening_ms=tuple(ends)), PACE, line, 16)
+    measure(clock, Diary(clock, 10.0, opening_ms=tuple(ends)), PACE, line, Facts(16))
     assert {(each.window.steps, each.window.end_ns - each.window.start_ns) for each in line.windows} == {
         (16, 300_000_000)
     }
@@ -281,6 +265,19 @@ def test_disturbed_windows_are_run_again_as_often_as_the_parent_says():
     ready = [place for place, message in enumerate(line.said) if message == wire.Ready()]
     assert ready == [11, 14, 16]
     assert len(line.windows) == 13
+
+
+def test_a_heat_that_takes_turns_runs_a_window_a_turn():
+    """None is planned. A turn begins with steps that are not timed; where a step is long, cold caches do not show."""
+    clock, line = FakeClock(), Notebook(wire.TakeTurn(), wire.TakeTurn(), wire.Enough())
+    measure(clock, Diary(clock, 10.0), IN_TURNS, line, Facts(warm_s=0.025, device_memory_bytes=lambda: 7))
+    first, second = (each.window for each in line.windows)
+    assert (first.steps, second.steps, second.start_ns - first.end_ns) == (50, 50, 30_000_000)
+    assert line.said.count(wire.Ready(7)) == 3
+    clock, line = FakeClock(), Notebook(wire.TakeTurn(), wire.TakeTurn(), wire.Enough())
+    measure(clock, Diary(clock, 700.0), IN_TURNS, line, Facts(warm_s=0.025))
+    first, second = (each.window for each in line.windows)
+    assert (first.steps, second.start_ns) == (1, first.end_ns)
 
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf, -math.inf])

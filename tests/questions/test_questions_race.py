@@ -93,18 +93,18 @@ def orders(record):
 
 
 def test_rounds_turn_about_and_each_heat_is_told_and_kept(world):
-    """A B, B A, A B: whatever drifts meets both lanes alike.
+    """The heats of a round take turns, A B, B A, A B: whatever drifts meets both lanes alike.
 
     Each entry of the journal has one heat more than the one before, the last is the finished record. Progress is shown
     once a heat, while the child builds; it names the heat, the lane and the end.
     """
     record = world.race("fake/cpu", "fake/cpu/best", heats=4, budget_s=9.0)
-    assert orders(record) == [[0, 3, 4, 7], [1, 2, 5, 6]]
+    assert orders(record) == [[0, 2, 4, 6], [1, 3, 5, 7]]
     assert [[heat.round for heat in lane.heats] for lane in record.lanes] == [[0, 1, 2, 3]] * 2
     assert [sum(len(lane.heats) for lane in each.lanes) for each in world.journal] == [*range(1, 9), 8]
     assert [each.status for each in world.journal] == ["running"] * 8 + ["finished"]
     assert world.journal[-1] == record
-    turns = ("as-written", "best", "best", "as-written") * 2
+    turns = ("as-written", "best") * 4
     assert [note.split(";")[0] for note in world.notes] == [
         f"heat {number} of at most 8: fake/cpu/{lane}" for number, lane in enumerate(turns, 1)
     ]
@@ -117,7 +117,7 @@ def test_an_interrupt_keeps_what_is_finished(world):
     record = world.race("fake/cpu", "fake/cpu/best", heats=9)
     assert record.status == "interrupted"
     assert world.journal[-1] == record
-    assert orders(record) == [[0], [1, 2]]
+    assert orders(record) == [[0, 2], [1]]
 
 
 def test_every_lane_is_held_against_the_first(world):
@@ -129,7 +129,31 @@ def test_every_lane_is_held_against_the_first(world):
     ]
 
 
-@pytest.mark.parametrize(("asked", "alpha"), [({"heats": 3}, 0.05), ({}, 0.01)])
+def test_heats_run_one_after_another_where_that_is_asked_for(world):
+    """Every other round in reverse order, and with windows that belong to no turn."""
+    record = world.race("fake/cpu", "fake/cpu/best", heats=4, budget_s=9.0, alone=True)
+    assert orders(record) == [[0, 3, 4, 7], [1, 2, 5, 6]]
+    assert {window.turn for lane in record.lanes for heat in lane.heats for window in heat.windows} == {None}
+
+
+def test_lanes_that_do_not_fit_into_memory_together_race_in_groups(world, monkeypatch):
+    """The first lane is in each of them, and no lane is without its pairs; one that fits beside nobody runs alone."""
+    room = iter([None, "planted", None, "planted", "planted"])
+    monkeypatch.setattr("laptime.questions.heat_rounds.why_no_room", lambda *_: next(room))
+    lanes = ("fake/cpu", "fake/cpu/best", "fake/cuda")
+    record = world.race(*lanes, heats=2, budget_s=9.0)
+    first, *others = record.lanes
+    assert [len(lane.heats) for lane in record.lanes] == [3, 2, 2]
+    assert [each.pairs for each in record.answer.comparisons] == [2, 2]
+    assert [each.ratio for each in record.answer.comparisons] == pytest.approx([2.0, 10.0])
+    turns = {lane.name: [heat.windows[0].turn for heat in lane.heats] for lane in record.lanes}
+    assert turns == {"fake/cpu/as-written": [0, 0, 0], "fake/cpu/best": [0, None], "fake/cuda:0/as-written": [0, None]}
+    assert {each.round for lane in others for each in lane.heats} <= {each.round for each in first.heats}
+
+
+@pytest.mark.parametrize(
+    ("asked", "alpha"), [({"heats": 3}, 0.05), ({}, 0.05 * 0.6 * 0.2 / sum(0.2 * 0.8**look for look in range(5)))]
+)
 def test_an_adaptive_stop_has_its_price(world, asked, alpha):
     """Stopping at the first look spends a fifth of the error rate, a number of heats the whole of it."""
     record = world.race("fake/cpu", "fake/cpu/best", **asked)
@@ -140,10 +164,10 @@ def test_an_adaptive_stop_has_its_price(world, asked, alpha):
 def test_a_lane_that_fails_leaves_the_race_and_the_others_stay(world, tmp_path):
     """It is not started again; the next lane becomes what the others are held against."""
     script = tmp_path / "fake.toml"
-    script.write_text('["fake/cpu/as-written"]\nfail = { how = "raise", phase = "build", heat = 5 }\n')
+    script.write_text('["fake/cpu/as-written"]\nfail = { how = "raise", phase = "build", heat = 3 }\n')
     record = world.race("fake/cpu", "fake/cpu/best", "fake/cuda", heats=4, script=str(script))
     assert [lane.status for lane in record.lanes] == ["dnf", "ok", "ok"]
-    assert orders(record) == [[0, 5], [1, 4, 6, 9], [2, 3, 7, 8]]
+    assert orders(record) == [[0, 3], [1, 4, 6, 8], [2, 5, 7, 9]]
     assert [each.reference for each in record.answer.comparisons] == ["fake/cpu/best"]
 
 

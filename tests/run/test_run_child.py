@@ -31,7 +31,7 @@ def start(folder, script=""):
 
 
 def hear_until(child, name):
-    while (message := child.hear(30)) != wire.Ready():
+    while not isinstance(message := child.hear(30), wire.Ready):
         if isinstance(message, wire.Phase) and message.name == name:
             return
     raise AssertionError(f"the child never said {name}")

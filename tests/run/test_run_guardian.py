@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from laptime.run.child import GUARDIAN
-from laptime.run.guardian import TAIL_BYTES
+from laptime.run.guardian import GO_ON, GOES_ON, PAUSE, PAUSED, TAIL_BYTES, WENT_ON
 
 PATIENCE_S = 20.0
 # A process of its own session and parent, with an empty environment, as daemons have it. Its number is printed.
@@ -110,6 +110,43 @@ def test_a_heat_whose_guardian_is_killed_ends(guard):
     (heat,) = guarded.below()
     guarded.process.kill()
     wait_for(lambda: is_gone(heat.pid))
+
+
+def work_of(processes: list[psutil.Process]) -> list[float]:
+    return [sum(each.cpu_times()[:2]) for each in processes]
+
+
+def test_a_paused_heat_does_nothing_and_goes_on(guard):
+    """All that it started is stopped, also what belongs to nobody; that is no stop by somebody else."""
+    busy = "while :; do :; done"
+    guarded = guard(f"(setsid sh -c '{busy}' &); ({busy}) & {busy}")
+    wait_for(lambda: len(guarded.below()) == 3)
+    below = guarded.below()
+    guarded.process.send_signal(PAUSE)
+    assert guarded.process.stdout.read(1).encode() == PAUSED
+    assert {each.status() for each in below} == {psutil.STATUS_STOPPED}
+    before = work_of(below)
+    time.sleep(0.2)
+    assert work_of(below) == before
+    guarded.process.send_signal(GO_ON)
+    assert guarded.process.stdout.read(1).encode() == GOES_ON
+    wait_for(lambda: all(now > then for now, then in zip(work_of(below), before, strict=True)))
+    below[0].suspend()
+    wait_for(lambda: below[0].status() == psutil.STATUS_STOPPED)
+    below[0].resume()
+    assert guarded.process.stdout.read(1).encode() == WENT_ON
+
+
+def test_a_paused_heat_ends_with_its_parent(guard):
+    """A process that is stopped would otherwise stay for ever."""
+    guarded = guard(f"{STRAY}; exec sleep 600")
+    wait_for(lambda: len(guarded.below()) == 2)
+    below = guarded.below()
+    guarded.process.send_signal(PAUSE)
+    assert guarded.process.stdout.read(1).encode() == PAUSED
+    guarded.hang_up()
+    guarded.finish()
+    assert all(is_gone(each.pid) for each in below)
 
 
 def test_the_last_that_was_printed_is_kept_and_no_more(guard):

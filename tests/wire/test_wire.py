@@ -78,7 +78,7 @@ FROM_CHILD = (
         )
     ),
     wire.Signed(StepSymptoms(9, wait_ns=Missing("fit takes its batches itself"))),
-    wire.Ready(),
+    wire.Ready(1 << 30),
     wire.Resumed((LAP, LAP)),
     wire.Stepped(2, 3, 5, 300_000_000, None, 0.5),
     wire.LapDone(LAP),
@@ -111,6 +111,7 @@ FROM_PARENT = (
     wire.ReferAnswers(ORDER),
     wire.Gauge(PeakOrder("torch", DEVICE, ("fp32", "bf16"), 8192, 1 << 30)),
     wire.Look("keras-tf"),
+    wire.TakeTurn(),
     wire.Again(2),
     wire.Enough(),
     wire.GoOn(),

@@ -1,12 +1,16 @@
-"""One heat's windows -> its class, where its steady part starts, and its median step."""
+"""One heat's windows -> its class, where its steady part starts, its median step; two heats -> their ratio."""
 
 from __future__ import annotations
 
-from laptime.model.record import HeatResult
+from collections.abc import Sequence
+from math import exp, log
+
+from laptime.model.record import HeatResult, LaneResult
 from laptime.model.sample import Heat, Window
 from laptime.stats import find_steady, median
 
 QUIET_LEAST = 3
+DUETS_LEAST = 2
 
 
 def summarise_heat(heat: Heat) -> HeatResult:
@@ -67,5 +71,41 @@ def step_ms(window: Window) -> float:
     return (window.end_ns - window.start_ns) / window.steps / 1e6
 
 
-def _mean_ms(windows: tuple[Window, ...]) -> float:
+def pairs_of_heats(lane: LaneResult, reference: LaneResult) -> list[tuple[HeatResult, HeatResult]]:
+    """Return the heats that both lanes finished in the same round: those that took turns, if there are at least two.
+
+    Two heats one after another differ by what the machine did meanwhile.
+    """
+    theirs = {heat.round: heat for heat in reference.heats if heat.step_ms is not None}
+    ours = [heat for heat in lane.heats if heat.step_ms is not None and heat.round in theirs]
+    pairs = [(heat, theirs[heat.round]) for heat in sorted(ours, key=lambda heat: heat.round)]
+    duets = [pair for pair in pairs if all(each.windows[0].turn is not None for each in pair)]
+    return duets if len(duets) >= DUETS_LEAST else pairs
+
+
+def step_ratio(heat: HeatResult, reference: HeatResult) -> float:
+    """Return how many times as long a step of the reference takes as one of the heat, by the turns that both count.
+
+    A pair of turns meets the same state of the machine, so it is their ratio that has to be steady, and not the heats.
+    Its median leaves out what disturbed single turns. A loader that works in bursts makes single turns differ by
+    chance: then it is the ratio of the means.
+    """
+    ours, theirs = windows_by_turn(heat), windows_by_turn(reference)
+    turns = sorted(ours.keys() & theirs.keys())
+    if len(turns) < QUIET_LEAST:
+        assert heat.step_ms is not None
+        assert reference.step_ms is not None
+        return reference.step_ms / heat.step_ms
+    ratios = [step_ms(theirs[each]) / step_ms(ours[each]) for each in turns]
+    steady = turns[find_steady(ratios).start :]
+    if heat.burst is not None or reference.burst is not None:
+        return _mean_ms([theirs[each] for each in steady]) / _mean_ms([ours[each] for each in steady])
+    return exp(median([log(each) for each in ratios[-len(steady) :]]))
+
+
+def windows_by_turn(heat: HeatResult) -> dict[int, Window]:
+    return {window.turn: window for window in quiet_windows(heat.windows) if window.turn is not None}
+
+
+def _mean_ms(windows: Sequence[Window]) -> float:
     return sum(window.end_ns - window.start_ns for window in windows) / sum(window.steps for window in windows) / 1e6

@@ -16,7 +16,7 @@ from laptime.analysis.aggregate import (
     scaled,
     startup_s,
 )
-from laptime.analysis.heats import mean_step_ms, steady_windows, summarise_heat
+from laptime.analysis.heats import mean_step_ms, pairs_of_heats, steady_windows, step_ratio, summarise_heat
 from laptime.analysis.parity import is_same_work, judge_parity, tell_chance
 from laptime.analysis.usage import summarise_usage
 from laptime.model import digits
@@ -27,7 +27,7 @@ from laptime.model.protocol import Protocol
 from laptime.model.record import Comparison, Estimate, Forecast, HeatResult, LaneResult, Parity
 from laptime.model.sample import Appeal, Heat, Reference
 from laptime.model.usage import Usage
-from laptime.stats import median, paired_ratio, quantile, verdict
+from laptime.stats import log_mean_interval, median, quantile, verdict
 
 NO_HEAT = "no heat was run"
 WIDEST = 10.0  # times the estimate, or a tenth of it: a wider interval means nothing, and no lap is reported
@@ -71,7 +71,7 @@ def summarise_lane(
         lap_s=lap,
         items_per_s=pace,
         first_step_ms=middle(heat.first_step_ms for heat in finished),
-        startup_s=middle(startup_s(heat.process.phases_s) for heat in finished),
+        startup_s=min(filter(None, (startup_s(heat.process.phases_s) for heat in finished)), default=None),
         peak_memory_bytes=most_memory(_peak(heats), NOT_SEEN if usage is None else usage.memory_most_bytes),
         device_memory_bytes=largest((heat.process.device_memory_bytes for heat in heats), NO_HEAT),
         energy_j_per_lap=_energy(usage),
@@ -207,16 +207,16 @@ def _forecast_looks(heats: tuple[HeatResult, ...], protocol: Protocol) -> tuple[
 
 
 def compare_lanes(lane: LaneResult, reference: LaneResult, margin: float, alpha: float) -> Comparison | None:
-    """Compare two lanes by the heats that both finished in the same round; None where there is no such pair."""
-    ours = {heat.round: heat.step_ms for heat in lane.heats if heat.step_ms is not None}
-    theirs = {heat.round: heat.step_ms for heat in reference.heats if heat.step_ms is not None}
-    rounds = sorted(ours.keys() & theirs.keys())
-    if not rounds or lane.items_per_step is None or reference.items_per_step is None:
+    """Compare two lanes by the heats that both finished in the same round; None where there is no such pair.
+
+    Each round gives one ratio, and the interval is that of the rounds' ratios.
+    """
+    pairs = pairs_of_heats(lane, reference)
+    if not pairs or lane.items_per_step is None or reference.items_per_step is None:
         return None
     # Compare items per second, so that a lane with a smaller batch is not called fast for doing less.
-    mine = [ours[each] / lane.items_per_step for each in rounds]
-    other = [theirs[each] / reference.items_per_step for each in rounds]
-    interval = paired_ratio(mine, other, alpha)
+    per_item = lane.items_per_step / reference.items_per_step
+    interval = log_mean_interval([per_item * step_ratio(*pair) for pair in pairs], alpha)
     low, high = bounds(interval)
     return Comparison(
         lane=lane.name,
@@ -226,7 +226,7 @@ def compare_lanes(lane: LaneResult, reference: LaneResult, margin: float, alpha:
         high=high,
         verdict=verdict(interval),
         settled=interval.half_width <= margin,
-        pairs=len(rounds),
+        pairs=len(pairs),
         same_work=is_same_work(lane.parity, reference.parity),
         alpha=alpha,
     )

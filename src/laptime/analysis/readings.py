@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -70,9 +71,19 @@ def most_of(points: tuple[Point, ...] | Missing) -> float | Missing:
     return points if isinstance(points, Missing) else max(value for _, value in points)
 
 
-def growth_per_s(points: tuple[Point, ...] | Missing) -> float | Missing:
-    """Return how fast a counter grew from the first reading to the last; Missing for a counter that was reset."""
-    return points if isinstance(points, Missing) else pooled_growth_per_s((points,))
+def growth_per_s(timeline: Timeline, device: str, name: str, span: Span) -> float | Missing:
+    """Return how fast a counter grew in a span, without pauses; Missing for a counter that was reset."""
+    points = within(timeline, device, name, span)
+    return points if isinstance(points, Missing) else pooled_growth_per_s(split_at_pauses(timeline, points))
+
+
+def split_at_pauses(timeline: Timeline, points: tuple[Point, ...]) -> list[tuple[Point, ...]]:
+    """Return the stretches between pauses: while another heat has its turn, nothing is read."""
+    begins_s = [end_ns / 1e9 for _, end_ns in timeline.pauses_ns]
+    stretches: dict[int, list[Point]] = {}
+    for point in points:
+        stretches.setdefault(bisect(begins_s, point[0]), []).append(point)
+    return [tuple(each) for each in stretches.values()]
 
 
 def pooled_growth_per_s(stretches: Sequence[tuple[Point, ...]]) -> float | Missing:
@@ -215,7 +226,12 @@ def find_power(timelines: Iterable[Timeline], device: str) -> Channel | None:
 def _stretches(pairs: Sequence[Pair], device: str, name: str) -> list[tuple[Point, ...]] | Missing:
     """Return a channel's readings in each span, or why there are none in any."""
     told = [within(timeline, device, name, span) for timeline, span in pairs]
-    known = [each for each in told if not isinstance(each, Missing)]
+    known = [
+        stretch
+        for (timeline, _), points in zip(pairs, told, strict=True)
+        if not isinstance(points, Missing)
+        for stretch in split_at_pauses(timeline, points)
+    ]
     return known or next(each for each in told if isinstance(each, Missing))
 
 

@@ -115,8 +115,8 @@ def _power(pairs: Sequence[Pair], device: Device, card: str | None) -> Power | M
         return metered
     told = [mean_power(line, metered, span) for line, span in pairs]
     known = [each for each in told if isinstance(each, Power)]
-    if not known:
-        return next(each for each in told if isinstance(each, Missing))
+    if not known:  # each heat may be too short alone
+        return pooled_power(pairs, metered)
     watts = middle(each.watts for each in known)
     assert watts is not None
     return Power(watts, "counted" if all(each.how == "counted" for each in known) else "estimated")
@@ -158,7 +158,7 @@ def _reason(told: Sequence[float | Missing]) -> Missing:
 
 
 def _growth(timeline: Timeline, device: str, name: str, span: Span) -> float | Missing:
-    return growth_per_s(within(timeline, device, name, span))
+    return growth_per_s(timeline, device, name, span)
 
 
 def _share(cores_busy: float | Missing, cores: int) -> float | Missing:

@@ -60,6 +60,7 @@ SAYS = {
     "rate": "Readings a second.  [default: 10; 1 with --full]",
     "price": "Of a kWh: shows what a lap, a training or 1,000 answers cost.",
     "hour": "Of the machine, an hour: shows what a lap, a training or 1,000 answers cost.",
+    "alone": "Run heats one after another; usually those of a round take turns of half a second.",
     "watchdog": "End a heat that is silent for so long (at least 20 medians).",
 }
 
@@ -125,6 +126,7 @@ RACE_OPTIONS = (
     click.option("--heats", type=int, help=SAYS["heats"]),
     click.option("--budget", type=Duration(), default="60s", show_default=True, help=SAYS["budget"]),
     click.option("--margin", type=Share(), default="5%", show_default=True, help=SAYS["margin"]),
+    click.option("--alone", is_flag=True, help=SAYS["alone"]),
     WATCHDOG,
     SENSORS,
     click.option("--sensor-rate", type=float, help=SAYS["rate"]),

@@ -67,7 +67,7 @@ class LaneReadings:
 
     def growth_per_s(self, device: str, name: str) -> float | None:
         """Return how fast a counter grew: the median over the heats."""
-        told = [growth_per_s(points) for points in self.series(device, name)]
+        told = [growth_per_s(heat.timeline, device, name, heat.span) for heat in self.heats]
         known = [each for each in told if not isinstance(each, Missing)]
         return median(known) if known else None
 
@@ -184,7 +184,10 @@ def steps_ns(heat: HeatResult) -> tuple[int, ...]:
 
 
 def runs_ns(heat: HeatResult) -> list[tuple[int, ...]]:
-    """Return the same as runs without a gap: in a window of thousands of steps only the first ones are timed."""
+    """Return the same as runs without a gap: in a window of thousands of steps only the first ones are timed.
+
+    Where heats take turns, there are other steps between two windows.
+    """
     runs: list[tuple[int, ...]] = []
     joins = False
     for window in heat.windows[heat.steady_from :]:
@@ -192,7 +195,7 @@ def runs_ns(heat: HeatResult) -> list[tuple[int, ...]]:
             runs[-1] += window.step_ns
         elif window.step_ns:
             runs.append(window.step_ns)
-        joins = bool(runs) and len(window.step_ns) == window.steps
+        joins = bool(runs) and len(window.step_ns) == window.steps and window.turn is None
     return runs
 
 

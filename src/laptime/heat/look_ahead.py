@@ -1,4 +1,4 @@
-"""After the windows: the time to evaluate test items, from which that of a whole training's validations is predicted."""
+"""After the windows: the time to evaluate test items, which predicts that of a whole training's validations."""
 
 from __future__ import annotations
 

@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 from laptime import wire
-from laptime.backends.base import Backend, BuiltTraining, Evaluator, Runner
+from laptime.backends.base import Backend, BuiltTraining, Runner
 from laptime.backends.own import digest_imported
 from laptime.errors import LaneError
+from laptime.heat.look_ahead import look_ahead
 from laptime.heat.step_breakdown import Clock, break_down_steps
+from laptime.heat.window_sizing import WindowSizing, run_down, size_windows, time_steps, warm_up
 from laptime.model.lane import NO_TRAINING, Settings
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Pace
-from laptime.model.sample import Examination, FreshSteps, ProofRun, Window
+from laptime.model.sample import FreshSteps, ProofRun, Window
 
 WINDOWS_LEAST = 3
 HALTED_TIMES = 10  # when a window is this many times slower than the estimate, the next one corrects it again
 MARKED_MOST = 4_096  # steps of a window that are timed one by one; more would make a record of megabytes
 PATIENCE_FACTOR = 2  # when steps are so slow that few windows fit, measuring may take this many times as long
-FAIR_PART = 0.25  # of a window: the estimate of a step times at least this much
-ESTIMATE_MOST = 1 << 16
-WHOLE_LAPS = 4  # this many windows of whole laps, or of all batches a loader had ready, must fit in the measuring time
-STRIDES_LEAST = 3  # where batches come three at a time, one of these has waited
-QUICKER = 2 / 3  # of a mean step: batches come in bursts if the faster half of the steps takes less than this
-SHORTER = 0.1  # of a stride: a window may be this much short; a much shorter one cannot show other processes' load
-MANY_BURSTS = 10  # a window with this many bursts needs no extra length: one burst more or less changes little
-RUN_DOWN_MOST_S = 30.0
-EXAMINED_NS = 500_000_000
+# Not timed at the beginning of a turn: a processor's caches, and a card's clock, which falls while others play.
+WARM_S, WARM_CARD_S = {"cpu": 0.03}, 0.25
 
 
 class ParentLine(Protocol):
@@ -48,25 +43,16 @@ def run_heat(backend: Backend, order: HeatOrder, line: ParentLine) -> int | Miss
     runner = training.start()
     line.say(wire.FirstStep(time_steps(backend.clock, runner, runner.stride)))
     line.say(wire.Phase("timing", backend.clock()))
-    sizing = measure(backend.clock, runner, order.pace, line, training.steps_per_lap)
-    missed = look_ahead(backend.clock, runner, order.test_items, training.items_per_step, line)
+    warm_s = WARM_S.get(order.lane.device.kind, WARM_CARD_S)
+    sizing = measure(
+        backend.clock, runner, order.pace, line, Facts(training.steps_per_lap, warm_s, training.device_memory_bytes)
+    )
+    missed = look_ahead(backend.clock, runner, order.test_items, training.items_per_step, line.say)
     if order.breakdown:
         missed = (*missed, *break_down(backend.clock, runner, sizing.burst or 1, line))
     send_notes((*missed, *runner.close()), line)
     line.say(wire.Phase("end", backend.clock()))
     return training.device_memory_bytes()
-
-
-def look_ahead(clock: Clock, runner: Runner, items: int, batch: int, line: ParentLine) -> tuple[str, ...]:
-    """Measure what a whole training has and windows do not: evaluation. If that fails, keep the timing and note why."""
-    if not items or runner.evaluator is None:
-        return ()
-    line.say(wire.Phase("look ahead", clock()))
-    try:
-        line.say(wire.Examined(time_evaluation(clock, runner, runner.evaluator, batch, items)))
-    except Exception as error:  # noqa: BLE001  whatever a framework raises: what was asked for is the timing
-        return (f"no forecast of the whole training: looking ahead ended in {type(error).__name__}: {error}",)
-    return ()
 
 
 def break_down(clock: Clock, runner: Runner, least: int, line: ParentLine) -> tuple[str, ...]:
@@ -122,29 +108,71 @@ def _checked(run: ProofRun) -> ProofRun:
     return run
 
 
-def measure(clock: Clock, runner: Runner, pace: Pace, line: ParentLine, lap: int | None = None) -> WindowSizing:
-    """Run the planned windows, then those that the parent asks for again; `lap` is the steps in a lap, if known."""
-    sizing = _begin(clock, runner, pace, line, lap)
-    steps = sizing.window_steps
-    spent_ns, windows = 0, 0
-    known_ns, is_rough = sizing.step_ns, True
-    while not _is_enough(spent_ns, windows, pace):
-        window_ns = _run_window(clock, runner, steps, windows, line)
-        spent_ns += window_ns
-        windows += 1
-        if is_rough:  # the estimate came from a few steps; the first window has many
-            before_ns, known_ns = known_ns, window_ns / steps
-            steps = sizing.with_step(known_ns).window_steps
-            is_rough = known_ns > HALTED_TIMES * before_ns  # the process may have been paused: the next window shows it
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The steps in a lap, if known; how long a turn warms up before it is timed; how to ask for the device's memory."""
+
+    lap: int | None = None
+    warm_s: float = 0.0
+    device_memory_bytes: Callable[[], int | Missing] = lambda: wire.NOT_TOLD
+
+
+def measure(
+    clock: Clock,
+    runner: Runner,
+    pace: Pace,
+    line: ParentLine,
+    facts: Facts | None = None,
+) -> WindowSizing:
+    """Run the planned windows, then those that the parent asks for.
+
+    A heat that takes turns with others has no planned windows. Each of its turns begins with steps that are not timed.
+    """
+    facts = facts or Facts()
+    sizing = _begin(clock, runner, pace, line, facts.lap)
+    windows = WindowRun(clock, runner, line, sizing)
+    while not (pace.takes_turns or _is_enough(windows.spent_ns, windows.done, pace)):
+        windows.run_one()
     while True:
-        line.say(wire.Ready())
-        answer = line.listen()
-        if not isinstance(answer, wire.Again):
-            return sizing
-        run_down(clock, runner)
-        for _ in range(answer.windows):
-            _run_window(clock, runner, steps, windows, line)
-            windows += 1
+        line.say(wire.Ready(facts.device_memory_bytes()))
+        match line.listen():
+            case wire.Again(windows=more):
+                run_down(clock, runner)
+                for _ in range(more):
+                    windows.run_one()
+            case wire.TakeTurn():
+                if windows.stride_s < pace.window_s:  # in a longer one, cold caches do not show
+                    warm_up(clock, runner, facts.warm_s)
+                windows.run_one()
+            case _:
+                return sizing
+
+
+@dataclass(slots=True)
+class WindowRun:
+    """Runs windows. The first one estimates a step better than the few steps before it, and corrects the length."""
+
+    clock: Clock
+    runner: Runner
+    line: ParentLine
+    sizing: WindowSizing
+    done: int = 0
+    spent_ns: int = 0
+    is_rough: bool = True
+
+    @property
+    def stride_s(self) -> float:
+        return self.sizing.stride * self.sizing.step_ns / 1e9
+
+    def run_one(self) -> None:
+        steps = self.sizing.window_steps
+        window_ns = _run_window(self.clock, self.runner, steps, self.done, self.line)
+        self.spent_ns += window_ns
+        self.done += 1
+        if self.is_rough:
+            # The process may have been paused in this window: the next one shows it.
+            self.is_rough = window_ns / steps > HALTED_TIMES * self.sizing.step_ns
+            self.sizing = self.sizing.with_step(window_ns / steps)
 
 
 def _begin(clock: Clock, runner: Runner, pace: Pace, line: ParentLine, lap: int | None) -> WindowSizing:
@@ -200,144 +228,3 @@ def _run_window(clock: Clock, runner: Runner, steps: int, number: int, line: Par
     if not math.isfinite(loss):
         raise LaneError(f"the loss became {loss} in window {number + 1}: this lane does not learn, and cannot win")
     return end_ns - start_ns
-
-
-@dataclass(frozen=True, slots=True)
-class WindowSizing:
-    """How long a step takes, and how many steps a window must hold.
-
-    `ready` is how many batches the loader may hold ready. Workers that start together finish together: the loader waits
-    for the first batch and then has the others at once, so single steps take almost no time or far too long. Where this
-    was seen (`bursts`), a window holds all batches that may come at once, however long that takes.
-    """
-
-    pace: Pace
-    stride: int
-    step_ns: float
-    lap: int | None = None
-    ready: int = 0
-    bursts: bool = False
-
-    @property
-    def burst(self) -> int | None:
-        """Return how many steps may come at once, where bursts were seen and windows are short enough to matter."""
-        return self.least if self.bursts and self._fitting < MANY_BURSTS * self.least else None
-
-    @property
-    def least(self) -> int:
-        """Return the steps that a window must hold, if it can."""
-        whole = math.ceil(self.ready / self.stride) * self.stride
-        return max(whole, self.stride) if self.bursts or self._is_short(whole) else self.stride
-
-    @property
-    def window_steps(self) -> int:
-        """Return how many steps make a window: as many strides of the framework as fit, at least one.
-
-        Where laps are short, a window is whole laps, so that every window holds equally many ends of laps.
-        """
-        steps = max(self._fitting, self.least)
-        if not self.lap or self.lap % self.stride:
-            return steps
-        laps = math.ceil(steps / self.lap) * self.lap
-        return laps if self._is_short(laps) else steps
-
-    @property
-    def _fitting(self) -> int:
-        strides = self.pace.window_s * 1e9 / max(self.step_ns, 1) / self.stride
-        return max(1, math.ceil(strides - SHORTER)) * self.stride
-
-    def with_step(self, step_ns: float) -> WindowSizing:
-        """Return the same sizing with a better estimate."""
-        return replace(self, step_ns=step_ns)
-
-    def _is_short(self, steps: int) -> bool:
-        return steps * self.step_ns <= longest_ns(self.pace)
-
-
-def size_windows(clock: Clock, runner: Runner, pace: Pace, lap: int | None) -> WindowSizing:
-    """Return the window sizing: time single strides if a loader may deliver several batches at once, then longer runs.
-
-    Batches that were ready are used up before. What looks like a burst must come again: a disturbance does not. One
-    step alone may take a thousandth of the mean, for example when a loader works only at the end of a lap, so a short
-    lap is timed whole.
-    """
-    strides = _time_strides(clock, runner, pace)
-    bursts = come_in_bursts(strides)
-    if bursts:
-        again = _time_strides(clock, runner, pace)
-        strides, bursts = strides + again, come_in_bursts(again)
-    steps, spent_ns = len(strides) * runner.stride, sum(strides)
-    while spent_ns < FAIR_PART * pace.window_s * 1e9 and steps < ESTIMATE_MOST:
-        steps = 2 * steps or runner.stride
-        spent_ns = time_steps(clock, runner, steps)
-    if lap and lap % runner.stride == 0 and steps < lap and lap * spent_ns / steps <= 2 * longest_ns(pace):
-        steps, spent_ns = lap, time_steps(clock, runner, lap)
-    return WindowSizing(pace, runner.stride, spent_ns / steps, lap, runner.ready_batches, bursts)
-
-
-def longest_ns(pace: Pace) -> float:
-    """Return how long a window of whole laps may be."""
-    return pace.measure_s * 1e9 / WHOLE_LAPS
-
-
-def come_in_bursts(strides: Sequence[int]) -> bool:
-    """Whether the faster half of the strides takes far less than its share of the time."""
-    quicker = sorted(strides)[: len(strides) // 2]
-    return bool(quicker) and sum(quicker) / len(quicker) < QUICKER * sum(strides) / len(strides)
-
-
-def _time_strides(clock: Clock, runner: Runner, pace: Pace) -> list[int]:
-    """Time single strides until they cover the batches that may come at once, or until the measuring time is full."""
-    strides: list[int] = []
-    while len(strides) * runner.stride < runner.ready_batches:
-        strides.append(time_steps(clock, runner, runner.stride))
-        if sum(strides) > pace.measure_s * 1e9 and len(strides) >= STRIDES_LEAST:
-            break
-    return strides
-
-
-def time_steps(clock: Clock, runner: Runner, steps: int) -> int:
-    """Time some steps between two fences, without marks between them."""
-    runner.fence()
-    start_ns = clock()
-    runner.run(steps)
-    runner.fence()
-    return clock() - start_ns
-
-
-def run_down(clock: Clock, runner: Runner) -> tuple[str, ...]:
-    """Use up the batches a loader prepared during a pause, which would make a window look faster than it is.
-
-    Steps so slow that this takes half a minute give their loader time to prepare more. The rest then stays, and a note
-    reports it.
-    """
-    left, began_ns = runner.ready_batches, clock()
-    while left > 0:
-        runner.run(runner.stride)
-        runner.fence()
-        left -= runner.stride
-        if left > 0 and clock() - began_ns > RUN_DOWN_MOST_S * 1e9:
-            return (f"up to {left} batches that its loader had ready were not used up before the windows opened",)
-    return ()
-
-
-def time_evaluation(clock: Clock, runner: Runner, evaluator: Evaluator, batch: int, most: int) -> Examination:
-    """Evaluate one batch to warm up, the same batch again to learn the speed, then about half a second of batches."""
-    few = min(batch, most)
-    read_ns = _time_work(clock, runner, lambda: evaluator.read(few))
-    cold_ns = _time_work(clock, runner, lambda: evaluator.score(few))
-    warm_ns = _time_work(clock, runner, lambda: evaluator.score(few))
-    first_ns = max(0, cold_ns - warm_ns)
-    many = min(most, round(few * EXAMINED_NS / max(warm_ns, 1)))
-    if many < 2 * few:
-        return Examination(few, warm_ns, first_ns, read_ns)
-    read_ns = _time_work(clock, runner, lambda: evaluator.read(many))
-    return Examination(many, _time_work(clock, runner, lambda: evaluator.score(many)), first_ns, read_ns)
-
-
-def _time_work(clock: Clock, runner: Runner, work: Callable[[], object]) -> int:
-    runner.fence()
-    start_ns = clock()
-    work()
-    runner.fence()
-    return clock() - start_ns

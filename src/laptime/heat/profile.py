@@ -16,8 +16,9 @@ from pathlib import Path
 from laptime import wire
 from laptime.backends.base import Backend, BuiltTraining, Profiler, Runner
 from laptime.disk import open_atomically
-from laptime.heat.loop import ParentLine, build_training, run_down, send_notes, time_steps
+from laptime.heat.loop import ParentLine, build_training, send_notes
 from laptime.heat.step_breakdown import Clock
+from laptime.heat.window_sizing import run_down, time_steps
 from laptime.model.missing import Missing
 from laptime.model.profile import STEPS_LEAST, DeviceSum, Observed, Operator, OperatorSum, Profile, ProfileOrder
 

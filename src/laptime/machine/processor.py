@@ -73,7 +73,7 @@ def read_use(sys: Path = Path("/sys"), watched_s: float = WATCHED_S) -> Use:
         load_1m=os.getloadavg()[0] if hasattr(os, "getloadavg") else NO_LOAD,
         frequency_mhz=mean_frequency(sys),
         governors=_governors(sys),
-        memory_available_bytes=_available(),
+        memory_available_bytes=available_memory_bytes(),
         swap_used_bytes=_swap(),
     )
 
@@ -104,7 +104,7 @@ def _governor(place: Path) -> str:
     return f"{governor} of {driver}" + (f", preferring {prefers}" if prefers else "")
 
 
-def _available() -> int | Missing:
+def available_memory_bytes() -> int | Missing:
     """Return the memory that is available; a container may be allowed less than the machine has left."""
     try:
         left = int(psutil.virtual_memory().available)

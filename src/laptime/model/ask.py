@@ -30,7 +30,8 @@ class Ask:
     as many as were published. `full` asks for whole trainings instead of heats, `every` for all installed frameworks
     instead of named lanes. `sensors` names the sensors that may be read (None: all). `sensors_hz` is how often a second
     (None: ten times, in whole trainings once). `price_per_kwh` and `rate_per_hour`, in any currency, turn a lap into
-    money. With `profile`, each lane is profiled after its heats, outside the timing.
+    money. With `profile`, each lane is profiled after its heats, outside the timing. With `alone`, heats run one after
+    another, where else those of a round take turns.
     """
 
     what: str = DEFAULT_WORKLOAD
@@ -52,3 +53,4 @@ class Ask:
     price_per_kwh: float | None = None
     rate_per_hour: float | None = None
     profile: bool = False
+    alone: bool = False

@@ -46,7 +46,10 @@ class PlannedLane:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How many heats, and how long each: `heats_max` are run unless the margin or the budget ends the race before."""
+    """How many heats, and how long each: `heats_max` are run unless the margin or the budget ends the race before.
+
+    Where a heat `takes_turns` with those of other lanes, a window is one turn.
+    """
 
     heats_min: int
     heats_max: int
@@ -55,11 +58,15 @@ class Pace:
     window_s: float
     windows_min: int = 5
     reruns_max: int = 3
+    takes_turns: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All decisions. `kept_batches` is the file that holds the proof's batches of a user's own data."""
+    """All decisions. `kept_batches` is the file that holds the proof's batches of a user's own data.
+
+    `alone` is why heats run one after another; else those of a round take turns.
+    """
 
     ask: Ask
     subject: Subject
@@ -69,6 +76,7 @@ class Plan:
     notes: tuple[str, ...] = ()
     data: DataSource | None = None
     kept_batches: str | None = None
+    alone: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,8 @@ class Window:
     """Some steps, with a fence before the first and after the last and none between. Times are of the monotonic clock.
 
     `step_ns` holds the time of each step: by the host clock on a processor, by device events on an accelerator. A
-    window of thousands of steps only keeps the first ones. `flag` names the disturbance, if there was one.
+    window of thousands of steps only keeps the first ones. `flag` names the disturbance, if there was one. Where heats
+    take turns, windows of the same `turn` were run directly after each other.
     """
 
     start_ns: int
@@ -45,6 +46,7 @@ class Window:
     step_ns: tuple[int, ...] = ()
     noise: Noise | None = None
     flag: str | None = None
+    turn: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,12 +81,14 @@ class Track:
 class Timeline:
     """All that was read while a heat ran, and what could not be read.
 
-    `clock` is set where the child's clock is not the parent's: then no reading can be matched with a window.
+    `clock` is set where the child's clock is not the parent's: then no reading can be matched with a window. In
+    `pauses_ns` another heat had its turn: this one was stopped, and nothing was read.
     """
 
     tracks: tuple[Track, ...] = ()
     absent: tuple[tuple[str, Missing], ...] = ()
     clock: Missing | None = None
+    pauses_ns: tuple[tuple[int, int], ...] = ()
 
     def find(self, device: str, name: str) -> tuple[Track, Series] | None:
         """Return a channel's readings, and the track that has their times."""

@@ -15,6 +15,10 @@ OVERHEAD_S = 4.0  # a first guess for process start, import, build and proof; if
 MEASURE_LEAST_S = 1.2  # its ten windows are long enough to measure what other processes took
 MEASURE_MOST_S = 10.0
 WINDOWS_A_HEAT = 10
+WINDOWS_LEAST = 5
+TURN_S = 0.4
+TURNS_LEAST = 3
+TURNS_OVERHEAD_S = 2.5  # a first guess, as OVERHEAD_S: the processes of a round start side by side
 SLACK = 0.97  # share of the budget left: a heat begins its last window before its time is up, and so runs a little over
 MOST_OVER = 1.3  # a heat that took more than this multiple of `measure_s` cannot be shortened by a smaller `measure_s`
 PARTS = 1 + len(BATCHES)  # the single calls, then each batch size
@@ -24,8 +28,10 @@ PATIENCE_PARTS = 3
 WINDOWS_A_PART = 10
 
 
-def choose_pace(ask: Ask, lanes: int) -> Pace:
+def choose_pace(ask: Ask, lanes: int, *, takes_turns: bool = False) -> Pace:
     """Return the pace of a race: each heat gets an equal share of the budget, within limits."""
+    if takes_turns:
+        return _choose_turns(ask, lanes)
     share_s = ask.budget_s / max(lanes, 1) / (ask.heats or HEATS_USUAL)
     measure_s = min(max(share_s - OVERHEAD_S, MEASURE_LEAST_S), MEASURE_MOST_S)
     most = ask.heats or (HEATS_USUAL if lanes > 1 else HEATS_LEAST)
@@ -40,6 +46,27 @@ def choose_pace(ask: Ask, lanes: int) -> Pace:
     )
 
 
+def _choose_turns(ask: Ask, lanes: int) -> Pace:
+    """Return the pace of heats that take turns: as many rounds as fit, then as many turns.
+
+    Two processes of the same lane differ by more than two turns of the same process.
+    """
+    least_s = TURNS_LEAST * TURN_S
+    fitting = int(ask.budget_s / lanes / (TURNS_OVERHEAD_S + least_s))
+    most = ask.heats or min(max(fitting, HEATS_USUAL), HEATS_MOST)
+    spare_s = ask.budget_s / lanes / most - TURNS_OVERHEAD_S if ask.heats or most == HEATS_MOST else 0.0
+    measure_s = min(max(spare_s, least_s), MEASURE_MOST_S)
+    return Pace(
+        heats_min=min(HEATS_LEAST, most),
+        heats_max=most,
+        adaptive=ask.heats is None,
+        measure_s=measure_s,
+        window_s=TURN_S,
+        windows_min=TURNS_LEAST,
+        takes_turns=True,
+    )
+
+
 def shorten_pace(pace: Pace, timed_s: list[float], round_s: float, left_s: float, rounds: int) -> Pace:
     """Shorten the coming heats so that all planned rounds fit into the rest of the budget.
 
@@ -50,8 +77,26 @@ def shorten_pace(pace: Pace, timed_s: list[float], round_s: float, left_s: float
         return pace
     overhead_s = round_s - sum(timed_s)
     fitting_s = pace.measure_s * (SLACK * left_s / rounds - overhead_s) / sum(timed_s)
+    if pace.takes_turns:
+        return replace(pace, measure_s=min(max(fitting_s, TURNS_LEAST * TURN_S), pace.measure_s))
     measure_s = min(max(fitting_s, MEASURE_LEAST_S), pace.measure_s)
     return replace(pace, measure_s=measure_s, window_s=measure_s / WINDOWS_A_HEAT)
+
+
+def shortest_pace(pace: Pace, *, takes_turns: bool) -> Pace:
+    """Return the pace of the shortest heats that show a difference: many of them fit into a budget."""
+    measure_s = TURNS_LEAST * TURN_S if takes_turns else MEASURE_LEAST_S
+    shortest = replace(pace, measure_s=measure_s, adaptive=False)
+    if not takes_turns:
+        return replace(shortest, window_s=measure_s / WINDOWS_A_HEAT)
+    return replace(shortest, window_s=TURN_S, windows_min=TURNS_LEAST, takes_turns=True)
+
+
+def without_turns(pace: Pace) -> Pace:
+    """Return the pace of a heat that runs alone, for as long."""
+    if not pace.takes_turns:
+        return pace
+    return replace(pace, takes_turns=False, window_s=pace.measure_s / WINDOWS_A_HEAT, windows_min=WINDOWS_LEAST)
 
 
 def choose_infer_pace(ask: Ask, lanes: int) -> InferPace:

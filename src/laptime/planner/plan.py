@@ -14,6 +14,7 @@ from laptime.model.machine import Device, Framework, Machine
 from laptime.model.plan import Plan, PlannedLane, Subject
 from laptime.model.sensors import all_sensors
 from laptime.model.workload import ProofPlan, Workload
+from laptime.planner.duets import why_alone
 from laptime.planner.frameworks import able_frameworks, default_framework, devices_to_race
 from laptime.planner.lanes import name_lane, parse_lane, spread_lanes
 from laptime.planner.pace import choose_pace
@@ -81,7 +82,9 @@ def make_plan(
     for name in names:
         if names.count(name) > 1:
             raise UsageError(f"lane {name} is named twice", "a race needs lanes that differ")
-    return Plan(ask, subject, planned, workload.proof if workload else OWN_PROOF, choose_pace(ask, len(planned)))
+    alone = why_alone(ask, machine, [lane.device for lane in planned])
+    pace = choose_pace(ask, len(planned), takes_turns=alone is None and len(planned) > 1)
+    return Plan(ask, subject, planned, workload.proof if workload else OWN_PROOF, pace, alone=alone)
 
 
 def default_lanes(machine: Machine, framework: str) -> list[Lane]:

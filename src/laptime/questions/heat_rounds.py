@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
 from laptime.analysis.lanes import summarise_lane
+from laptime.machine.processor import available_memory_bytes
 from laptime.model.lane import NO_TRAINING
-from laptime.model.plan import Pace, PlannedLane
+from laptime.model.missing import Missing
+from laptime.model.plan import HeatOrder, Pace, PlannedLane
 from laptime.model.profile import ProfileRun
 from laptime.model.protocol import Protocol
 from laptime.model.record import LaneResult
 from laptime.model.sample import Heat
+from laptime.planner.duets import Need, expect_need, why_no_room
+from laptime.planner.pace import without_turns
 from laptime.questions.asking import say_end
 from laptime.questions.bounds import Bounds, find_bounds, with_roofline
 from laptime.questions.job import FAKE, SHOWN_AT, Job
@@ -21,15 +26,21 @@ from laptime.questions.profile import with_profile
 from laptime.questions.protocol import find_protocol
 from laptime.questions.proving import Proof, order_heat
 from laptime.run.heats import HeatRunner
-from laptime.run.prestart import Prestarter
+from laptime.run.prestart import CORES_A_CHILD, Prestarter
 from laptime.run.runner import Limits
+from laptime.run.sampler import Sampler
 from laptime.run.sensor_selection import SensorSelection
+from laptime.run.turns import TurnRunner, play_turns
 
 MayRun = Callable[[PlannedLane, Sequence[PlannedLane]], bool]
 
 
 class HeatRounds:
-    """Runs heats of a job's lanes, round by round. A lane examines test items once if `examines` is true for it."""
+    """Runs heats of a job's lanes, round by round. A lane examines test items once if `examines` is true for it.
+
+    `alone` holds, for each lane that did not take turns with the first one, the reason. Heats with the same round
+    number were run beside or after each other.
+    """
 
     def __init__(self, job: Job, pace: Pace, examines: Callable[[PlannedLane], bool] = lambda _lane: True) -> None:
         self.job, self.pace, self._examines = job, pace, examines
@@ -37,6 +48,8 @@ class HeatRounds:
         self.proof = Proof(job.services.references, job.announce)
         self.rounds = 0
         self.took_s: dict[str, float] = {}
+        self.alone: dict[str, str] = {}
+        self._numbers = itertools.count()
         self._protocol: Protocol | None = None
         self._sensors = SensorSelection(("none",), 1.0)
         self._bounds: dict[str, Bounds] = {}
@@ -58,34 +71,43 @@ class HeatRounds:
             self.heats[lane.name] = []
             self._bounds = find_bounds(job.plan, job.machine, job.services.peaks)
 
-    def run_round(
+    def prestarter(self) -> Prestarter:
+        cores_a_child = 1 if self.pace.takes_turns else CORES_A_CHILD
+        return Prestarter(self.job.cores, self.job.plan.ask.patience_s, cores_a_child)
+
+    def run_round(self, lanes: Sequence[PlannedLane], prestarter: Prestarter, most: int | None = None) -> float:
+        """Run heats of these lanes, in turns where the pace says so. Return the seconds that the round took."""
+        began_s = time.monotonic()
+        if self.pace.takes_turns and len(lanes) > 1:
+            self._run_in_turns(lanes, prestarter, most)
+            self.rounds += 1
+        else:
+            self.run_apart(lanes, prestarter, most)
+        return time.monotonic() - began_s
+
+    def run_apart(
         self,
         lanes: Sequence[PlannedLane],
         prestarter: Prestarter,
         most: int | None = None,
         *,
-        apart: str | None = None,
+        breakdown: str | None = None,
         may_run: MayRun = lambda _lane, _after: True,
-    ) -> float:
-        """Run one heat of each of these lanes, every other round in reverse order: A B, B A, A B.
+    ) -> None:
+        """Run one heat of each of these lanes after another, every other round in reverse order: A B, B A, A B.
 
-        The heat of the lane `apart` measures the parts of some steps after its windows. `may_run` is called with a lane
-        and those after it; if it returns False, the lane is left out. Return the seconds that the round took.
+        The heat of the lane `breakdown` measures the parts of some steps after its windows. `may_run` is called with a
+        lane and those after it; if it returns False, the lane is left out.
         """
-        began_s = time.monotonic()
         turned = list(lanes if self.rounds % 2 == 0 else reversed(lanes))
         prestarter.line_up(turned)
+        number = next(self._numbers)
         for place, lane in enumerate(turned):
             if not may_run(lane, turned[place + 1 :]):
                 prestarter.pass_over(lane)
                 continue
-            heat_began_s = time.monotonic()
-            runner = self._runner(lane, most, breakdown=lane.name == apart)
-            self.heats[lane.name].append(runner.run(prestarter.take(lane), self.rounds))
-            self.job.save()
-            self.took_s[lane.name] = time.monotonic() - heat_began_s
+            self._run_one(lane, prestarter, most, number, breakdown=lane.name == breakdown)
         self.rounds += 1
-        return time.monotonic() - began_s
 
     def hear_appeals(self) -> None:
         """Prove each lane that seems to do other work again, but only once: its proof is the same in every heat."""
@@ -105,13 +127,82 @@ class HeatRounds:
         known = (heat.process.parameters for heats in self.heats.values() for heat in heats)
         return next((each for each in known if each), None)
 
-    def _runner(self, lane: PlannedLane, most: int | None, *, breakdown: bool) -> HeatRunner:
-        plan, number = self.job.plan, sum(map(len, self.heats.values()))
-        order = order_heat(plan, lane, self.pace, number)
-        order = replace(order, test_items=self._test_items(lane), breakdown=breakdown)
-        sampler = None if lane.framework == FAKE else self._sensors.sampler_for(lane.device)
-        limits = Limits(plan.ask.patience_s, plan.ask.watchdog_s)
-        return HeatRunner(order, limits, self.job.cores, partial(self._show, most, lane), sampler)
+    def _run_in_turns(self, lanes: Sequence[PlannedLane], prestarter: Prestarter, most: int | None) -> None:
+        """Run the heats alive at once, in groups that fit into memory, with the first lane in each group."""
+        first, *waiting = lanes
+        while waiting:
+            prestarter.line_up([first, *waiting])
+            number = next(self._numbers)
+            beside = self._run_group(first, waiting, prestarter, most, number)
+            waiting = [lane for lane in waiting if lane not in beside]
+            if not beside:  # none fits beside the first
+                prestarter.line_up(waiting)
+                for lane in waiting:
+                    self._run_one(lane, prestarter, most, number)
+                return
+
+    def _run_group(
+        self, first: PlannedLane, others: Sequence[PlannedLane], prestarter: Prestarter, most: int | None, number: int
+    ) -> list[PlannedLane]:
+        """Run the first lane, and beside it all others that fit; return these others."""
+        players: list[tuple[PlannedLane, TurnRunner]] = []
+        try:
+            for lane in (first, *others):
+                if players and (why := self._why_no_room(lane, [player for _, player in players])):
+                    self.alone[lane.name] = why
+                    prestarter.pass_over(lane)
+                    continue
+                order = replace(self._order(lane, self.pace), number=self._done + len(players))
+                player = TurnRunner(order, *self._runner_parts(lane, most, order.number))
+                players.append((lane, player))
+                player.join(prestarter.take(lane))
+            turned = players[::-1] if self.rounds % 2 else players
+            play_turns([player for _, player in turned], self.pace)
+            for lane, player in players:
+                self._keep(lane, player.leave(number))
+                self.took_s[lane.name] = player.active_s
+        except BaseException:
+            for _, player in players:
+                player.abandon()
+            raise
+        return [lane for lane, _ in players[1:]]
+
+    def _run_one(
+        self, lane: PlannedLane, prestarter: Prestarter, most: int | None, number: int, *, breakdown: bool = False
+    ) -> None:
+        began_s = time.monotonic()
+        order = replace(self._order(lane, without_turns(self.pace)), breakdown=breakdown)
+        runner = HeatRunner(order, *self._runner_parts(lane, most, order.number))
+        self._keep(lane, runner.run(prestarter.take(lane), number))
+        self.took_s[lane.name] = time.monotonic() - began_s
+
+    def _keep(self, lane: PlannedLane, heat: Heat) -> None:
+        self.heats[lane.name].append(heat)
+        self.job.save()
+
+    def _why_no_room(self, lane: PlannedLane, players: Sequence[TurnRunner]) -> str | None:
+        """Return why a lane's heat does not fit beside those that are alive."""
+        held = [Need(each.device, each.resident_bytes, each.device_memory_bytes) for each in players]
+        known = next((heat.process for heat in self.heats[lane.name] if heat.process.status == "ok"), None)
+        if known is None or isinstance(known.peak_memory_bytes, Missing):
+            need = expect_need(lane.device, held)
+        else:
+            need = Need(lane.device, known.peak_memory_bytes, known.device_memory_bytes)
+        return why_no_room(need, held, available_memory_bytes())
+
+    def _order(self, lane: PlannedLane, pace: Pace) -> HeatOrder:
+        return replace(order_heat(self.job.plan, lane, pace, self._done), test_items=self._test_items(lane))
+
+    def _runner_parts(
+        self, lane: PlannedLane, most: int | None, number: int
+    ) -> tuple[Limits, int, Callable[[str], None], Sampler | None]:
+        ask = self.job.plan.ask
+        sampler = None if lane.framework == FAKE else self._sensors.sampler_for(lane.name, lane.device)
+        return Limits(ask.patience_s, ask.watchdog_s), self.job.cores, partial(self._show, most, lane, number), sampler
+
+    @property
+    def _done(self) -> int:
+        return sum(map(len, self.heats.values()))
 
     def _test_items(self, lane: PlannedLane) -> int:
         """Return how many test items the next heat examines. Each lane does this in one heat only."""
@@ -136,8 +227,7 @@ class HeatRounds:
             cores=self.job.cores,
         )
 
-    def _show(self, most: int | None, lane: PlannedLane, phase: str) -> None:
+    def _show(self, most: int | None, lane: PlannedLane, number: int, phase: str) -> None:
         if phase == SHOWN_AT:
-            done = sum(map(len, self.heats.values()))
             of = "" if most is None else f" of at most {most}"
-            self.job.announce(f"heat {done + 1}{of}: {lane.name}; {say_end(self.job.left_s)}")
+            self.job.announce(f"heat {number + 1}{of}: {lane.name}; {say_end(self.job.left_s)}")

@@ -95,7 +95,7 @@ class InferenceRace:
         """Run one heat of each lane, every other round in reverse order: A B, B A, A B."""
         job, ask = self._job, self._job.plan.ask
         for lane in self._running if self._rounds % 2 == 0 else self._running[::-1]:
-            sampler = None if lane.framework == FAKE else self._sensors.sampler_for(lane.device)
+            sampler = None if lane.framework == FAKE else self._sensors.sampler_for(lane.name, lane.device)
             order = InferOrder(order_heat(job.plan, lane, job.plan.pace, self._done), self._pace)
             limits = Limits(ask.patience_s, ask.watchdog_s)
             runner = InferenceRunner(order, limits, job.cores, partial(self._show, lane), sampler)

@@ -14,7 +14,6 @@ from laptime.questions.asking import Prepared
 from laptime.questions.heat_rounds import HeatRounds
 from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.profile import profile_lane
-from laptime.run.prestart import Prestarter
 from laptime.stats import FIRST_LOOK, alpha_for_look
 
 
@@ -33,7 +32,7 @@ class Race:
         job, rounds = self._job, self._rounds
         most = job.plan.pace.heats_max * len(job.plan.lanes)
         rounds.make_ready()
-        with Prestarter(job.cores, job.plan.ask.patience_s) as prestarter:
+        with rounds.prestarter() as prestarter:
             while True:
                 self._end_round(rounds.run_round(self._running, prestarter, most))
                 rounds.hear_appeals()

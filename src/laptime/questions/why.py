@@ -27,7 +27,7 @@ from laptime.model.record import Comparison, LaneResult
 from laptime.model.why import STAGES, Experiment, Factor, Stage, Trial
 from laptime.planner.experiments import AskedLane, check_experiments, plan_experiment
 from laptime.planner.lanes import parse_lane
-from laptime.planner.pace import HEATS_LEAST, MEASURE_LEAST_S, WINDOWS_A_HEAT
+from laptime.planner.pace import HEATS_LEAST, shortest_pace
 from laptime.planner.refusals import SubjectFacts
 from laptime.questions.asking import Prepared, prepare, with_lane
 from laptime.questions.heat_rounds import HeatRounds
@@ -82,9 +82,7 @@ class WhySearch:
 
     def __init__(self, job: Job, inquiry: Inquiry) -> None:
         self._job, self._inquiry = job, inquiry
-        pace = replace(
-            job.plan.pace, measure_s=MEASURE_LEAST_S, window_s=MEASURE_LEAST_S / WINDOWS_A_HEAT, adaptive=False
-        )
+        pace = shortest_pace(job.plan.pace, takes_turns=job.plan.alone is None)
         self._base = job.plan.lanes[0]
         # Only the lane itself measures how long a validation takes.
         self._rounds = HeatRounds(job, pace, examines=lambda lane: lane == self._base)
@@ -93,12 +91,12 @@ class WhySearch:
 
     def run(self) -> None:
         """Measure the lane and its ceilings, then the experiments that they point to."""
-        job, rounds = self._job, self._rounds
+        rounds = self._rounds
         for name in STAGES:
             if self._inquiry.named(name).absent is None:
                 self._add(self._inquiry.named(name))
         rounds.make_ready()
-        with Prestarter(job.cores, job.plan.ask.patience_s) as prestarter:
+        with rounds.prestarter() as prestarter:
             self._run_first(self._lanes_of(STAGES), prestarter)
             rounds.hear_appeals()
             while self._go_on(prestarter):
@@ -147,16 +145,23 @@ class WhySearch:
 
     def _run_first(self, lanes: Sequence[PlannedLane], prestarter: Prestarter) -> None:
         """Run the first heat of the lane and its ceilings, however long they take: without them there is no answer."""
-        self._rounds.run_round(lanes, prestarter, apart=self._base.name)
+        self._rounds.run_apart(lanes, prestarter, breakdown=self._base.name)
         self._learn_costs(lanes)
 
     def _run_fitting(self, lanes: Sequence[PlannedLane], prestarter: Prestarter) -> None:
         """Run a round, and leave out lanes for which the time runs short. The lane itself has to fit."""
+        rounds, left_s = self._rounds, self._job.left_s
+        if rounds.pace.takes_turns:
+            kept = [self._base]
+            for lane in lanes[1:]:
+                kept += [lane] if self._cost_s([*kept, lane]) <= left_s else []
+            rounds.run_round(kept, prestarter)
+        else:
 
-        def may_run(lane: PlannedLane, after: Sequence[PlannedLane]) -> bool:
-            return self._cost_s([lane, *(each for each in after if each == self._base)]) <= self._job.left_s
+            def may_run(lane: PlannedLane, after: Sequence[PlannedLane]) -> bool:
+                return self._cost_s([lane, *(each for each in after if each == self._base)]) <= self._job.left_s
 
-        self._rounds.run_round(lanes, prestarter, may_run=may_run)
+            rounds.run_apart(lanes, prestarter, may_run=may_run)
         self._learn_costs(lanes)
 
     def _learn_costs(self, lanes: Sequence[PlannedLane]) -> None:

@@ -16,13 +16,14 @@ from laptime import wire
 from laptime.errors import LaneError, UsageError, WireError
 from laptime.model.missing import Missing
 from laptime.run import guardian
-from laptime.run.guardian import TAIL_BYTES, WENT_ON
+from laptime.run.guardian import GO_ON, GOES_ON, PAUSE, PAUSED, REPORTS, TAIL_BYTES, WENT_ON
 from laptime.streams import fill_closed_streams
 
 READ_BYTES = 1 << 20
 LINE_MOST_BYTES = 256 << 20  # the predictions and the steps of one lap may be some megabytes
 LONGEST_POLL_MS = 2**31 - 1
 GRACE_S = 5.0
+PAUSE_S = 10.0  # stopping and continuing takes a millisecond
 SWEEP_S = 10.0  # the guardian kills what is left in milliseconds; if it takes longer, it is killed itself
 GUARDIAN = Path(guardian.__file__)
 # By default JAX takes three quarters of a card's memory at once and TensorFlow all of it. User code may import either.
@@ -57,6 +58,8 @@ class Child:
         self._buffer, self._searched = bytearray(), 0
         self._tail = b""
         self._was_stopped = False
+        self._reports = bytearray()
+        self.is_paused = False
         with contextlib.ExitStack() as opened, contextlib.ExitStack() as theirs:
             try:
                 fill_closed_streams()
@@ -122,6 +125,16 @@ class Child:
         stopped, self._was_stopped = self._was_stopped, False
         return stopped
 
+    def pause(self) -> None:
+        """Stop the heat and all that it started, so that it computes nothing and loads nothing. Return when done."""
+        self._request(PAUSE, PAUSED)
+        self.is_paused = True
+
+    def go_on(self) -> None:
+        """Continue a paused heat."""
+        self._request(GO_ON, GOES_ON)
+        self.is_paused = False
+
     def end(self, *, grace_s: float = GRACE_S) -> Ended:
         """Give the child time to end on its own, then end it with all that it started. Return how it ended."""
         if not self._is_gone_within(grace_s):
@@ -146,6 +159,20 @@ class Child:
             self.end(grace_s=0)
         except KeyboardInterrupt:
             self.end(grace_s=0)
+
+    def _request(self, request: signal.Signals, report: bytes) -> None:
+        """Send the guardian a request and wait until it is done. If the child is gone, the next `hear` notices."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, request)
+        deadline = time.monotonic() + PAUSE_S
+        reports = select.poll()
+        reports.register(self._printed_fd, select.POLLIN)
+        while report not in self._reports:
+            if not reports.poll(1000 * max(0.0, deadline - time.monotonic())):
+                raise WireError(f"the heat's guardian did not answer {request.name} within {PAUSE_S:g} s")
+            if not self._read_printed():
+                return
+        self._reports.clear()
 
     def _take(self) -> None:
         """Collect the ended child, unless an earlier call did: `end` may be interrupted and called again."""
@@ -176,7 +203,8 @@ class Child:
         """Read what the guardian sends and keep its end. Return whether more may come."""
         printed = os.read(self._printed_fd, READ_BYTES)
         self._was_stopped |= WENT_ON in printed
-        self._tail = (self._tail + printed.replace(WENT_ON, b""))[-TAIL_BYTES:]
+        self._reports += bytes(each for each in printed if each in PAUSED + GOES_ON)
+        self._tail = (self._tail + printed.translate(None, REPORTS))[-TAIL_BYTES:]
         return bool(printed)
 
     def _is_gone_within(self, grace_s: float) -> bool:

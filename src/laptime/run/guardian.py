@@ -1,7 +1,7 @@
 """The guardian: a small process above each heat. When the heat ends, it ends all of the heat's descendants.
 
 Run as a script, `guardian.py READ_FD WRITE_FD COMMAND...`. It imports nothing of laptime, so it starts in a few
-milliseconds and takes little memory. It starts the command in a new session, sleeps, and wakes for three things:
+milliseconds and takes little memory. It starts the command in a new session, sleeps, and wakes for four things:
 
 - **The heat is over**, the parent asks for its end (SIGTERM), or the parent is gone (its end of the pipe is closed).
   On Linux the guardian is a subreaper: a process of the heat whose parent ends becomes the guardian's child, even after
@@ -12,7 +12,9 @@ milliseconds and takes little memory. It starts the command in a new session, sl
   writer down if it prints faster than the guardian reads. The parent does not read the pipe: it would wake with every
   line, and would delay the training when it is busy. A training that prints little wakes the guardian at most 20 times
   a second.
-- **The heat continued** after a signal had stopped it: the guardian reports that to the parent.
+- **The parent wants a pause** (SIGUSR1), so that another heat can be timed: the guardian stops the heat and all that it
+  started, and continues them when the parent asks for it (SIGUSR2). It answers both with a byte.
+- **The heat continued** after somebody else's signal had stopped it: the guardian reports that to the parent.
 """
 
 from __future__ import annotations
@@ -30,13 +32,19 @@ TAIL_BYTES = 4_000
 PIPE_BYTES = 1 << 20  # what may be printed while the guardian pauses; more needs privileges
 MUCH_BYTES = PIPE_BYTES // 4
 PAUSE_MS = 50
-WAKING = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+PAUSE, GO_ON = signal.SIGUSR1, signal.SIGUSR2
+WAKING = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, PAUSE, GO_ON)
 FULL_PIPES = 8  # at the end; a process that cannot be killed may still print
 SWEEP_S = 3.0
+STOP_S = 1.0  # one that waits for a disk stops when it has the data
+STOPPED = b"TtZX"  # the states of processes that compute nothing: stopped, or ended
 SET_PARENT_DEATH_SIGNAL, SET_CHILD_SUBREAPER = 1, 36  # <linux/prctl.h>
 F_SETPIPE_SZ = 1031  # <linux/fcntl.h>
 NOT_STARTED = 127
-WENT_ON = b"\0"  # reports to the parent that a stopped heat went on; this byte is removed from the printed text
+# Bytes that report to the parent; they are removed from the printed text.
+WENT_ON = b"\0"  # somebody had stopped the heat, and it went on
+PAUSED, GOES_ON = b"\1", b"\2"  # the parent's request is done
+REPORTS = WENT_ON + PAUSED + GOES_ON
 
 
 class Guardian:
@@ -47,6 +55,8 @@ class Guardian:
         self._woken_fd = _wake_by_signals()
         self._tail = b""
         self._status: int | None = None
+        self._paused: set[int] = set()
+        self._continued: set[int] = set()  # by us, and not yet collected
         prctl = _find_prctl()
         prctl(SET_CHILD_SUBREAPER, 1)
         _widen(printing_fd)
@@ -76,6 +86,10 @@ class Guardian:
             hung_up = ready - {self._woken_fd, self._printed_fd}
             if self._status is not None or signal.SIGTERM in signals or hung_up:
                 return
+            if PAUSE in signals:
+                self._pause()
+            if GO_ON in signals:
+                self._go_on()
             if self._printed_fd in ready and self._keep() < MUCH_BYTES:
                 self._ends.poll(PAUSE_MS)
 
@@ -96,7 +110,7 @@ class Guardian:
             if not self._keep():
                 break
         with contextlib.suppress(OSError):
-            os.write(2, self._tail.replace(WENT_ON, b""))
+            os.write(2, self._tail.translate(None, REPORTS))
         code = NOT_STARTED if self._status is None else os.waitstatus_to_exitcode(self._status)
         if code < 0:
             resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
@@ -104,6 +118,29 @@ class Guardian:
                 signal.signal(-code, signal.SIG_DFL)
             os.kill(os.getpid(), -code)
         os._exit(code if code >= 0 else NOT_STARTED)
+
+    def _pause(self) -> None:
+        """Stop all descendants of the heat. A process that was not stopped yet may have started another one."""
+        while born := [pid for pid in _descendants() if pid not in self._paused]:
+            for pid in born:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGSTOP)
+            self._paused.update(born)
+        deadline = time.monotonic() + STOP_S
+        while any(map(_is_running, self._paused)) and time.monotonic() < deadline:
+            time.sleep(0.0002)
+        os.write(2, PAUSED)
+
+    def _go_on(self) -> None:
+        """Continue what was paused."""
+        self._continued = self._paused
+        self._paused = set()
+        for pid in self._continued:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGCONT)
+        self._reap()  # the kernel reports a continued child at once
+        self._continued = set()
+        os.write(2, GOES_ON)
 
     def _keep(self) -> int:
         """Read what was printed and keep its end. Return how many bytes were read."""
@@ -127,7 +164,8 @@ class Guardian:
             if not pid:
                 return True
             if os.WIFCONTINUED(status):
-                os.write(2, WENT_ON)
+                if pid not in self._continued:
+                    os.write(2, WENT_ON)
             elif pid == self._heat:
                 self._status = status
 
@@ -172,13 +210,46 @@ def _become(command: list[str], printing_fd: int) -> None:
 
 
 def _children() -> list[int]:
-    """List this process's children from /proc, or none if there is no /proc."""
-    own, found = str(os.getpid()).encode(), []
+    """List this process's children, or none if there is no /proc."""
+    return _scan_children().get(os.getpid(), [])
+
+
+def _descendants() -> list[int]:
+    """List this process's descendants, parents before their children."""
+    if os.path.exists(f"/proc/self/task/{os.getpid()}/children"):  # noqa: PTH110  no pathlib: it takes time to import
+        children_of = _read_children
+    else:
+        scanned = _scan_children()
+        children_of = lambda pid: scanned.get(pid, [])  # noqa: E731
+    found = list(children_of(os.getpid()))
+    for pid in found:  # grows while it is walked
+        found += children_of(pid)
+    return found
+
+
+def _is_running(pid: int) -> bool:
+    with contextlib.suppress(OSError, IndexError), open(f"/proc/{pid}/stat", "rb") as stat:  # noqa: PTH123
+        return stat.read().rpartition(b")")[2].split()[0] not in STOPPED
+    return False
+
+
+def _read_children(pid: int) -> list[int]:
+    """Read the kernel's lists of a process's children, one for each of its threads; not every kernel has them."""
+    found: list[int] = []
     with contextlib.suppress(OSError):
-        for name in filter(str.isdecimal, os.listdir("/proc")):  # noqa: PTH208  no pathlib: it takes time to import
+        for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/children", "rb") as names:  # noqa: PTH123
+                found += map(int, names.read().split())
+    return found
+
+
+def _scan_children() -> dict[int, list[int]]:
+    """Read the parent of every process from /proc; nothing if there is no /proc."""
+    found: dict[int, list[int]] = {}
+    with contextlib.suppress(OSError):
+        for name in filter(str.isdecimal, os.listdir("/proc")):  # noqa: PTH208
             with contextlib.suppress(OSError, IndexError), open(f"/proc/{name}/stat", "rb") as stat:  # noqa: PTH123
-                if stat.read().rpartition(b")")[2].split()[1] == own:
-                    found.append(int(name))
+                found.setdefault(int(stat.read().rpartition(b")")[2].split()[1]), []).append(int(name))
     return found
 
 

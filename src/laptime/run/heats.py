@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable
+from dataclasses import replace
 
 from laptime import wire
 from laptime.model.plan import HeatOrder
+from laptime.model.process import Dnf
 from laptime.model.sample import Examination, FreshSteps, Heat, Window
 from laptime.model.symptoms import StepSymptoms
 from laptime.run.child import Child
@@ -33,6 +35,7 @@ class HeatRunner(ProcessRunner):
     ) -> None:
         super().__init__(order.lane.name, limits, sampler)
         self._order, self._tell, self._watch = order, tell, WindowWatch(cores)
+        self.turn: int | None = None
         self._windows: list[Window] = []
         self._losses: list[float] = []
         self._examination: Examination | None = None
@@ -44,7 +47,10 @@ class HeatRunner(ProcessRunner):
 
     def run(self, started: Started, round_number: int) -> Heat:
         """Run the heat in a started child to its end, whether it finishes or not."""
-        dnf = self.follow(started, wire.Run(self._order))
+        return self.heat(self.follow(started, wire.Run(self._order)), round_number)
+
+    def heat(self, dnf: Dnf | None, round_number: int) -> Heat:
+        """Return what is known of the heat."""
         return Heat(
             process=self.process_run(dnf),
             order=self._order.number,
@@ -67,7 +73,7 @@ class HeatRunner(ProcessRunner):
                 if name == "timing":
                     self._watch.open(child)
             case wire.Closed(window=window, loss=loss):
-                self._windows.append(self._watch.close_window(window))
+                self._windows.append(self._watch.close_window(replace(window, turn=self.turn)))
                 if loss is not None:
                     self._losses.append(loss)
             case wire.Examined(examination=examination):
@@ -79,9 +85,13 @@ class HeatRunner(ProcessRunner):
             case wire.Signed(signs=signs):
                 self._signs = signs
             case wire.Ready():
-                child.say(self._wanted_again())
+                self.answer_ready(message)
             case _:
                 pass
+
+    def answer_ready(self, _ready: wire.Ready) -> None:
+        """Answer that the planned windows are done."""
+        self.child.say(self._wanted_again())
 
     def wait_s(self) -> float:
         """Return how long to wait. Compiling and first steps may take long; later, 20 median windows are a hang."""

@@ -46,6 +46,12 @@ class Instruments:
             self._reader.open(pid)
             self._last = self._reader.read()
 
+    def reopen(self) -> None:
+        """Forget what happened since the last window."""
+        self._was_stopped()
+        if self._last is not None:
+            self._last = self._reader.read()
+
     def close_window(self) -> Noise:
         """Return the noise since the last call."""
         if self._absent or self._last is None:

@@ -1,7 +1,8 @@
 """Start children before their turn: they import their frameworks in parallel, and wait while others are timed.
 
 A framework takes seconds to import, on one core. Each heat still has its own process, in which nothing was built and
-no device was used. With two cores per child, its start-up takes no longer than alone.
+no device was used. With two cores per child, its start-up takes no longer than alone. Where rounds are worth more than
+that, there is a child on each core, and the start-up of a lane is the shortest of its heats.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ MOST_AT_ONCE = 8  # each holds some hundred megabytes
 class Prestarter:
     """Starts a child for each lane that is ready for its order, and ends the children that were not taken."""
 
-    def __init__(self, cores: int, patience_s: float) -> None:
-        self._at_once = max(1, min(cores // CORES_A_CHILD, MOST_AT_ONCE))
+    def __init__(self, cores: int, patience_s: float, cores_a_child: int = CORES_A_CHILD) -> None:
+        self._at_once = max(1, min(cores // cores_a_child, MOST_AT_ONCE))
         self._patience_s = patience_s
         self._waiting: list[PlannedLane] = []
         self._held: dict[str, Started] = {}

@@ -58,7 +58,12 @@ class ProcessRunner:
         self.finished: wire.Finished | None = None
         self.failed: wire.Failed | None = None
         self.shares_our_clock = True
+        self.paused_ns = 0
         self.timeline: Timeline | None = None
+        self._child: Child | None = None
+        self._broken: str | None = None
+        self._is_gone = False
+        self._is_ended = False
 
     def note(self, message: wire.FromChild) -> None:
         """Store what a message holds. Subclasses store more."""
@@ -97,14 +102,71 @@ class ProcessRunner:
 
     def follow(self, started: Started, order: wire.FromParent) -> Dnf | None:
         """Send a child its order and follow it to its end. Return why it did not finish, or None."""
+        try:
+            self.begin(started, order)
+            self.hear_on()
+        except BaseException:
+            self.abandon()
+            raise
+        return self.finish()
+
+    def begin(self, started: Started, order: wire.FromParent) -> None:
+        """Send a child its order."""
+        self._child, self._broken = started.child, started.broken
+        self.started_ns = started.child.started_ns
         if self.sampler is not None:
             self.sampler.begin(started.child.pid)
+        for message in started.heard:
+            self.note(message)
+        if self._broken is None:
+            started.child.say(order)
+
+    def hear_on(self, until: type[object] | None = None) -> None:
+        """Follow the child until it sends such a message, or until it is over."""
         try:
-            return self._follow(started, order)
+            while not self.is_over:
+                message = self.child.hear(self.wait_s())
+                if message is None:
+                    self._is_gone = True
+                    return
+                self.note(message)
+                self.answer(self.child, message)
+                if until is not None and isinstance(message, until):
+                    return
+        except Silence:
+            self._broken = f"hung: no word for {brief(self.wait_s())} s"
+        except WireError as error:
+            self._broken = str(error)
+
+    def finish(self) -> Dnf | None:
+        """End the child, and return why it did not finish, or None."""
+        try:
+            return self._judge(self.child.end(grace_s=0 if self._broken else 5), self._broken)
         finally:
-            self.end()
-            if self.sampler is not None:
-                self.timeline = self._on_one_clock(self.sampler.end())
+            self._is_ended = True
+            self._close()
+
+    def abandon(self) -> None:
+        """End the child at once, if it was started and has not ended."""
+        if self._child is not None and not self._is_ended:
+            self._is_ended = True
+            self._child.abandon()
+            self._close()
+
+    @property
+    def child(self) -> Child:
+        assert self._child is not None
+        return self._child
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will come: the child finished or failed, or it cannot be heard any more."""
+        return self._is_gone or any(each is not None for each in (self._broken, self.finished, self.failed))
+
+    def _close(self) -> None:
+        self.end()
+        if self.sampler is not None:
+            self.timeline = self._on_one_clock(self.sampler.end())
 
     def process_run(self, dnf: Dnf | None, status: ProcessStatus | None = None) -> ProcessRun:
         """Return what is known of the process so far."""
@@ -124,40 +186,19 @@ class ProcessRunner:
         )
 
     def _phases_s(self) -> dict[str, float]:
-        """Return how long each phase took. `start` is the time until the first phase begins."""
+        """Return how long each phase took, without pauses. `start` is the time until the first phase begins."""
         if not self.phases:
             return {}
         spans = {"start": (self.phases[0][1] - self.started_ns) / 1e9}
         for (name, begin), (_, end) in zip(self.phases, self.phases[1:], strict=False):
             spans[name] = spans.get(name, 0.0) + (end - begin) / 1e9
+        if self.shares_our_clock and "timing" in spans:
+            spans["timing"] -= self.paused_ns / 1e9
         return spans
 
     def _on_one_clock(self, timeline: Timeline) -> Timeline:
         """Mark the readings if they cannot be compared: a child with its own clock reports times outside the run."""
         return timeline if self.shares_our_clock else replace(timeline, clock=OWN_CLOCK)
-
-    def _follow(self, started: Started, order: wire.FromParent) -> Dnf | None:
-        child, broken = started.child, started.broken
-        self.started_ns = child.started_ns
-        try:
-            for message in started.heard:
-                self.note(message)
-            if broken is None:
-                child.say(order)
-                self._hear_out(child)
-        except Silence:
-            broken = f"hung: no word for {brief(self.wait_s())} s"
-        except WireError as error:
-            broken = str(error)
-        except BaseException:
-            child.abandon()
-            raise
-        return self._judge(child.end(grace_s=0 if broken else 5), broken)
-
-    def _hear_out(self, child: Child) -> None:
-        while self.finished is None and self.failed is None and (message := child.hear(self.wait_s())) is not None:
-            self.note(message)
-            self.answer(child, message)
 
     def _judge(self, ended: Ended, broken: str | None) -> Dnf | None:
         if self.failed is not None:
@@ -178,6 +219,10 @@ class WindowWatch:
 
     def open(self, child: Child) -> None:
         self._instruments.open(child.pid, child.was_stopped)
+
+    def reopen(self) -> None:
+        """Forget what happened since the last window: the heat was paused."""
+        self._instruments.reopen()
 
     def close_span(self, ns: int) -> tuple[Noise, str | None]:
         """Return the noise since the last call, and why the span counts as disturbed, or None."""

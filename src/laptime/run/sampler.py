@@ -59,12 +59,27 @@ class Sampler:
         self._sensors, self._hz, self._absent, self._clock = list(sensors), hz, dict(absent), clock
         self._most = most
         self._watches: list[_Watch] = []
+        self._pauses_ns: list[tuple[int, int]] = []
+        self._paused_at_ns = 0
 
     def begin(self, pid: int) -> None:
         """Start reading what this process and the machine do."""
+        self._pauses_ns = []
         self._watches = [_Watch(sensor, pid, 1 / self._hz, self._clock, self._most) for sensor in self._sensors]
         for watch in self._watches:
             watch.begin()
+
+    def pause(self) -> None:
+        """Read nothing while the heat is paused: another one is timed."""
+        self._paused_at_ns = self._clock()
+        for watch in self._watches:
+            watch.may_read.clear()
+
+    def go_on(self) -> None:
+        """Read again, at once."""
+        self._pauses_ns.append((self._paused_at_ns, self._clock()))
+        for watch in self._watches:
+            watch.may_read.set()
 
     def so_far(self) -> Timeline:
         """Return what was read until now, while reading goes on."""
@@ -74,6 +89,7 @@ class Sampler:
         """Stop reading, and return what was read. Wait for all sensors together for a second at most."""
         for watch in self._watches:
             watch.over.set()
+            watch.may_read.set()
         deadline = time.monotonic() + PATIENCE_S
         for watch in self._watches:
             watch.finish(max(0.0, deadline - time.monotonic()))
@@ -88,7 +104,8 @@ class Sampler:
     def _timeline(self) -> Timeline:
         watched = {watch.sensor.name for watch in self._watches}
         absent = tuple((name, why) for name, why in self._absent.items() if name not in watched)
-        return Timeline(tuple(track for watch in self._watches for track in watch.tracks()), absent)
+        tracks = tuple(track for watch in self._watches for track in watch.tracks())
+        return Timeline(tracks, absent, pauses_ns=tuple(self._pauses_ns))
 
 
 class _Watch(Thread):
@@ -96,7 +113,8 @@ class _Watch(Thread):
 
     def __init__(self, sensor: Sensor, pid: int, period_s: float, clock: Clock, most: int | None) -> None:
         super().__init__(name=f"sensor {sensor.name}", daemon=True)
-        self.sensor, self.over = sensor, Event()
+        self.sensor, self.over, self.may_read = sensor, Event(), Event()
+        self.may_read.set()
         self._pid, self._clock, self._most = pid, clock, most
         self._period_s = max(period_s, sensor.period_s)
         self._opened: Opened | None = None
@@ -166,6 +184,9 @@ class _Watch(Thread):
             due += period_ns * max(1, math.ceil((ended - due) / period_ns))
             if self.over.wait(max(0, due - self._clock()) / 1e9):
                 break
+            if not self.may_read.is_set():
+                self.may_read.wait()
+                due = self._clock()
 
     def _note(self, at_ns: int, reading: tuple[float | None, ...]) -> None:
         self._told.append((at_ns, reading))

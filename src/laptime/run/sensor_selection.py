@@ -27,14 +27,14 @@ class SensorSelection:
         for word in words or ():
             self._require(word)
 
-    def sampler_for(self, device: Device) -> Sampler | None:
-        """Return the sampler of a device: the same for all its heats, so that a sensor that failed stays out."""
+    def sampler_for(self, lane: str, device: Device) -> Sampler | None:
+        """Return the sampler of a lane: the same for all its heats, so that a sensor that failed stays out."""
         if self._words == ("none",):
             return None
-        if device.name not in self._samplers:
+        if lane not in self._samplers:
             sensors, absent = self._choose(device)
-            self._samplers[device.name] = Sampler(sensors, self._hz, tuple(absent), most=self._most)
-        return self._samplers[device.name]
+            self._samplers[lane] = Sampler(sensors, self._hz, tuple(absent), most=self._most)
+        return self._samplers[lane]
 
     def _choose(self, device: Device) -> tuple[list[Sensor], list[Absent]]:
         sensors: list[Sensor] = []

@@ -13,11 +13,12 @@ import psutil
 
 from laptime import wire
 from laptime.model.missing import Missing
-from laptime.model.plan import Pace
+from laptime.model.plan import HeatOrder, Pace
 from laptime.model.process import Dnf
 from laptime.model.sample import Heat
-from laptime.run.heats import HeatRunner
-from laptime.run.runner import Started
+from laptime.run.heats import HeatRunner, Tell
+from laptime.run.runner import Limits, Started
+from laptime.run.sampler import Sampler
 
 PATIENCE_FACTOR = 2  # where steps are so slow that few turns fit, a round may take this many times as long
 TURNS_LEAST = 3
@@ -26,7 +27,15 @@ TURNS_LEAST = 3
 class TurnRunner(HeatRunner):
     """Runs one heat in turns. Between its turns the child and all that it started are paused."""
 
-    device_memory_bytes: int | Missing = wire.NOT_TOLD
+    def __init__(
+        self, order: HeatOrder, limits: Limits, cores: int, tell: Tell, sampler: Sampler | None = None
+    ) -> None:
+        super().__init__(order, limits, cores, tell, sampler)
+        self.device = order.lane.device
+        self.device_memory_bytes: int | Missing = wire.NOT_TOLD
+        self.active_s = 0.0
+        self._dnf: Dnf | None = None
+        self._paused_at_ns = 0
 
     def join(self, started: Started) -> None:
         """Bring the heat past its first step, to where its turns begin."""
@@ -38,7 +47,7 @@ class TurnRunner(HeatRunner):
         self.turn = turn
         self._go_on()
         self._watch.reopen()
-        self.child.say(wire.Turn())
+        self.child.say(wire.TakeTurn())
         self._hear_until_ready()
 
     def leave(self, round_number: int) -> Heat:
@@ -47,7 +56,7 @@ class TurnRunner(HeatRunner):
             self._go_on()
             self.child.say(wire.Enough())
             self.hear_on()
-            self._dnf = self.finish()
+            self._finish()
         return self.heat(self._dnf, round_number)
 
     def answer_ready(self, ready: wire.Ready) -> None:
@@ -73,12 +82,16 @@ class TurnRunner(HeatRunner):
         """Hear the child until it is ready, then pause it. One that fails is ended at once: it must not disturb."""
         self.hear_on(wire.Ready)
         if self.is_over:
-            self._dnf: Dnf | None = self.finish()
+            self._finish()
             return
         self.child.pause()
         self._paused_at_ns = time.monotonic_ns()
         if self.sampler is not None:
             self.sampler.pause()
+
+    def _finish(self) -> None:
+        self._dnf = self.finish()
+        self.active_s = (time.monotonic_ns() - self.started_ns - self.paused_ns) / 1e9
 
     def _go_on(self) -> None:
         self.child.go_on()

@@ -1,0 +1,54 @@
+"""Which heats may be alive at once, and why others may not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from planner_machines import machine_with
+
+from laptime.model.ask import Ask
+from laptime.model.machine import Device
+from laptime.model.missing import Missing
+from laptime.planner.duets import Need, expect_need, why_alone, why_no_room
+
+GIB = 2**30
+CPU = Device("cpu", "cpu", "processor", usable=True)
+CARD = Device("cuda:0", "cuda", "card", usable=True, memory_bytes=10 * GIB)
+NOTHING = Missing("not told")
+
+
+@pytest.mark.parametrize(
+    ("system", "device", "ask", "why"),
+    [
+        ("Linux 6.1", CARD, Ask(), None),
+        ("Linux 6.1", CPU, Ask(alone=True), "--alone asks for it"),
+        ("Darwin 23", CPU, Ask(), "this system offers no way to stop a training with all that it started"),
+        ("Linux 6.1", replace(CARD, kind="tpu"), Ask(), "a TPU admits one process"),
+    ],
+)
+def test_heats_run_one_after_another_for_a_reason(system, device, ask, why):
+    assert why_alone(ask, replace(machine_with(CPU), system=system), [CPU, device]) == why
+
+
+def test_a_heat_that_never_ran_may_need_as_much_as_the_largest():
+    """On its own device, as far as any is seen there."""
+    held = [Need(CPU, 3 * GIB, NOTHING), Need(CARD, 1 * GIB, 2 * GIB)]
+    assert expect_need(CARD, held) == Need(CARD, 3 * GIB, 2 * GIB)
+    assert expect_need(CPU, held).device_memory_bytes == Missing("no heat on this device was seen")
+
+
+@pytest.mark.parametrize(
+    ("need", "free", "why"),
+    [
+        (Need(CPU, 5 * GIB, NOTHING), 6 * GIB, None),
+        (Need(CPU, 5 * GIB, NOTHING), 5 * GIB, "6.0 GiB more were needed, and 5.0 GiB are free"),
+        (Need(CPU, 5 * GIB, NOTHING), NOTHING, None),
+        (Need(CARD, GIB, 4 * GIB), 6 * GIB, None),
+        (Need(CARD, GIB, 5 * GIB), 6 * GIB, "cuda:0 has 10.0 GiB, and together they need 10.8"),
+        (Need(CARD, GIB, NOTHING), 6 * GIB, None),
+    ],
+)
+def test_memory_decides(need, free, why):
+    """That of the machine, and that of the card with those that hold some of it; a fifth more is kept free."""
+    assert why_no_room(need, [Need(CARD, GIB, 4 * GIB), Need(CPU, GIB, NOTHING)], free) == why

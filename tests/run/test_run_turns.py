@@ -1,0 +1,111 @@
+"""Heats that are alive at once take turns: A B, B A; whoever does not play is stopped."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import psutil
+import pytest
+from heat_orders import PACE, order_for
+
+from laptime.run.child import Child
+from laptime.run.runner import Limits, Started
+from laptime.run.turns import TurnRunner, play_turns
+
+IN_TURNS = replace(PACE, measure_s=2.0, window_s=0.5, windows_min=4, takes_turns=True)
+
+
+def player_of(folder, name, script="", pace=IN_TURNS):
+    """Start a heat that takes turns, and bring it to its first one."""
+    (folder / name).mkdir()
+    order = replace(order_for(folder / name, script), pace=pace, test_items=1000)
+    player = TurnRunner(order, Limits(60.0, 1.0), 2, lambda _phase: None)
+    player.join(Started(Child(order.lane.environment)))
+    return player
+
+
+def statuses(player):
+    heat = psutil.Process(player.child.pid)
+    return {each.status() for each in heat.children(recursive=True)}
+
+
+@pytest.fixture
+def pair(tmp_path):
+    """Two heats before their first turn, of which one is slower."""
+    players = [player_of(tmp_path, "one"), player_of(tmp_path, "other", "step_ms = 50")]
+    yield players
+    for each in players:
+        each.abandon()
+
+
+def test_all_but_the_one_that_plays_are_stopped(pair, monkeypatch):
+    """Seen from outside, at each message of the one that plays; then both do what comes after their windows."""
+    seen = []
+    hear = Child.hear
+
+    def spy(child, timeout_s):
+        seen.append([statuses(each) for each in pair if each.child is not child])
+        return hear(child, timeout_s)
+
+    monkeypatch.setattr(Child, "hear", spy)
+    play_turns(pair, IN_TURNS)
+    assert seen
+    assert all(each == [{psutil.STATUS_STOPPED}] for each in seen)
+    monkeypatch.undo()
+    heats = [each.leave(5) for each in pair]
+    assert [[window.turn for window in heat.windows] for heat in heats] == [[0, 1, 2, 3]] * 2
+    assert [[window.steps for window in heat.windows] for heat in heats] == [[5] * 4, [10] * 4]
+    assert [(heat.round, heat.process.status, heat.examination.items) for heat in heats] == [(5, "ok", 1000)] * 2
+    assert all(window.flag is None for heat in heats for window in heat.windows)
+    assert all(each.is_over for each in pair)
+
+
+def test_a_heat_that_fails_leaves_the_others_in(tmp_path, house):
+    """It is ended at once, so that it does not disturb them."""
+    failing = player_of(tmp_path, "one", 'first_ms = 10\nfail = { how = "hang", phase = "timing" }')
+    other = player_of(tmp_path, "other")
+    play_turns([failing, other], IN_TURNS)
+    failed, whole = failing.leave(0), other.leave(0)
+    assert (failed.process.dnf.phase, failed.process.dnf.reason) == ("timing", "hung: no word for 1.5 s")
+    assert (len(failed.windows), [window.turn for window in whole.windows]) == (0, [0, 1, 2, 3])
+    assert whole.process.status == "ok"
+    assert house.is_empty_within(2)
+
+
+def test_a_heat_that_fails_before_its_turns_does_not_wait(tmp_path):
+    """Its result says where, and the other plays alone."""
+    failing = player_of(tmp_path, "one", 'fail = { how = "raise", phase = "proof" }')
+    other = player_of(tmp_path, "other")
+    assert failing.is_over
+    play_turns([failing, other], IN_TURNS)
+    assert failing.leave(0).process.dnf.phase == "proof"
+    assert len(other.leave(0).windows) == 4
+
+
+def test_turns_are_as_many_as_the_time_that_is_measured(tmp_path):
+    """Slow steps get three turns at least, quick ones as many as fill the time."""
+    slow = player_of(tmp_path, "slow", "step_ms = 9000")
+    play_turns([slow], IN_TURNS)
+    assert [window.steps for window in slow.leave(0).windows] == [1, 1, 1]
+    longer = replace(IN_TURNS, measure_s=4.0)
+    quick = player_of(tmp_path, "quick", pace=longer)
+    play_turns([quick], longer)
+    assert len(quick.leave(0).windows) == 8
+
+
+def test_a_turn_that_was_disturbed_is_repeated_for_all(pair, monkeypatch):
+    """As often as windows are run again elsewhere: three times."""
+    seen = iter(["planted", None] * 2 + [None] * 100)
+    for each in pair:
+        monkeypatch.setattr(each._watch._instruments, "judge", lambda _noise, _ns: next(seen))
+    play_turns(pair, IN_TURNS)
+    heats = [each.leave(0) for each in pair]
+    assert [len(heat.windows) for heat in heats] == [6, 6]
+
+
+def test_a_heat_that_was_abandoned_leaves_nothing(pair, house):
+    """A paused process is still a process."""
+    for each in pair:
+        each.abandon()
+        each.abandon()
+    assert house.is_empty_within(2)
