@@ -3,7 +3,8 @@
 Run as `python bench/coverage.py [--out FILE.json]`. A simulated race is two lanes, their heats side by side
 in rounds. A heat is a run of correlated steps (AR(1)) about its own level, a round shares the state of the
 machine, and in two scenarios a heat in ten is disturbed. `laptime.stats` meets them as in a real race: by the
-median step of each heat. Exits 1 when a limit is broken.
+median step of each heat. A second table is of heats that take turns on a machine that drifts: its speed walks at random
+by 5 % a second and jumps by 30 %, and processes of one lane differ. Exits 1 when a limit is broken.
 """
 
 from __future__ import annotations
@@ -68,6 +69,28 @@ class Row:
     heats: float
     kept: bool
 
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """A machine whose speed walks at random, and jumps; spreads are standard deviations of logarithms."""
+
+    name: str
+    walk_a_second: float
+    jump: tuple[float, float]  # its size, and how many there are in a second
+    processes: float  # between two processes of one lane
+    turn_spread: float = 0.03
+
+
+DRIFTS = (
+    Drift("quiet, processes alike", 0.0, (0.0, 0.0), 0.0, 0.01),
+    Drift("walk 5 % a second", 0.05, (0.0, 0.0), 0.0),
+    Drift("walk, jumps, processes 1 %", 0.05, (0.30, 0.1), 0.01),
+    Drift("walk, jumps, processes 2 %", 0.05, (0.30, 0.1), 0.02),
+    Drift("walk, jumps, processes 5 %", 0.05, (0.30, 0.1), 0.05),
+)
+TURNS, TURN_S, ROUND_S = 3, 0.45, 8.0
+TURN_RULES = (Rule("duets, adaptive, 8", 8), Rule("duets, 8, budget", 8, budget=True))
+SMALL_RATIO, QUIET_DRIFT, LEAST_POWER = 1.03, Drift("quiet", 0.0, (0.0, 0.0), 0.005, 0.01), 0.8
 
 SCENARIOS = (
     Scenario("quiet (1 %), steps 2 %", (0.01, 0.01), step_spread=0.02),
@@ -158,6 +181,36 @@ def judge(scenario: Scenario, rule: Rule, apart: Pairs, alike: Pairs) -> Row:
     )
 
 
+def duets(drift: Drift, rounds: int, random: np.random.Generator) -> Pairs:
+    """Simulate lanes of the same speed that take turns, and give of each round the ratio of its turns."""
+    shape = (RACES, rounds, TURNS, 2)
+    size, a_second = drift.jump
+    steps = random.normal(0, drift.walk_a_second * math.sqrt(TURN_S), shape)
+    steps += size * random.choice((-1, 1), shape) * (random.random(shape) < a_second * TURN_S)
+    machine = np.cumsum(steps.reshape(RACES, rounds, -1), axis=2).reshape(shape)
+    machine[:, :, 1::2] = machine[:, :, 1::2, ::-1]  # every other turn is played in reverse order: A B, B A, A B
+    times = machine + random.normal(0, drift.turn_spread, shape)
+    times += random.normal(0, drift.processes, (RACES, rounds, 1, 2)) if drift.processes else 0.0
+    ratios = np.exp(np.median(times[..., 1] - times[..., 0], axis=2))
+    return np.ones((RACES, rounds)).tolist(), ratios.tolist()
+
+
+def measure_duets(drift: Drift, random: np.random.Generator) -> list[Row]:
+    found = duets(drift, 8, random)
+    scenario = Scenario(drift.name, (0.0, 0.0))
+    return [judge(scenario, rule, found, duets(drift, 8, random)) for rule in TURN_RULES]
+
+
+def power(random: np.random.Generator) -> float:
+    """Return how often a difference of 3 % is called one, in default races of a quiet pair."""
+    lanes, references = duets(QUIET_DRIFT, 8, random)
+    called = 0
+    for lane, reference in zip(lanes, references, strict=True):
+        interval, _ = race(TURN_RULES[0], [time / SMALL_RATIO for time in lane], reference)
+        called += verdict(interval) == "faster"
+    return called / RACES
+
+
 def show(row: Row) -> str:
     """Write one line of the table."""
     return (
@@ -180,9 +233,15 @@ def main() -> int:
         for row in measure(scenario, np.random.default_rng(seed)):
             print(show(row), flush=True)
             rows.append(row)
+    for seed, drift in enumerate(DRIFTS):
+        for row in measure_duets(drift, np.random.default_rng(100 + seed)):
+            print(show(row), flush=True)
+            rows.append(row)
+    called = power(np.random.default_rng(7))
+    print(f"a difference of {SMALL_RATIO - 1:.0%}, quiet pair: called in {called:.1%}, at least {LEAST_POWER:.0%}")
     if out is not None:
         out.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n", encoding="utf-8")
-    return 0 if all(row.kept for row in rows) else 1
+    return 0 if all(row.kept for row in rows) and called >= LEAST_POWER else 1
 
 
 if __name__ == "__main__":

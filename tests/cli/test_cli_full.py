@@ -260,6 +260,7 @@ def test_no_line_is_wider_than_the_page(house):
         (("--until-accuracy", "0.7"), "--until-accuracy is of whole trainings"),
         (("--full", "--heats", "3"), "--heats is of heats"),
         (("--full", "--budget", "3m"), "--budget is of heats"),
+        (("--full", "--alone"), "--alone is of heats"),
         (("--full", "--laps", "0"), "--laps 0: expected a whole number from 1"),
         (("--full", "--seeds", "0"), "--seeds 0: expected a whole number from 1 to 100"),
         (("--full", "--until-accuracy", "70"), "--until-accuracy 70: expected a share"),

@@ -122,9 +122,9 @@ def test_one_bad_file_is_one_row(house):
 
 def test_a_race_is_running_only_while_its_process_is(house):
     """Whether by show, by list or as JSON; the number of a process that is gone may be another's by then."""
-    house.script('["fake/*"]\nfail = { how = "hang", phase = "build", heat = 1 }\n')
+    house.script('["fake/*"]\nfail = { how = "hang", phase = "build", heat = 3 }\n')
     process = house.start("race", "fake/cpu", "fake/cpu/best", "--heats", "2")
-    house.read_until(process, "heat 2 of at most 4")
+    house.read_until(process, "heat 4 of at most 4")
     time.sleep(0.2)
     assert [row["status"] for row in house.run("list", "--json").json] == ["running"]
     process.send_signal(signal.SIGKILL)
@@ -133,7 +133,7 @@ def test_a_race_is_running_only_while_its_process_is(house):
     assert row["status"] == "ended"
     assert "its process is gone (killed or crashed)" in row["summary"]
     assert house.run("show", "--json").json["status"] == "ended"
-    assert "ended: its process is gone (killed or crashed): 1 of 4 heats kept" in house.run("show").out
+    assert "ended: its process is gone (killed or crashed): 2 of 4 heats kept" in house.run("show").out
     (place,) = house.files()
     for writer, status in (({"pid": os.getpid()}, "ended"), ({"host": "another-machine"}, "running")):
         kept = json.loads(place.read_bytes())

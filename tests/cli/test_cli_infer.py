@@ -162,6 +162,7 @@ def test_ctrl_c_keeps_finished_heats(house):
     [
         (("--infer", "--laps", "3"), "--laps is of whole trainings"),
         (("--infer", "--margin", "3%"), "--margin stops a race"),
+        (("--infer", "--alone"), "--alone is of races, and --infer runs its heats one after another"),
         (("fake/cpu/input=only", "--infer"), "only loads, and answers nothing"),
         (("fake/cpu/lr=0.1", "--infer"), "names a learning rate, and nothing is trained"),
         (("fake/cpu/batch=8", "--infer"), "names a batch, and every lane is asked in batches of 1, 8, 64, 256"),

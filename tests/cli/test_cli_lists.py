@@ -51,7 +51,7 @@ def test_looking_keeps_to_the_page(raced, words):
 def test_a_plan_says_all_that_would_run(raced):
     """Lanes with every setting filled in, the proof, the pace and what was asked."""
     plan = raced.run(*LOOKING["plan"], "--budget", "2m", "--json").json
-    assert {"ask", "subject", "lanes", "proof", "pace", "notes", "data", "kept_batches"} == plan.keys()
+    assert {"ask", "subject", "lanes", "proof", "pace", "notes", "data", "kept_batches", "alone"} == plan.keys()
     assert [lane["name"] for lane in plan["lanes"]] == ["fake/cpu/as-written", "fake/cuda:0/best"]
     assert plan["lanes"][1]["settings"] == {
         "preset": "best",
@@ -73,12 +73,13 @@ def test_a_plan_says_all_that_would_run(raced):
     }
     assert plan["pace"] == {
         "heats_min": 3,
-        "heats_max": 5,
+        "heats_max": 15,
         "adaptive": True,
-        "measure_s": 8.0,
-        "window_s": 0.8,
-        "windows_min": 5,
+        "measure_s": 1.5,
+        "window_s": 0.4,
+        "windows_min": 3,
         "reruns_max": 3,
+        "takes_turns": True,
     }
     assert plan["ask"]["budget_s"] == 120.0
 
@@ -87,7 +88,7 @@ def test_a_plan_for_people_names_lanes_heats_proof_and_budget(raced):
     """What would take time is said before it does."""
     out = raced.run(*LOOKING["plan"]).out
     assert "fake/cuda:0/best  fake on fake accelerator" in out
-    assert "heats: 3 to 5 of each lane, interleaved, until every ratio is within 5 % or the budget is used" in out
+    assert "heats: 3 to 8 of each lane, in turns, until every ratio is within 5 % or the budget is used" in out
     assert "proof: 10 steps of batch 32 at 0.01 of the learning rate, against float64" in out
 
 

@@ -8,7 +8,8 @@ import pytest
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ((), ("heats: 3 to 5 of each lane, interleaved", "budget: 1 min")),
+        ((), ("heats: 3 to 8 of each lane, in turns, until every ratio is within 5 %", "budget: 1 min")),
+        (("--alone",), ("heats: 3 to 5 of each lane, one after another (--alone asks for it), until",)),
         (
             ("--full",),
             (
@@ -22,7 +23,7 @@ import pytest
         (("--full", "--lr", "1e-3,1e-4"), ("fake/cpu/lr=0.001", "fake/cpu/best+lr=0.0001")),
         (("--infer",), ("heats: 3 of each lane", "then batches of 1, 8, 64, 256", "against float64")),
     ],
-    ids=["race", "full", "seeds", "grid", "infer"],
+    ids=["race", "alone", "full", "seeds", "grid", "infer"],
 )
 def test_a_plan_says_what_each_lane_would_do(house, words, says):
     said = " ".join(house.done("plan", "cifar-cnn", "fake/cpu", "fake/cpu/best", *words).out.split())
@@ -34,7 +35,7 @@ def test_a_plan_says_what_each_lane_would_do(house, words, says):
 @pytest.mark.parametrize(
     ("words", "keys"),
     [
-        ((), {"ask", "subject", "lanes", "proof", "pace", "notes", "data", "kept_batches"}),
+        ((), {"ask", "subject", "lanes", "proof", "pace", "notes", "data", "kept_batches", "alone"}),
         (("--full",), {"plan", "protocol", "order"}),
         (("--infer",), {"plan", "pace"}),
     ],

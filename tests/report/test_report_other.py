@@ -212,7 +212,9 @@ def test_a_plan_tells_every_setting_and_what_the_budget_allows():
     assert "environment: MALLOC_TOP_PAD_=1" in page
     assert "two threads: the quota" in page
     assert "a note" in page
-    assert "heats: 3 to 8 of each lane, interleaved, until every ratio is within 5 % or the budget is used" in page
+    assert (
+        "heats: 3 to 8 of each lane, one after another, until every ratio is within 5 % or the budget is used" in page
+    )
     assert "each heat: 2.50 s of timing, at least 5 windows of 0.250 s" in page
     assert "proof: 10 steps of batch 32 at 0.01 of the learning rate, against float64" in page
     assert "budget: 1 min; 6 heats are 15 s of timing at least" in page
@@ -221,7 +223,7 @@ def test_a_plan_tells_every_setting_and_what_the_budget_allows():
 def test_a_plan_with_a_fixed_number_of_heats_says_so():
     """`--heats` leaves nothing to chance."""
     fixed = replace(plan(), pace=replace(plan().pace, heats_min=4, heats_max=4, adaptive=False))
-    assert "heats: 4 of each lane, interleaved\n" in render_plan(fixed, 100)
+    assert "heats: 4 of each lane, one after another\n" in render_plan(fixed, 100)
 
 
 @settings(deadline=None)

@@ -271,6 +271,31 @@ def test_what_is_not_settled_has_its_reason(expected, spread, ask):
     assert expected in render(record(lanes, (replace(FASTER, settled=False),), ask=ask), 160)
 
 
+IN_TURNS = replace(FASTER, pairs=4, ratios=(1.4, 1.5, 1.5, 1.61), in_turns=True)
+
+
+def test_a_race_in_turns_counts_its_duets():
+    """Two lanes play duets; with more of them it is rounds. What varies is their ratio, not each heat."""
+    duet = record((FIRST, BEST), (replace(IN_TURNS, settled=False),))
+    assert (
+        "4 duets, 58 s. Not settled within 5 %: the ratio varies from duet to duet, of torch/cpu/best by 15 %."
+        in render(duet, 160)
+    )
+    other = replace(IN_TURNS, lane="torch/cpu/fastest")
+    trio = record((FIRST, BEST, lane("torch/cpu/fastest", 50.0)), (IN_TURNS, other))
+    assert "4 rounds in turns, 58 s.  Saved" in render(trio, 160)
+    mixed = record(trio.lanes, (IN_TURNS, replace(other, pairs=3)))
+    assert "5 heats each, 58 s.  Saved" in render(mixed, 160)
+
+
+def test_a_race_that_took_no_turns_says_why():
+    """So does one of which a lane did not fit beside the first."""
+    alone = ("the heats ran one after another: --alone asks for it",)
+    made = record((FIRST, BEST), (FASTER,))
+    assert f"\n{alone[0]}\n" in render(replace(made, answer=replace(made.answer, alone=alone)), 160)
+    assert "turns" not in render(made, 160)
+
+
 def test_a_record_without_any_figure_is_a_page_too():
     """All lanes failed, or none has begun: never a crash."""
     failed = without_figures("torch/cpu/as-written", "dnf", "it hung", (unfinished(OUT_OF_MEMORY),))

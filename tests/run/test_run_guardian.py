@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -51,6 +52,10 @@ class Guarded:
         return self.process.returncode, out
 
     def close(self) -> None:
+        """End all that is left, also where a test failed."""
+        with contextlib.suppress(psutil.Error):
+            for each in self.below():
+                each.kill()
         for descriptor in {self.write_fd, self.read_fd} - {-1}:
             os.close(descriptor)
         self.process.kill()
@@ -135,6 +140,9 @@ def test_a_paused_heat_does_nothing_and_goes_on(guard):
     wait_for(lambda: below[0].status() == psutil.STATUS_STOPPED)
     below[0].resume()
     assert guarded.process.stdout.read(1).encode() == WENT_ON
+    guarded.hang_up()
+    guarded.finish()
+    assert all(is_gone(each.pid) for each in below)
 
 
 def test_a_paused_heat_ends_with_its_parent(guard):

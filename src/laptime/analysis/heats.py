@@ -79,8 +79,13 @@ def pairs_of_heats(lane: LaneResult, reference: LaneResult) -> list[tuple[HeatRe
     theirs = {heat.round: heat for heat in reference.heats if heat.step_ms is not None}
     ours = [heat for heat in lane.heats if heat.step_ms is not None and heat.round in theirs]
     pairs = [(heat, theirs[heat.round]) for heat in sorted(ours, key=lambda heat: heat.round)]
-    duets = [pair for pair in pairs if all(each.windows[0].turn is not None for each in pair)]
+    duets = [pair for pair in pairs if took_turns(*pair)]
     return duets if len(duets) >= DUETS_LEAST else pairs
+
+
+def took_turns(heat: HeatResult, other: HeatResult) -> bool:
+    """Whether two heats of a round were alive at once and took turns."""
+    return all(each.windows and each.windows[0].turn is not None for each in (heat, other))
 
 
 def step_ratio(heat: HeatResult, reference: HeatResult) -> float:

@@ -16,7 +16,7 @@ from laptime.analysis.aggregate import (
     scaled,
     startup_s,
 )
-from laptime.analysis.heats import mean_step_ms, pairs_of_heats, steady_windows, step_ratio, summarise_heat
+from laptime.analysis.heats import mean_step_ms, pairs_of_heats, steady_windows, step_ratio, summarise_heat, took_turns
 from laptime.analysis.parity import is_same_work, judge_parity, tell_chance
 from laptime.analysis.usage import summarise_usage
 from laptime.model import digits
@@ -216,7 +216,8 @@ def compare_lanes(lane: LaneResult, reference: LaneResult, margin: float, alpha:
         return None
     # Compare items per second, so that a lane with a smaller batch is not called fast for doing less.
     per_item = lane.items_per_step / reference.items_per_step
-    interval = log_mean_interval([per_item * step_ratio(*pair) for pair in pairs], alpha)
+    ratios = tuple(per_item * step_ratio(*pair) for pair in pairs)
+    interval = log_mean_interval(ratios, alpha)
     low, high = bounds(interval)
     return Comparison(
         lane=lane.name,
@@ -229,4 +230,6 @@ def compare_lanes(lane: LaneResult, reference: LaneResult, margin: float, alpha:
         pairs=len(pairs),
         same_work=is_same_work(lane.parity, reference.parity),
         alpha=alpha,
+        ratios=ratios,
+        in_turns=all(took_turns(*pair) for pair in pairs),
     )

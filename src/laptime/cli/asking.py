@@ -121,12 +121,13 @@ SUBJECT_OPTIONS = (
     click.option("--patience", type=Duration(), default="10m", show_default=True, help=SAYS["patience"]),
 )
 WATCHDOG = click.option("--watchdog", type=Duration(), default="60s", show_default=True, help=SAYS["watchdog"])
+ALONE = click.option("--alone", is_flag=True, help=SAYS["alone"])
 SENSORS = click.option("--sensors", type=Words(), help=SAYS["sensors"])
 RACE_OPTIONS = (
     click.option("--heats", type=int, help=SAYS["heats"]),
     click.option("--budget", type=Duration(), default="60s", show_default=True, help=SAYS["budget"]),
     click.option("--margin", type=Share(), default="5%", show_default=True, help=SAYS["margin"]),
-    click.option("--alone", is_flag=True, help=SAYS["alone"]),
+    ALONE,
     WATCHDOG,
     SENSORS,
     click.option("--sensor-rate", type=float, help=SAYS["rate"]),
@@ -144,13 +145,14 @@ RACE_OPTIONS = (
 )
 INQUIRY_OPTIONS = (
     click.option("--budget", type=Duration(), default="2m", show_default=True, help=SAYS["budget"]),
+    ALONE,
     WATCHDOG,
     SENSORS,
     click.option("--sensor-rate", type=float, help="Readings a second.  [default: 10]"),
 )
 OF_FULL = ("laps", "steps_per_lap", "seeds", "until_accuracy", "learning_rates", "batches")
 FLAGS = {"learning_rates": "--lr", "batches": "--batch"}
-OF_HEATS = ("heats", "budget", "margin")
+OF_HEATS = ("heats", "budget", "margin", "alone")
 OF_RACES = ("margin",)
 
 
@@ -199,13 +201,14 @@ def make_ask(given: dict[str, Any]) -> Ask:
 
 
 def _with_heats(ask: Ask, given: dict[str, Any]) -> Ask:
-    """Add the budget, the watchdog and the sensors."""
+    """Add the budget, the watchdog, the sensors, and whether heats take turns."""
     return replace(
         ask,
         budget_s=given["budget"],
         watchdog_s=given["watchdog"],
         sensors=given["sensors"],
         sensors_hz=given["sensor_rate"],
+        alone=given["alone"],
     )
 
 
@@ -231,6 +234,8 @@ def _refuse_strangers(context: click.Context, *, full: bool, infer: bool) -> Non
         raise UsageError(f"{flag} is of whole trainings", f"add --full, or leave {flag} out")
     for flag in _given(context, OF_RACES) if infer else ():
         raise UsageError(f"{flag} stops a race, and --infer runs its heats to the end", "--heats N says how many")
+    for flag in _given(context, ("alone",)) if infer else ():
+        raise UsageError(f"{flag} is of races, and --infer runs its heats one after another", "leave it out")
 
 
 def _given(context: click.Context, names: tuple[str, ...]) -> list[str]:

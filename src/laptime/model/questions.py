@@ -19,9 +19,10 @@ from laptime.model.why import Why
 
 @dataclass(frozen=True, slots=True)
 class RaceAnswer(Answer):
-    """How the lanes compare with the first lane."""
+    """How the lanes compare with the first lane. `alone` says why heats of a round did not take turns, if so."""
 
     comparisons: tuple[Comparison, ...] = ()
+    alone: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +52,26 @@ class ProfileAnswer(Answer):
 
 @dataclass(frozen=True, slots=True)
 class WhyAnswer(Answer):
-    """Why the first lane is as fast as it is, and how the experiments compare with it. Empty while the heats run."""
+    """Why the first lane is as fast as it is, and how the experiments compare with it. Empty while the heats run.
+
+    `alone` says why heats of a round did not take turns, if so.
+    """
 
     comparisons: tuple[Comparison, ...] = ()
     why: Why | None = None
+    alone: tuple[str, ...] = ()
 
 
 def comparisons_of(record: Record) -> tuple[Comparison, ...]:
     """Return how the lanes of a race, or of a `why`, compare."""
     answer = record.answer
     return answer.comparisons if isinstance(answer, RaceAnswer | WhyAnswer) else ()
+
+
+def alone_words(record: Record) -> tuple[str, ...]:
+    """Return why heats of a race, or of a `why`, did not take turns, if so."""
+    answer = record.answer
+    return answer.alone if isinstance(answer, RaceAnswer | WhyAnswer) else ()
 
 
 def training_of(record: Record) -> TrainingAnswer:

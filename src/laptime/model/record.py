@@ -134,7 +134,10 @@ class LaneResult:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`ratio` is the lane's items per second over the reference's: above 1 the lane is faster."""
+    """`ratio` is the lane's items per second over the reference's: above 1 the lane is faster.
+
+    `ratios` are those of the rounds, and `in_turns` says whether the two lanes took turns in these.
+    """
 
     lane: str
     reference: str
@@ -146,6 +149,8 @@ class Comparison:
     pairs: int
     same_work: bool | Missing
     alpha: float
+    ratios: tuple[float, ...] = ()
+    in_turns: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,6 +123,14 @@ class HeatRounds:
         return tuple(with_roofline(each, self._bounds[each.name]) if self._bounds else each for each in lanes)
 
     @property
+    def why_alone(self) -> tuple[str, ...]:
+        """Say why heats did not take turns."""
+        if self.job.plan.alone is not None:
+            return (f"the heats ran one after another: {self.job.plan.alone}",) if len(self.heats) > 1 else ()
+        first = next(iter(self.heats))
+        return tuple(f"{name} and {first} did not take turns: {why}" for name, why in self.alone.items())
+
+    @property
     def parameters(self) -> int | None:
         known = (heat.process.parameters for heats in self.heats.values() for heat in heats)
         return next((each for each in known if each), None)

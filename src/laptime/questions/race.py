@@ -49,7 +49,7 @@ class Race:
         lanes, machine, is_over = self._rounds.results(self._profiles), self._job.machine, status != "running"
         return Outcome(
             lanes,
-            RaceAnswer(self._compare(lanes, final=self._is_final and is_over)),
+            RaceAnswer(self._compare(lanes, final=self._is_final and is_over), self._rounds.why_alone),
             (*find_unseen_cards(machine), *find_findings(lanes, machine)) if is_over else (),
             self._rounds.proof.kept_reference,
             self._rounds.parameters,

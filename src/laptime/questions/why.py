@@ -111,7 +111,7 @@ class WhySearch:
         compared = tuple(each for lane in lanes[1:] if (each := _compare(lanes[0], lane)))
         return Outcome(
             lanes,
-            WhyAnswer(compared, explain(self._gather_facts(lanes, missing), tuple(missing))),
+            WhyAnswer(compared, explain(self._gather_facts(lanes, missing), tuple(missing)), rounds.why_alone),
             (*find_unseen_cards(machine), *find_findings(lanes[:1], machine)),
             rounds.proof.kept_reference,
             rounds.parameters,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from laptime.model.checkup import CARD_NOT_SEEN
 from laptime.model.missing import Missing
 from laptime.model.process import Dnf
-from laptime.model.questions import comparisons_of
+from laptime.model.questions import alone_words, comparisons_of
 from laptime.model.record import GONE, HeatResult, LaneResult, Record
 from laptime.report.layout import clean, flow, wrap
 from laptime.report.numbers import about, duration, factor, over, percent, size, spread
@@ -49,7 +49,14 @@ def end_lines(who: str, dnf: Dnf, width: int, more: str = "") -> list[str]:
 
 def remarks(record: Record) -> list[str]:
     """Return what a reader must know before trusting the figures."""
-    said = [_no_lap(record), _steadiness(record), _disturbance(record), _freshness(record), *notes(record)]
+    said = [
+        *alone_words(record),
+        _no_lap(record),
+        _steadiness(record),
+        _disturbance(record),
+        _freshness(record),
+        *notes(record),
+    ]
     judged = [each for each in record.findings if each.rule != CARD_NOT_SEEN]  # it is shown above the table
     said += [f"{each.sure}: {each.says} {each.advice}".rstrip() for each in judged]
     return [sentence for sentence in said if sentence]
@@ -175,11 +182,22 @@ def _extent(record: Record) -> str:
     """Return how many heats there are, with the status of a race that is not finished."""
     elapsed = duration(record.elapsed_s)
     if record.status == "finished":
-        return f"{_each([len(_finished(lane)) for lane in record.lanes if lane.status == 'ok'])}, {elapsed}."
+        heats = _each([len(_finished(lane)) for lane in record.lanes if lane.status == "ok"])
+        return f"{_duets(record) or heats}, {elapsed}."
     counts = [len(_finished(lane)) for lane in record.lanes if lane.status != "unusable"]
     planned = f" of {record.ask.heats * len(counts)}" if record.ask.heats else ""
     kept = f"{sum(counts)}{planned} heat{'s' * (bool(planned) or sum(counts) != 1)} kept, {elapsed}."
     return f"{status_words(record)}: {kept}"
+
+
+def _duets(record: Record) -> str:
+    """Return how often the lanes took turns; empty where they did not, or not all equally often."""
+    compared = comparisons_of(record)
+    rounds = {each.pairs for each in compared if each.in_turns}
+    if len(rounds) != 1 or not all(each.in_turns for each in compared):
+        return ""
+    (count,) = rounds
+    return f"{count} duet{'s' * (count != 1)}" if len(compared) == 1 else f"{count} round{'s' * (count != 1)} in turns"
 
 
 def status_words(record: Record) -> str:
@@ -202,6 +220,10 @@ def _unsettled(record: Record) -> str:
     open_ = [each for each in comparisons_of(record) if not each.settled]
     if not open_:
         return ""
+    margin = percent(record.ask.margin)
+    if all(each.in_turns and each.pairs > 1 for each in open_):
+        told = [f"{short_name(each.lane)} by {percent(max(each.ratios) / min(each.ratios) - 1)}" for each in open_]
+        return f"Not settled within {margin}: the ratio varies from duet to duet, of {', '.join(told)}."
     spreads = {lane.name: _variation(lane) for lane in record.lanes}
     concerned = {name: spreads.get(name, 0.0) for each in open_ for name in (each.lane, each.reference)}
     varying = [
@@ -210,7 +232,7 @@ def _unsettled(record: Record) -> str:
     if varying:
         return f"Not settled: {', '.join(varying)} from heat to heat."
     why = f"the budget of {duration(record.ask.budget_s)} allowed " if record.ask.heats is None else ""
-    return f"Not settled within {percent(record.ask.margin)}: {why}too few heats."
+    return f"Not settled within {margin}: {why}too few heats."
 
 
 def _variation(lane: LaneResult) -> float:

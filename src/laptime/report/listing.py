@@ -140,10 +140,12 @@ def _setting(value: str | int | None) -> str:
 
 def _heats(plan: Plan) -> str:
     pace = plan.pace
+    how = "in turns" if pace.takes_turns else "one after another"
+    why = f" ({plan.alone})" if plan.alone is not None else ""
     if pace.heats_min == pace.heats_max or not pace.adaptive:
-        return f"heats: {pace.heats_max} of each lane, interleaved"
+        return f"heats: {pace.heats_max} of each lane, {how}{why}"
     ends = f"until every ratio is within {percent(plan.ask.margin)}"
-    return f"heats: {pace.heats_min} to {pace.heats_max} of each lane, interleaved, {ends} or the budget is used"
+    return f"heats: {pace.heats_min} to {pace.heats_max} of each lane, {how}{why}, {ends} or the budget is used"
 
 
 def _windows(pace: Pace) -> str:
