@@ -94,7 +94,7 @@ def test_lanes_that_hang_are_ended_when_patience_is_used_up(house):
 
 def test_heats_that_were_finished_before_a_failure_are_kept(house):
     """The lane did not finish, and what it measured before is shown and compared."""
-    house.script(script_for("kill", "timing", heat=2))
+    house.script(script_for("kill", "timing", heat=3))
     answer = house.race("cifar-cnn", "fake/cpu", "fake/cpu/best", "--heats", "3")
     lane = lanes_of(house.kept())[BAD]
     assert answer.code == 3

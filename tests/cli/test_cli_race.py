@@ -65,8 +65,10 @@ def test_ratios_are_exact(record):
 
 
 def test_heats_turn_about(record):
-    """A B C, C B A, A B C: the order of every heat is in the record."""
-    assert [[heat["order"] for heat in each["heats"]] for each in record["lanes"]] == [[0, 5, 6], [1, 4, 7], [2, 3, 8]]
+    """A B C, C B A, A B C: the order of every heat is in the record, and when each turn was."""
+    assert [[heat["order"] for heat in each["heats"]] for each in record["lanes"]] == [[0, 3, 6], [1, 4, 7], [2, 5, 8]]
+    turns = [[window["turn"] for window in heat["windows"]] for each in record["lanes"] for heat in each["heats"]]
+    assert all(each == list(range(len(each))) and len(each) >= 3 for each in turns)
 
 
 def test_the_first_step_stands_apart(record):
@@ -103,7 +105,7 @@ def test_the_record_has_the_shape_that_others_rely_on(record):
     assert [each.keys() for each in record["lanes"]] == [LANE_KEYS] * 3
     heats = [heat for each in record["lanes"] for heat in each["heats"]]
     assert all(heat.keys() == HEAT_KEYS and heat["process"].keys() == PROCESS_KEYS for heat in heats)
-    assert record["answer"].keys() == {"comparisons"}
+    assert record["answer"].keys() == {"comparisons", "alone"}
     assert (record["schema"], record["question"], record["status"]) == (2, "race", "finished")
     assert record["tool"]["name"] == "laptime"
     assert record["workload"]["parameters"] == 1_337_002
@@ -132,7 +134,7 @@ def test_a_race_ends_with_one_table_and_tells_its_heats_on_stderr(house, tmp_pat
     assert lines[1].split() == ["lane", "a", "lap", "step", "images/s", "against", "first", "same", "work"]
     assert lines[2].split()[:8] == ["fake/cpu", "50.0", "s", "±0.0", "%", "100", "ms", "±0.0"]
     assert "fake/cpu/best  25.0 s ±0.0 %  50.0 ms ±0.0 %     2,000  2.00x faster (2.00-2.00)  yes" in answer.out
-    assert lines[-1].startswith("2 heats each, ")
+    assert lines[-1].startswith("2 duets, ")
     assert lines[-1].endswith(f"Saved as {record.stem}; laptime show {record.stem}")
     assert "" not in lines
     assert answer.code == 0
@@ -140,8 +142,8 @@ def test_a_race_ends_with_one_table_and_tells_its_heats_on_stderr(house, tmp_pat
         "computing the float64 reference of the proof, once",
         "heat 1 of at most 4: fake/cpu/as-written",
         "heat 2 of at most 4: fake/cpu/best",
-        "heat 3 of at most 4: fake/cpu/best",
-        "heat 4 of at most 4: fake/cpu/as-written",
+        "heat 3 of at most 4: fake/cpu/as-written",
+        "heat 4 of at most 4: fake/cpu/best",
     ]
     assert "heat 1" not in answer.out
 

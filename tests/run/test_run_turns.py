@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from dataclasses import replace
 
 import psutil
@@ -108,4 +110,17 @@ def test_a_heat_that_was_abandoned_leaves_nothing(pair, house):
     for each in pair:
         each.abandon()
         each.abandon()
+    assert house.is_empty_within(2)
+
+
+def test_a_heat_that_cannot_be_paused_is_over(pair, monkeypatch, house):
+    """Its guardian does not answer. The other one goes on alone, and nothing is left."""
+    monkeypatch.setattr("laptime.run.child.PAUSE_S", 0.2)
+    monkeypatch.setattr("laptime.run.child.SWEEP_S", 0.2)
+    stuck, other = pair
+    os.kill(stuck.child.pid, signal.SIGSTOP)
+    play_turns(pair, IN_TURNS)
+    dnf = stuck.leave(0).process.dnf
+    assert (dnf.phase, dnf.reason) == ("timing", "the heat's guardian did not answer SIGUSR2 within 0.2 s")
+    assert len(other.leave(0).windows) >= 4
     assert house.is_empty_within(2)

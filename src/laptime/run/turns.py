@@ -7,11 +7,12 @@ drift cancels in their ratio. Each heat still has its own fresh process.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import psutil
 
 from laptime import wire
+from laptime.errors import WireError
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Pace
 from laptime.model.process import Dnf
@@ -45,16 +46,16 @@ class TurnRunner(HeatRunner):
     def play(self, turn: int) -> None:
         """Run one window."""
         self.turn = turn
-        self._go_on()
-        self._watch.reopen()
-        self.child.say(wire.TakeTurn())
+        if self._went_on():
+            self._watch.reopen()
+            self.child.say(wire.TakeTurn())
         self._hear_until_ready()
 
     def leave(self, round_number: int) -> Heat:
         """Do what comes after the windows, and end the child."""
         if not self.is_over:
-            self._go_on()
-            self.child.say(wire.Enough())
+            if self._went_on():
+                self.child.say(wire.Enough())
             self.hear_on()
             self._finish()
         return self.heat(self._dnf, round_number)
@@ -81,10 +82,9 @@ class TurnRunner(HeatRunner):
     def _hear_until_ready(self) -> None:
         """Hear the child until it is ready, then pause it. One that fails is ended at once: it must not disturb."""
         self.hear_on(wire.Ready)
-        if self.is_over:
+        if self.is_over or not self._is_done(self.child.pause):
             self._finish()
             return
-        self.child.pause()
         self._paused_at_ns = time.monotonic_ns()
         if self.sampler is not None:
             self.sampler.pause()
@@ -93,11 +93,19 @@ class TurnRunner(HeatRunner):
         self._dnf = self.finish()
         self.active_s = (time.monotonic_ns() - self.started_ns - self.paused_ns) / 1e9
 
-    def _go_on(self) -> None:
-        self.child.go_on()
+    def _went_on(self) -> bool:
         self.paused_ns += time.monotonic_ns() - self._paused_at_ns
         if self.sampler is not None:
             self.sampler.go_on()
+        return self._is_done(self.child.go_on)
+
+    def _is_done(self, request: Callable[[], None]) -> bool:
+        """Whether the guardian did what was requested. A heat that cannot be paused is over."""
+        try:
+            request()
+        except WireError as error:
+            self._broken = str(error)
+        return self._broken is None
 
 
 def play_turns(players: Sequence[TurnRunner], pace: Pace) -> None:
