@@ -48,7 +48,7 @@ def test_heats_run_one_after_another_where_that_is_asked_for(house):
 
 def test_a_wider_margin_settles_sooner(house):
     """The same spread is settled where half is good enough; a fiftieth of that is not to be had in eight heats."""
-    house.script('["fake/*"]\nspread = 0.02\n')
+    house.script('["fake/*"]\nspread = 0.01\n')
     assert heats_of(house.raced(*TWO, "--margin", "50%")) == [3, 3]
     assert heats_of(house.raced(*TWO, "--margin", "0.2%")) == [8, 8]
 

@@ -7,7 +7,7 @@ from math import exp, log
 
 from laptime.model.record import HeatResult, LaneResult
 from laptime.model.sample import Heat, Window
-from laptime.stats import find_steady, median
+from laptime.stats import find_steady, median, pseudomedian
 
 QUIET_LEAST = 3
 DUETS_LEAST = 2
@@ -92,7 +92,7 @@ def step_ratio(heat: HeatResult, reference: HeatResult) -> float:
     """Return how many times as long a step of the reference takes as one of the heat, by the turns that both count.
 
     A pair of turns meets the same state of the machine, so it is their ratio that has to be steady, and not the heats.
-    Its median leaves out what disturbed single turns. A loader that works in bursts makes single turns differ by
+    Their pseudomedian leaves out what disturbed single turns, and loses little where none was. A loader that works in bursts makes single turns differ by
     chance: then it is the ratio of the means.
     """
     ours, theirs = windows_by_turn(heat), windows_by_turn(reference)
@@ -105,7 +105,7 @@ def step_ratio(heat: HeatResult, reference: HeatResult) -> float:
     steady = turns[find_steady(ratios).start :]
     if heat.burst is not None or reference.burst is not None:
         return _mean_ms([theirs[each] for each in steady]) / _mean_ms([ours[each] for each in steady])
-    return exp(median([log(each) for each in ratios[-len(steady) :]]))
+    return exp(pseudomedian([log(each) for each in ratios[-len(steady) :]]))
 
 
 def windows_by_turn(heat: HeatResult) -> dict[int, Window]:

@@ -2,7 +2,7 @@
 
 from laptime.stats.interval import Interval, Verdict, log_mean_interval, paired_ratio, verdict
 from laptime.stats.looks import FIRST_LOOK, alpha_for_look
-from laptime.stats.sample import mad, median, quantile
+from laptime.stats.sample import mad, median, pseudomedian, quantile
 from laptime.stats.steady import Kind, Steady, find_steady
 from laptime.stats.student import t_quantile
 from laptime.stats.welch import Welch, welch
@@ -20,6 +20,7 @@ __all__ = [
     "mad",
     "median",
     "paired_ratio",
+    "pseudomedian",
     "quantile",
     "t_quantile",
     "verdict",
