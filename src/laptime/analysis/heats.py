@@ -92,8 +92,8 @@ def step_ratio(heat: HeatResult, reference: HeatResult) -> float:
     """Return how many times as long a step of the reference takes as one of the heat, by the turns that both count.
 
     A pair of turns meets the same state of the machine, so it is their ratio that has to be steady, and not the heats.
-    Their pseudomedian leaves out what disturbed single turns, and loses little where none was. A loader that works in bursts makes single turns differ by
-    chance: then it is the ratio of the means.
+    Their pseudomedian leaves out what disturbed single turns, and loses little where none was. A loader that works in
+    bursts makes single turns differ by chance: then it is the ratio of the means.
     """
     ours, theirs = windows_by_turn(heat), windows_by_turn(reference)
     turns = sorted(ours.keys() & theirs.keys())

@@ -15,9 +15,9 @@ def median(values: Sequence[float]) -> float:
 
 
 def pseudomedian(values: Sequence[float]) -> float:
-    """Return the median of the means of all pairs (Hodges and Lehmann): nearly as sharp as a mean where nothing is wrong.
+    """Return the median of the means of all pairs (Hodges and Lehmann), each value with itself too.
 
-    More than a quarter of the sample has to be wrong to move it far. Each value also makes a pair with itself.
+    It is nearly as sharp as a mean where nothing is wrong. Over a quarter of the sample has to be wrong to move it far.
     """
     ordered = _sorted(values)
     return median([(one + other) / 2 for place, one in enumerate(ordered) for other in ordered[place:]])
