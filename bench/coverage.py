@@ -25,6 +25,7 @@ RACES = 10_000
 STEPS = 60
 STEP_MS = 10.0
 MARGIN = 0.05
+ALIKE = 0.2  # as in questions/race.py
 TRUE_RATIO = 1.3
 SPENT_AFTER_ROUNDS = 6.5
 LEAST_COVERAGE = 0.93
@@ -136,7 +137,8 @@ def race(rule: Rule, lane: list[float], reference: list[float]) -> tuple[Interva
             continue
         alpha = alpha_for_look(heats, planned=rule.planned, final=final, adaptive=rule.adaptive)
         interval = paired_ratio(lane[:heats], reference[:heats], alpha)
-        if final or interval.half_width <= MARGIN:
+        is_decided = verdict(interval) != "not distinguishable" or interval.half_width <= ALIKE * MARGIN
+        if final or (interval.half_width <= MARGIN and is_decided):
             return interval, heats
     raise AssertionError("a race ends at its planned heats at the latest")
 

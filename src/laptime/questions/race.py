@@ -5,6 +5,7 @@ from __future__ import annotations
 from laptime.analysis.lanes import compare_lanes
 from laptime.diagnosis.checkup import find_unseen_cards
 from laptime.diagnosis.findings import find_findings
+from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
 from laptime.model.profile import ProfileRun
 from laptime.model.questions import RaceAnswer
@@ -15,6 +16,8 @@ from laptime.questions.heat_rounds import HeatRounds
 from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.profile import profile_lane
 from laptime.stats import FIRST_LOOK, alpha_for_look
+
+ALIKE = 0.2  # share of the margin within which two lanes that cannot be told apart are called settled early
 
 
 class Race:
@@ -65,11 +68,21 @@ class Race:
         return no_more or (rounds >= pace.heats_min and self._next_round_s > self._job.left_s)
 
     def _is_settled(self) -> bool:
-        """Whether every ratio's interval is within the margin, at the part of alpha that this look spends."""
+        """Whether every ratio's interval is within the margin, at the part of alpha that this look spends.
+
+        A ratio whose interval holds 1 may still be a small difference: it has to be known better before a race ends.
+        """
         if not self._job.plan.pace.adaptive or self._rounds.rounds < FIRST_LOOK:
             return False
         comparisons = self._compare(self._rounds.results(), final=False)
-        return bool(comparisons) and all(each.settled for each in comparisons)
+        return bool(comparisons) and all(each.settled and self._is_decided(each) for each in comparisons)
+
+    def _is_decided(self, comparison: Comparison) -> bool:
+        """Whether an interval excludes 1, or is so narrow around it that any difference is far below the margin."""
+        low, high = comparison.low, comparison.high
+        if comparison.verdict != "not distinguishable" or isinstance(low, Missing) or isinstance(high, Missing):
+            return True
+        return high <= low * (1 + ALIKE * self._job.plan.ask.margin) ** 2
 
     def _end_round(self, round_s: float) -> None:
         """Remove lanes that failed, and fit the coming rounds into the rest of the budget."""
