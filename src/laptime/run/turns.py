@@ -1,6 +1,6 @@
 """Run the heats of several lanes alive at once, in turns: A B, B A, A B. Only one of them is not paused at any time.
 
-A machine drifts by tens of per cent within a minute. Turns of about half a second meet the same state of it, so the
+A machine drifts by tens of per cent within a minute. Turns of 0.3 s meet the same state of it, so the
 drift cancels in their ratio. Each heat still has its own fresh process.
 """
 
