@@ -33,7 +33,7 @@ from laptime.model.protocol import Evaluation, FullOrder, LapResult, Predictions
 from laptime.model.sample import Examination, FreshSteps, ProofRun, Reference, Window
 from laptime.model.symptoms import StepSymptoms
 
-VERSION = 12
+VERSION = 13
 NOT_TOLD = Missing("not told")
 
 

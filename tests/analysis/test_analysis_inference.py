@@ -17,7 +17,7 @@ from laptime.analysis.inference import (
     judge_answers,
     summarise_infer_lane,
 )
-from laptime.model.inference import AnswerReference, AnswerRun, BatchRun, InferHeat
+from laptime.model.inference import AnswerReference, AnswerRun, BatchRun, CallTurn, InferHeat
 from laptime.model.lane import Settings
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
@@ -119,6 +119,29 @@ def test_factors_are_paired_by_round():
         assert each.ratio == pytest.approx(2.0)
         assert each.low <= 2.0 <= each.high
         assert (each.verdict, each.pairs, each.same_work) == ("faster", 3, True)
+
+
+def test_heats_in_turns_are_compared_turn_by_turn():
+    """A drift within a round cancels, and so does a turn that one of them was disturbed in."""
+    drift = (1.0, 1.3, 1.1, 1.6)
+
+    def in_turns(call_ms, flag=None):
+        calls = tuple(round(call_ms * each * MS) for each in drift for _ in range(5))
+        turns = tuple(CallTurn(turn, 5, flag if turn == 3 else None) for turn in range(4))
+        batch = windows(*[call_ms * each for each in drift])
+        return heat(
+            calls_ns=calls,
+            call_turns=turns,
+            batches=(BatchRun(1, tuple(replace(each, turn=4 + turn) for turn, each in enumerate(batch))),),
+        )
+
+    ours, theirs = in_turns(5.0), in_turns(10.0)
+    slowed = replace(
+        ours, calls_ns=(*ours.calls_ns[:15], *(90 * MS,) * 5), call_turns=in_turns(5.0, "others").call_turns
+    )
+    for mine in (ours, slowed):
+        found = find_infer_factors(lane_of("fake/cpu/best", [mine]), lane_of("fake/cpu", [theirs]), [mine], [theirs])
+        assert [each.ratio for each in found] == pytest.approx([2.0, 2.0])
 
 
 def test_a_round_without_its_pair_does_not_count():

@@ -11,8 +11,8 @@ pytestmark = pytest.mark.usefixtures("known_references")
 INFER = ("race", "cifar-cnn", "fake/cpu", "fake/cpu/best", "--infer")
 ONCE = (*INFER, "--heats", "1", "-q")
 HEAT_KEYS = {
-    *("process", "order", "round", "items_a_call", "first_call_ns", "calls_ns", "calls_noise", "calls_flag", "batches"),
-    *("proofs", "marks"),
+    *("process", "order", "round", "items_a_call", "first_call_ns", "calls_ns", "calls_noise", "calls_flag"),
+    *("call_turns", "batches", "proofs", "marks"),
 }
 
 
@@ -57,12 +57,24 @@ def test_the_first_answer_has_its_parts(record):
 
 
 def test_heats_are_interleaved_and_kept_whole(record):
-    """A B, B A, A B: three heats of each, with all their calls and windows."""
+    """In turns: three heats of each, with all their calls and windows."""
     orders = {lane["lane"].split("/")[-1]: [heat["order"] for heat in lane["heats"]]
               for lane in record["answer"]["lanes"]}  # fmt: skip
-    assert orders == {"as-written": [0, 3, 4], "best": [1, 2, 5]}
-    assert all(heat.keys() == HEAT_KEYS for lane in record["answer"]["lanes"] for heat in lane["heats"])
+    assert orders == {"as-written": [0, 2, 4], "best": [1, 3, 5]}
+    heats = [heat for lane in record["answer"]["lanes"] for heat in lane["heats"]]
+    assert all(heat.keys() == HEAT_KEYS for heat in heats)
+    assert all(len(heat["call_turns"]) >= 4 for heat in heats)
+    assert all(window["turn"] is not None for heat in heats for run in heat["batches"] for window in run["windows"])
     assert (record["question"], record["status"], record["ask"]["infer"]) == ("infer", "finished", True)
+
+
+def test_heats_run_one_after_another_if_asked(house):
+    """A B, B A, and the page says why."""
+    answer = house.run(*INFER, "--heats", "2", "--alone", "--json", "-q")
+    lanes = answer.json["answer"]["lanes"]
+    assert [[heat["order"] for heat in lane["heats"]] for lane in lanes] == [[0, 3], [1, 2]]
+    assert all(heat["call_turns"] == [] for lane in lanes for heat in lane["heats"])
+    assert "the heats ran one after another: --alone asks for it" in words_of(house.run("show", "latest"))
 
 
 def test_factors_are_twice_with_an_interval(record):
@@ -87,7 +99,7 @@ def test_the_report_is_shown_again_and_listed(house):
     assert "fake/cpu/best 5.50 ms ±0.0 % 5.50 ms ±0.0 % 5.50 ms ±0.0 % 2.00x faster (2.00-2.00)" in words
     assert "fake/cpu 90.9 444 865 962" in words
     assert "same answers: fake/cpu, fake/cpu/best yes (5e-8 from float64, 2e-6 allowed)" in words
-    assert "3 heats each, " in words
+    assert "3 heats each in turns, " in words
     assert "heat 1 of at most 6: fake/cpu/as-written answers; ends within about" in answer.err
     assert house.run("show", "latest").out == answer.out
     (row,) = house.run("list", "--json").json
@@ -144,14 +156,14 @@ def test_a_lane_that_answers_otherwise_is_found_out(house):
 
 
 def test_ctrl_c_keeps_finished_heats(house):
-    """Exit 130, and a report of what there is."""
+    """Exit 130, and a report of the rounds that were done."""
     house.script('["fake/*"]\nfail = { how = "hang", phase = "build", heat = 3 }\n')
     process = house.start(*INFER)
     house.read_until(process, "heat 4 of at most 6")
     process.send_signal(signal.SIGINT)
     answer = house.finish(process)
     assert answer.code == 130
-    assert "interrupted: 3 of 6 heats kept, " in answer.out
+    assert "interrupted: 2 of 6 heats kept, " in answer.out
     assert "2.00x (one pair, no interval)" in words_of(answer)
     assert house.kept()["status"] == "interrupted"
     assert house.is_empty_within(2)
@@ -162,7 +174,6 @@ def test_ctrl_c_keeps_finished_heats(house):
     [
         (("--infer", "--laps", "3"), "--laps is of whole trainings"),
         (("--infer", "--margin", "3%"), "--margin stops a race"),
-        (("--infer", "--alone"), "--alone is of races, and --infer runs its heats one after another"),
         (("fake/cpu/input=only", "--infer"), "only loads, and answers nothing"),
         (("fake/cpu/lr=0.1", "--infer"), "names a learning rate, and nothing is trained"),
         (("fake/cpu/batch=8", "--infer"), "names a batch, and every lane is asked in batches of 1, 8, 64, 256"),
@@ -186,7 +197,7 @@ def test_answers_may_follow_a_whole_training(house):
     assert [record["question"] for record in both] == ["full", "infer"]
     assert [sorted(record["answer"]) for record in both] == [
         ["factors", "order", "protocol", "runs"],
-        ["factors", "lanes", "pace", "reference"],
+        ["alone", "factors", "lanes", "pace", "reference"],
     ]
 
 

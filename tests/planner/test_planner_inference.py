@@ -24,3 +24,5 @@ def test_every_part_gets_an_equal_share(ask, lanes, heats, part_s, patience_s):
     assert pace.measure_s == pytest.approx(part_s)
     assert pace.patience_s == pytest.approx(patience_s)
     assert pace.window_s == pytest.approx(part_s / 10)
+    in_turns = choose_infer_pace(ask, lanes, takes_turns=True)
+    assert (in_turns.measure_s, in_turns.window_s) == (pytest.approx(part_s), pytest.approx(part_s / 4))

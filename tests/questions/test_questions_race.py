@@ -139,7 +139,7 @@ def test_heats_run_one_after_another_where_that_is_asked_for(world):
 def test_lanes_that_do_not_fit_into_memory_together_race_in_groups(world, monkeypatch):
     """The first lane is in each of them, and no lane is without its pairs; one that fits beside nobody runs alone."""
     room = iter([None, "planted", None, "planted", "planted"])
-    monkeypatch.setattr("laptime.questions.heat_rounds.why_no_room", lambda *_: next(room))
+    monkeypatch.setattr("laptime.questions.together.why_no_room", lambda *_: next(room))
     lanes = ("fake/cpu", "fake/cpu/best", "fake/cuda")
     record = world.race(*lanes, heats=2, budget_s=9.0)
     first, *others = record.lanes
@@ -151,7 +151,7 @@ def test_lanes_that_do_not_fit_into_memory_together_race_in_groups(world, monkey
     assert {each.round for lane in others for each in lane.heats} <= {each.round for each in first.heats}
 
 
-@pytest.mark.parametrize(("asked", "alpha"), [({"heats": 3}, 0.05), ({}, 0.003)])
+@pytest.mark.parametrize(("asked", "alpha"), [({"heats": 3}, 0.05), ({}, 0.001)])
 def test_an_adaptive_stop_has_its_price(world, asked, alpha):
     """Stopping at the first look spends a small part of the error rate, a number of heats the whole of it."""
     record = world.race("fake/cpu", "fake/cpu/best", **asked)

@@ -10,9 +10,12 @@ import psutil
 import pytest
 from heat_orders import PACE, order_for
 
+from laptime.model.inference import InferOrder, InferPace
+from laptime.run.answers import InferenceRunner
 from laptime.run.child import Child
+from laptime.run.heats import HeatRunner
 from laptime.run.runner import Limits, Started
-from laptime.run.turns import TurnRunner, play_turns
+from laptime.run.turns import Player, play_parts, play_turns
 
 IN_TURNS = replace(PACE, measure_s=2.0, window_s=0.5, windows_min=4, takes_turns=True)
 
@@ -21,13 +24,17 @@ def player_of(folder, name, script="", pace=IN_TURNS):
     """Start a heat that takes turns, and bring it to its first one."""
     (folder / name).mkdir()
     order = replace(order_for(folder / name, script), pace=pace, test_items=1000)
-    player = TurnRunner(order, Limits(60.0, 1.0), 2, lambda _phase: None)
+    player = Player(HeatRunner(order, Limits(60.0, 1.0), 2, lambda _phase: None), order.lane.device)
     player.join(Started(Child(order.lane.environment)))
     return player
 
 
+def heat_of(player, number=0):
+    return player.runner.heat(player.leave(), number)
+
+
 def statuses(player):
-    heat = psutil.Process(player.child.pid)
+    heat = psutil.Process(player.runner.child.pid)
     return {each.status() for each in heat.children(recursive=True)}
 
 
@@ -46,7 +53,7 @@ def test_all_but_the_one_that_plays_are_stopped(pair, monkeypatch):
     hear = Child.hear
 
     def spy(child, timeout_s):
-        seen.append([statuses(each) for each in pair if each.child is not child])
+        seen.append([statuses(each) for each in pair if each.runner.child is not child])
         return hear(child, timeout_s)
 
     monkeypatch.setattr(Child, "hear", spy)
@@ -54,7 +61,7 @@ def test_all_but_the_one_that_plays_are_stopped(pair, monkeypatch):
     assert seen
     assert all(each == [{psutil.STATUS_STOPPED}] for each in seen)
     monkeypatch.undo()
-    heats = [each.leave(5) for each in pair]
+    heats = [heat_of(each, 5) for each in pair]
     assert [[window.turn for window in heat.windows] for heat in heats] == [[0, 1, 2, 3]] * 2
     assert [[window.steps for window in heat.windows] for heat in heats] == [[5] * 4, [10] * 4]
     assert [(heat.round, heat.process.status, heat.examination.items) for heat in heats] == [(5, "ok", 1000)] * 2
@@ -67,7 +74,7 @@ def test_a_heat_that_fails_leaves_the_others_in(tmp_path, house):
     failing = player_of(tmp_path, "one", 'first_ms = 10\nfail = { how = "hang", phase = "timing" }')
     other = player_of(tmp_path, "other")
     play_turns([failing, other], IN_TURNS)
-    failed, whole = failing.leave(0), other.leave(0)
+    failed, whole = heat_of(failing), heat_of(other)
     assert (failed.process.dnf.phase, failed.process.dnf.reason) == ("timing", "hung: no word for 1.5 s")
     assert (len(failed.windows), [window.turn for window in whole.windows]) == (0, [0, 1, 2, 3])
     assert whole.process.status == "ok"
@@ -80,28 +87,28 @@ def test_a_heat_that_fails_before_its_turns_does_not_wait(tmp_path):
     other = player_of(tmp_path, "other")
     assert failing.is_over
     play_turns([failing, other], IN_TURNS)
-    assert failing.leave(0).process.dnf.phase == "proof"
-    assert len(other.leave(0).windows) == 4
+    assert heat_of(failing).process.dnf.phase == "proof"
+    assert len(heat_of(other).windows) == 4
 
 
 def test_turns_are_as_many_as_the_time_that_is_measured(tmp_path):
     """Slow steps get three turns at least, quick ones as many as fill the time."""
     slow = player_of(tmp_path, "slow", "step_ms = 9000")
     play_turns([slow], IN_TURNS)
-    assert [window.steps for window in slow.leave(0).windows] == [1, 1, 1]
+    assert [window.steps for window in heat_of(slow).windows] == [1, 1, 1]
     longer = replace(IN_TURNS, measure_s=4.0)
     quick = player_of(tmp_path, "quick", pace=longer)
     play_turns([quick], longer)
-    assert len(quick.leave(0).windows) == 8
+    assert len(heat_of(quick).windows) == 8
 
 
 def test_a_turn_that_was_disturbed_is_repeated_for_all(pair, monkeypatch):
     """As often as windows are run again elsewhere: three times."""
     seen = iter(["planted", None] * 2 + [None] * 100)
     for each in pair:
-        monkeypatch.setattr(each._watch._instruments, "judge", lambda _noise, _ns: next(seen))
+        monkeypatch.setattr(each.runner._watch._instruments, "judge", lambda _noise, _ns: next(seen))
     play_turns(pair, IN_TURNS)
-    heats = [each.leave(0) for each in pair]
+    heats = [heat_of(each) for each in pair]
     assert [len(heat.windows) for heat in heats] == [6, 6]
 
 
@@ -118,9 +125,33 @@ def test_a_heat_that_cannot_be_paused_is_over(pair, monkeypatch, house):
     monkeypatch.setattr("laptime.run.child.PAUSE_S", 0.2)
     monkeypatch.setattr("laptime.run.child.SWEEP_S", 0.2)
     stuck, other = pair
-    os.kill(stuck.child.pid, signal.SIGSTOP)
+    os.kill(stuck.runner.child.pid, signal.SIGSTOP)
     play_turns(pair, IN_TURNS)
-    dnf = stuck.leave(0).process.dnf
+    dnf = stuck.leave()
     assert (dnf.phase, dnf.reason) == ("timing", "the heat's guardian did not answer SIGUSR2 within 0.2 s")
-    assert len(other.leave(0).windows) >= 4
+    assert len(heat_of(other).windows) >= 4
     assert house.is_empty_within(2)
+
+
+def test_heats_of_inference_take_turns_part_by_part(tmp_path):
+    """One lane runs out of memory at a size: it waits until the other has timed it, and both go on with the next."""
+    pace = InferPace(1, 0.4, 0.1, 2.0, batches=(1, 8, 64), calls_min=4, windows_min=4, takes_turns=True)
+    players = []
+    for name, script in (("one", ""), ("other", 'fail = { how = "memory", phase = "batch 8" }')):
+        (tmp_path / name).mkdir()
+        order = InferOrder(order_for(tmp_path / name, script), pace)
+        player = Player(InferenceRunner(order, Limits(60.0, 1.0), 2, lambda _phase: None), order.heat.lane.device)
+        player.join(Started(Child(order.heat.lane.environment)))
+        players.append(player)
+    play_parts(players)
+    heats = [heat_of(each) for each in players]
+    assert [heat.process.status for heat in heats] == ["ok", "ok"]
+    calls, others = ([each.turn for each in heat.call_turns] for heat in heats)
+    assert calls == others == list(range(len(calls)))
+    assert all(sum(each.calls for each in heat.call_turns) == len(heat.calls_ns) for heat in heats)
+    turns = [{run.batch: [window.turn for window in run.windows] for run in heat.batches} for heat in heats]
+    assert turns[1][8] == []
+    assert (turns[0][1], turns[0][64]) == (turns[1][1], turns[1][64])
+    every = [*turns[0][1], *turns[0][8], *turns[0][64]]
+    assert every == list(range(len(calls), len(calls) + len(every)))
+    assert all(len(turns[0][size]) >= 4 for size in (1, 8, 64))

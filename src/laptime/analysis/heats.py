@@ -102,10 +102,15 @@ def step_ratio(heat: HeatResult, reference: HeatResult) -> float:
         assert reference.step_ms is not None
         return reference.step_ms / heat.step_ms
     ratios = [step_ms(theirs[each]) / step_ms(ours[each]) for each in turns]
-    steady = turns[find_steady(ratios).start :]
     if heat.burst is not None or reference.burst is not None:
+        steady = turns[find_steady(ratios).start :]
         return _mean_ms([theirs[each] for each in steady]) / _mean_ms([ours[each] for each in steady])
-    return exp(pseudomedian([log(each) for each in ratios[-len(steady) :]]))
+    return ratio_of_turns(ratios)
+
+
+def ratio_of_turns(ratios: Sequence[float]) -> float:
+    """Return the pseudomedian of the ratios of turns, on the logarithmic scale, from where they are steady."""
+    return exp(pseudomedian([log(each) for each in ratios[find_steady(ratios).start :]]))
 
 
 def windows_by_turn(heat: HeatResult) -> dict[int, Window]:

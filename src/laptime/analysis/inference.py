@@ -9,14 +9,14 @@ from functools import lru_cache
 from itertools import chain
 
 from laptime.analysis.aggregate import ALPHA, START_PHASES, bounds, estimate, largest, middle, rate, startup_s
-from laptime.analysis.heats import quiet_windows, step_ms
+from laptime.analysis.heats import QUIET_LEAST, quiet_windows, ratio_of_turns, step_ms
 from laptime.analysis.lanes import NO_HEAT
 from laptime.analysis.parity import MARGIN, ROUNDING, TWIN_MARGIN, is_same_work, relative
 from laptime.model.inference import AnswerReference, AnswerRun, BatchRun, InferHeat
 from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
 from laptime.model.record import BatchResult, Estimate, InferFactor, InferLane, LaneResult, Parity, Wait
-from laptime.stats import Steady, find_steady, median, paired_ratio, quantile, verdict
+from laptime.stats import Steady, find_steady, log_mean_interval, median, quantile, verdict
 
 # An answer is not averaged over a batch, as a loss is, so the effect of rounding is larger.
 ANSWER_MARGIN = 2.0
@@ -128,18 +128,43 @@ def find_infer_factors(
     sizes: list[int | None] = [None, *sorted({run.batch for heat in heats for run in heat.batches})]
     found = []
     for batch in sizes:
-        ours, theirs = ({heat.round: _item_ms(heat, batch) for heat in each} for each in (heats, others))
-        pairs = [
-            (mine, other)
-            for each, mine in sorted(ours.items())
-            if mine is not None and (other := theirs.get(each)) is not None
+        ratios = [
+            ratio
+            for heat in sorted(heats, key=lambda each: each.round)
+            for other in others
+            if other.round == heat.round and (ratio := _item_ratio(heat, other, batch)) is not None
         ]
-        if pairs:
-            interval = paired_ratio([mine for mine, _ in pairs], [other for _, other in pairs], ALPHA)
+        if ratios:
+            interval = log_mean_interval(ratios, ALPHA)
             low, high = bounds(interval)
-            ends = (interval.estimate, low, high, verdict(interval), len(pairs), same)
+            ends = (interval.estimate, low, high, verdict(interval), len(ratios), same)
             found.append(InferFactor(lane.name, reference.name, batch, *ends))
     return tuple(found)
+
+
+def _item_ratio(heat: InferHeat, other: InferHeat, batch: int | None) -> float | None:
+    """Return how many times as long an item takes the other heat, by the turns of both where they took turns."""
+    ours, theirs = _item_ms_by_turn(heat, batch), _item_ms_by_turn(other, batch)
+    turns = sorted(ours.keys() & theirs.keys())
+    if len(turns) >= QUIET_LEAST:
+        return ratio_of_turns([theirs[each] / ours[each] for each in turns])
+    mine, its = _item_ms(heat, batch), _item_ms(other, batch)
+    return None if mine is None or its is None else its / mine
+
+
+def _item_ms_by_turn(heat: InferHeat, batch: int | None) -> dict[int, float]:
+    """Return the time per item in each turn that was undisturbed; nothing where the heat took no turns."""
+    if batch is not None:
+        run = next((each for each in heat.batches if each.batch == batch and not each.reason), None)
+        windows = quiet_windows(run.windows) if run else ()
+        return {window.turn: step_ms(window) / batch for window in windows if window.turn is not None}
+    found: dict[int, float] = {}
+    begin = 0
+    for each in heat.call_turns:
+        calls_ns, begin = heat.calls_ns[begin : begin + each.calls], begin + each.calls
+        if each.flag is None:
+            found[each.turn] = median(calls_ns) / 1e6 / (heat.items_a_call or 1)
+    return found
 
 
 def counted_calls(calls_ns: Sequence[int]) -> Sequence[int]:

@@ -234,8 +234,6 @@ def _refuse_strangers(context: click.Context, *, full: bool, infer: bool) -> Non
         raise UsageError(f"{flag} is of whole trainings", f"add --full, or leave {flag} out")
     for flag in _given(context, OF_RACES) if infer else ():
         raise UsageError(f"{flag} stops a race, and --infer runs its heats to the end", "--heats N says how many")
-    for flag in _given(context, ("alone",)) if infer else ():
-        raise UsageError(f"{flag} is of races, and --infer runs its heats one after another", "leave it out")
 
 
 def _given(context: click.Context, names: tuple[str, ...]) -> list[str]:

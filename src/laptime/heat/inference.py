@@ -6,12 +6,13 @@ waits for a process that has computed nothing yet.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from laptime import wire
 from laptime.backends.base import REFUSALS, Backend, Predictor
 from laptime.errors import LaptimeError
-from laptime.heat.loop import ParentLine, precisions_to_prove
+from laptime.heat.loop import LONG_STEP, ParentLine, precisions_to_prove, warm_up_s
 from laptime.heat.step_breakdown import Clock
 from laptime.model.inference import PROOF_ITEMS, InferOrder, InferPace
 from laptime.model.memory_errors import is_memory_error, refusal_words
@@ -20,6 +21,7 @@ from laptime.model.sample import Window
 
 WINDOWS_LEAST = 3
 CALLS_LEAST = 3
+WARM_MOST_S = 0.1  # not timed at the beginning of a turn; between single calls a card is idle in any case
 PATIENCE_FACTOR = 2  # when calls are so slow that few windows fit, measuring may take this many times as long
 
 
@@ -89,13 +91,25 @@ class TimedAnswers:
         self.line.say(wire.Phase("single calls", self.clock()))
         self.predictor.take(self.smallest)
         self.time_calls(1)  # not counted: the proof computed another batch in between
+        calls, spent_ns = 0, 0
+        while not _is_enough_calls(calls, spent_ns / 1e9, self.pace):
+            self._await_turn(self.smallest)
+            calls_ns = self._call_for_a_turn(calls, spent_ns)
+            self.line.say(wire.Calls(calls_ns))
+            calls, spent_ns = calls + len(calls_ns), spent_ns + sum(calls_ns)
+            self.item_ns = spent_ns / calls / self.smallest
+
+    def _call_for_a_turn(self, calls: int, spent_ns: int) -> tuple[int, ...]:
+        """Make calls until there are enough, with those made before, or until the turn is over."""
         calls_ns: list[int] = []
-        spent_ns = 0
-        while not _is_enough_calls(len(calls_ns), spent_ns / 1e9, self.pace):
+        turn_ns = self.pace.window_s * 1e9 if self.pace.takes_turns else math.inf
+        taken_ns = 0
+        while taken_ns < turn_ns and not _is_enough_calls(
+            calls + len(calls_ns), (spent_ns + taken_ns) / 1e9, self.pace
+        ):
             calls_ns.append(self.time_calls(1))
-            spent_ns += calls_ns[-1]
-        self.line.say(wire.Calls(tuple(calls_ns)))
-        self.item_ns = spent_ns / len(calls_ns) / self.smallest
+            taken_ns += calls_ns[-1]
+        return tuple(calls_ns)
 
     def measure(self, batch: int) -> None:
         """Run the windows of one batch size. Running out of memory is a result, and the next size is tried."""
@@ -128,6 +142,7 @@ class TimedAnswers:
         calls = max(1, round(pace.window_s * 1e9 / max(self.time_calls(1), 1)))
         spent_ns, windows = 0, 0
         while not _is_enough_windows(windows, spent_ns / 1e9, pace):
+            self._await_turn(batch)
             taken_ns = self._run_window(calls)
             self.item_ns = taken_ns / calls / batch
             spent_ns += taken_ns
@@ -139,6 +154,19 @@ class TimedAnswers:
         start_ns, end_ns = self._calls_between_fences(calls)
         self.line.say(wire.Closed(Window(start_ns, end_ns, calls), None))
         return end_ns - start_ns
+
+    def _await_turn(self, batch: int) -> None:
+        """Wait until the other heats are paused, where heats take turns; then make calls that are not timed."""
+        if not self.pace.takes_turns:
+            return
+        self.line.say(wire.Ready(self.predictor.device_memory_bytes()))
+        self.line.listen()
+        warm_s = min(warm_up_s(self.order.heat.lane.device), WARM_MOST_S)
+        if self.item_ns * batch > LONG_STEP * warm_s * 1e9:
+            return
+        began_ns = self.clock()
+        while self.time_calls(1) and self.clock() - began_ns < warm_s * 1e9:
+            pass
 
     def time_calls(self, calls: int) -> int:
         start_ns, end_ns = self._calls_between_fences(calls)

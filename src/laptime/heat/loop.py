@@ -15,6 +15,7 @@ from laptime.heat.look_ahead import look_ahead
 from laptime.heat.step_breakdown import Clock, break_down_steps
 from laptime.heat.window_sizing import WindowSizing, run_down, size_windows, time_steps, warm_up
 from laptime.model.lane import NO_TRAINING, Settings
+from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Pace
 from laptime.model.sample import FreshSteps, ProofRun, Window
@@ -25,6 +26,7 @@ MARKED_MOST = 4_096  # steps of a window that are timed one by one; more would m
 PATIENCE_FACTOR = 2  # when steps are so slow that few windows fit, measuring may take this many times as long
 # Not timed at the beginning of a turn: a processor's caches, and a card's clock, which falls while others play.
 WARM_S, WARM_CARD_S = {"cpu": 0.03}, 0.25
+LONG_STEP = 2  # times the above: of a step this long, the first of a turn is no slower than the next
 
 
 class ParentLine(Protocol):
@@ -43,16 +45,19 @@ def run_heat(backend: Backend, order: HeatOrder, line: ParentLine) -> int | Miss
     runner = training.start()
     line.say(wire.FirstStep(time_steps(backend.clock, runner, runner.stride)))
     line.say(wire.Phase("timing", backend.clock()))
-    warm_s = WARM_S.get(order.lane.device.kind, WARM_CARD_S)
-    sizing = measure(
-        backend.clock, runner, order.pace, line, Facts(training.steps_per_lap, warm_s, training.device_memory_bytes)
-    )
+    facts = Facts(training.steps_per_lap, warm_up_s(order.lane.device), training.device_memory_bytes)
+    sizing = measure(backend.clock, runner, order.pace, line, facts)
     missed = look_ahead(backend.clock, runner, order.test_items, training.items_per_step, line.say)
     if order.breakdown:
         missed = (*missed, *break_down(backend.clock, runner, sizing.burst or 1, line))
     send_notes((*missed, *runner.close()), line)
     line.say(wire.Phase("end", backend.clock()))
     return training.device_memory_bytes()
+
+
+def warm_up_s(device: Device) -> float:
+    """Return how long a turn warms up before it is timed."""
+    return WARM_S.get(device.kind, WARM_CARD_S)
 
 
 def break_down(clock: Clock, runner: Runner, least: int, line: ParentLine) -> tuple[str, ...]:
@@ -141,7 +146,7 @@ def measure(
                 for _ in range(more):
                     windows.run_one()
             case wire.TakeTurn():
-                if windows.stride_s < pace.window_s:  # in a longer one, cold caches do not show
+                if windows.stride_s < LONG_STEP * facts.warm_s:
                     warm_up(clock, runner, facts.warm_s)
                 windows.run_one()
             case _:

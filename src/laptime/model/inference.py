@@ -18,7 +18,8 @@ class InferPace:
     """How many heats, and how long each part of a heat takes: the single calls, then each batch size.
 
     `measure_s` is how long a part takes where calls are fast. A batch size is left out if its first two calls would
-    take more than `patience_s`.
+    take more than `patience_s`. Where a heat `takes_turns` with those of other lanes, a turn is single calls for
+    `window_s`, or one window.
     """
 
     heats: int
@@ -29,6 +30,7 @@ class InferPace:
     calls_min: int = 100
     calls_max: int = 10_000
     windows_min: int = 5
+    takes_turns: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +79,21 @@ class BatchRun:
 
 
 @dataclass(frozen=True, slots=True)
+class CallTurn:
+    """How many single calls one turn held. `flag` names the disturbance, if there was one."""
+
+    turn: int
+    calls: int
+    flag: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class InferHeat:
     """One fresh process in which one lane answered; `calls_ns` are its single calls, each between two fences.
 
     `calls_noise` is what other processes did on this machine meanwhile; `calls_flag` names the disturbance, if there
-    was one. `items_a_call` is 1, except for a network that only takes batches of its own size. `marks` say when each
-    part began.
+    was one; in turns, the noise is of the last one, and `call_turns` divides the calls. `items_a_call` is
+    1, except for a network that only takes batches of its own size. `marks` say when each part began.
     """
 
     process: ProcessRun
@@ -93,6 +104,7 @@ class InferHeat:
     calls_ns: tuple[int, ...] = ()
     calls_noise: Noise | None = None
     calls_flag: str | None = None
+    call_turns: tuple[CallTurn, ...] = ()
     batches: tuple[BatchRun, ...] = ()
     proofs: tuple[AnswerRun, ...] = ()
     marks: tuple[Mark, ...] = ()

@@ -37,12 +37,16 @@ class TrainingAnswer(Answer):
 
 @dataclass(frozen=True, slots=True)
 class InferAnswer(Answer):
-    """Inference of some lanes: how each answers, and by what factors they differ."""
+    """Inference of some lanes: how each answers, and by what factors they differ.
+
+    `alone` says why heats of a round did not take turns, if so.
+    """
 
     pace: InferPace
     lanes: tuple[InferLane, ...]
     factors: tuple[InferFactor, ...] = ()
     reference: AnswerReference | None = None
+    alone: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +73,9 @@ def comparisons_of(record: Record) -> tuple[Comparison, ...]:
 
 
 def alone_words(record: Record) -> tuple[str, ...]:
-    """Return why heats of a race, or of a `why`, did not take turns, if so."""
+    """Return why heats did not take turns, if so."""
     answer = record.answer
-    return answer.alone if isinstance(answer, RaceAnswer | WhyAnswer) else ()
+    return answer.alone if isinstance(answer, RaceAnswer | WhyAnswer | InferAnswer) else ()
 
 
 def training_of(record: Record) -> TrainingAnswer:

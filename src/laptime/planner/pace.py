@@ -26,6 +26,7 @@ PART_LEAST_S = 0.4
 PART_MOST_S = 2.0  # fast calls are measured well enough by then
 PATIENCE_PARTS = 3
 WINDOWS_A_PART = 10
+TURNS_A_PART = 4
 
 
 def choose_pace(ask: Ask, lanes: int, *, takes_turns: bool = False) -> Pace:
@@ -99,9 +100,13 @@ def without_turns(pace: Pace) -> Pace:
     return replace(pace, takes_turns=False, window_s=pace.measure_s / WINDOWS_A_HEAT, windows_min=WINDOWS_LEAST)
 
 
-def choose_infer_pace(ask: Ask, lanes: int) -> InferPace:
+def choose_infer_pace(ask: Ask, lanes: int, *, takes_turns: bool = False) -> InferPace:
     """Return the pace of inference: each part of each heat gets an equal share of the budget, within limits."""
     heats = ask.heats or HEATS_LEAST
     share_s = max((ask.budget_s / max(lanes, 1) / heats - OVERHEAD_S) / PARTS, PART_LEAST_S)
     part_s = min(share_s, PART_MOST_S)
-    return InferPace(heats, part_s, part_s / WINDOWS_A_PART, max(PATIENCE_PARTS * share_s, PART_MOST_S))
+    patience_s = max(PATIENCE_PARTS * share_s, PART_MOST_S)
+    if takes_turns:
+        turn_s = part_s / TURNS_A_PART
+        return InferPace(heats, part_s, turn_s, patience_s, windows_min=TURNS_A_PART, takes_turns=True)
+    return InferPace(heats, part_s, part_s / WINDOWS_A_PART, patience_s)

@@ -5,19 +5,17 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from laptime.analysis.lanes import summarise_lane
-from laptime.machine.processor import available_memory_bytes
 from laptime.model.lane import NO_TRAINING
-from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Pace, PlannedLane
+from laptime.model.process import ProcessRun
 from laptime.model.profile import ProfileRun
 from laptime.model.protocol import Protocol
 from laptime.model.record import LaneResult
 from laptime.model.sample import Heat
-from laptime.planner.duets import Need, expect_need, why_no_room
 from laptime.planner.pace import without_turns
 from laptime.questions.asking import say_end
 from laptime.questions.bounds import Bounds, find_bounds, with_roofline
@@ -25,12 +23,12 @@ from laptime.questions.job import FAKE, SHOWN_AT, Job
 from laptime.questions.profile import with_profile
 from laptime.questions.protocol import find_protocol
 from laptime.questions.proving import Proof, order_heat
+from laptime.questions.together import run_together, say_why_alone
 from laptime.run.heats import HeatRunner
 from laptime.run.prestart import CORES_A_CHILD, Prestarter
 from laptime.run.runner import Limits
-from laptime.run.sampler import Sampler
 from laptime.run.sensor_selection import SensorSelection
-from laptime.run.turns import TurnRunner, play_turns
+from laptime.run.turns import Player, play_turns
 
 MayRun = Callable[[PlannedLane, Sequence[PlannedLane]], bool]
 
@@ -79,7 +77,7 @@ class HeatRounds:
         """Run heats of these lanes, in turns where the pace says so. Return the seconds that the round took."""
         began_s = time.monotonic()
         if self.pace.takes_turns and len(lanes) > 1:
-            self._run_in_turns(lanes, prestarter, most)
+            run_together(lanes, _Crew(self, prestarter, most))
             self.rounds += 1
         else:
             self.run_apart(lanes, prestarter, most)
@@ -101,12 +99,12 @@ class HeatRounds:
         """
         turned = list(lanes if self.rounds % 2 == 0 else reversed(lanes))
         prestarter.line_up(turned)
-        number = next(self._numbers)
+        number = self.next_number()
         for place, lane in enumerate(turned):
             if not may_run(lane, turned[place + 1 :]):
                 prestarter.pass_over(lane)
                 continue
-            self._run_one(lane, prestarter, most, number, breakdown=lane.name == breakdown)
+            self.run_one(lane, prestarter, most, number, breakdown=lane.name == breakdown)
         self.rounds += 1
 
     def hear_appeals(self) -> None:
@@ -125,91 +123,46 @@ class HeatRounds:
     @property
     def why_alone(self) -> tuple[str, ...]:
         """Say why heats did not take turns."""
-        if self.job.plan.alone is not None:
-            return (f"the heats ran one after another: {self.job.plan.alone}",) if len(self.heats) > 1 else ()
-        first = next(iter(self.heats))
-        return tuple(f"{name} and {first} did not take turns: {why}" for name, why in self.alone.items())
+        return say_why_alone(self.job.plan, self.alone)
 
     @property
     def parameters(self) -> int | None:
         known = (heat.process.parameters for heats in self.heats.values() for heat in heats)
         return next((each for each in known if each), None)
 
-    def _run_in_turns(self, lanes: Sequence[PlannedLane], prestarter: Prestarter, most: int | None) -> None:
-        """Run the heats alive at once, in groups that fit into memory, with the first lane in each group."""
-        first, *waiting = lanes
-        while waiting:
-            prestarter.line_up([first, *waiting])
-            number = next(self._numbers)
-            beside = self._run_group(first, waiting, prestarter, most, number)
-            waiting = [lane for lane in waiting if lane not in beside]
-            if not beside:  # none fits beside the first
-                prestarter.line_up(waiting)
-                for lane in waiting:
-                    self._run_one(lane, prestarter, most, number)
-                return
-
-    def _run_group(
-        self, first: PlannedLane, others: Sequence[PlannedLane], prestarter: Prestarter, most: int | None, number: int
-    ) -> list[PlannedLane]:
-        """Run the first lane, and beside it all others that fit; return these others."""
-        players: list[tuple[PlannedLane, TurnRunner]] = []
-        try:
-            for lane in (first, *others):
-                if players and (why := self._why_no_room(lane, [player for _, player in players])):
-                    self.alone[lane.name] = why
-                    prestarter.pass_over(lane)
-                    continue
-                order = replace(self._order(lane, self.pace), number=self._done + len(players))
-                player = TurnRunner(order, *self._runner_parts(lane, most, order.number))
-                players.append((lane, player))
-                player.join(prestarter.take(lane))
-            turned = players[::-1] if self.rounds % 2 else players
-            play_turns([player for _, player in turned], self.pace)
-            for lane, player in players:
-                self._keep(lane, player.leave(number))
-                self.took_s[lane.name] = player.active_s
-        except BaseException:
-            for _, player in players:
-                player.abandon()
-            raise
-        return [lane for lane, _ in players[1:]]
-
-    def _run_one(
+    def run_one(
         self, lane: PlannedLane, prestarter: Prestarter, most: int | None, number: int, *, breakdown: bool = False
     ) -> None:
+        """Run one heat by itself."""
         began_s = time.monotonic()
-        order = replace(self._order(lane, without_turns(self.pace)), breakdown=breakdown)
-        runner = HeatRunner(order, *self._runner_parts(lane, most, order.number))
-        self._keep(lane, runner.run(prestarter.take(lane), number))
+        order = replace(self.order(lane, without_turns(self.pace)), breakdown=breakdown)
+        runner = self.runner(lane, order, most)
+        self.keep(lane, runner.run(prestarter.take(lane), number))
         self.took_s[lane.name] = time.monotonic() - began_s
 
-    def _keep(self, lane: PlannedLane, heat: Heat) -> None:
+    def keep(self, lane: PlannedLane, heat: Heat) -> None:
+        """Keep a heat, and save the record with it."""
         self.heats[lane.name].append(heat)
         self.job.save()
 
-    def _why_no_room(self, lane: PlannedLane, players: Sequence[TurnRunner]) -> str | None:
-        """Return why a lane's heat does not fit beside those that are alive."""
-        held = [Need(each.device, each.resident_bytes, each.device_memory_bytes) for each in players]
-        known = next((heat.process for heat in self.heats[lane.name] if heat.process.status == "ok"), None)
-        if known is None or isinstance(known.peak_memory_bytes, Missing):
-            need = expect_need(lane.device, held)
-        else:
-            need = Need(lane.device, known.peak_memory_bytes, known.device_memory_bytes)
-        return why_no_room(need, held, available_memory_bytes())
+    def order(self, lane: PlannedLane, pace: Pace) -> HeatOrder:
+        """Return the order for the next heat of a lane."""
+        return replace(order_heat(self.job.plan, lane, pace, self.done), test_items=self._test_items(lane))
 
-    def _order(self, lane: PlannedLane, pace: Pace) -> HeatOrder:
-        return replace(order_heat(self.job.plan, lane, pace, self._done), test_items=self._test_items(lane))
-
-    def _runner_parts(
-        self, lane: PlannedLane, most: int | None, number: int
-    ) -> tuple[Limits, int, Callable[[str], None], Sampler | None]:
+    def runner(self, lane: PlannedLane, order: HeatOrder, most: int | None) -> HeatRunner:
+        """Return what runs such an order."""
         ask = self.job.plan.ask
         sampler = None if lane.framework == FAKE else self._sensors.sampler_for(lane.name, lane.device)
-        return Limits(ask.patience_s, ask.watchdog_s), self.job.cores, partial(self._show, most, lane, number), sampler
+        limits = Limits(ask.patience_s, ask.watchdog_s)
+        return HeatRunner(order, limits, self.job.cores, partial(self._show, most, lane, order.number), sampler)
+
+    def next_number(self) -> int:
+        """Return the number that the heats of one round share."""
+        return next(self._numbers)
 
     @property
-    def _done(self) -> int:
+    def done(self) -> int:
+        """How many heats have run."""
         return sum(map(len, self.heats.values()))
 
     def _test_items(self, lane: PlannedLane) -> int:
@@ -239,3 +192,43 @@ class HeatRounds:
         if phase == SHOWN_AT:
             of = "" if most is None else f" of at most {most}"
             self.job.announce(f"heat {number + 1}{of}: {lane.name}; {say_end(self.job.left_s)}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Crew:
+    """Runs the heats of one round in turns."""
+
+    rounds: HeatRounds
+    prestarter: Prestarter
+    most: int | None
+
+    def line_up(self, lanes: Sequence[PlannedLane]) -> None:
+        self.prestarter.line_up(lanes)
+
+    def make(self, lane: PlannedLane, place: int) -> Player[HeatRunner]:
+        rounds = self.rounds
+        order = replace(rounds.order(lane, rounds.pace), number=rounds.done + place)
+        return Player(rounds.runner(lane, order, self.most), lane.device)
+
+    def join(self, lane: PlannedLane, player: Player[HeatRunner]) -> None:
+        player.join(self.prestarter.take(lane))
+
+    def pass_over(self, lane: PlannedLane, why: str) -> None:
+        self.rounds.alone[lane.name] = why
+        self.prestarter.pass_over(lane)
+
+    def play(self, players: Sequence[Player[HeatRunner]]) -> None:
+        play_turns(players[::-1] if self.rounds.rounds % 2 else players, self.rounds.pace)
+
+    def keep(self, lane: PlannedLane, player: Player[HeatRunner], number: int) -> None:
+        self.rounds.keep(lane, player.runner.heat(player.leave(), number))
+        self.rounds.took_s[lane.name] = player.active_s
+
+    def run_alone(self, lane: PlannedLane, number: int) -> None:
+        self.rounds.run_one(lane, self.prestarter, self.most, number)
+
+    def known(self, lane: PlannedLane) -> ProcessRun | None:
+        return next((heat.process for heat in self.rounds.heats[lane.name] if heat.process.status == "ok"), None)
+
+    def next_number(self) -> int:
+        return self.rounds.next_number()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -14,6 +16,7 @@ from laptime.model.inference import AnswerReference, InferHeat, InferOrder, Infe
 from laptime.model.lane import Settings
 from laptime.model.machine import Device, Machine
 from laptime.model.plan import PlannedLane
+from laptime.model.process import ProcessRun
 from laptime.model.questions import InferAnswer
 from laptime.model.record import InferFactor, InferLane, LaneResult
 from laptime.planner.pace import choose_infer_pace
@@ -22,10 +25,13 @@ from laptime.planner.settings import KEEP_MEMORY
 from laptime.questions.asking import Prepared, prepare, say_end
 from laptime.questions.job import FAKE, SHOWN_AT, Job, Outcome, RecordStatus
 from laptime.questions.proving import order_heat
+from laptime.questions.together import run_together, say_why_alone
 from laptime.run.answers import InferenceRunner
-from laptime.run.runner import Limits
+from laptime.run.child import Child
+from laptime.run.runner import Limits, Started
 from laptime.run.scout import ask_answers
 from laptime.run.sensor_selection import SensorSelection
+from laptime.run.turns import Player, play_parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +49,8 @@ def prepare_infer(ask: Ask, machine: Machine) -> PreparedInference:
     """Check everything that needs no process, then scout and plan."""
     prepared = prepare(ask, machine)
     check_question(prepared.plan, "--infer")
-    pace = choose_infer_pace(ask, len(prepared.plan.lanes))
+    lanes = len(prepared.plan.lanes)
+    pace = choose_infer_pace(ask, lanes, takes_turns=prepared.plan.alone is None and lanes > 1)
     return PreparedInference(prepared.plan, prepared.machine, prepared.published, pace)
 
 
@@ -57,6 +64,8 @@ class InferenceRace:
         self._sensors = SensorSelection(job.plan.ask.sensors, job.plan.ask.sensors_hz)
         self._reference: AnswerReference | str | None = None
         self._rounds = 0
+        self._numbers = itertools.count()
+        self._alone: dict[str, str] = {}
 
     def run(self) -> None:
         """Run interleaved rounds of heats, as many as fit into the budget."""
@@ -75,7 +84,7 @@ class InferenceRace:
         known = (heat.process.parameters for heats in self._heats.values() for heat in heats)
         return Outcome(
             lanes,
-            InferAnswer(self._pace, answers, self._factors(lanes), reference),
+            InferAnswer(self._pace, answers, self._factors(lanes), reference, self._why_alone),
             parameters=next((each for each in known if each), None),
         )
 
@@ -92,17 +101,58 @@ class InferenceRace:
         self._reference = ask_answers(order, job.plan.ask.patience_s)
 
     def _run_round(self) -> None:
-        """Run one heat of each lane, every other round in reverse order: A B, B A, A B."""
-        job, ask = self._job, self._job.plan.ask
-        for lane in self._running if self._rounds % 2 == 0 else self._running[::-1]:
-            sampler = None if lane.framework == FAKE else self._sensors.sampler_for(lane.name, lane.device)
-            order = InferOrder(order_heat(job.plan, lane, job.plan.pace, self._done), self._pace)
-            limits = Limits(ask.patience_s, ask.watchdog_s)
-            runner = InferenceRunner(order, limits, job.cores, partial(self._show, lane), sampler)
-            self._heats[lane.name].append(runner.run(self._rounds))
-            job.save()
+        """Run one heat of each lane, in turns or one after another, every other round in reverse order: A B, B A."""
+        if self._pace.takes_turns and len(self._running) > 1:
+            run_together(self._running, self)
+        else:
+            number = self.next_number()
+            for lane in self._running if self._rounds % 2 == 0 else self._running[::-1]:
+                self.run_alone(lane, number)
         self._running = [lane for lane in self._running if self._heats[lane.name][-1].process.status == "ok"]
         self._rounds += 1
+
+    def line_up(self, lanes: Sequence[PlannedLane]) -> None:
+        """Do nothing: no child is started in advance, because its start-up counts as well."""
+
+    def make(self, lane: PlannedLane, place: int) -> Player[InferenceRunner]:
+        return Player(self._runner(lane, self._pace, place), lane.device)
+
+    def join(self, lane: PlannedLane, player: Player[InferenceRunner]) -> None:
+        player.join(Started(Child(lane.environment)))
+
+    def pass_over(self, lane: PlannedLane, why: str) -> None:
+        self._alone[lane.name] = why
+
+    def play(self, players: Sequence[Player[InferenceRunner]]) -> None:
+        play_parts(players[::-1] if self._rounds % 2 else players)
+
+    def keep(self, lane: PlannedLane, player: Player[InferenceRunner], number: int) -> None:
+        self._keep(lane, player.runner.heat(player.leave(), number))
+
+    def run_alone(self, lane: PlannedLane, number: int) -> None:
+        self._keep(lane, self._runner(lane, replace(self._pace, takes_turns=False)).run(number))
+
+    def known(self, lane: PlannedLane) -> ProcessRun | None:
+        return next((heat.process for heat in self._heats[lane.name] if heat.process.status == "ok"), None)
+
+    def next_number(self) -> int:
+        return next(self._numbers)
+
+    def _runner(self, lane: PlannedLane, pace: InferPace, place: int = 0) -> InferenceRunner:
+        job, ask = self._job, self._job.plan.ask
+        sampler = None if lane.framework == FAKE else self._sensors.sampler_for(lane.name, lane.device)
+        number = self._done + place
+        order = InferOrder(order_heat(job.plan, lane, job.plan.pace, number), pace)
+        limits = Limits(ask.patience_s, ask.watchdog_s)
+        return InferenceRunner(order, limits, job.cores, partial(self._show, lane, number), sampler)
+
+    def _keep(self, lane: PlannedLane, heat: InferHeat) -> None:
+        self._heats[lane.name].append(heat)
+        self._job.save()
+
+    @property
+    def _why_alone(self) -> tuple[str, ...]:
+        return say_why_alone(self._job.plan, self._alone)
 
     def _is_done(self, round_s: float) -> bool:
         """Whether no further round is wanted, or none would fit. No ratio is used."""
@@ -113,10 +163,10 @@ class InferenceRace:
     def _done(self) -> int:
         return sum(map(len, self._heats.values()))
 
-    def _show(self, lane: PlannedLane, phase: str) -> None:
+    def _show(self, lane: PlannedLane, number: int, phase: str) -> None:
         if phase == SHOWN_AT:
             most = self._pace.heats * len(self._job.plan.lanes)
-            note = f"heat {self._done + 1} of at most {most}: {lane.name} answers; {say_end(self._job.left_s)}"
+            note = f"heat {number + 1} of at most {most}: {lane.name} answers; {say_end(self._job.left_s)}"
             self._job.announce(note)
 
     def _describe(self, lane: PlannedLane) -> InferLane:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from laptime.model.missing import Missing
-from laptime.model.questions import inference_of
+from laptime.model.questions import alone_words, inference_of
 from laptime.model.record import Estimate, InferFactor, InferLane, Parity, Record, Wait
 from laptime.report import footnotes
 from laptime.report.layout import SEPARATOR, Cell, Column, flow, table_or_sentences, wrap, wrap_all
@@ -156,7 +156,7 @@ def _batch_factors(record: Record, width: int) -> list[str]:
 
 def _remarks(record: Record) -> list[str]:
     """Return what a reader must know before trusting the figures."""
-    said = [_own_batch(lane) for lane in inference_of(record).lanes]
+    said = [*alone_words(record), *(_own_batch(lane) for lane in inference_of(record).lanes)]
     said += [_steadiness(lane) for lane in inference_of(record).lanes]
     return [*said, footnotes.disturbed(_flags(record)), *footnotes.notes(record)]
 
@@ -227,7 +227,8 @@ def _closing(record: Record) -> str:
     calls = sum(lane.calls for lane in answers.lanes)
     fewest, most = min(heats, default=0), max(heats, default=0)
     each = f"{most}" if fewest == most else f"{fewest} to {most}"
+    turns = " in turns" if any(heat.call_turns for lane in answers.lanes for heat in lane.heats) else ""
     short = ""
     if 0 < most < answers.pace.heats:
         short = f" The budget of {duration(record.ask.budget_s)} allowed no more of {answers.pace.heats}."
-    return f"{each} heat{'s' * (most != 1)} each, {calls:,} single calls, {elapsed}.{short}"
+    return f"{each} heat{'s' * (most != 1)} each{turns}, {calls:,} single calls, {elapsed}.{short}"

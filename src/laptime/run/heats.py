@@ -34,8 +34,7 @@ class HeatRunner(ProcessRunner):
         self, order: HeatOrder, limits: Limits, cores: int, tell: Tell, sampler: Sampler | None = None
     ) -> None:
         super().__init__(order.lane.name, limits, sampler)
-        self._order, self._tell, self._watch = order, tell, WindowWatch(cores)
-        self.turn: int | None = None
+        self.order, self._tell, self._watch = order, tell, WindowWatch(cores)
         self._windows: list[Window] = []
         self._losses: list[float] = []
         self._examination: Examination | None = None
@@ -47,13 +46,17 @@ class HeatRunner(ProcessRunner):
 
     def run(self, started: Started, round_number: int) -> Heat:
         """Run the heat in a started child to its end, whether it finishes or not."""
-        return self.heat(self.follow(started, wire.Run(self._order)), round_number)
+        return self.heat(self.follow(started, self.message), round_number)
+
+    @property
+    def message(self) -> wire.Run:
+        return wire.Run(self.order)
 
     def heat(self, dnf: Dnf | None, round_number: int) -> Heat:
         """Return what is known of the heat."""
         return Heat(
             process=self.process_run(dnf),
-            order=self._order.number,
+            order=self.order.number,
             round=round_number,
             steps_per_lap=self.built.steps_per_lap if self.built else None,
             first_step_ns=self.first_step_ns,
@@ -84,14 +87,10 @@ class HeatRunner(ProcessRunner):
                 self._window_ns, self._burst = window_ns, burst
             case wire.Signed(signs=signs):
                 self._signs = signs
-            case wire.Ready():
-                self.answer_ready(message)
+            case wire.Ready() if self.turn is None:
+                child.say(self._wanted_again())
             case _:
                 pass
-
-    def answer_ready(self, _ready: wire.Ready) -> None:
-        """Answer that the planned windows are done."""
-        self.child.say(self._wanted_again())
 
     def wait_s(self) -> float:
         """Return how long to wait. Compiling and first steps may take long; later, 20 median windows are a hang."""
@@ -103,8 +102,15 @@ class HeatRunner(ProcessRunner):
         median_ns = statistics.median(window.end_ns - window.start_ns for window in self._windows)
         return max(self.limits.watchdog_s, MEDIANS_OF_SILENCE * median_ns / 1e9)
 
+    def reopen(self) -> None:
+        self._watch.reopen()
+
     def end(self) -> None:
         self._watch.end()
+
+    @property
+    def last_window(self) -> Window:
+        return self._windows[-1]
 
     def _judged_windows(self) -> tuple[Window, ...]:
         return judge_windows(self._windows, shares_our_clock=self.shares_our_clock)
@@ -113,7 +119,7 @@ class HeatRunner(ProcessRunner):
         """Ask for another window for each disturbed one, up to a limit. The record keeps the disturbed ones."""
         quiet = sum(window.flag is None for window in self._judged_windows())
         missing = len(self._windows) - self._reruns - quiet
-        wanted = min(missing, self._order.pace.reruns_max - self._reruns)
+        wanted = min(missing, self.order.pace.reruns_max - self._reruns)
         if wanted <= 0:
             return wire.Enough()
         self._reruns += wanted

@@ -58,7 +58,9 @@ class ProcessRunner:
         self.finished: wire.Finished | None = None
         self.failed: wire.Failed | None = None
         self.shares_our_clock = True
+        self.turn: int | None = None  # the one that is played; None where the heat runs alone
         self.paused_ns = 0
+        self.device_memory_bytes: int | Missing = wire.NOT_TOLD
         self.timeline: Timeline | None = None
         self._child: Child | None = None
         self._broken: str | None = None
@@ -79,6 +81,8 @@ class ProcessRunner:
                 self.first_step_ns = ns
             case wire.Noted(notes=notes):
                 self.noted = (*self.noted, *notes)
+            case wire.Ready(device_memory_bytes=held):
+                self.device_memory_bytes = held
             case wire.Finished():
                 self.finished = message
             case wire.Failed():
@@ -92,6 +96,14 @@ class ProcessRunner:
     def wait_s(self) -> float:
         """Return how long to wait for the next message."""
         return self.limits.patience_s
+
+    @property
+    def message(self) -> wire.FromParent:
+        """The order that the child is sent."""
+        raise NotImplementedError
+
+    def reopen(self) -> None:
+        """Forget what happened since the last window: the run was paused."""
 
     def end(self) -> None:
         """Close what was opened for the run."""
@@ -137,6 +149,10 @@ class ProcessRunner:
             self._broken = f"hung: no word for {brief(self.wait_s())} s"
         except WireError as error:
             self._broken = str(error)
+
+    def give_up(self, why: str) -> None:
+        """Hear no more of the child."""
+        self._broken = why
 
     def finish(self) -> Dnf | None:
         """End the child, and return why it did not finish, or None."""
@@ -219,6 +235,11 @@ class WindowWatch:
 
     def open(self, child: Child) -> None:
         self._instruments.open(child.pid, child.was_stopped)
+
+    @property
+    def message(self) -> wire.FromParent:
+        """The order that the child is sent."""
+        raise NotImplementedError
 
     def reopen(self) -> None:
         """Forget what happened since the last window: the heat was paused."""

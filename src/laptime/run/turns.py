@@ -1,4 +1,4 @@
-"""Run the heats of several lanes alive at once, in turns: A B, B A, A B. Only one of them is not paused at any time.
+"""Let heats of several lanes be alive at once and take turns: A B, B A, A B. All but one of them are paused.
 
 A machine drifts by tens of per cent within a minute. Turns of 0.3 s meet the same state of it, so the
 drift cancels in their ratio. Each heat still has its own fresh process.
@@ -8,107 +8,103 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
 
 import psutil
 
 from laptime import wire
 from laptime.errors import WireError
-from laptime.model.missing import Missing
-from laptime.model.plan import HeatOrder, Pace
+from laptime.model.machine import Device
+from laptime.model.plan import Pace
 from laptime.model.process import Dnf
-from laptime.model.sample import Heat
-from laptime.run.heats import HeatRunner, Tell
-from laptime.run.runner import Limits, Started
-from laptime.run.sampler import Sampler
+from laptime.run.answers import InferenceRunner
+from laptime.run.heats import HeatRunner
+from laptime.run.runner import ProcessRunner, Started
 
 PATIENCE_FACTOR = 2  # where steps are so slow that few turns fit, a round may take this many times as long
 TURNS_LEAST = 3
+R_co = TypeVar("R_co", bound=ProcessRunner, covariant=True)
 
 
-class TurnRunner(HeatRunner):
-    """Runs one heat in turns. Between its turns the child and all that it started are paused."""
+class Player(Generic[R_co]):
+    """A heat that takes turns. Between its turns the child and all that it started are paused."""
 
-    def __init__(
-        self, order: HeatOrder, limits: Limits, cores: int, tell: Tell, sampler: Sampler | None = None
-    ) -> None:
-        super().__init__(order, limits, cores, tell, sampler)
-        self.device = order.lane.device
-        self.device_memory_bytes: int | Missing = wire.NOT_TOLD
+    def __init__(self, runner: R_co, device: Device) -> None:
+        self.runner, self.device = runner, device
         self.active_s = 0.0
         self._dnf: Dnf | None = None
         self._paused_at_ns = 0
 
     def join(self, started: Started) -> None:
-        """Bring the heat past its first step, to where its turns begin."""
-        self.begin(started, wire.Run(self._order))
+        """Bring the heat to where its turns begin: past its first step, or to its single calls."""
+        self.runner.turn = 0
+        self.runner.begin(started, self.runner.message)
         self._hear_until_ready()
 
     def play(self, turn: int) -> None:
         """Run one window."""
-        self.turn = turn
+        self.runner.turn = turn
         if self._went_on():
-            self._watch.reopen()
-            self.child.say(wire.TakeTurn())
+            self.runner.reopen()
+            self.runner.child.say(wire.TakeTurn())
         self._hear_until_ready()
 
-    def leave(self, round_number: int) -> Heat:
-        """Do what comes after the windows, and end the child."""
+    def leave(self) -> Dnf | None:
+        """Let the heat do what comes after its turns, and end the child. Return why it did not finish, or None."""
         if not self.is_over:
             if self._went_on():
-                self.child.say(wire.Enough())
-            self.hear_on()
+                self.runner.child.say(wire.Enough())
+            self.runner.hear_on()
             self._finish()
-        return self.heat(self._dnf, round_number)
+        return self._dnf
 
-    def answer_ready(self, ready: wire.Ready) -> None:
-        """Do not answer: it plays when it is its turn."""
-        self.device_memory_bytes = ready.device_memory_bytes
+    def abandon(self) -> None:
+        self.runner.abandon()
+
+    @property
+    def is_over(self) -> bool:
+        return self.runner.is_over
 
     @property
     def resident_bytes(self) -> int:
         """The memory that the heat holds now, with all that it started."""
         try:
-            heat = psutil.Process(self.child.pid)
+            heat = psutil.Process(self.runner.child.pid)
             return sum(each.memory_info().rss for each in (heat, *heat.children(recursive=True)))
         except psutil.Error:
             return 0
 
-    @property
-    def last_turn(self) -> tuple[int, bool]:
-        """How long the latest window took, and whether it was undisturbed."""
-        window = self._windows[-1]
-        return window.end_ns - window.start_ns, window.flag is None
-
     def _hear_until_ready(self) -> None:
         """Hear the child until it is ready, then pause it. One that fails is ended at once: it must not disturb."""
-        self.hear_on(wire.Ready)
-        if self.is_over or not self._is_done(self.child.pause):
+        self.runner.hear_on(wire.Ready)
+        if self.is_over or not self._is_done(self.runner.child.pause):
             self._finish()
             return
         self._paused_at_ns = time.monotonic_ns()
-        if self.sampler is not None:
-            self.sampler.pause()
+        if self.runner.sampler is not None:
+            self.runner.sampler.pause()
 
     def _finish(self) -> None:
-        self._dnf = self.finish()
-        self.active_s = (time.monotonic_ns() - self.started_ns - self.paused_ns) / 1e9
+        self._dnf = self.runner.finish()
+        self.active_s = (time.monotonic_ns() - self.runner.started_ns - self.runner.paused_ns) / 1e9
 
     def _went_on(self) -> bool:
-        self.paused_ns += time.monotonic_ns() - self._paused_at_ns
-        if self.sampler is not None:
-            self.sampler.go_on()
-        return self._is_done(self.child.go_on)
+        self.runner.paused_ns += time.monotonic_ns() - self._paused_at_ns
+        if self.runner.sampler is not None:
+            self.runner.sampler.go_on()
+        return self._is_done(self.runner.child.go_on)
 
     def _is_done(self, request: Callable[[], None]) -> bool:
         """Whether the guardian did what was requested. A heat that cannot be paused is over."""
         try:
             request()
         except WireError as error:
-            self._broken = str(error)
-        return self._broken is None
+            self.runner.give_up(str(error))
+            return False
+        return True
 
 
-def play_turns(players: Sequence[TurnRunner], pace: Pace) -> None:
+def play_turns(players: Sequence[Player[HeatRunner]], pace: Pace) -> None:
     """Let the heats take turns until each was timed for long enough. A turn in which one was disturbed is repeated.
 
     Only times decide how many turns there are, never a ratio.
@@ -116,16 +112,33 @@ def play_turns(players: Sequence[TurnRunner], pace: Pace) -> None:
     spent_s, quiet, turn = 0.0, 0, 0
     while True:
         playing = [each for each in players if not each.is_over]
-        for player in playing if turn % 2 == 0 else playing[::-1]:
-            player.play(turn)
-        turns = [each.last_turn for each in playing if not each.is_over]
+        _play_one(playing, turn)
+        turns = [each.runner.last_window for each in playing if not each.is_over]
         if not turns:
             return
-        spent_s += sum(ns for ns, _ in turns) / len(turns) / 1e9
-        quiet += all(is_quiet for _, is_quiet in turns)
+        spent_s += sum(each.end_ns - each.start_ns for each in turns) / len(turns) / 1e9
+        quiet += all(each.flag is None for each in turns)
         turn += 1
         if _is_enough(spent_s, turn, quiet, pace):
             return
+
+
+def play_parts(players: Sequence[Player[InferenceRunner]]) -> None:
+    """Let heats of inference take turns, part by part: single calls, then each batch size.
+
+    A lane that needs fewer turns for a part waits until the others have done theirs.
+    """
+    turn = 0
+    while playing := [each for each in players if not each.is_over]:
+        part = min(each.runner.part for each in playing)
+        _play_one([each for each in playing if each.runner.part == part], turn)
+        turn += 1
+
+
+def _play_one(players: Sequence[Player[ProcessRunner]], turn: int) -> None:
+    """Let each play one turn, every other time in reverse order."""
+    for player in players if turn % 2 == 0 else players[::-1]:
+        player.play(turn)
 
 
 def _is_enough(spent_s: float, turns: int, quiet: int, pace: Pace) -> bool:
