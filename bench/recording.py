@@ -45,7 +45,7 @@ def field(name: str) -> Callable[[Row, Row], float | None]:
 
 
 def metric(number: int) -> Callable[[Row, Row], float | None]:
-    """Give a counter of activity, which the first row of all does not tell: it has nothing to be compared with."""
+    """Return a counter of activity, which the first row of all does not tell: it has nothing to be compared with."""
 
     def pick(row: Row, _once: Row) -> float | None:
         told = row["gpm"].get("v")

@@ -25,7 +25,7 @@ UNTOLD = lane_of(1.0).peak_memory_bytes
 
 
 def busy_cores(lane, cores):
-    """Give the lane with so many of its four cores busy."""
+    """Return the lane with so many of its four cores busy."""
     nothing = [UNTOLD] * 5
     energy = Energy("the processor", *[UNTOLD] * 5)
     return replace(lane, usage=Usage(100 * cores / 4, *nothing, "host", UNTOLD, UNTOLD, UNTOLD, energy))
@@ -44,7 +44,7 @@ def throttled(share):
 
 
 def wide(name, ratio, high):
-    """Give an experiment whose heats vary by more than it gains."""
+    """Return an experiment whose heats vary by more than it gains."""
     return replace(trial(name, ratio), factor=Factor(ratio, ratio**2 / high, high))
 
 

@@ -59,7 +59,7 @@ def small(tmp_path):
 
 
 def read_at(sensor: ReplaySensor, clock: Clock, spent_ns: int) -> dict[str, float | None]:
-    """Give what is shown so long after the sensor was opened."""
+    """Return what is shown so long after the sensor was opened."""
     clock.now_ns += spent_ns
     reading = sensor.read()
     clock.now_ns -= spent_ns
