@@ -60,7 +60,7 @@ SAYS = {
     "rate": "Readings a second.  [default: 10; 1 with --full]",
     "price": "Of a kWh: shows what a lap, a training or 1,000 answers cost.",
     "hour": "Of the machine, an hour: shows what a lap, a training or 1,000 answers cost.",
-    "alone": "Run heats one after another; usually those of a round take turns of 0.3 s.",
+    "alone": "Run heats one after another; usually those of a round take turns of 0.25 s.",
     "watchdog": "End a heat that is silent for so long (at least 20 medians).",
 }
 

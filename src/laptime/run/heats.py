@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from laptime import wire
@@ -109,8 +109,19 @@ class HeatRunner(ProcessRunner):
         self._watch.end()
 
     @property
-    def last_window(self) -> Window:
-        return self._windows[-1]
+    def windows(self) -> Sequence[Window]:
+        """The windows so far."""
+        return self._windows
+
+    @property
+    def is_bursty(self) -> bool:
+        """Whether its loader works in bursts, so that the time of a single window is chance."""
+        return self._burst is not None
+
+    def flag_window(self, number: int, flag: str) -> None:
+        """Flag a window that nothing else flagged."""
+        window = self._windows[number]
+        self._windows[number] = replace(window, flag=window.flag or flag)
 
     def _judged_windows(self) -> tuple[Window, ...]:
         return judge_windows(self._windows, shares_our_clock=self.shares_our_clock)

@@ -1,6 +1,6 @@
 """Let heats of several lanes be alive at once and take turns: A B, B A, A B. All but one of them are paused.
 
-A machine drifts by tens of per cent within a minute. Turns of 0.3 s meet the same state of it, so the
+A machine drifts by tens of per cent within a minute. Turns of 0.25 s meet the same state of it, so the
 drift cancels in their ratio. Each heat still has its own fresh process.
 """
 
@@ -20,6 +20,7 @@ from laptime.model.process import Dnf
 from laptime.run.answers import InferenceRunner
 from laptime.run.heats import HeatRunner
 from laptime.run.runner import ProcessRunner, Started
+from laptime.run.slow_spells import SLOW_SPELL, find_slow_spells
 
 PATIENCE_FACTOR = 2  # where steps are so slow that few turns fit, a round may take this many times as long
 TURNS_LEAST = 3
@@ -109,18 +110,26 @@ def play_turns(players: Sequence[Player[HeatRunner]], pace: Pace) -> None:
 
     Only times decide how many turns there are, never a ratio.
     """
-    spent_s, quiet, turn = 0.0, 0, 0
+    turn = 0
     while True:
-        playing = [each for each in players if not each.is_over]
-        _play_one(playing, turn)
-        turns = [each.runner.last_window for each in playing if not each.is_over]
-        if not turns:
-            return
-        spent_s += sum(each.end_ns - each.start_ns for each in turns) / len(turns) / 1e9
-        quiet += all(each.flag is None for each in turns)
+        _play_one([each for each in players if not each.is_over], turn)
+        runners = [each.runner for each in players if not each.is_over]
         turn += 1
+        if not runners:
+            return
+        _flag_slow_spells(runners)
+        timed = list(zip(*(each.windows for each in runners), strict=True))
+        spent_s = sum(window.end_ns - window.start_ns for windows in timed for window in windows) / len(runners) / 1e9
+        quiet = sum(all(window.flag is None for window in windows) for windows in timed)
         if _is_enough(spent_s, turn, quiet, pace):
             return
+
+
+def _flag_slow_spells(runners: Sequence[HeatRunner]) -> None:
+    """Flag the windows of all heats in which the machine was slow, where their times can be compared."""
+    if all(each.shares_our_clock and not each.is_bursty for each in runners):
+        for heat, number in find_slow_spells([each.windows for each in runners]):
+            runners[heat].flag_window(number, SLOW_SPELL)
 
 
 def play_parts(players: Sequence[Player[InferenceRunner]]) -> None:
