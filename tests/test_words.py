@@ -1,4 +1,4 @@
-"""Plain English: words that made readers stop are in no string, docstring or comment of laptime, nor in its first pages."""
+"""Plain English: no string, docstring or comment of laptime, nor a first page, has words that made readers stop."""
 
 from __future__ import annotations
 
@@ -86,7 +86,8 @@ def test_examples_speak_plainly():
 
 
 @pytest.mark.parametrize(
-    ("text", "words"), [('"""Give the lanes."""', ['"""Give']), ("what lies beside it", ["lies", "beside"]), ("predicted", [])]
+    ("text", "words"),
+    [('"""Give the lanes."""', ['"""Give']), ("what lies beside it", ["lies", "beside"]), ("predicted", [])],
 )
 def test_such_words_are_found(text, words):
     assert [each.split(" (")[0].strip() for each in stops(text)] == words

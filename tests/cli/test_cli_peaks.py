@@ -121,7 +121,9 @@ def test_a_damaged_file_is_said_and_measured_anew(house, measured):
     place.write_text("{")
     assert json.loads(house.race("fake/cpu", "--heats", "1", "--json").out)["lanes"][0]["absent"]["roofline"]
     shown = " ".join(house.done("devices", "--framework", "fake").out.split())
-    assert "- (fake processor: the file of its peaks is damaged; laptime devices --measure measures them again)" in shown
+    assert (
+        "- (fake processor: the file of its peaks is damaged; laptime devices --measure measures them again)" in shown
+    )
     answer = house.done(*MEASURE)
     assert answer.err.startswith("fake processor: the file of its peaks is damaged;")
     assert without_use(house.done("devices", "--framework", "fake").out) == without_use(answer.out)

@@ -27,7 +27,7 @@ DID = {row.name: row.did for row in EXPERIMENTS}
 
 
 def lane_of(step_ms, *, device=CPU, shown=None, signs=None, windows=None, burst=None, **settings):
-    """Return a lane of three heats a hundredth apart; `shown` is what instruments read, `windows` those of each heat."""
+    """Return a lane of three heats a hundredth apart; `shown` is what instruments read, `windows` each heat's."""
     place = "cuda:0" if device.kind == "cuda" else "cpu"
     lane = replace(planned(f"torch/{place}/as-written", **settings), device=device)
     heats = tuple(

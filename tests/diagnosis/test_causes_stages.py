@@ -72,7 +72,7 @@ CASES = {
         lambda: case_of(replace(lane_of(100.0), whole=foretold(validation_s=100.0))),
     ),
     "a validation that takes little": (
-        outside_step, "not tested", "the end of a lap was not seen",
+        outside_step, "not tested", "no end of a lap was seen",
         lambda: case_of(replace(lane_of(100.0), whole=foretold(validation_s=10.0))),
     ),
     "steps that nobody timed": (

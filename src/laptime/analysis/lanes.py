@@ -116,7 +116,7 @@ def _sure(means_ms: Sequence[float]) -> Estimate | None:
 
 
 def _is_too_wide(mean: Estimate) -> bool:
-    """One heat has no interval, and its page reports that. Two heats that differ by half have one of factors up to ten."""
+    """One heat has no interval, as its page reports. Two heats that differ by half have one of factors up to ten."""
     if isinstance(mean.low, Missing) or isinstance(mean.high, Missing):
         return False
     return mean.low * WIDEST < mean.median or mean.high > WIDEST * mean.median

@@ -43,7 +43,9 @@ CAUSES: list[CauseRow] = [
     CauseRow(Cause.SEVERAL_DEVICES, step_causes.several_devices, "traffic between devices bounds this training"),
     CauseRow(Cause.PROCESSOR_LIMITED, compute_causes.processor_limited, compute_causes.name_limit),
     CauseRow(Cause.PROCESSOR_ODDITIES, compute_causes.processor_oddities, compute_causes.name_oddity),
-    CauseRow(Cause.SHAPES, compute_causes.changing_shapes, "batches of changing shapes are compiled or prepared for again"),
+    CauseRow(
+        Cause.SHAPES, compute_causes.changing_shapes, "batches of changing shapes are compiled or prepared for again"
+    ),
     CauseRow(Cause.KERNELS, compute_causes.poor_kernels, "its kernels are slower than this device allows"),
 ]
 

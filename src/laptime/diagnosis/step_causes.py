@@ -93,7 +93,7 @@ def _no_pauses(facts: WhyFacts) -> Verdict:
     says = f"steps that are far longer than the others take {percent(long)} of the time, at no even distances"
     evidence = {"long_share": long, "steps_timed": timed, "steps_per_lap": lap}
     if lap is not None and lap > timed and long < WORTH:
-        says = f"a lap has {count(lap)} steps, and no more than {timed} were timed in one piece: the end of a lap was not seen"
+        says = f"a lap has {count(lap)} steps, and no more than {timed} were timed at once: no end of a lap was seen"
         return Verdict(Cause.OUTSIDE_STEP, "not tested", says, evidence)
     return Verdict(Cause.OUTSIDE_STEP, "ruled out", says, evidence)
 
