@@ -13,7 +13,7 @@ MOST_PROOF_S_ELSE = 3.0
 
 
 def adopt_coverage(rows: list[dict[str, Any]]) -> Iterator[Figure]:
-    """Give the worst scenario under each rule; with a fixed number of heats false calls are 5 % by design."""
+    """Return the worst scenario under each rule; with a fixed number of heats false calls are 5 % by design."""
     for rule in dict.fromkeys(row["rule"] for row in rows):
         under = [row for row in rows if row["rule"] == rule]
         limit = {} if "fixed" in rule else {"most": MOST_FALSE_CALLS}
@@ -29,7 +29,7 @@ def _share(name: str, row: dict[str, Any], key: str, **limit: float) -> Figure:
 
 
 def adopt_proofs(told: dict[str, Any]) -> Iterator[Figure]:
-    """Give how many proofs were judged wrongly, and the longest that an honest lane's took on each network."""
+    """Return how many proofs were judged wrongly, and the longest that an honest lane's took on each network."""
     rows = told["rows"]
     yield Figure("proofs judged wrongly", told["wrong"], most=0)
     yield Figure("proofs", len(rows))

@@ -75,7 +75,7 @@ def compare_laps(items: int, workers: int, rounds: int) -> tuple[list[Figure], d
 
 
 def each_us(things: Sequence[Any]) -> float:
-    """Give how long one item takes, on average over all of them in order."""
+    """Return how long one item takes, on average over all of them in order."""
     begun = time.perf_counter()
     for index in range(len(things)):
         things[index]

@@ -173,7 +173,7 @@ def within_quota() -> Iterator[None]:
 
 
 def tell(why: Why, seconds: float, budget_s: float | None) -> dict[str, Any]:
-    """Give what the benchmark asks of an answer, and what it takes to find out why one was wrong."""
+    """Return what the benchmark asks of an answer, and what it takes to find out why one was wrong."""
     best = next((each for each in why.remedies if each.recommended), None)
     told = None if best is None or isinstance(best.predicted, Missing) else best.predicted
     return {
@@ -267,7 +267,7 @@ def row_of(case: Mapping[str, Any]) -> list[str]:
 
 
 def kept_cases(out: Path | None) -> dict[str, dict[str, Any]]:
-    """Give the cases that an earlier run has finished."""
+    """Return the cases that an earlier run has finished."""
     if out is None or not out.is_file():
         return {}
     cases = json.loads(out.read_text(encoding="utf-8"))["details"]["cases"]

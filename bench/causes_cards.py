@@ -52,7 +52,7 @@ SCRIPTS = {
 
 
 def script_of(cause: str, training: str) -> str:
-    """Give the TOML of a fake card whose step has this cause."""
+    """Return the TOML of a fake card whose step has this cause."""
     step = STEP_MS[training]
     stages = SCRIPTS[cause].format(a=0.01 * step, b=0.5 * step, c=step)
     return f'["fake/*"]\nspread = 0.005\n{stages}'

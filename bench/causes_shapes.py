@@ -33,7 +33,7 @@ def conv() -> laptime.Training:
 
 
 def make_training(answer: Any) -> laptime.Training:
-    """Give a training of 160 batches, as long as they are many and the middle one first."""
+    """Return a training of 160 batches, as long as they are many and the middle one first."""
     rng = np.random.default_rng(0)
     lengths = [
         MIDDLE,

@@ -138,7 +138,7 @@ class LapEnds:
 
 
 def make_training(name: str, model: nn.Module) -> laptime.Training:
-    """Give the training, with the cause planted where there is one."""
+    """Return the training, with the cause planted where there is one."""
     torch.manual_seed(0)
     if WRONG == "memory given back":
         model = Spread(model)

@@ -46,7 +46,7 @@ class Figure:
 
     @property
     def kept(self) -> bool | None:
-        """Tell whether the limit is kept; None where there is no limit."""
+        """Whether the limit is kept; None where there is no limit."""
         if self.most is None and self.least is None:
             return None
         if self.value is None or not math.isfinite(self.value):
@@ -59,13 +59,13 @@ class WorkerError(RuntimeError):
 
 
 def figure_of(name: str, interval: Interval, unit: str = "times", **limits: float) -> Figure:
-    """Give an interval as a figure; one pair alone has no ends."""
+    """Return an interval as a figure; one pair alone has no ends."""
     low, high = (end if 0 < end < math.inf else None for end in (interval.low, interval.high))
     return Figure(name, interval.estimate, unit, low, high, **limits)
 
 
 def parser_for(doc: str | None) -> argparse.ArgumentParser:
-    """Give a parser that shows the script's own docstring and knows --out."""
+    """Return a parser that shows the script's own docstring and knows --out."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, metavar="FILE.json", help="write the result as JSON, too")
     return parser
@@ -94,7 +94,7 @@ def result(
     versions: Mapping[str, str],
     command: str | None = None,
 ) -> dict[str, Any]:
-    """Give the one shape in which every benchmark's result is kept."""
+    """Return the one shape in which every benchmark's result is kept."""
     return {
         "bench": name,
         "date": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
@@ -123,7 +123,7 @@ def list_versions() -> dict[str, str]:
 
 
 def command_line() -> str:
-    """Give the command as anybody would type it in the project's folder: no path of this machine is kept."""
+    """Return the command as anybody would type it in the project's folder: no path of this machine is kept."""
     return " ".join(["python", *map(_plain, sys.argv)])
 
 
@@ -135,7 +135,7 @@ def _plain(word: str) -> str:
 
 
 def row_of(figure: Figure) -> list[str]:
-    """Give a figure as a row of a table: name, value with its interval, limit, verdict."""
+    """Return a figure as a row of a table: name, value with its interval, limit, verdict."""
     value = f"{number(figure.value)} {figure.unit}".rstrip()
     if figure.low is not None and figure.high is not None:
         value += f" ({number(figure.low)} to {number(figure.high)})"
@@ -175,7 +175,7 @@ def side_by_side(rounds: int, first: Callable[[], T], second: Callable[[], T]) -
 
 
 def others_work(heats: Iterable[HeatResult]) -> float | None:
-    """Give the cores that other processes took in the middle one of some heats' windows: so quiet the result is."""
+    """Return the cores that other processes took in the middle one of some heats' windows: so quiet the result is."""
     noises = [window.noise for heat in heats for window in heat.windows if window.noise is not None]
     seen = [noise.other_cores for noise in noises if isinstance(noise.other_cores, float)]
     return median(seen) if seen else None
@@ -196,7 +196,7 @@ def compare_each(given: argparse.Namespace, compare: Compare, details: dict[str,
 
 
 def most_of(values: Iterable[float | None]) -> float | None:
-    """Give the largest of the values that were had."""
+    """Return the largest of the values that were had."""
     return max((value for value in values if value is not None), default=None)
 
 

@@ -72,7 +72,7 @@ def train(ask: Ask) -> tuple[FullRun, Protocol]:
 
 
 def foretell(record: Record, protocol: Protocol) -> dict[str, float]:
-    """Give the parts of what the race's heats foretell of this protocol."""
+    """Return the parts of what the race's heats foretell of this protocol."""
     lane = record.lanes[0]
     fresh_steps = record.data.train_items / (lane.items_per_step or 1) if record.data is not None else None
     whole, lap = lane.whole, lane.lap_s
@@ -92,14 +92,14 @@ def foretell(record: Record, protocol: Protocol) -> dict[str, float]:
 
 
 def foretell_between(before: Record, after: Record, protocol: Protocol) -> dict[str, float]:
-    """Give the mean of what two races foretell, part by part, and how far they are apart."""
+    """Return the mean of what two races foretell, part by part, and how far they are apart."""
     one, other = foretell(before, protocol), foretell(after, protocol)
     both = {part: (one[part] + other[part]) / 2 for part in one}
     return both | {"after_over_before": other["whole_s"] / one["whole_s"]}
 
 
 def add_up(run: FullRun) -> dict[str, float]:
-    """Give the same parts as they really were."""
+    """Return the same parts as they really were."""
     first_s = (run.first_step_ms or 0.0) / 1e3
     return {
         "ready_s": run.ready_s + first_s,

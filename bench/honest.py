@@ -243,7 +243,7 @@ def planted_base(name: str) -> str:
 
 
 def read_names(group: Group, words: Sequence[str]) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Give a table's trainings, and the training in which each difference is planted, as another process reads them."""
+    """Return a table's trainings, and where each difference is planted, as another process reads them."""
     code = f"import json, {group.file} as f; print(json.dumps([list(f.{group.table}), list(f.PLANTED)]))"
     environment = {**os.environ, "KERAS_BACKEND": "torch"}
     said = subprocess.run(

@@ -237,7 +237,7 @@ PLANTED: dict[str, tuple[str, Words, Words, Words]] = {
 
 
 def build(row: Row) -> Any:
-    """Give a compiled model and its data, as a user's function would."""
+    """Return a compiled model and its data, as a user's function would."""
     network, shape, (kind, optimizer), loss = row
     model, inputs, targets = getattr(honest_networks, network)(**shape)
     chosen = dict(optimizer)
@@ -255,7 +255,7 @@ def build(row: Row) -> Any:
 
 
 def changed(name: str) -> Row:
-    """Give a training with what is planted under this name."""
+    """Return a training with what is planted under this name."""
     base, shape, optimizer, loss = PLANTED[name]
     network, shaped, (kind, chosen), lost = TRAININGS[base]
     return network, {**shaped, **shape}, (kind, {**chosen, **optimizer}), {**lost, **loss}

@@ -281,7 +281,7 @@ PLANTED: dict[str, tuple[str, Words, Words, Words]] = {
 
 
 def build(row: Row) -> laptime.Training:
-    """Give a training, as a user's function would."""
+    """Return a training, as a user's function would."""
     network, shape, (kind, chosen), loss = row
     model, inputs, targets = NETWORKS[network](**shape)
     made = OWN.get(kind) or getattr(torch.optim, kind)
@@ -292,7 +292,7 @@ def build(row: Row) -> laptime.Training:
 
 
 def changed(name: str) -> Row:
-    """Give a training with what is planted under this name."""
+    """Return a training with what is planted under this name."""
     base, shape, optimizer, loss = PLANTED[name]
     network, shaped, (kind, chosen), lost = TRAININGS[base]
     return network, {**shaped, **shape}, (kind, {**chosen, **optimizer}), {**lost, **loss}

@@ -116,7 +116,7 @@ def batches(kind: str, job: LoaderJob) -> Iterator[Any]:
 
 
 def decoding(job: LoaderJob) -> Callable[[], None]:
-    """Give the function that decodes as many files as a batch has, whole, and does nothing with them."""
+    """Return the function that decodes as many files as a batch has, whole, and does nothing with them."""
     import simplejpeg
 
     place = 0

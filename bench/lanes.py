@@ -41,7 +41,7 @@ HEAD = ("workload", "lane", "a step", "a lap", "against the first", "proof: wors
 
 
 def lanes_here() -> tuple[str, ...]:
-    """Give every framework that is installed and runs built-in trainings, in its presets."""
+    """Return every framework that is installed and runs built-in trainings, in its presets."""
     names = [each.name for each in api.devices().frameworks if each.name not in {"jax", "python"}]
     return tuple(f"{name}/cpu{preset}" for name in names for preset in PRESETS.get(name, KERAS_PRESETS))
 
@@ -80,7 +80,7 @@ def kept_of(lane: dict[str, Any]) -> dict[str, Any]:
 
 
 def missing_of(details: dict[str, Any], name: str) -> tuple[str, ...]:
-    """Give the first lane of a workload, and those that an earlier race did not come to."""
+    """Return the first lane of a workload, and those that an earlier race did not come to."""
     there = {lane["name"] for lane in details[name]["lanes"]} if name in details else set()
     lanes = lanes_here()
     named = {row[1]: lane for row, lane in zip(details[name]["rows"], lanes, strict=True)} if there else {}
@@ -147,7 +147,7 @@ def _later_words(told: dict[str, Any]) -> str:
 
 
 def newest_details() -> dict[str, Any]:
-    """Give what was measured last of each workload: those that are not raced now keep their rows, and their dates."""
+    """Return what was measured last of each workload: those that are not raced now keep their rows, and their dates."""
     kept = sorted(RESULTS.glob("*-lanes.json"))
     return dict(json.loads(kept[-1].read_text())["details"]) if kept else {}
 

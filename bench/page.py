@@ -20,5 +20,5 @@ def put(text: str, begin: str, end: str) -> None:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Give the lines of a table in Markdown."""
+    """Return the lines of a table in Markdown."""
     return [f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in (head, ("---",) * len(head), *rows)]

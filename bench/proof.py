@@ -84,7 +84,7 @@ def judge_twice(order: HeatOrder, settings: Settings) -> Parity:
 
 
 def planted_for(workload: Workload) -> dict[str, tuple[Change, ChangeBatches]]:
-    """Give every planted difference that touches this workload."""
+    """Return every planted difference that touches this workload."""
 
     def same(value: Workload) -> Workload:
         return value

@@ -89,7 +89,7 @@ def run_keras(interpreter: Path, name: str, seconds: float) -> Told:
 
 
 def best_rates() -> dict[str, float]:
-    """Give what PyTorch reaches on the processor just now, in operations and bytes a second."""
+    """Return what PyTorch reaches on the processor just now, in operations and bytes a second."""
     return {limit: peak.best_per_s for limit, peak in peaks.measure_processor(["torch"]).peaks.items()}
 
 

@@ -62,7 +62,7 @@ def run_bench(name: str, words: list[str], folder: Path) -> bool:
 
 
 def read_result(name: str, made: Path, exit_code: int, command: str) -> dict[str, Any]:
-    """Give the result in the common shape, whatever the script has left."""
+    """Return the result in the common shape, whatever the script has left."""
     if exit_code not in {0, 1} or not made.exists():
         failed = [Figure("exit code", exit_code, most=0), Figure("a result", None, least=0)]
         return result(name, failed, details={}, versions={}, command=command)
@@ -73,7 +73,7 @@ def read_result(name: str, made: Path, exit_code: int, command: str) -> dict[str
 
 
 def newest_results() -> list[dict[str, Any]]:
-    """Give the newest result of each benchmark, in the order in which they run; others, as of a GPU, after them."""
+    """Return the newest result of each benchmark, in the order in which they run; others, as of a GPU, after them."""
     found: dict[str, dict[str, Any]] = {}
     for path in RESULTS.rglob("*.json"):
         told = json.loads(path.read_text(encoding="utf-8"))

@@ -24,7 +24,7 @@ NOTHING = (sys.executable, "-c", "pass")
 
 
 def starter(*command: str) -> Callable[[], float]:
-    """Give a function that runs the command to its end and gives the milliseconds it took."""
+    """Return a function that runs the command to its end and gives the milliseconds it took."""
 
     def start() -> float:
         began_ns = time.perf_counter_ns()

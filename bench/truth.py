@@ -78,7 +78,7 @@ class Outcome:
 
     @property
     def good(self) -> bool:
-        """Tell whether every lane finished and did the same work."""
+        """Whether every lane finished and did the same work."""
         return self.problem is None and self.record is not None and all(map(is_good, self.record.lanes))
 
 
@@ -109,7 +109,7 @@ def run_workload(name: str, lanes: tuple[str, ...], budget_s: float, time_left: 
 
 
 def last_journalled(name: str) -> Record | None:
-    """Give what a race that ended badly had on disk by then."""
+    """Return what a race that ended badly had on disk by then."""
     kept = [row.id for row in api.records() if row.workload == name and row.unreadable is None]
     return api.load(kept[0]) if kept else None
 
@@ -161,7 +161,7 @@ def with_input(lane: str, workload: str) -> str:
 
 
 def choose_lanes(torch: Framework | None) -> tuple[str, ...]:
-    """Give the processor as written, and each usable CUDA device in three ways; nothing where there is none."""
+    """Return the processor as written, and each usable CUDA device in three ways; nothing where there is none."""
     names = [each.name for each in torch.devices if each.kind == "cuda" and each.usable] if torch else []
     return (PROCESSOR, *(f"torch/{name}{preset}" for name in names for preset in PRESETS)) if names else ()
 

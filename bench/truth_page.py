@@ -13,7 +13,7 @@ HEAD = ("workload", "lane", "step", "lap", "against first", "proof", "strays")
 
 
 def render(told: dict[str, Any], rows: list[list[str]]) -> str:
-    """Give the page in Markdown."""
+    """Return the page in Markdown."""
     labels = "; ".join(
         f"{row['name']}: {row['label']}" for row in told["details"]["devices"] if "label" in row and row["usable"]
     )
@@ -31,7 +31,7 @@ def render(told: dict[str, Any], rows: list[list[str]]) -> str:
 
 
 def rows_of(name: str, record: Record | None, problem: str | None) -> Iterator[list[str]]:
-    """Give a row a lane; what failed is a row that says why."""
+    """Return a row a lane; what failed is a row that says why."""
     if problem is not None:
         yield [name, f"failed: {problem}", "", "", "", "", ""]
     if record is None:

@@ -95,7 +95,7 @@ def figures_of(details: dict[str, Any]) -> list[Figure]:
 
 
 def newest_details() -> dict[str, Any]:
-    """Give what was found last: trainings that are not looked at now keep their rows, and their dates."""
+    """Return what was found last: trainings that are not looked at now keep their rows, and their dates."""
     kept = sorted(RESULTS.glob("*-whys.json"))
     return dict(json.loads(kept[-1].read_text())["details"]) if kept else {}
 

@@ -3,7 +3,7 @@
     laptime race examples/cached_training.py:training torch/cpu
     laptime race examples/cached_training.py:cached_training torch/cpu
 
-What the first would gain is foretold by a lane of its own: `torch/cpu/input=cached`. Transforms that draw at random
+What the first would gain is predicted by a lane of its own: `torch/cpu/input=cached`. Transforms that draw at random
 belong around the cached dataset, not into it: what is drawn in there would be drawn once, and then kept.
 """
 
@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, Dataset
 import laptime
 
 SIDE, CLASSES, ITEMS, BATCH = 96, 5, 96, 16
-WAVES = 40  # an image is made of so many: some ten milliseconds of work, as a large photograph takes
+WAVES = 40  # an image is the sum of this many: some ten milliseconds of work, as a large photograph takes
 
 
 class Photographs(Dataset):
@@ -36,7 +36,7 @@ class Photographs(Dataset):
 
 
 def training() -> laptime.Training:
-    """Train a small network on images that are decoded anew in each lap."""
+    """Train a small network on images that are decoded again in each lap."""
     return train_on(Photographs())
 
 

@@ -14,7 +14,7 @@ RATE = 0.05
 
 
 def training() -> laptime.Training:
-    """Give a small classifier on made data: 64 batches of 128 rows with 100 columns, 5 classes."""
+    """Return a small classifier on made data: 64 batches of 128 rows with 100 columns, 5 classes."""
     model = eqx.nn.MLP(in_size=100, out_size=5, width_size=512, depth=1, key=jax.random.key(0))
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((64, 128, 100), np.float32)

@@ -17,7 +17,7 @@ RATE = 0.05
 
 
 def training() -> laptime.Training:
-    """Give a small classifier on made data: 64 batches of 128 rows with 100 columns, 5 classes."""
+    """Return a small classifier on made data: 64 batches of 128 rows with 100 columns, 5 classes."""
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((64, 128, 100), np.float32)
     return laptime.Training(

@@ -1,4 +1,4 @@
-"""A PyTorch loop of one's own for laptime: `laptime race examples/torch_loop.py:training python/cpu python/cuda`.
+"""Your own PyTorch loop for laptime: `laptime race examples/torch_loop.py:training python/cpu python/cuda`.
 
 What the step trains is all in the state, the optimizer too. Where to compute is read from LAPTIME_DEVICE, which is
 the lane's device. On a GPU steps return before they are done, so that there has to be a fence.
@@ -15,7 +15,7 @@ DEVICE = os.environ.get("LAPTIME_DEVICE", "cpu")
 
 
 def training() -> laptime.Training:
-    """Give a small classifier on made data: 64 batches of 128 rows with 100 columns, 5 classes."""
+    """Return a small classifier on made data: 64 batches of 128 rows with 100 columns, 5 classes."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(100, 512), nn.ReLU(), nn.Linear(512, 5)).to(DEVICE)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)

@@ -175,7 +175,7 @@ class House:
         return self.run("race", *words, "--quiet", **options)
 
     def raced(self, *words: str, **options: Any) -> Any:
-        """Give the record that a race prints as JSON."""
+        """Return the record that a race prints as JSON."""
         answer = self.race(*words, "--json", **options)
         return {"exit code": answer.code, **answer.json}
 
@@ -183,12 +183,12 @@ class House:
         return sorted((self.home / "records").glob("*.json"))
 
     def kept(self) -> Any:
-        """Give the one record that is on disk."""
+        """Return the one record that is on disk."""
         (place,) = self.files()
         return json.loads(place.read_bytes())
 
     def processes(self) -> list[psutil.Process]:
-        """Give every process that was started for this house and is still there."""
+        """Return every process that was started for this house and is still there."""
         return [each for each in psutil.process_iter() if self._is_ours(each)]
 
     def is_empty_within(self, seconds: float) -> bool:
@@ -215,14 +215,14 @@ def house(tmp_path: Path) -> House:
 
 @pytest.fixture(scope="session")
 def torch_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give one cache to the trainings of all test processes, so that each float64 reference is computed once."""
+    """Return one cache to the trainings of all test processes, so that each float64 reference is computed once."""
     ours = tmp_path_factory.getbasetemp()
     return (ours.parent if "PYTEST_XDIST_WORKER" in os.environ else ours) / "shared-cache" / "laptime"
 
 
 @pytest.fixture(scope="module")
 def torch_house(tmp_path_factory: pytest.TempPathFactory, torch_cache: Path) -> House:
-    """Give a house in which real trainings run, to all tests of a module."""
+    """Return a house in which real trainings run, to all tests of a module."""
     house = House(tmp_path_factory.mktemp("house"))
     house.fake, house.cache, house.longest_s = "", torch_cache, LONGEST_REAL_S
     return house
@@ -230,7 +230,7 @@ def torch_house(tmp_path_factory: pytest.TempPathFactory, torch_cache: Path) -> 
 
 @pytest.fixture(scope="module")
 def shared_house(tmp_path_factory: pytest.TempPathFactory, torch_cache: Path) -> House:
-    """Give a house to all tests of a module, for commands that change nothing in it."""
+    """Return a house to all tests of a module, for commands that change nothing in it."""
     house = House(tmp_path_factory.mktemp("house"))
     house.cache = torch_cache
     return house

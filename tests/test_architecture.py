@@ -76,7 +76,7 @@ class Import:
 
 
 def check_walls(root: Path) -> list[str]:
-    """Give a sentence for every import that the table forbids."""
+    """Return a sentence for every import that the table forbids."""
     return [
         f"{each.place}:{each.line}: {room_of(each.place)} may not import {each.what}"
         for each in list_imports(root)
@@ -85,7 +85,7 @@ def check_walls(root: Path) -> list[str]:
 
 
 def check_frameworks(root: Path) -> list[str]:
-    """Give a sentence for every framework that is imported outside its room under backends."""
+    """Return a sentence for every framework that is imported outside its room under backends."""
     return [
         f"{each.place}:{each.line}: {each.what} may be imported under backends/<room>/ only"
         for each in list_imports(root)
@@ -94,7 +94,7 @@ def check_frameworks(root: Path) -> list[str]:
 
 
 def check_siblings(root: Path) -> list[str]:
-    """Give a sentence for every sensor that imports another; a folder is one sensor, and some files are none."""
+    """Return a sentence for every sensor that imports another; a folder is one sensor, and some files are none."""
     return [
         f"{each.place}:{each.line}: sensors are siblings, and may not import {each.what}"
         for each in list_imports(root)
@@ -105,7 +105,7 @@ def check_siblings(root: Path) -> list[str]:
 
 
 def check_cycles(root: Path) -> list[str]:
-    """Give the first ring of modules that import each other, if there is one."""
+    """Return the first ring of modules that import each other, if there is one."""
     graph: dict[str, set[str]] = {}
     for each in list_imports(root):
         graph.setdefault(_module_name(root, each.place), set()).add(each.what)
@@ -117,13 +117,13 @@ def check_cycles(root: Path) -> list[str]:
 
 
 def check_lengths(*roots: Path) -> list[str]:
-    """Give the name and the length of every file that is too long."""
+    """Return the name and the length of every file that is too long."""
     lengths = {place: len(place.read_text().splitlines()) for root in roots for place in root.rglob("*.py")}
     return [f"{place} has {length} lines" for place, length in sorted(lengths.items()) if length > LONGEST]
 
 
 def check_speech(root: Path) -> list[str]:
-    """Give a sentence for every call outside cli that prints or exits."""
+    """Return a sentence for every call outside cli that prints or exits."""
     return [
         f"{place}:{call.lineno}: only cli may call {ast.unparse(call.func)}"
         for place, tree in _trees(root)
@@ -135,7 +135,7 @@ def check_speech(root: Path) -> list[str]:
 
 
 def list_imports(root: Path) -> Iterator[Import]:
-    """Give every import of every file, those inside functions too; of ours, the module that it means."""
+    """Return every import of every file, those inside functions too; of ours, the module that it means."""
     for place, tree in _trees(root):
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):

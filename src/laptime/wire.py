@@ -183,7 +183,7 @@ class Finished(msgspec.Struct, frozen=True, tag=True):
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):
-    """The child could not go on. `kind` tells a user's mistake (`usage`) from a failure."""
+    """The child could not go on. `kind` separates a user's mistake (`usage`) from a failure."""
 
     phase: str
     reason: str

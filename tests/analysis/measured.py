@@ -27,7 +27,7 @@ def plan_of(*lanes: PlannedLane, subject: Subject = SUBJECT) -> Plan:
 
 
 def windows_of(*steps_ms: float, flags: dict[int, str] | None = None) -> tuple[Window, ...]:
-    """Give windows of ten steps, one after another; `flags` names the disturbed ones."""
+    """Return windows of ten steps, one after another; `flags` names the disturbed ones."""
     windows, now_ns = [], 1_000
     for place, step_ms in enumerate(steps_ms):
         step_ns = round(step_ms * 1e6)
@@ -44,7 +44,7 @@ def changed(made, **changes):
 
 
 def heat_of(step_ms: float, number: int = 0, **changes: object) -> Heat:
-    """Give a quiet heat of five windows; a `dnf` takes its windows away."""
+    """Return a quiet heat of five windows; a `dnf` takes its windows away."""
     given = {
         "lane": "torch/cpu/as-written",
         "order": number,
@@ -69,7 +69,7 @@ def failed(number: int = 0, phase: str = "build") -> Heat:
 
 
 def proof(precision: str = "fp32", loss: float = 0.0, move: float = 0.0, **changes: object) -> ProofRun:
-    """Give a run whose losses and movements are off by these relative errors."""
+    """Return a run whose losses and movements are off by these relative errors."""
     given = {
         "losses": tuple(each * (1 + loss) for each in (2.3, 2.2, 2.1)),
         "start": 10.0,

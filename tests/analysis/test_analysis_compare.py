@@ -43,7 +43,7 @@ def test_the_ratio_is_of_pairs_of_the_same_round():
 
 
 def in_turns(*steps_ms, number=0, **changes):
-    """Give a heat with a window for each turn; a flag by its place marks a disturbed one."""
+    """Return a heat with a window for each turn; a flag by its place marks a disturbed one."""
     flags = changes.pop("flags", None)
     windows = windows_of(*steps_ms, flags=flags)
     windows = tuple(replace(window, turn=turn) for turn, window in enumerate(windows))

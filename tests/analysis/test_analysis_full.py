@@ -145,7 +145,7 @@ def test_one_seed_is_held_against_the_chance_of_the_test_set(other, parts):
     assert (found is not None) == parts
     if found is not None:
         assert found.evidence["allowed"] == pytest.approx(0.0138, abs=2e-4)
-        assert "learning parts company" in found.says
+        assert "learning differs" in found.says
         assert "--seeds 3" in found.advice
 
 

@@ -34,7 +34,7 @@ CALLS = tuple(range(1 * MS, 101 * MS, MS))  # 1 to 100 ms, mixed below
 
 
 def mixed(calls):
-    """Give calls of all lengths in an order without a trend."""
+    """Return calls of all lengths in an order without a trend."""
     return tuple(calls[(place * 37) % len(calls)] for place in range(len(calls)))
 
 

@@ -56,7 +56,7 @@ def test_the_95th_percentile_is_of_the_single_steps():
 def test_steps_that_nobody_timed_have_no_percentile():
     """It is missing, not zero."""
     untimed = tuple(replace(window, step_ns=()) for window in windows_of(*[10.0] * 5))
-    assert lane_of(heat_of(1.0, windows=untimed)).step_ms.p95 == Missing("no step was timed by itself")
+    assert lane_of(heat_of(1.0, windows=untimed)).step_ms.p95 == Missing("no step was timed on its own")
 
 
 @pytest.mark.parametrize(

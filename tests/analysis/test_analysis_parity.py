@@ -119,7 +119,7 @@ DECAY = Movement(-4e-4, (4e-3, 0.0, 1e-5))
 
 
 def full(**changes):
-    """Give a run that took the two single steps, too."""
+    """Return a run that took the two single steps, too."""
     return proof(**{"single": STEP, "decay": STILL, "scales": (1e-4,), **changes})
 
 

@@ -41,7 +41,7 @@ NO_METER = Missing("this card has no meter of energy")
 
 
 def usage(line: Timeline, device: Device = CPU, step_ms: float = 100.0):
-    """Give what a heat of five seconds took, with a lap of 50 s and 1,000 items a second."""
+    """Return what a heat of five seconds took, with a lap of 50 s and 1,000 items a second."""
     heat = heat_of(step_ms, windows=windows_of(*[step_ms] * 5))
     heat = changed(heat, timeline=line)
     return summarise_usage([summarise_heat(heat)], device, 2, 50.0, 1000.0)

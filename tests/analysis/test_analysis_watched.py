@@ -100,7 +100,7 @@ def test_what_is_not_over_is_not_timed():
 
 
 def by_phase(*, training: float, elsewhere: float):
-    """Give a counter that grows otherwise between 4 and 10 and between 13 and 20.1 seconds."""
+    """Return a counter that grows otherwise between 4 and 10 and between 13 and 20.1 seconds."""
 
     def counted(at_s: float) -> float:
         trained_s = max(0.0, min(at_s, 10.0) - 4.0) + max(0.0, min(at_s, 20.1) - 13.0)
@@ -166,7 +166,7 @@ def test_a_clock_of_its_own_tells_nothing_of_a_training():
 
 
 def heat(begin_s: float, shown, hz: float = 10.0) -> InferHeat:
-    """Give two seconds of single calls, and as much of batches of eight."""
+    """Return two seconds of single calls, and as much of batches of eight."""
     at = [round((begin_s + each) * 1e9) for each in (0.5, 2.0, 4.0, 4.5, 6.5, 7.0)]
     told = ("import", "single calls", "batch 8", "batch 64", "end")
     windows = tuple(Window(round((begin_s + 4.5 + place / 2) * 1e9), round((begin_s + 5 + place / 2) * 1e9), 10)

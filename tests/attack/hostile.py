@@ -24,7 +24,7 @@ HUGE = 1 << 40
 
 
 def sound(kind: str, side: int = SIDE) -> bytes:
-    """Give a sound picture of a kind, as bytes."""
+    """Return a sound picture of a kind, as bytes."""
     pixels = np.random.default_rng(0).integers(0, 255, (side, side, 3), np.uint8)
     held = io.BytesIO()
     Image.fromarray(pixels).save(held, kind)
@@ -65,7 +65,7 @@ def socket_at(place: Path) -> None:
 
 
 def png(width: int, height: int, rows: bytes, kind: tuple[int, int] = (8, 2)) -> bytes:
-    """Give a PNG that says it has these sides, whatever is in it."""
+    """Return a PNG that says it has these sides, whatever is in it."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -255,7 +255,7 @@ MANIFESTS: dict[str, Write] = {
 
 
 def flipped(data: bytes, rng: random.Random) -> bytes:
-    """Give the same with some bytes changed, taken out or doubled."""
+    """Return the same with some bytes changed, taken out or doubled."""
     changed = bytearray(data)
     for _ in range(rng.choice((1, 1, 4, 32))):
         at = rng.randrange(len(changed))

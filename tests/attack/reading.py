@@ -95,7 +95,7 @@ def answer_to(read: Callable[[str], None], path: str) -> str:
 
 
 def most_bytes() -> int:
-    """Give the most memory that this process has held since the mark was last taken down."""
+    """Return the most memory that this process has held since the mark was last taken down."""
     rows = Path("/proc/self/status").read_text().splitlines()
     return next(int(row.split()[1]) for row in rows if row.startswith("VmHWM")) * 1024
 

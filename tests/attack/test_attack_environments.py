@@ -66,7 +66,7 @@ ROWS = [row for row in all_environments() if IS_LONG or row.name in FEW]
 
 @pytest.fixture
 def yard():
-    """Give a folder that other users may walk through, too."""
+    """Return a folder that other users may walk through, too."""
     folder = Path(tempfile.mkdtemp(prefix="laptime-attack-"))
     folder.chmod(0o755)
     yield folder

@@ -26,7 +26,7 @@ LONGEST_S = 900
 
 @pytest.fixture
 def trap(tmp_path):
-    """Give a PATH on which every interpreter that a file could start leaves a trace."""
+    """Return a PATH on which every interpreter that a file could start leaves a trace."""
     bin_folder, trace = tmp_path / "bin", tmp_path / "started"
     bin_folder.mkdir()
     for name in ("gs", "gswin32c", "gswin64c", "sh", "bash", "python", "convert", "touch"):

@@ -21,7 +21,7 @@ STAGES = "loader_ms = 30.0\ncopy_ms = 2.0\ncompute_ms = 8.0\n"
 
 @pytest.fixture
 def build(tmp_path, monkeypatch):
-    """Give a fake training whose lane is so named and set, and behaves as the script says."""
+    """Return a fake training whose lane is so named and set, and behaves as the script says."""
 
     def built(script, name="as-written", **settings):
         place = tmp_path / "fake.toml"

@@ -49,7 +49,7 @@ def _one_thread():
 
 @pytest.fixture
 def order(tmp_path):
-    """Give orders of one race: its lanes read the batches that its reference has kept."""
+    """Return orders of one race: its lanes read the batches that its reference has kept."""
 
     def make(function, settings):
         return replace(planted_orders.own_order(FILE, function, settings), kept_batches=str(tmp_path / "batches"))

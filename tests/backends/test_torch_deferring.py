@@ -22,7 +22,7 @@ def start(function, **settings):
 
 
 def noted(function, steps, **settings):
-    """Give what a user's loss was told in each step, and what it was."""
+    """Return what a user's loss was told in each step, and what it was."""
     training, runner = start(function, **settings)
     told = training._recipe.loss.__globals__["TOLD"]
     told.clear()

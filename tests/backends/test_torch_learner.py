@@ -51,7 +51,7 @@ def train(learner, steps=2):
 
 
 def goes_on_alike(order, path):
-    """Tell whether a training that was put down and taken up goes on as the unbroken one."""
+    """Whether a training that was put down and taken up goes on as the unbroken one."""
     whole = begin(order)
     train(whole)
     write_checkpoint(path, Checkpoint({}, (), whole.state()))

@@ -27,7 +27,7 @@ def order(function, **settings):
 
 
 def batches(function, count, **settings):
-    """Give the first batches that a lane trains on."""
+    """Return the first batches that a lane trains on."""
     source = open_source(OwnRecipe(order(function, **settings)), Settings(**settings), CPU, 0)
     try:
         return [source() for _ in range(count)]

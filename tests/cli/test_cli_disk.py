@@ -59,7 +59,7 @@ def test_a_place_that_is_no_folder_is_named(house, words):
     answer = house.race("fake/cpu", "--heats", "1", *words)
     assert answer.code == 3
     assert "50.0 s" in answer.out or '"status": "finished"' in answer.out
-    assert "a file stands where a folder is needed" in answer.err
+    assert "a file is where a folder is needed" in answer.err
     listed = house.run("list")
     assert (listed.code, listed.out) == (2, "")
     assert "cannot be listed" in listed.err

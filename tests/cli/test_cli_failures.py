@@ -22,7 +22,7 @@ def lanes_of(record):
 
 
 def words_of(answer):
-    """Give what was printed as one line, however it was broken."""
+    """Return what was printed as one line, however it was broken."""
     return " ".join(answer.out.split())
 
 
@@ -34,7 +34,7 @@ def race(house, *words):
     ("how", "said", "last"),
     [
         ("raise", "RuntimeError: planted failure, exit code 1", "| RuntimeError: planted failure"),
-        ("exit", "the process ended by itself, exit code 7", "| planted exit"),
+        ("exit", "the process ended on its own, exit code 7", "| planted exit"),
         ("kill", "killed by SIGKILL: most often the system ran out of memory", "peak memory "),
         ("memory", "out of memory: planted: 64 GiB asked, 24 GiB there", "peak memory "),
     ],
@@ -87,7 +87,7 @@ def test_lanes_that_hang_are_ended_when_patience_is_used_up(house):
     answer = house.race("cifar-cnn", "fake/cpu", *hanging.values(), "--heats", "2", "--patience", "1s")
     assert answer.code == 3
     for phase, lane in hanging.items():
-        assert f"{lane} did not finish, in {phase}: hung: no word for 1 s" in words_of(answer)
+        assert f"{lane} did not finish, in {phase}: no message for 1 s; stopped" in words_of(answer)
     assert house.processes() == []
     assert len(lanes_of(house.kept())[GOOD]["heats"]) == 2
 

@@ -16,7 +16,7 @@ RUN_KEYS = {
 
 
 def wrong(steps):
-    """Give what the fake has not learned by then."""
+    """Return what the fake has not learned by then."""
     return 0.5 ** (steps / 500)
 
 
@@ -168,15 +168,15 @@ def test_lanes_whose_learning_parts_company_are_told(house):
     answer = house.run(*FULL, "-q")
     words = " ".join(answer.out.split())
     assert (answer.code, answer.err) == (0, "")
-    assert "learning parts company: fake/cpu/best ends at an accuracy of 0.4362" in words
-    assert "chance in 10,000 items explains 0.0140. --seeds 3 tells whether seeds explain it." in words
+    assert "learning differs: fake/cpu/best ends at an accuracy of 0.4362" in words
+    assert "chance in 10,000 items explains 0.0140. --seeds 3 shows whether seeds explain it." in words
     assert house.kept()["findings"][0]["evidence"]["items"] == 10_000
 
 
 def test_a_difference_that_chance_explains_is_not_accused(house):
     """A thousandth is less than two standard errors."""
     house.script('["fake/cpu/best"]\nskill = 0.001\n')
-    assert "parts company" not in house.run(*FULL, "-q").out
+    assert "differs" not in house.run(*FULL, "-q").out
 
 
 def test_seeds_are_run_in_turns_and_explain_a_spread(house):
@@ -206,7 +206,7 @@ def test_lanes_that_fail_do_not_stop_the_others(house):
         "fake/cpu/best": ('how = "nan", phase = "lap 2"', "in lap 2: the loss became nan in lap 2"),
         "fake/cpu/bf16": ('how = "kill", phase = "lap 2"', "in lap 2: killed by SIGKILL"),
         "fake/cpu/threads=1": ('how = "raise", phase = "evaluation 2"', "in validation 2: RuntimeError: planted"),
-        "fake/cpu/channels_last": ('how = "exit", phase = "build"', "in build: the process ended by itself"),
+        "fake/cpu/channels_last": ('how = "exit", phase = "build"', "in build: the process ended on its own"),
     }
     house.script("".join(f'["{lane}"]\nfail = {{ {fail} }}\n' for lane, (fail, _) in failing.items()))
     answer = house.run("race", "cifar-cnn", *failing, "fake/cpu", *FULL[4:], "-q")
@@ -225,7 +225,7 @@ def test_a_lane_that_hangs_is_ended_by_the_watchdog(house):
     house.script('["fake/*"]\nfail = { how = "hang", phase = "lap 2", heat = 0 }\nfirst_ms = 1\nstep_ms = 0.1\n')
     answer = house.run(*FULL, "-q", "--watchdog", "1s")
     assert answer.code == 3
-    assert "in lap 2: hung: no word for 1 s" in " ".join(answer.out.split())
+    assert "in lap 2: no message for 1 s; stopped" in " ".join(answer.out.split())
     assert house.is_empty_within(2)
 
 

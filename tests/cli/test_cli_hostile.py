@@ -18,7 +18,7 @@ FULL = ("race", "cifar-cnn", "fake/cpu", "--full", "--laps", "3", "--steps-per-l
 
 @pytest.fixture(scope="module")
 def trained(shared_house):
-    """Give a record of a whole training that may be resumed: it was interrupted, as far as it says."""
+    """Return a record of a whole training that may be resumed: it was interrupted, as far as it says."""
     shared_house.done(*FULL)
     (place,) = shared_house.files()
     record = json.loads(place.read_bytes())

@@ -33,7 +33,7 @@ main()
 
 @pytest.fixture(scope="module")
 def walled(shared_house):
-    """Give the command in a process that cannot import any framework; its children can."""
+    """Return the command in a process that cannot import any framework; its children can."""
 
     def run(*words):
         return subprocess.run(

@@ -121,7 +121,9 @@ def test_a_damaged_file_is_said_and_measured_anew(house, measured):
     place.write_text("{")
     assert json.loads(house.race("fake/cpu", "--heats", "1", "--json").out)["lanes"][0]["absent"]["roofline"]
     shown = " ".join(house.done("devices", "--framework", "fake").out.split())
-    assert "- (fake processor: the file of its peaks is damaged; laptime devices --measure measures anew)" in shown
+    assert (
+        "- (fake processor: the file of its peaks is damaged; laptime devices --measure measures them again)" in shown
+    )
     answer = house.done(*MEASURE)
     assert answer.err.startswith("fake processor: the file of its peaks is damaged;")
     assert without_use(house.done("devices", "--framework", "fake").out) == without_use(answer.out)
@@ -130,7 +132,7 @@ def test_a_damaged_file_is_said_and_measured_anew(house, measured):
 def test_peaks_that_cannot_be_kept_are_shown_all_the_same(house):
     """With the reason, the way out, and the exit code of what was not saved."""
     house.home.mkdir()
-    (house.home / "peaks").write_text("a file stands where a folder is needed")
+    (house.home / "peaks").write_text("a file is where a folder is needed")
     answer = house.run(*MEASURE, "-q")
     assert answer.code == 3
     assert "500 GFLOP/s" in answer.out

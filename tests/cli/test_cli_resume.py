@@ -18,7 +18,7 @@ HANGS = '["fake/*"]\nfail = {{ how = "hang", phase = "{phase}", heat = {heat} }}
 
 
 def curves(record):
-    """Give what must not depend on where a training was broken: everything but the machine's own times."""
+    """Return what must not depend on where a training was broken: everything but the machine's own times."""
     return [
         (run["process"]["lane"], run["seed"], [(lap["number"], lap["score"], lap["validation"]) for lap in run["laps"]])
         for run in record["answer"]["runs"]
@@ -56,7 +56,7 @@ def killed_home(tmp_path_factory, shared_house):
 
 @pytest.fixture
 def killed(house, killed_home):
-    """Give a house of its own to each test, with what the killed training left; nothing hangs in it any more."""
+    """Return a house of its own to each test, with what the killed training left; nothing hangs in it any more."""
     shutil.copytree(killed_home, house.home)
     return house
 

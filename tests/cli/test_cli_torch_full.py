@@ -12,7 +12,7 @@ TINY = ("race", "cifar-cnn", "torch/cpu/fastest+threads=1", "--full", "--laps", 
 
 
 def curve(record):
-    """Give all that a curve is made of, to the last digit, without the machine's own times."""
+    """Return all that a curve is made of, to the last digit, without the machine's own times."""
     (run,) = record["answer"]["runs"]
     laps = [(lap["number"], lap["steps"], lap["score"], lap["validation"]["score"]) for lap in run["laps"]]
     return laps, run["test"]["score"], run["predictions"]

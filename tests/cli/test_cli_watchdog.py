@@ -58,9 +58,9 @@ def test_the_watchdog_ends_a_heat_and_its_whole_group(tidy_house):
     (lane,) = house.kept()["lanes"]
     (heat,) = lane["heats"]
     assert (heat["process"]["dnf"]["phase"], heat["process"]["dnf"]["signal"]) == ("timing", None)
-    assert heat["process"]["dnf"]["reason"].startswith("hung: no word for ")
+    assert heat["process"]["dnf"]["reason"].startswith("no message for ")
     assert heat["windows"]
-    assert "python/cpu did not finish, in timing: hung: no word for " in " ".join(answer.out.split())
+    assert "python/cpu did not finish, in timing: no message for " in " ".join(answer.out.split())
     assert house.processes() == []
 
 

@@ -14,7 +14,7 @@ def _weights():
 
 
 def _loss(kernel, rows, labels):
-    """Give the loss and its slope."""
+    """Return the loss and its slope."""
     each = np.arange(len(labels))
     scores = rows @ kernel
     scores = scores - scores.max(1, keepdims=True)

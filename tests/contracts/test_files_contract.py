@@ -31,7 +31,7 @@ def backend(request):
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory):
-    """Give a few files of each kind."""
+    """Return a few files of each kind."""
     folder = tmp_path_factory.mktemp("sets")
     names = ("plates-cnn", "scenes-cnn", "pets-densenet")
     return {name: read_source(find_workload(name), write_set(folder / name, name), 0) for name in names}

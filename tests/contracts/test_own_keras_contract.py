@@ -175,7 +175,7 @@ def test_what_cannot_be_proven_says_why(function, says):
     ("function", "says"),
     [
         ("not_compiled", "the model is not compiled"),
-        ("loss_beside", "gives a Keras model, and a loss or an optimizer beside it"),
+        ("loss_beside", "returns a Keras model, and a loss or an optimizer next to it"),
         ("not_pairs", "a batch is ndarray, expected (inputs, targets)"),
         ("empty", "data gave no batch at all: it is empty"),
         ("six_of_four", "its data are 6 batches, no whole number of the 4 that are taken at once"),

@@ -51,7 +51,7 @@ def reference(order):
 
 
 def build(backend, order):
-    """Give the small training, and what it is made of."""
+    """Return the small training, and what it is made of."""
     training = backend.build(order)
     recipe = training._work._recipe if order.lane.framework.startswith("keras") else training._recipe
     recipe.workload = replace(recipe.workload, layers=SMALL)

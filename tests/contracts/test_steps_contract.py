@@ -113,10 +113,10 @@ def test_another_rate_is_other_work():
     ("function", "says"),
     [
         ("draws", "it draws random numbers, or keeps something, that is not in its state"),
-        ("casts", "it cannot run in float64: LaneError: its step casts to float32 by itself"),
+        ("casts", "it cannot run in float64: LaneError: its step casts to float32 on its own"),
         ("no_floats", "its state holds no arrays of floats to compare"),
         ("elsewhere", "its steps leave its state as it was: what they train is not in it"),
-        ("coarse", "off float64's: it computes in less than float32 by itself"),
+        ("coarse", "off float64's: it computes in less than float32 on its own"),
     ],
 )
 def test_what_cannot_be_proven_says_why(function, says):

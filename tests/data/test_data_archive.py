@@ -30,7 +30,7 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def unpacked(made, tmp_path):
-    """Give a folder of batches that does not say that laptime made it, and the digests it has."""
+    """Return a folder of batches that does not say that laptime made it, and the digests it has."""
     folder = tmp_path / archive.UNPACKED
     shutil.copytree(made.folder, folder)
     (folder / "manifest.json").unlink()

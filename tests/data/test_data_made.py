@@ -31,7 +31,7 @@ FILES = (SCENES, PETS, PLATES)
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
-    """Give every test a cache of its own."""
+    """Return every test a cache of its own."""
     monkeypatch.setenv("LAPTIME_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache" / "laptime"
 
@@ -308,7 +308,7 @@ def test_a_cache_that_is_no_folder_is_named(told, cache):
     """A file stands where the folder should be."""
     cache.parent.mkdir()
     cache.write_text("not a folder")
-    with pytest.raises(StoreError, match="a file stands where a folder is needed"):
+    with pytest.raises(StoreError, match="a file is where a folder is needed"):
         make_source(PETS, 4, told.append)
     with pytest.raises(StoreError, match="cannot be listed: a file stands"):
         made_sets()

@@ -18,7 +18,7 @@ OTHERS = (CardProcess(4711, 70_000_000_000),)
 
 
 def card(**told: Any) -> Card:
-    """Give an NVIDIA H100 that its driver knows, but for what is said otherwise."""
+    """Return an NVIDIA H100 that its driver knows, but for what is said otherwise."""
     blank: dict[str, Any] = {each.name: NOT_TOLD for each in fields(Card)}
     usual: dict[str, Any] = {
         "uuid": UUID,
@@ -41,7 +41,7 @@ def card(**told: Any) -> Card:
 
 
 def framework(name: str = "torch", *, reason: str = "finds no device", **details: str) -> Framework:
-    """Give a framework that is built for CUDA 12.8 and has no usable card."""
+    """Return a framework that is built for CUDA 12.8 and has no usable card."""
     versions = {"keras-tf": "tensorflow", "keras-jax": "jax"}.get(name, name)
     absent = Device("cuda", "cuda", "-", usable=False, reason=reason, details={"build": "CUDA", **details})
     processor = Device("cpu", "cpu", "processor", usable=True)
@@ -55,7 +55,7 @@ def for_processors(name: str) -> Framework:
 
 
 def using(name: str = "torch", uuid: str = UUID) -> Framework:
-    """Give a framework whose first card is the one with this UUID."""
+    """Return a framework whose first card is the one with this UUID."""
     usual = framework(name)
     device = Device("cuda:0", "cuda", "NVIDIA H100", usable=True, details={"uuid": uuid} if uuid else {})
     return replace(usual, devices=(usual.devices[0], device))

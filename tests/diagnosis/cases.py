@@ -27,7 +27,7 @@ DID = {row.name: row.did for row in EXPERIMENTS}
 
 
 def lane_of(step_ms, *, device=CPU, shown=None, signs=None, windows=None, burst=None, **settings):
-    """Give a lane of three heats a hundredth apart; `shown` is what instruments read, `windows` those of each heat."""
+    """Return a lane of three heats a hundredth apart; `shown` is what instruments read, `windows` each heat's."""
     place = "cuda:0" if device.kind == "cuda" else "cpu"
     lane = replace(planned(f"torch/{place}/as-written", **settings), device=device)
     heats = tuple(
@@ -44,7 +44,7 @@ def _heat(step_ms, number, windows, shown, **told):
 
 
 def steps_windows(*windows, noise=QUIET):
-    """Give windows of these steps, each in milliseconds."""
+    """Return windows of these steps, each in milliseconds."""
     made, now_ns = [], 1_000
     for steps in windows:
         ns = tuple(round(step * 1e6) for step in steps)
@@ -54,7 +54,7 @@ def steps_windows(*windows, noise=QUIET):
 
 
 def trial(name, ratio=None, half=0.02, *, absent=None, reason=None, failed=False, **experiment):
-    """Give an experiment that came out so, or did not for a reason."""
+    """Return an experiment that came out so, or did not for a reason."""
     given = {"cause": "a cause", "says": name, "settings": (), "did": DID.get(name, ""), **experiment}
     tried = Experiment(name, absent=None if absent is None else Missing(absent), **given)
     if ratio is None:
@@ -63,7 +63,7 @@ def trial(name, ratio=None, half=0.02, *, absent=None, reason=None, failed=False
 
 
 def case_of(lane, *trials, stages=None, **changes):
-    """Give a case; `stages` are the milliseconds of each stage alone."""
+    """Return a case; `stages` are the milliseconds of each stage alone."""
     alone = {stage: lane_of(ms, device=lane.device) for stage, ms in (stages or {}).items()}
     known = {each.experiment.name: each for each in trials}
     return WhyFacts(lane, changes.pop("machine", MACHINE), known, ceilings_lanes=alone, **changes)
@@ -74,7 +74,7 @@ def signs_of(steps=10, **told):
 
 
 def near(share, binds="products"):
-    """Give a roofline of which the lane comes so near."""
+    """Return a roofline of which the lane comes so near."""
     peak = Peak(1e12, 1e12, "torch 2.13.0")
     peaks = DevicePeaks("a", "a card", "", "2026-11-22", {"fp32": peak, "copy": peak})
     return Roofline("fp32", StepWork(1e9, 1e6, "counted"), 1e11, 1e9, share, 0.01, binds, share, peaks)

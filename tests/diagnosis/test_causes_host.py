@@ -25,7 +25,7 @@ UNTOLD = lane_of(1.0).peak_memory_bytes
 
 
 def busy_cores(lane, cores):
-    """Give the lane with so many of its four cores busy."""
+    """Return the lane with so many of its four cores busy."""
     nothing = [UNTOLD] * 5
     energy = Energy("the processor", *[UNTOLD] * 5)
     return replace(lane, usage=Usage(100 * cores / 4, *nothing, "host", UNTOLD, UNTOLD, UNTOLD, energy))
@@ -44,7 +44,7 @@ def throttled(share):
 
 
 def wide(name, ratio, high):
-    """Give an experiment whose heats vary by more than it gains."""
+    """Return an experiment whose heats vary by more than it gains."""
     return replace(trial(name, ratio), factor=Factor(ratio, ratio**2 / high, high))
 
 
@@ -98,7 +98,7 @@ CASES = {
         lambda: case_of(lane_of(100.0)),
     ),
     "denormals, proven": (
-        processor_oddities, "proven", "30 % of all weights and gradients are denormal numbers; with denormals taken",
+        processor_oddities, "proven", "30 % of all weights and gradients are denormal numbers; with denormals treated as 0",
         lambda: case_of(lane_of(100.0, signs=signs_of(denormals=0.3)), trial("flush", 6.0)),
     ),
     "memory given back, proven": (

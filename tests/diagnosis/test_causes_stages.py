@@ -72,11 +72,11 @@ CASES = {
         lambda: case_of(replace(lane_of(100.0), whole=foretold(validation_s=100.0))),
     ),
     "a validation that takes little": (
-        outside_step, "not tested", "no lap's end was seen",
+        outside_step, "not tested", "no end of a lap was seen",
         lambda: case_of(replace(lane_of(100.0), whole=foretold(validation_s=10.0))),
     ),
     "steps that nobody timed": (
-        outside_step, "not testable here", "no step of this lane was timed by itself",
+        outside_step, "not testable here", "no step of this lane was timed on its own",
         lambda: case_of(lane_of(100.0, windows=without_steps())),
     ),
     "the swap proves the loader": (

@@ -37,7 +37,7 @@ def on_card(shown, **changes):
 
 
 def disturbed(*cores, slow=1.5):
-    """Give windows in which others took so many cores, and in which a step took longer where these were many."""
+    """Return windows in which others took so many cores, and in which a step took longer where these were many."""
     windows = steps_windows(*[[100.0 * (slow if other > 0.2 else 1.0)] * 4 for other in cores])
     return tuple(replace(each, noise=Noise(other, 0.5, 0.0)) for each, other in zip(windows, cores, strict=True))
 

@@ -32,7 +32,7 @@ CASES = {
     "threads": (around(variables={"OMP_NUM_THREADS": "1"}), "fewer threads than the 8 cores", "unset OMP_NUM_THREADS"),
     "network file system": (
         around(filesystems={"/data": "nfs4"}),
-        "/data lies on a network file system (nfs4)",
+        "/data is on a network file system (nfs4)",
         "cp -r",
     ),
     "swap": (

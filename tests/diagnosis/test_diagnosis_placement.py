@@ -96,7 +96,7 @@ CASES = {
             card(), frameworks=(framework("keras-tf", reason=NO_CUDNN),),
             variables={"LD_LIBRARY_PATH": "/opt/cudnn8/lib"},
         ),
-        "library shadowed", "stands before tensorflow's own", "unset LD_LIBRARY_PATH",
+        "library shadowed", "comes before tensorflow's own", "unset LD_LIBRARY_PATH",
     ),
     "MIG mode without an instance": (
         machine(card(mig=True)),

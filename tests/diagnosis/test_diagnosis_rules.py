@@ -103,13 +103,13 @@ def test_a_rule_finds_what_it_is_for(rule):
 def test_more_threads_than_cores():
     """The setting tells it, no reading is needed."""
     (found,) = judge({counter("heat", "busy_s", "s"): lambda t: t}, threads=8)
-    assert (found.rule, found.advice) == ("threads above cores", "Race threads=4 beside it.")
+    assert (found.rule, found.advice) == ("threads above cores", "Race threads=4 against it.")
 
 
 def test_advice_knows_what_is_set_already():
     device, shown, _ = CASES["page faults"]
     (plain,), (kept,) = judge(shown, device), judge(shown, device, malloc="keep")
-    assert "Race malloc=keep beside it" in plain.advice
+    assert "Race malloc=keep against it" in plain.advice
     assert "malloc=keep is set already" in kept.advice
 
 

@@ -31,7 +31,7 @@ CASES = {
         "asked the device for a value 2 times a step",
         lambda: lane_of(100.0, device=CUDA, signs=signs_of(reads=2.0)),
     ),
-    "compiled anew": (
+    "compiled again": (
         "were compiled 5 times more, with 7 shapes of batch",
         lambda: lane_of(100.0, signs=signs_of(shapes=7, compiles=5)),
     ),

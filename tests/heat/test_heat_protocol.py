@@ -55,7 +55,7 @@ def order(tmp_path):
 
 
 def curve(line):
-    """Give what a curve is made of: everything but the times of the machine."""
+    """Return what a curve is made of: everything but the times of the machine."""
     return [(lap.number, lap.steps, lap.score, lap.validation) for lap in line.laps]
 
 

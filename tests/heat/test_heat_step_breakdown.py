@@ -18,7 +18,7 @@ STAGES = "loader_ms = 30.0\ncopy_ms = 2.0\ncompute_ms = 8.0\n"
 
 @pytest.fixture
 def heard(tmp_path, monkeypatch):
-    """Give what a heat says whose steps are to be taken apart."""
+    """Return what a heat says whose steps are to be taken apart."""
 
     def run(script, **settings):
         place = tmp_path / "fake.toml"

@@ -34,7 +34,7 @@ IDS = """\
 
 @pytest.fixture
 def plug(tmp_path):
-    """Give a way to plug devices in: place, class, vendor and device, and the kernel's driver that holds it."""
+    """Return a way to plug devices in: place, class, vendor and device, and the kernel's driver that holds it."""
 
     def plug_in(bus: str, kind: str, vendor: str, device: str = "0x2330", driver: str = "", **files: str):
         folder = tmp_path / "devices" / bus

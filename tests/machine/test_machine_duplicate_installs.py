@@ -32,7 +32,7 @@ def searched(*folders):
 
 
 def notes_of(house, framework, *folders):
-    """Give what is said of each framework on this path, where one of them is asked; to ask all takes half a minute."""
+    """Return what is said of each framework on this path, where one is asked; to ask all takes half a minute."""
     rows = house.done("devices", "--framework", framework, "--json", env=searched(*folders)).json
     return {row["framework"]: row["notes"] for row in rows}
 

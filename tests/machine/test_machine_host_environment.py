@@ -97,5 +97,5 @@ def test_governors_and_clocks_are_read_where_cores_tell_them(tmp_path):
     told = read_use(tmp_path, watched_s=0.01)
     assert (told.governors, told.frequency_mhz) == (("powersave", "schedutil"), 1000.0)
     none = read_use(tmp_path / "virtual", watched_s=0.01)
-    assert "no core tells a governor" in none.governors.missing
-    assert "no core tells its frequency" in none.frequency_mhz.missing
+    assert "no core reports a governor" in none.governors.missing
+    assert "no core reports its frequency" in none.frequency_mhz.missing

@@ -45,7 +45,7 @@ def test_numbers_are_crossed_and_cards_are_found(details, expected):
 def test_who_tells_nothing_of_a_card_is_given_none():
     """Not even where there is but one."""
     found = match_card(device("cuda:0"), (FIRST,))
-    assert found == Missing("the framework tells neither UUID nor bus of cuda:0, so no card can be named for it")
+    assert found == Missing("the framework reports neither UUID nor bus of cuda:0, so no card can be named for it")
 
 
 def test_a_strange_card_is_said():

@@ -32,7 +32,7 @@ def paths(tmp_path):
 
 @pytest.fixture
 def opened():
-    """Give a way to open pipelines that are closed whatever happens."""
+    """Return a way to open pipelines that are closed whatever happens."""
     open_ones = []
 
     def keep(pipeline):

@@ -16,7 +16,7 @@ EACH = 3
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
-    """Give three test images a class, each of a gray of its own."""
+    """Return three test images a class, each of a gray of its own."""
     folder = tmp_path_factory.mktemp("scenes")
     for part in ("train", "test"):
         for label, name in enumerate(SCENES.classes):

@@ -30,7 +30,7 @@ APPLE = Device("mps", "mps", "Apple GPU", usable=True, features=("fp16", "channe
 
 
 def machine_with(*devices: Device, cores: int = 8, usable: int = 6, features: tuple[str, ...] = ()) -> Machine:
-    """Give a machine on which PyTorch sees these devices."""
+    """Return a machine on which PyTorch sees these devices."""
     no_quota = Missing("no processor quota is set")
     processor = Processor("a processor", "x86_64", cores, usable, no_quota, features)
     torch = Framework("torch", "2.13.0", {"torch": "2.13.0"}, devices)

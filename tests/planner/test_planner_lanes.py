@@ -127,7 +127,7 @@ def test_a_lane_is_named(text, name):
         (
             "cpu/workers=-1",
             "workers=-1 cannot be",
-            "workers takes a whole number, 0 for none beside the training's own process",
+            "workers takes a whole number, 0 for none besides the training's own process",
         ),
         ("cpu/batch=0", "batch=0 cannot be", "a whole number from 1 to 1,000,000, or a multiple such as 4x"),
         ("cpu/batch=0x", "batch=0x cannot be", "a multiple such as 4x"),

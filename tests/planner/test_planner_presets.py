@@ -14,7 +14,7 @@ BEST_GPU = Settings("best", "fp32", "graph", "channels_last", "fused", None, "sy
 
 
 def settings_of(device, lane, what="cifar-cnn", features=()):
-    """Give the one lane's settings, all filled in."""
+    """Return the one lane's settings, all filled in."""
     return plan_for(machine_with(device, features=features), lane, what=what).lanes[0].settings
 
 

@@ -12,7 +12,7 @@ from laptime.model.machine import Framework
 
 
 def refusal(machine, *lanes, **asked):
-    """Give what a plan was refused with."""
+    """Return what a plan was refused with."""
     with pytest.raises(UsageError) as caught:
         plan_for(machine, *lanes, **asked)
     assert caught.value.exit_code == 2

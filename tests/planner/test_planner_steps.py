@@ -81,7 +81,7 @@ def test_where_nothing_can_run_it_the_way_out_is_named():
         ("python/cuda/input=copy", OWN, "input=copy: laptime cannot place the batches of a framework"),
         ("jax/cpu/input=copy", OWN, "input=copy: on a processor batches are where they are used"),
         ("jax/cpu/workers=2", OWN, "workers=2: the data of a step of your own are iterated as they are"),
-        ("jax/cpu/denormals=flush", OWN, "denormals=flush: jax takes denormal numbers for nought unasked"),
+        ("jax/cpu/denormals=flush", OWN, "denormals=flush: jax already treats denormal numbers as 0"),
         ("python/cpu/denormals=flush", OWN, "denormals=flush: a step of your own computes as its code says"),
         ("python/cpu/reads=deferred", OWN, "reads=deferred: only PyTorch's own lanes can be told stale values"),
         ("python/cpu/batch=2x", OWN, "batch=2x: a training of your own has no published batch to multiply"),

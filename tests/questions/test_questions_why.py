@@ -29,7 +29,7 @@ SLOW_LOADER = '["fake/*"]\nloader_ms = 30.0\ncompute_ms = 10.0\nspread = 0.01\n'
 
 @pytest.fixture
 def inquire(tmp_path, monkeypatch):
-    """Give an inquiry about a fake lane on a machine that is a literal, and a world for it; its children are real."""
+    """Return an inquiry about a fake lane on a machine that is a literal, and a world for it; its children are real."""
 
     def make(here, script=SLOW_LOADER, **asked):
         place = tmp_path / "fake.toml"

@@ -23,7 +23,7 @@ class Ledger:
         os.close(descriptor)
 
     def read(self) -> list[tuple[int, int]]:
-        """Give the number of each item that was decoded, and by which process."""
+        """Return the number of each item that was decoded, and by which process."""
         place = Path(self.place)
         lines = place.read_text().splitlines() if place.exists() else []
         return [(int(index), int(pid)) for index, pid in (line.split() for line in lines)]

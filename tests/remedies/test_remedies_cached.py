@@ -33,7 +33,7 @@ def images(ledger):
 
 
 def numbers_of(loader):
-    """Give what one lap holds, in order of the numbers."""
+    """Return what one lap holds, in order of the numbers."""
     seen = []
     for pictures, rows, labels in loader:
         assert pictures.dtype == torch.float32

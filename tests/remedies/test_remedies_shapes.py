@@ -15,7 +15,7 @@ SIZES = (4, 8, 16)
 
 
 def batch_of(length, items=3, kind=np):
-    """Give inputs with a feature axis behind, and a target a place."""
+    """Return inputs with a feature axis behind, and a target a place."""
     inputs = 1.0 + np.arange(items * length * 2, dtype=np.float32).reshape(items, length, 2)
     targets = np.arange(items * length).reshape(items, length)
     return (inputs, targets) if kind is np else (torch.from_numpy(inputs), torch.from_numpy(targets))

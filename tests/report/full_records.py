@@ -52,7 +52,7 @@ GUESS = (*TRUTH[:4], (4,), *TRUTH[5:])
 
 
 def laps(*times_s: float, seen: bool = True, whole: bool = False) -> tuple[LapResult, ...]:
-    """Give laps in which the loss falls by a fifth each."""
+    """Return laps in which the loss falls by a fifth each."""
     made = []
     for place, train_s in enumerate(times_s):
         loss, accuracy = 1.6 * 0.8**place, 1 - 0.55 * 0.8**place
@@ -109,7 +109,7 @@ def broken() -> Record:
 
 
 def seeds() -> Record:
-    """Two seeds a lane, whose learning parts company; plates, with two accuracies."""
+    """Two seeds a lane, whose learning differs; plates, with two accuracies."""
     plates = Subject("plates-cnn", "licence plates", 264_560, 128, 821, 10, "images")
     runs = tuple(
         replace(
@@ -127,7 +127,7 @@ def seeds() -> Record:
         )
     )
     says = (
-        "learning parts company: torch/cpu/best ends at an accuracy of 0.5211, torch/cpu/as-written at 0.5712; "
+        "learning differs: torch/cpu/best ends at an accuracy of 0.5211, torch/cpu/as-written at 0.5712; "
         "they differ by 0.0501, and 2 seeds do not explain it (Welch's t 9.1, by chance 4.3)."
     )
     return full(

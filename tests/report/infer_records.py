@@ -41,7 +41,7 @@ def figure(median: float, half: float = 0.02) -> Estimate:
 
 
 def answers(name: str, call_ms: float, *rates: float | None, reason: str | None = None, **changes: object) -> InferLane:
-    """Give a lane's answers; a rate that is None has the reason."""
+    """Return a lane's answers; a rate that is None has the reason."""
     batches = tuple(
         BatchResult(size, None if rate is None else figure(rate), reason if rate is None else None)
         for size, rate in zip((1, 8, 64, 256), rates, strict=True)

@@ -45,7 +45,7 @@ UNPROVEN = Parity("unproven", reason="it did not get that far")
 
 
 def heat(step_ms: float, order: int = 0, steady: str = "flat", flags: tuple[str | None, ...] = ()) -> HeatResult:
-    """Give a heat of two windows of two steps; `flags` says which were disturbed."""
+    """Return a heat of two windows of two steps; `flags` says which were disturbed."""
     ns = round(step_ms * 1e6)
     noise = Noise(0.1, 0.5, Missing("no container"))
     windows = tuple(
@@ -61,14 +61,14 @@ def unfinished(dnf: Dnf, order: int = 0) -> HeatResult:
 
 
 def figure(median: float, half: float | None) -> Estimate:
-    """Give a figure with half its interval as a share of it; nothing for one heat."""
+    """Return a figure with half its interval as a share of it; nothing for one heat."""
     if half is None:
         return Estimate(median, ONE_HEAT, ONE_HEAT)
     return Estimate(median, median * (1 - half), median * (1 + half))
 
 
 def lane(name: str, step_ms: float, half: float | None = 0.03, batch: int = 100, **changes: object) -> LaneResult:
-    """Give a lane that finished, with heats around its step."""
+    """Return a lane that finished, with heats around its step."""
     steps = [step_ms] if half is None else [step_ms * (1 + half * away) for away in (-0.6, -0.2, 0, 0.1, 0.4)]
     made = LaneResult(
         name=name,
@@ -93,13 +93,13 @@ def lane(name: str, step_ms: float, half: float | None = 0.03, batch: int = 100,
 
 
 def without_figures(name: str, status: str, reason: str | None, heats: tuple[HeatResult, ...] = ()) -> LaneResult:
-    """Give a lane that has nothing to show but a reason."""
+    """Return a lane that has nothing to show but a reason."""
     nothing = {"step_ms": None, "lap_s": None, "items_per_s": None, "first_step_ms": None, "startup_s": None}
     return replace(lane(name, 1.0), status=status, reason=reason, parity=UNPROVEN, heats=heats, **nothing)
 
 
 def comparison(name: str, ratio: float, low: float | Missing, high: float | Missing, **changes: object) -> Comparison:
-    """Give a comparison with the first lane, its verdict drawn from its interval."""
+    """Return a comparison with the first lane, its verdict drawn from its interval."""
     verdict = "not distinguishable"
     if not isinstance(low, Missing) and low > 1:
         verdict = "faster"
@@ -110,7 +110,7 @@ def comparison(name: str, ratio: float, low: float | Missing, high: float | Miss
 
 
 def record(lanes: tuple[LaneResult, ...], comparisons: tuple[Comparison, ...] = (), **changes: object) -> Record:
-    """Give a finished race of these lanes."""
+    """Return a finished race of these lanes."""
     made = Record(
         schema=2,
         tool={"laptime": "0.1.0"},
@@ -137,7 +137,7 @@ OUT_OF_MEMORY = Dnf("warm-up", "killed by the system", "SIGKILL", None, 22_100_0
 
 
 def foretold(lane: LaneResult, laps: int) -> LaneResult:
-    """Give the lane with a forecast of so many laps, each with 10 s of validation after it, and a test of 9 s."""
+    """Return the lane with a forecast of so many laps, each with 10 s of validation after it, and a test of 9 s."""
     assert lane.lap_s is not None
     train_s, looks_s = Estimate(lane.lap_s.median * laps, ONE_HEAT, ONE_HEAT), 10.0 * laps
     whole_s = figure(train_s.median + looks_s + 11.5, 0.03)

@@ -67,7 +67,7 @@ def block(machine, name, data, width=120, frameworks=("torch",)):
 
 
 def told(page, name):
-    """Give what is said beside a name, on one line."""
+    """Return what is said beside a name, on one line."""
     (line,) = [line for line in page.splitlines() if line.strip().startswith(f"{name} ")]
     return line.strip().removeprefix(name).strip()
 

@@ -38,7 +38,7 @@ def used(percent: float, watts: float, **energy: object) -> Usage:
         temperature_of="host",
         temperature_most_c=COOL,
         temperature_slope_c_per_min=COOL,
-        power_most_w=Missing("a processor's meter tells energy, and no power of a moment"),
+        power_most_w=Missing("a processor's meter counts energy, and reports no power of a moment"),
         energy=replace(told, **energy),
     )
 

@@ -12,7 +12,7 @@ from laptime.model.record import Record
 from laptime.model.why import Ceiling, Factor, Remedy, StepPart, Verdict, Why
 
 NO_TRY = "nothing pointed to it"
-NOT_FORETOLD = Missing("not foretold: only the run itself tells what other kernels do")
+NOT_PREDICTED = Missing("only the run itself shows what other kernels do")
 NO_COPY = Missing("a lane on the processor copies nothing to a device")
 
 
@@ -38,11 +38,11 @@ LARGER = Remedy(
     "torch/cuda:0/batch=4x",
 )  # fmt: skip
 COMPILED = Remedy(
-    "too little work a step", "compile the step", NOT_FORETOLD, None, "nothing", "model = torch.compile(model)",
+    "too little work a step", "compile the step", NOT_PREDICTED, None, "nothing", "model = torch.compile(model)",
     reason=NO_TRY,
 )  # fmt: skip
 FLUSHED = Remedy(
-    "processor oddities", "take denormal numbers as zero", Missing("not foretold: denormals were not counted: no"),
+    "processor oddities", "take denormal numbers as zero", Missing("denormals were not counted: no"),
     None, "the arithmetic", "torch.set_flush_denormal(True)",
     reason="denormals=flush is a setting of processors",
 )  # fmt: skip
@@ -103,7 +103,7 @@ def nothing_found() -> Record:
             Verdict("poor kernels", "ruled out", "71 % of what the device's products allow"),
         ),
         remedies=(
-            Remedy("too little work a step", "batch 100 -> 200", NOT_FORETOLD, factor(1.01, 0.01), "the learning", ""),
+            Remedy("too little work a step", "batch 100 -> 200", NOT_PREDICTED, factor(1.01, 0.01), "the learning", ""),
             Remedy("processor oddities", "keep freed memory in the process", 1.02, factor(0.99, 0.02), "memory",
                    "laptime.keep_memory()"),
         ),

@@ -104,7 +104,7 @@ def test_no_file_stays_open(tmp_path):
 
 @pytest.fixture
 def wired(tmp_path):
-    """Give a child that hangs, and a way to write on its end of the wire, as damaged code could do."""
+    """Return a child that hangs, and a way to write on its end of the wire, as damaged code could do."""
     child = start(tmp_path, HANGS)
     hear_until(child, "build")
     (heat,) = psutil.Process(child.pid).children()

@@ -84,7 +84,7 @@ def test_a_step_that_exits_says_where(tmp_path):
     said, silent = run(tmp_path, "python_exit").process.dnf, run(tmp_path, "system_exit").process.dnf
     assert said.reason.startswith("its code ended the process: sys.exit('enough of this'), in own_endings.py:")
     assert (said.phase, said.exit_code) == ("proof", 1)
-    assert (silent.phase, silent.exit_code, silent.reason) == ("proof", 9, "the process ended by itself")
+    assert (silent.phase, silent.exit_code, silent.reason) == ("proof", 9, "the process ended on its own")
 
 
 def test_an_error_while_an_error_is_told_is_told_too(tmp_path):

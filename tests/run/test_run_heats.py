@@ -82,7 +82,7 @@ def test_every_window_has_a_reading_of_the_machine(tmp_path):
     [
         ("raise", ("RuntimeError: planted failure", None, 1, ["RuntimeError: planted failure"])),
         ("memory", (OUT_OF_MEMORY, None, 1, [])),
-        ("exit", ("the process ended by itself", None, 7, ["planted exit"])),
+        ("exit", ("the process ended on its own", None, 7, ["planted exit"])),
         ("kill", ("killed by SIGKILL: most often the system ran out of memory", "SIGKILL", None, [])),
     ],
 )
@@ -99,7 +99,7 @@ def test_a_child_that_hangs_is_ended(tmp_path, house, phase):
     """Patience is for start-up, building, proof and the first step; nothing of the child is left."""
     began_s = time.monotonic()
     heat = run(order_for(tmp_path, f'first_ms = 10\nfail = {{ how = "hang", phase = "{phase}" }}'), patience_s=1.0)
-    assert (heat.process.dnf.phase, heat.process.dnf.reason) == (phase, "hung: no word for 1 s")
+    assert (heat.process.dnf.phase, heat.process.dnf.reason) == (phase, "no message for 1 s; stopped")
     assert 1.0 < time.monotonic() - began_s < 10.0
     assert house.is_empty_within(0)
 

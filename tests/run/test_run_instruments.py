@@ -72,7 +72,7 @@ def test_what_other_processes_take_is_seen():
 
 
 def reading(at_s, **told):
-    """Give a reading of counters that are zero but for what is told."""
+    """Return a reading of counters that are zero but for what is told."""
     counters = ("busy_s", "tree_s", "cores_busy_s", "io_wait_s", "waited_s", "throttled_ms", "load_1m", "asleep_s")
     return NoiseReading(round(at_s * 1e9), **{**dict.fromkeys(counters, 0.0), **told})
 

@@ -18,7 +18,7 @@ from laptime.run.runner import Limits
 
 
 def lanes_of(folder, *names, framework="fake"):
-    """Give lanes of these names, whose children are this test's own."""
+    """Return lanes of these names, whose children are this test's own."""
     lane = order_for(folder, framework=framework).lane
     return [replace(lane, name=name) for name in names]
 
@@ -115,5 +115,5 @@ def test_a_child_that_says_nothing_is_given_up(tmp_path, house):
     with Prestarter(2, 0.001) as ahead:
         ahead.line_up([lane])
         heat = heat_of(lane, tmp_path, ahead.take(lane))
-    assert heat.process.dnf.reason == "hung: no word for 0.001 s"
+    assert heat.process.dnf.reason == "no message for 0.001 s; stopped"
     assert house.is_empty_within(1)

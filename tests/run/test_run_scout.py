@@ -16,7 +16,7 @@ from laptime.run.scout import ask_reference, ask_scouts
 
 
 def framework_of(name):
-    """Give a framework as it stands before it was scouted."""
+    """Return a framework as it stands before it was scouted."""
     return Framework(name, "1")
 
 

@@ -42,7 +42,7 @@ def train(tmp_path):
 
 @pytest.fixture
 def taken_up(tmp_path):
-    """Give a runner that takes a training up and has heard of other sources or versions, with no process run."""
+    """Return a runner that takes a training up and has heard of other sources or versions, with no process run."""
 
     def make(before, built, changed=()):
         order = FullOrder(order_for(tmp_path, ""), PROTOCOL, str(tmp_path / "lane.npz"))
@@ -90,7 +90,7 @@ def test_a_training_that_finishes_brings_everything_back(train, house):
 def test_a_failure_says_where_and_keeps_the_laps_before_it(train, how, phase, told, laps):
     """Phase and reason, and as many laps as were whole."""
     runner, dnf, _ = train(f'fail = {{ how = "{how}", phase = "{phase}" }}')
-    reasons = {"raise": "RuntimeError: planted failure", "kill": "killed by SIGKILL", "exit": "ended by itself"}
+    reasons = {"raise": "RuntimeError: planted failure", "kill": "killed by SIGKILL", "exit": "ended on its own"}
     assert (dnf.phase, len(runner.laps)) == (told, laps)
     assert reasons[how] in dnf.reason
 
@@ -98,14 +98,14 @@ def test_a_failure_says_where_and_keeps_the_laps_before_it(train, how, phase, to
 def test_a_silence_within_a_lap_is_ended_by_the_watchdog(train, house):
     """A lap's words come twice a second; validation and the like are given more patience."""
     runner, dnf, _ = train('first_ms = 10\nstep_ms = 1.0\nfail = { how = "hang", phase = "lap 2" }')
-    assert (dnf.phase, dnf.reason, len(runner.laps)) == ("lap 2", "hung: no word for 1 s", 1)
+    assert (dnf.phase, dnf.reason, len(runner.laps)) == ("lap 2", "no message for 1 s; stopped", 1)
     assert house.is_empty_within(0)
 
 
 def test_a_silence_elsewhere_is_ended_when_patience_is(train):
     """Patience is for what nobody can predict."""
     _, dnf, _ = train('fail = { how = "hang", phase = "checkpoint 1" }', patience_s=1.5, watchdog_s=0.1)
-    assert (dnf.phase, dnf.reason) == ("checkpoint 1", "hung: no word for 1.5 s")
+    assert (dnf.phase, dnf.reason) == ("checkpoint 1", "no message for 1.5 s; stopped")
 
 
 def test_what_an_earlier_process_found_out_is_kept(train):

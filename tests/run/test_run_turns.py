@@ -75,7 +75,7 @@ def test_a_heat_that_fails_leaves_the_others_in(tmp_path, house):
     other = player_of(tmp_path, "other")
     play_turns([failing, other], IN_TURNS)
     failed, whole = heat_of(failing), heat_of(other)
-    assert (failed.process.dnf.phase, failed.process.dnf.reason) == ("timing", "hung: no word for 1.5 s")
+    assert (failed.process.dnf.phase, failed.process.dnf.reason) == ("timing", "no message for 1.5 s; stopped")
     assert (len(failed.windows), [window.turn for window in whole.windows]) == (0, [0, 1, 2, 3])
     assert whole.process.status == "ok"
     assert house.is_empty_within(2)

@@ -36,7 +36,7 @@ OLD = {
 
 @pytest.fixture
 def plug(tmp_path):
-    """Give a way to plug cards in: the number that the system gave, the address, and the card's files."""
+    """Return a way to plug cards in: the number that the system gave, the address, and the card's files."""
 
     def plug_in(number: int, bus: str, files: dict[str, str]):
         device = f"sys/devices/pci0000:00/{bus}"
@@ -89,7 +89,7 @@ def test_cards_are_known_by_their_addresses(plug):
     first, second = list_amd_cards(sys)
     assert (first.bus, first.unique_id, first.memory_total_bytes) == ("0000:03:00.0", "a1b2c3d4e5f60718", 17163091968)
     assert second.bus == "0000:83:00.0"
-    assert second.unique_id == Missing("this card tells no identity of its own")
+    assert second.unique_id == Missing("this card reports no identity of its own")
 
 
 def test_one_card_may_be_asked_for(plug):

@@ -20,7 +20,7 @@ PRINTED = """+-o AGXAcceleratorG13X  <class AGXAcceleratorG13X, id 0x100000407, 
 
 @pytest.fixture
 def ioreg(tmp_path):
-    """Give a program in ioreg's place, which prints a file or fails."""
+    """Return a program in ioreg's place, which prints a file or fails."""
     program = tmp_path / "ioreg"
     program.write_text(f'#!/bin/sh\ncat "{tmp_path}/printed"\n')
     program.chmod(0o755)

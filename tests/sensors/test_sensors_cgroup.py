@@ -17,7 +17,7 @@ NO_LIMIT = Missing("no memory limit is set")
 
 @pytest.fixture
 def tree(tmp_path):
-    """Give a way to lay out a tree: each keyword of the path is a file, each value its text."""
+    """Return a way to lay out a tree: each keyword of the path is a file, each value its text."""
 
     def lay_out(**files: str) -> Path:
         for name, text in files.items():

@@ -82,10 +82,10 @@ def test_a_container_without_sys_says_what_is_absent(watch):
     sensor, opened = watch(MACHINE, process(100))
     assert reasons(opened) == {
         ("host", "cgroup_memory_bytes"): "no control group counts memory here",
-        ("host", "cgroup_cache_bytes"): "no control group tells its cache",
+        ("host", "cgroup_cache_bytes"): "no control group reports its cache",
         ("host", "cgroup_throttled_s"): "no control group counts throttling here",
         ("host", "frequency_mean_mhz"): (
-            "no core tells its frequency under /sys/devices/system/cpu, as in most virtual machines"
+            "no core reports its frequency under /sys/devices/system/cpu, as in most virtual machines"
         ),
         ("host", "temperature_c"): (
             "no sensor of the processor's temperature is under /sys/class/hwmon or thermal, as in virtual machines"

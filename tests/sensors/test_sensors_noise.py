@@ -45,7 +45,7 @@ def start():
 
 
 def spent(sensor, seconds=0.6):
-    """Give what everybody and the tree took in this time."""
+    """Return what everybody and the tree took in this time."""
     before = sensor.read()
     time.sleep(seconds)
     after = sensor.read()

@@ -10,7 +10,7 @@ import pytest
 
 from laptime.errors import SensorError
 from laptime.model.timeline import Channel, Opened
-from laptime.sensors.nvml.questions import QUICK, SLOW
+from laptime.sensors.nvml.questions import FAST, SLOW
 from replay_sensor import ReplaySensor
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
@@ -59,7 +59,7 @@ def small(tmp_path):
 
 
 def read_at(sensor: ReplaySensor, clock: Clock, spent_ns: int) -> dict[str, float | None]:
-    """Give what is shown so long after the sensor was opened."""
+    """Return what is shown so long after the sensor was opened."""
     clock.now_ns += spent_ns
     reading = sensor.read()
     clock.now_ns -= spent_ns
@@ -159,7 +159,7 @@ def test_who_reads_before_opening_is_told(small):
         ReplaySensor(small()).read()
 
 
-@pytest.mark.parametrize(("path", "questions"), [(H200, QUICK), (H200_SLOW, SLOW)], ids=["quick", "slow"])
+@pytest.mark.parametrize(("path", "questions"), [(H200, FAST), (H200_SLOW, SLOW)], ids=["quick", "slow"])
 def test_the_h200_shows_what_the_sensors_ask_for(path, questions, clock):
     """A figure that is added to a sensor, or renamed, is missed here: make the recordings anew."""
     opened = opened_of(open_on(path, clock))

@@ -24,13 +24,13 @@ def lay_out(root: Path, files: Mapping[str, str]) -> None:
 def stat_line(
     pid: int, *, state: str = "S", parent: int = 1, ticks=(0, 0, 0, 0), faults=(0, 0, 0, 0), threads=1
 ) -> str:
-    """Give /proc/PID/stat of a process whose name would mislead who looks for blanks."""
+    """Return /proc/PID/stat of a process whose name would mislead who looks for blanks."""
     fields = [state, parent, 1, 1, 0, -1, 0, *faults, *ticks, 20, 0, threads, 0, 999, 1, 2]
     return f"{pid} (a) b (c) " + " ".join(map(str, fields)) + "\n"
 
 
 def process(pid: int, *, children: str = "", resident_pages: int = 10, **stat) -> dict[str, str]:
-    """Give the files of a process with one thread."""
+    """Return the files of a process with one thread."""
     return {
         f"proc/{pid}/stat": stat_line(pid, **stat),
         f"proc/{pid}/statm": f"100 {resident_pages} 3 1 0 5 0\n",
@@ -52,7 +52,7 @@ class Clock:
 
 
 def by_name(opened, figures) -> dict[tuple[str, str], float | None]:
-    """Give a reading as device and name -> figure."""
+    """Return a reading as device and name -> figure."""
     return {(each.device, each.name): figure for each, figure in zip(opened.channels, figures, strict=True)}
 
 
@@ -61,7 +61,7 @@ def reasons(opened) -> dict[tuple[str, str], str]:
 
 
 def open_files() -> list[str]:
-    """Give what this process holds open."""
+    """Return what this process holds open."""
     targets = []
     for place in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(OSError):

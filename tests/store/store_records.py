@@ -41,7 +41,7 @@ LEAVES = {
 
 
 def of(kind: Any, numbers: dict[Any, st.SearchStrategy[Any]] = SIGNED) -> st.SearchStrategy[Any]:
-    """Give any value of a type: small tuples and dicts, every branch of a union; figures that a record may hold."""
+    """Return any value of a type: small tuples and dicts, every branch of a union; figures that a record may hold."""
     origin, parts = getattr(kind, "__origin__", None), getattr(kind, "__args__", ())
     if kind in numbers or kind in LEAVES:
         return (LEAVES | numbers)[kind]
@@ -72,7 +72,7 @@ references = of(Reference)
 
 
 def record(identity: str = "r-2026-11-20-a1b2", started: str = "2026-11-20T10:00:00+00:00") -> Record:
-    """Give a small record with one heat."""
+    """Return a small record with one heat."""
     window = Window(0, 200, 2, (100, 100), Noise(0.1, 0.5, Missing("no container")), None)
     proof = ProofRun("fp32", (2.3, 2.2), 1.0, 0.1, (0.1, 0.2))
     process = ProcessRun("torch/cpu/best", "ok", phases_s={"build": 0.4})
@@ -122,7 +122,7 @@ def record(identity: str = "r-2026-11-20-a1b2", started: str = "2026-11-20T10:00
 
 
 def with_losses(*losses: float) -> Record:
-    """Give a record whose one heat had these losses."""
+    """Return a record whose one heat had these losses."""
     made = record()
     lane = made.lanes[0]
     return replace(made, lanes=(replace(lane, heats=(replace(lane.heats[0], losses=losses),)),))

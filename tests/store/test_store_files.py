@@ -24,7 +24,7 @@ NOW = datetime(2026, 11, 20, 10, 0, tzinfo=UTC)
 
 @pytest.fixture(autouse=True)
 def home(tmp_path, monkeypatch):
-    """Give every test a home of its own."""
+    """Return every test a home of its own."""
     monkeypatch.setenv("LAPTIME_HOME", str(tmp_path / "home"))
     return tmp_path / "home"
 
@@ -287,7 +287,7 @@ def test_a_home_that_cannot_be_made_is_a_store_error(tmp_path, monkeypatch):
     """A file where a folder should be is told from a full disk."""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("LAPTIME_HOME", str(tmp_path / "file"))
-    with pytest.raises(StoreError, match="a file stands where a folder is needed"):
+    with pytest.raises(StoreError, match="a file is where a folder is needed"):
         save(record())
 
 

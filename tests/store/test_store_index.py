@@ -15,7 +15,7 @@ NAMES = ["r-2026-11-20-2222", "r-2026-11-19-1111"]
 
 @pytest.fixture(autouse=True)
 def index(tmp_path, monkeypatch):
-    """Give every test two records, a list that was made once, and the index of it."""
+    """Return every test two records, a list that was made once, and the index of it."""
     monkeypatch.setenv("LAPTIME_HOME", str(tmp_path))
     for name in NAMES:
         save(record(name, f"{name[2:12]}T10:00:00+00:00"))

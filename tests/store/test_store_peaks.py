@@ -25,7 +25,7 @@ PEAKS = DevicePeaks(
 
 @pytest.fixture(autouse=True)
 def home(tmp_path, monkeypatch):
-    """Give every test a home of its own."""
+    """Return every test a home of its own."""
     monkeypatch.setenv("LAPTIME_HOME", str(tmp_path / "home"))
     return tmp_path / "home" / "peaks"
 
@@ -57,7 +57,7 @@ def test_a_damaged_file_is_one_to_measure_anew(data):
     """It says so, and is replaced."""
     path = save_peaks(PEAKS)
     path.write_bytes(data)
-    assert "damaged; laptime devices --measure measures anew" in load_peaks(KEY).missing
+    assert "damaged; laptime devices --measure measures them again" in load_peaks(KEY).missing
     save_peaks(PEAKS)
     assert load_peaks(KEY) == PEAKS
 

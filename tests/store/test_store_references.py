@@ -24,7 +24,7 @@ def reference(key):
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
-    """Give every test a cache of its own."""
+    """Return every test a cache of its own."""
     monkeypatch.setenv("LAPTIME_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache" / "laptime" / "references"
 

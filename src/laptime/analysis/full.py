@@ -196,7 +196,7 @@ def _by_test_set(name: str, reference: str, ours: Score, theirs: Score) -> Findi
         "items": ours.items,
     }
     says = _says(name, reference, one, other, why)
-    return Finding("learning", says, evidence, "--seeds 3 tells whether seeds explain it.", "likely")
+    return Finding("learning", says, evidence, "--seeds 3 shows whether seeds explain it.", "likely")
 
 
 def _by_seeds(name: str, reference: str, ours: list[float], theirs: list[float]) -> Finding | None:
@@ -219,6 +219,6 @@ def _by_seeds(name: str, reference: str, ours: list[float], theirs: list[float])
 
 def _says(name: str, reference: str, one: float, other: float, why: str) -> str:
     return (
-        f"learning parts company: {name} ends at an accuracy of {one:.4f}, {reference} at {other:.4f}; "
+        f"learning differs: {name} ends at an accuracy of {one:.4f}, {reference} at {other:.4f}; "
         f"they differ by {abs(one - other):.4f}, and {why}."
     )

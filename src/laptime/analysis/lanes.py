@@ -106,7 +106,7 @@ def _peak(heats: tuple[Heat, ...]) -> int | Missing:
 
 def _p95(heats: list[HeatResult]) -> float | Missing:
     steps = [step / 1e6 for heat in heats for window in steady_windows(heat) for step in window.step_ns]
-    return quantile(steps, 0.95) if steps else Missing("no step was timed by itself")
+    return quantile(steps, 0.95) if steps else Missing("no step was timed on its own")
 
 
 def _sure(means_ms: Sequence[float]) -> Estimate | None:
@@ -116,7 +116,7 @@ def _sure(means_ms: Sequence[float]) -> Estimate | None:
 
 
 def _is_too_wide(mean: Estimate) -> bool:
-    """One heat has no interval, and its page says so. Two heats that differ by half have one of factors up to ten."""
+    """One heat has no interval, as its page reports. Two heats that differ by half have one of factors up to ten."""
     if isinstance(mean.low, Missing) or isinstance(mean.high, Missing):
         return False
     return mean.low * WIDEST < mean.median or mean.high > WIDEST * mean.median

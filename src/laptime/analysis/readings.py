@@ -22,7 +22,7 @@ WATTS = {"uW": 1e-6, "mW": 1e-3, "W": 1.0}
 METER = "energy_mj"
 METERS = "rapl"
 NO_METER = Missing("no instrument shows the processor's power or energy")
-NO_POWER = Missing("no power is told")
+NO_POWER = Missing("no power is reported")
 SAMPLED = ("power_instant", "power_average")
 
 
@@ -90,7 +90,7 @@ def pooled_growth_per_s(stretches: Sequence[tuple[Point, ...]]) -> float | Missi
     """Return how fast a counter grew within all stretches together; its growth between them is left out."""
     long = [points for points in stretches if len(points) > 1]
     if not long:
-        return Missing("a single reading of a counter tells no growth")
+        return Missing("a single reading of a counter shows no growth")
     if any(after[1] < before[1] for points in long for before, after in pairwise(points)):
         return Missing("the counter was set back meanwhile")
     return sum(points[-1][1] - points[0][1] for points in long) / lasted_s(long)

@@ -185,7 +185,7 @@ def _of_card(device: Device, card: str | None, name: str, over: Callable[[Shown]
 
 def _most_power(timeline: Timeline, device: Device, card: str | None, span: Span) -> float | Missing:
     if device.kind == "cpu":
-        return Missing("a processor's meter tells energy, and no power of a moment")
+        return Missing("a processor's meter counts energy, and reports no power of a moment")
     if card is None:
         return timeline.why_not(device.name, METER)
     shown = find_power((timeline,), card)

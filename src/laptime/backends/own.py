@@ -93,7 +93,7 @@ def _checked(training: Any, name: str) -> Training:
 
 def _check_compiled(training: Training, name: str) -> None:
     if training.loss is not None or training.optimizer is not None:
-        raise TrainingError(f"{name}: gives a Keras model, and a loss or an optimizer beside it",
+        raise TrainingError(f"{name}: returns a Keras model, and a loss or an optimizer next to it",
                             "compile the model with them, and leave them out here")  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from laptime.model.symptoms import StepSymptoms
 from laptime.model.workload import Training
 
 KEPT_BATCHES = 64
-ITS_OWN_COPY = Missing("a step of your own brings its batches to the device by itself")
+ITS_OWN_COPY = Missing("a step of your own brings its batches to the device on its own")
 NOT_LOOKED_INTO = Missing("a step of your own is called as it is: laptime sees no tensors in it")
 
 

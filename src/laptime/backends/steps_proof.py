@@ -74,7 +74,7 @@ def take_steps(steps: Steps, precision: str, batches: Iterable[Any] | None = Non
     if [each.shape for each in before] != [each.shape for each in after]:
         raise LaneError("its step gives a state of other arrays than it was given")
     if wide and any(each.dtype != np.float64 for each in after):
-        raise LaneError("its step casts to float32 by itself")
+        raise LaneError("its step casts to float32 on its own")
     run = make_run(precision, losses, before, after, time.perf_counter() - began)
     beyond = f"it draws random numbers within {draws.beyond}, a kernel that draws its own" if draws.beyond else None
     return replace(run, batches=_digest(steps, drawn), problem=beyond)
@@ -155,5 +155,5 @@ def _why_apart(exact: ProofRun, twin: ProofRun) -> str | None:
         return "in float64 it goes another way than in float32, as random draws do"
     off = abs(twin.losses[0] - exact.losses[0]) / max(abs(exact.losses[0]), 1e-30)
     if off > FLOAT32 * math.sqrt(len(twin.moves)):
-        return f"its first loss is {off:.0e} off float64's: it computes in less than float32 by itself"
+        return f"its first loss is {off:.0e} off float64's: it computes in less than float32 on its own"
     return None

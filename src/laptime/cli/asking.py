@@ -48,7 +48,7 @@ class Share(click.ParamType[float]):
 
 ALL_SENSORS = ",".join(row.name for row in SENSOR_ROWS)
 SAYS = {
-    "heats": "Exactly so many heats a lane; usually margin and budget decide.",
+    "heats": "Exactly N heats a lane; usually margin and budget decide.",
     "budget": "End by then: 60s, 2m, 1h.",
     "margin": "Stop when every ratio is known this well.",
     "seed": "Of starting weights and made data.",
@@ -136,9 +136,9 @@ RACE_OPTIONS = (
     click.option("--profile", is_flag=True, help="Then profile each lane, off the clock: operators, kernels, a trace."),
     click.option("--full", is_flag=True, help="Train each lane whole: all laps, validation, test."),
     click.option("--infer", is_flag=True, help="Time answers, not training: latency of one item, throughput by batch."),
-    click.option("--laps", type=int, help="With --full: so many laps, in place of those published."),
-    click.option("--steps-per-lap", type=int, help="With --full: so many steps a lap, in place of those published."),
-    click.option("--seeds", type=int, help="With --full: train each lane from so many seeds.  [default: 1]"),
+    click.option("--laps", type=int, help="With --full: N laps, in place of those published."),
+    click.option("--steps-per-lap", type=int, help="With --full: N steps a lap, in place of those published."),
+    click.option("--seeds", type=int, help="With --full: train each lane from N seeds.  [default: 1]"),
     click.option("--until-accuracy", type=Share(), help="With --full: say when an accuracy was reached: 0.7 or 70%."),
     click.option("--lr", "learning_rates", type=Several(float), help="With --full: a lane each: 1e-3,1e-4."),
     click.option("--batch", "batches", type=Several(int), help="With --full: a lane each: 64,128."),

@@ -20,15 +20,15 @@ installed framework can use, and why something cannot be used.
 
 With --measure, what each usable device can do at most is measured and kept: large matrix products in each precision
 that it has, and a copy within its memory, by each framework that has its own; the best is the device's. It takes
-seconds on an idle machine, and tells little on a busy one. Races then say how near to the limit each lane comes.
+seconds on an idle machine, and means little on a busy one. Races then report how near to the limit each lane comes.
 
 With --json a list of objects: a row a device of a framework (with the `card` that it is), then one of kind "processor"
 and one a card (kind "card"), MIG instances with their `parent`.
 """
-DOCTOR_HELP = """Tell whether each device here can really be used by each installed framework.
+DOCTOR_HELP = """Check whether each installed framework can really use each device here.
 
 What the hardware and its drivers say is held against what each framework sees. For a device that is not used, one
-cause is named and the command that mends it. Nothing is trained; a small product of matrices is computed on every
+cause is named and the command that fixes it. Nothing is trained; a small product of matrices is computed on every
 device that can be used. Exit code 0: all can be used; 5: not all.
 """
 FRAMEWORKS = click.option(

@@ -59,13 +59,13 @@ WHY_HELP = """Why does WHAT take so long on LANE, and what would make it faster?
 WHAT and LANE are those of `laptime race`; with no lane it is the one that a framework's bare name means: its card if
 there is one, else the processor, as written.
 
-The lane is raced against itself. First beside its three ceilings: its loader alone, the copy to the device alone, the
-training alone on batches that lie ready. Then beside experiments, in each of which one possible cause is gone; those
+The lane is raced against itself. First next to its three ceilings: its loader alone, the copy to the device alone, the
+training alone on batches that are ready. Then next to experiments, in each of which one possible cause is gone; those
 first to which readings and ceilings point. A cause is proven where its removal moved the time, likely where only its
 signature is there, and ruled out by a figure. Fifteen causes are judged.
 
 The answer: the verdict in one sentence; where a step's time goes; the ceilings, and which binds; remedies, each with
-the gain foretold and measured, what it changes, and the line of code that does it; and what was ruled out.
+the predicted and the measured gain, what it changes, and the line of code that does it; and what was ruled out.
 
 Exit codes: 0 answered, 2 usage, 3 the lane did not finish or nothing could be saved, 4 the lane did other work than its
 reference, or the noise was too great to tell anything, 130 interrupted (finished heats are kept).
@@ -77,7 +77,7 @@ there is one, else the processor, as written. With --every, each framework that 
 
 Each lane is built and warmed up as in a heat, in a fresh process; then some of its steps (as many as take two seconds,
 3 to 20) are taken under the framework's own profiler: torch.profiler, JAX's or TensorFlow's. A step without it is timed
-before and after, so that the profiler's own cost is told. Nothing is proven and nothing is raced.
+before and after, so that the profiler's own cost is known. Nothing is proven and nothing is raced.
 
 The trace of each lane opens in https://ui.perfetto.dev or chrome://tracing.
 
@@ -171,7 +171,7 @@ def find_added(name: str) -> click.Command | None:
 
 @click.command("resume", help=RESUME_HELP)
 @click.argument("identity", metavar="ID", default="latest")
-@click.option("--changed", is_flag=True, help="Go on although its sources changed; the record says so.")
+@click.option("--changed", is_flag=True, help="Go on although its sources changed; the record notes it.")
 @click.option("--again", is_flag=True, help="Train laps again whose checkpoint is gone or damaged.")
 @AS_JSON
 @QUIET

@@ -44,7 +44,7 @@ def data(context: click.Context, *, as_json: bool) -> None:
         _show_sets(as_json=as_json)
 
 
-@data.command("list", help="List what was made: counts, size, whether it is whole, and where it lies.")
+@data.command("list", help="List what was made: counts, size, whether it is whole, and where it is.")
 @AS_JSON
 def list_sets(*, as_json: bool) -> None:
     _show_sets(as_json=as_json)

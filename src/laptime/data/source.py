@@ -92,7 +92,9 @@ def _check_whole(folder: Path, manifest: Manifest, sizes: Mapping[str, int]) -> 
     """Refuse a folder that laptime made and that has changed since."""
     change = describe_change(manifest.digest, sizes)
     if change is not None:
-        hint = f"`laptime data make {manifest.workload}` makes data anew; without manifest.json it is read as it is."
+        hint = (
+            f"`laptime data make {manifest.workload}` makes the data again; without manifest.json it is read as it is."
+        )
         raise UsageError(f"the made data in {folder} is damaged: {change}", hint)
 
 

@@ -35,7 +35,7 @@ CAUSES: list[CauseRow] = [
     CauseRow(Cause.MEMORY_FULL, device_causes.memory_full, "memory that is nearly full holds this training back"),
     CauseRow(Cause.SHARED, device_causes.shared, "other processes take their share of the device"),
     CauseRow(Cause.CLOCKS, device_causes.clocks_lowered, "lowered clocks hold this training back"),
-    CauseRow(Cause.OUTSIDE_STEP, step_causes.outside_step, "what lies between the steps takes the time"),
+    CauseRow(Cause.OUTSIDE_STEP, step_causes.outside_step, "the time goes between the steps"),
     CauseRow(Cause.INPUT, step_causes.input_pipeline, "the loader bounds this training"),
     CauseRow(Cause.COPY, step_causes.copy_to_device, "the copy to the device bounds this training"),
     CauseRow(Cause.HOST_WAITS, step_causes.host_waits, "the host waits for values of the device in every step"),
@@ -43,7 +43,9 @@ CAUSES: list[CauseRow] = [
     CauseRow(Cause.SEVERAL_DEVICES, step_causes.several_devices, "traffic between devices bounds this training"),
     CauseRow(Cause.PROCESSOR_LIMITED, compute_causes.processor_limited, compute_causes.name_limit),
     CauseRow(Cause.PROCESSOR_ODDITIES, compute_causes.processor_oddities, compute_causes.name_oddity),
-    CauseRow(Cause.SHAPES, compute_causes.changing_shapes, "batches of changing shapes are prepared for anew"),
+    CauseRow(
+        Cause.SHAPES, compute_causes.changing_shapes, "batches of changing shapes are compiled or prepared for again"
+    ),
     CauseRow(Cause.KERNELS, compute_causes.poor_kernels, "its kernels are slower than this device allows"),
 ]
 

@@ -119,7 +119,7 @@ def data_on_network(machine: Machine) -> Problem | None:
     around = machine.surroundings
     for path, kind in (around.filesystems if around else {}).items():
         if kind.startswith(NETWORKED):
-            says = f"{path} lies on a network file system ({kind}): small files are slow to read there"
+            says = f"{path} is on a network file system ({kind}): small files are slow to read there"
             command = f"cp -r {path} $HOME/  # or to any disk of this computer"
             return Problem("the host", "network file system", says, command, {path: kind})
     return None

@@ -97,7 +97,7 @@ def _host_memory(facts: WhyFacts) -> Signature:
     if free is None:
         return Signature(None, "how full the memory is was not read")
     total = facts.machine.memory_bytes
-    says = f"{free / 1e9:.1f} of {total / 1e9:.1f} GB of memory are free, and nothing lies in swap"
+    says = f"{free / 1e9:.1f} of {total / 1e9:.1f} GB of memory are free, and nothing is in swap"
     return Signature(False, says, {"available_bytes": free, "total_bytes": total})
 
 

@@ -36,7 +36,7 @@ def not_in_wsl(unused: UnusedCard) -> Problem | None:
         command = "in Windows: install NVIDIA's driver there, then: wsl --update && wsl --shutdown"
         return unused.problem("wsl", says, command)
     if "/usr/lib/wsl/lib" not in (unused.variable("LD_LIBRARY_PATH") or "") and "NVIDIA" in unused.machine.absent:
-        says = "WSL's own driver library is not found: it lies in /usr/lib/wsl/lib"
+        says = "WSL's own driver library is not found: it is in /usr/lib/wsl/lib"
         return unused.problem("wsl", says, "export LD_LIBRARY_PATH=/usr/lib/wsl/lib:$LD_LIBRARY_PATH")
     return None
 
@@ -165,7 +165,7 @@ def shadowed_library(unused: UnusedCard) -> Problem | None:
     words = cudnn if cudnn.startswith("not usable") else unused.reason
     if not path or not SHADOWED.search(words):
         return None
-    says = f"a library on LD_LIBRARY_PATH stands before {unused.engine}'s own: {words}"
+    says = f"a library on LD_LIBRARY_PATH comes before {unused.engine}'s own: {words}"
     return unused.problem("library shadowed", says, "unset LD_LIBRARY_PATH", LD_LIBRARY_PATH=path)
 
 

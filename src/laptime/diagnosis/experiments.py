@@ -188,7 +188,7 @@ EXPERIMENTS: list[ExperimentRow] = [
                   "with freed memory kept", "laptime.keep_memory()", MEMORY, gains.expect_kept_memory,
                   gains.predict_kept_memory, turn=9),
     ExperimentRow("flush", Cause.PROCESSOR_ODDITIES, "denormals=flush", "take denormal numbers as zero",
-                  "with denormals taken for nought", "torch.set_flush_denormal(True)", ARITHMETIC,
+                  "with denormals treated as 0", "torch.set_flush_denormal(True)", ARITHMETIC,
                   gains.expect_flushed_denormals, gains.predict_flushed_denormals, turn=5),
     ExperimentRow("deferred", Cause.HOST_WAITS, "reads=deferred", "read values later", "with its reads put off",
                   "meter = laptime.Deferred(); meter.add(loss)", expects=gains.expect_deferred_reads,
@@ -222,7 +222,5 @@ def predict(facts: WhyFacts, experiment: Experiment) -> float | Missing:
     """Return the factor by which the remedy would be faster, or why there is no prediction."""
     predicts = next((row.predicts for row in EXPERIMENTS if row.name == experiment.name), None)
     if predicts is None:
-        told: float | Missing = Missing("only the run itself tells what other kernels do")
-    else:
-        told = Missing("the lane as it is has no step") if facts.step_ms is None else predicts(facts, experiment)
-    return Missing(f"not foretold: {told.missing}") if isinstance(told, Missing) else told
+        return Missing("only the run itself shows what other kernels do")
+    return Missing("the lane as it is has no step") if facts.step_ms is None else predicts(facts, experiment)

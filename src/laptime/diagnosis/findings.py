@@ -78,7 +78,7 @@ def full_card(readings: LaneReadings) -> Finding | None:
     if not used or not there or max(used) <= FULL * max(there):
         return None
     says = f"{max(used) / 1e9:.1f} of the card's {max(there) / 1e9:.1f} GB were in use."
-    advice = "Race batch=N with a smaller N beside it: nearly full memory can cost time of its own."
+    advice = "Race batch=N with a smaller N against it: nearly full memory can cost time of its own."
     return readings.finding("card memory full", says, advice, used_bytes=max(used), total_bytes=max(there))
 
 
@@ -126,7 +126,7 @@ def more_threads_than_cores(readings: LaneReadings) -> Finding | None:
     if threads is None or threads <= cores or readings.lane.device.kind != "cpu":
         return None
     says = f"{threads} threads share {cores} cores."
-    advice = f"Race threads={cores} beside it."
+    advice = f"Race threads={cores} against it."
     return readings.finding("threads above cores", says, advice, threads=threads, cores=cores)
 
 
@@ -142,7 +142,7 @@ def faults_each_step(readings: LaneReadings) -> Finding | None:
     advice = (
         "malloc=keep is set already: a loader or a copy makes new arrays each step."
         if readings.lane.settings.malloc == "keep"
-        else "Race malloc=keep beside it: freed memory then stays in the process."
+        else "Race malloc=keep against it: freed memory then stays in the process."
     )
     fault_ns = readings.fault_ns()
     return readings.finding("page faults", says, advice, faults_per_step=faults, fault_ns=fault_ns, share=costs)
@@ -184,7 +184,7 @@ def slow_at_first(readings: LaneReadings) -> Finding | None:
     if len(starts) < HEATS_LEAST or min(starts) < SLOW_START:
         return None
     says = f"in the first window of every heat a step took {min(starts):.1f} times what it took later."
-    advice = "A timing of one's own that starts with the first step counts that in; these figures do not."
+    advice = "A timing that starts with the first step includes it; these figures do not."
     return readings.finding("slow at first", says, advice, "proven", times=starts)
 
 
@@ -206,8 +206,8 @@ def denormal_numbers(readings: LaneReadings) -> Finding | None:
     share = _symptom(readings, "denormals")
     if share is None or share < DENORMAL or readings.lane.device.kind != "cpu":
         return None
-    says = f"{100 * share:.0f} % of its weights and gradients are next to nought (denormal)."
-    return readings.finding("denormal numbers", says, "Race denormals=flush beside it.", share=share)
+    says = f"{100 * share:.0f} % of its weights and gradients are next to 0 (denormal)."
+    return readings.finding("denormal numbers", says, "Race denormals=flush against it.", share=share)
 
 
 def values_read_each_step(readings: LaneReadings) -> Finding | None:
@@ -216,7 +216,7 @@ def values_read_each_step(readings: LaneReadings) -> Finding | None:
     if reads is None or reads < 1 or readings.lane.device.kind == "cpu":
         return None
     says = f"the host asked the device for a value {reads:.0f} times a step, and waited for it."
-    advice = "Race reads=deferred beside it; read losses and metrics every so many steps."
+    advice = "Race reads=deferred against it; read losses and metrics every N steps."
     return readings.finding("values read", says, advice, reads_per_step=reads)
 
 
@@ -226,7 +226,7 @@ def shapes_that_compile(readings: LaneReadings) -> Finding | None:
         return None
     says = f"its steps were compiled {compiles:.0f} times more, with {shapes:.0f} shapes of batch."
     advice = "Give batches one shape: pad them, or drop a lap's last one."
-    return readings.finding("compiled anew", says, advice, compiles=compiles, shapes=shapes)
+    return readings.finding("compiled again", says, advice, compiles=compiles, shapes=shapes)
 
 
 # In the order of judgement: whether the device is used at all, its state, then the steps, then the host.
@@ -283,7 +283,7 @@ def _loader_of(lane: LaneResult, lanes: Sequence[LaneResult]) -> Finding | None:
 
 def _of_loader(lane: LaneResult, share: float, how: str, *, proven: bool) -> Finding:
     says = f"{lane.name}: its loader takes {100 * share:.0f} % of a step ({how})."
-    advice = "laptime why tells what each remedy gains."
+    advice = "laptime why measures what each remedy gains."
     return Finding("loader", says, {"share": share}, advice, "proven" if proven else "likely")
 
 

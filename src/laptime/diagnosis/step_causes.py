@@ -83,17 +83,17 @@ def _no_pauses(facts: WhyFacts) -> Verdict:
     """Perhaps no lap ended while steps were timed. A published validation was measured separately."""
     looks = _share_of_validation(facts)
     if looks is not None and looks >= WORTH:
-        says = f"foretold from a look at some items, validation after each lap takes {percent(looks)} of the training"
+        says = f"by a look at some items, validation after each lap takes {percent(looks)} of the training"
         return Verdict(Cause.OUTSIDE_STEP, "likely", says, {"validation_share": looks}, gain=1 / (1 - looks))
     long = long_share(facts.lane)
     if long is None:
-        return Verdict(Cause.OUTSIDE_STEP, "not testable here", "no step of this lane was timed by itself")
+        return Verdict(Cause.OUTSIDE_STEP, "not testable here", "no step of this lane was timed on its own")
     timed = max(len(steps_ns(heat)) for heat in finished(facts.lane))
     lap = facts.steps_per_lap()
     says = f"steps that are far longer than the others take {percent(long)} of the time, at no even distances"
     evidence = {"long_share": long, "steps_timed": timed, "steps_per_lap": lap}
     if lap is not None and lap > timed and long < WORTH:
-        says = f"a lap has {count(lap)} steps, and no more than {timed} were timed in one piece: no lap's end was seen"
+        says = f"a lap has {count(lap)} steps, and no more than {timed} were timed at once: no end of a lap was seen"
         return Verdict(Cause.OUTSIDE_STEP, "not tested", says, evidence)
     return Verdict(Cause.OUTSIDE_STEP, "ruled out", says, evidence)
 

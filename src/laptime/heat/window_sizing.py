@@ -14,7 +14,7 @@ FAIR_PART = 0.25  # of a window: the estimate of a step times at least this much
 ESTIMATE_MOST = 1 << 16
 WHOLE_LAPS = 4  # this many windows of whole laps, or of all batches a loader had ready, must fit in the measuring time
 STRIDES_LEAST = 3  # where batches come three at a time, one of these has waited
-QUICKER = 2 / 3  # of a mean step: batches come in bursts if the faster half of the steps takes less than this
+FASTER = 2 / 3  # of a mean step: batches come in bursts if the faster half of the steps takes less than this
 SHORTER = 0.1  # of a stride: a window may be this much short; a much shorter one cannot show other processes' load
 MANY_BURSTS = 10  # a window with this many bursts needs no extra length: one burst more or less changes little
 RUN_DOWN_MOST_S = 30.0
@@ -100,8 +100,8 @@ def longest_ns(pace: Pace) -> float:
 
 def come_in_bursts(strides: Sequence[int]) -> bool:
     """Whether the faster half of the strides takes far less than its share of the time."""
-    quicker = sorted(strides)[: len(strides) // 2]
-    return bool(quicker) and sum(quicker) / len(quicker) < QUICKER * sum(strides) / len(strides)
+    faster = sorted(strides)[: len(strides) // 2]
+    return bool(faster) and sum(faster) / len(faster) < FASTER * sum(strides) / len(strides)
 
 
 def _time_strides(clock: Clock, runner: Runner, pace: Pace) -> list[int]:

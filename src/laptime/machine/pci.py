@@ -39,7 +39,7 @@ DRAWS = {
 MODULES = {NVIDIA: ("nvidia",), AMD: ("amdgpu",), INTEL: ("i915", "xe", "habanalabs")}
 GIVEN_AWAY = {"vfio-pci", "pci-stub", "xen-pciback"}
 NAMES = (Path("/usr/share/hwdata/pci.ids"), Path("/usr/share/misc/pci.ids"))
-NOT_TOLD = Missing("no driver tells it")
+NOT_TOLD = Missing("no driver reports it")
 
 
 @dataclass(frozen=True, slots=True)

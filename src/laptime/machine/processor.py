@@ -32,7 +32,7 @@ FEATURES = {
 }
 CHOOSES_ITSELF = {"intel_pstate", "amd-pstate-epp"}
 WATCHED_S = 0.3
-NO_LOAD = Missing("this system tells no load")
+NO_LOAD = Missing("this system reports no load")
 
 
 def look_at_processor() -> Processor:
@@ -82,14 +82,14 @@ def _busy(watched_s: float) -> float | Missing:
     try:
         return float(psutil.cpu_percent(interval=watched_s))
     except (OSError, RuntimeError) as error:
-        return Missing(f"this system tells no processor times: {error}")
+        return Missing(f"this system reports no processor times: {error}")
 
 
 def _governors(sys: Path) -> tuple[str, ...] | Missing:
     """Return the governors of the cores' clocks; most often all cores have the same."""
     places = sorted((sys / "devices" / "system" / "cpu").glob("cpu[0-9]*/cpufreq"))
     found = tuple(dict.fromkeys(filter(None, map(_governor, places))))
-    return found or Missing("no core tells a governor under /sys/devices/system/cpu, as in most virtual machines")
+    return found or Missing("no core reports a governor under /sys/devices/system/cpu, as in most virtual machines")
 
 
 def _governor(place: Path) -> str:
@@ -109,7 +109,7 @@ def available_memory_bytes() -> int | Missing:
     try:
         left = int(psutil.virtual_memory().available)
     except (OSError, RuntimeError) as error:
-        return Missing(f"this system tells no memory: {error}")
+        return Missing(f"this system reports no memory: {error}")
     allowed = cgroup.memory_left_bytes()
     return left if isinstance(allowed, Missing) else min(left, allowed)
 
@@ -118,4 +118,4 @@ def _swap() -> int | Missing:
     try:
         return int(psutil.swap_memory().used)
     except (OSError, RuntimeError) as error:
-        return Missing(f"this system tells no swap: {error}")
+        return Missing(f"this system reports no swap: {error}")

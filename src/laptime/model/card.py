@@ -82,7 +82,7 @@ def match_card(device: Device, cards: tuple[Card, ...]) -> Card | Missing:
             return found[0]
     told = " and ".join(word for word in (uuid and f"UUID {uuid}", bus and f"place {bus}") if word)
     if not told:
-        return Missing(f"the framework tells neither UUID nor bus of {device.name}, so no card can be named for it")
+        return Missing(f"the framework reports neither UUID nor bus of {device.name}, so no card can be named for it")
     return Missing(f"no card that the driver shows has {device.name}'s {told}")
 
 

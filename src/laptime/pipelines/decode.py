@@ -130,8 +130,8 @@ def _decode_jpeg(decoder: Any, held: bytes, height: int, width: int) -> Pixels:
     part = smallest_part(there_height, there_width, height, width)
     # libjpeg-turbo is fast only for these parts: five eighths of an image take longer than the whole image.
     least = (there_height // part, there_width // part) if part > 1 else (0, 0)
-    quick = {"fastdct": True, "fastupsample": True}  # a tenth of the time, for one gray level of 255 on average
-    return _checked(decoder.decode_jpeg(held, "RGB", min_height=least[0], min_width=least[1], **quick))
+    fast = {"fastdct": True, "fastupsample": True}  # a tenth of the time, for one gray level of 255 on average
+    return _checked(decoder.decode_jpeg(held, "RGB", min_height=least[0], min_width=least[1], **fast))
 
 
 def smallest_part(there_height: int, there_width: int, height: int, width: int) -> int:
@@ -201,7 +201,7 @@ class DamagedImages:
         if len(self._reasons) > self._allowed or len(self._reasons) >= self._items:
             raise TrainingError(
                 f"{len(self._reasons)} of {self._items:,} images cannot be used: {self._named()}",
-                f"up to {self._allowed} are left out; mend or remove these files",
+                f"up to {self._allowed} are left out; repair or remove these files",
             )
 
     def notes(self) -> tuple[str, ...]:

@@ -41,7 +41,7 @@ def expect_need(device: Device, held: Sequence[Need]) -> Need:
 
 
 def why_no_room(need: Need, held: Sequence[Need], free_bytes: int | Missing) -> str | None:
-    """Return why a heat does not fit beside those that are alive and `held` their memory, or None."""
+    """Return why a heat does not fit next to those that are alive and `held` their memory, or None."""
     wanted = MEMORY_SPARE * need.memory_bytes
     if not isinstance(free_bytes, Missing) and wanted > free_bytes:
         return f"{wanted / 2**30:.1f} GiB more were needed, and {free_bytes / 2**30:.1f} GiB are free"

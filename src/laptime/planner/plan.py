@@ -154,7 +154,7 @@ def environment_for(framework: str, settings: Settings, device: Device) -> dict[
 
 
 def name_device(framework: str, device: Device) -> dict[str, str]:
-    """Return the variable that tells a user's plain function its device: only its own code can place it there."""
+    """Return the variable that names the device for a user's plain function: only its own code can place it there."""
     return {"LAPTIME_DEVICE": device.name} if find_framework(framework).is_opaque else {}
 
 

@@ -194,7 +194,7 @@ def refuse_denormals(settings: Settings, lane: LaneFacts) -> None:
             f"denormals=flush is a switch of processors, and {framework}/{device.name} is none", "leave it out"
         )
     if lane.row.engine.denormals == "always flushed":
-        raise UsageError(f"denormals=flush: {framework} takes denormal numbers for nought unasked", "leave it out")
+        raise UsageError(f"denormals=flush: {framework} already treats denormal numbers as 0", "leave it out")
     if lane.row.engine.denormals != "switch":
         raise UsageError("denormals=flush: a step of your own computes as its code says", "set it there")
 

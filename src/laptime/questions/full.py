@@ -173,7 +173,7 @@ def _check_data(data: DataSource | None, before: Before | None) -> None:
     if began_with is not None and (data is None or data.digest != began_with.digest):
         raise UsageError(
             f"the data in {began_with.folder} is not what this training began with",
-            f"it had {began_with.train_items:,} items to train and {began_with.test_items:,} to test; begin anew",
+            f"it had {began_with.train_items:,} items to train and {began_with.test_items:,} to test; begin again",
         )
 
 

@@ -37,7 +37,7 @@ class HeatRounds:
     """Runs heats of a job's lanes, round by round. A lane examines test items once if `examines` is true for it.
 
     `alone` holds, for each lane that did not take turns with the first one, the reason. Heats with the same round
-    number were run beside or after each other.
+    number were run together or after each other.
     """
 
     def __init__(self, job: Job, pace: Pace, examines: Callable[[PlannedLane], bool] = lambda _lane: True) -> None:
@@ -74,7 +74,7 @@ class HeatRounds:
         return Prestarter(self.job.cores, self.job.plan.ask.patience_s, cores_a_child)
 
     def run_round(self, lanes: Sequence[PlannedLane], prestarter: Prestarter, most: int | None = None) -> float:
-        """Run heats of these lanes, in turns where the pace says so. Return the seconds that the round took."""
+        """Run heats of these lanes, in turns where the pace has turns. Return the seconds that the round took."""
         began_s = time.monotonic()
         if self.pace.takes_turns and len(lanes) > 1:
             run_together(lanes, _Crew(self, prestarter, most))
@@ -133,7 +133,7 @@ class HeatRounds:
     def run_one(
         self, lane: PlannedLane, prestarter: Prestarter, most: int | None, number: int, *, breakdown: bool = False
     ) -> None:
-        """Run one heat by itself."""
+        """Run one heat without others."""
         began_s = time.monotonic()
         order = replace(self.order(lane, without_turns(self.pace)), breakdown=breakdown)
         runner = self.runner(lane, order, most)

@@ -38,7 +38,7 @@ class Crew(Protocol[R]):
         """End a heat and keep it."""
 
     def run_alone(self, lane: PlannedLane, number: int) -> None:
-        """Run a heat by itself, and keep it."""
+        """Run a heat without others, and keep it."""
 
     def known(self, lane: PlannedLane) -> ProcessRun | None:
         """Return an earlier process of the lane that finished, if there is one."""
@@ -55,7 +55,7 @@ def run_together(lanes: Sequence[PlannedLane], crew: Crew[R]) -> None:
         number = crew.next_number()
         beside = _run_group(first, waiting, crew, number)
         waiting = [lane for lane in waiting if lane not in beside]
-        if not beside:  # none fits beside the first
+        if not beside:  # none fits next to the first
             crew.line_up(waiting)
             for lane in waiting:
                 crew.run_alone(lane, number)
@@ -71,7 +71,7 @@ def say_why_alone(plan: Plan, alone: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _run_group(first: PlannedLane, others: Sequence[PlannedLane], crew: Crew[R], number: int) -> list[PlannedLane]:
-    """Run the first lane, and beside it all others that fit; return these others."""
+    """Run the first lane, and with it all others that fit; return these others."""
     players: list[tuple[PlannedLane, Player[R]]] = []
     try:
         for lane in (first, *others):
@@ -92,7 +92,7 @@ def _run_group(first: PlannedLane, others: Sequence[PlannedLane], crew: Crew[R],
 
 
 def _why_no_room(lane: PlannedLane, players: Sequence[Player[R]], known: ProcessRun | None) -> str | None:
-    """Return why a lane's heat does not fit beside those that are alive."""
+    """Return why a lane's heat does not fit next to those that are alive."""
     held = [Need(each.device, each.resident_bytes, each.runner.device_memory_bytes) for each in players]
     if known is None or isinstance(known.peak_memory_bytes, Missing):
         need = expect_need(lane.device, held)

@@ -37,7 +37,7 @@ class Allocator:
 def keep_memory() -> Allocator:
     """Keep freed memory in this process, if its allocator is glibc's. Call it at the start of a script.
 
-    It changes no result. With another allocator it does nothing, and the note says so. It never raises. The process
+    It changes no result. With another allocator it does nothing, and a note reports that. It never raises. The process
     keeps as much memory as it ever used at once. Child processes that are not forked have to call it themselves.
     """
     try:

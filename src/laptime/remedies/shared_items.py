@@ -77,7 +77,7 @@ def check_memory(size: int) -> None:
     if size > free:
         raise UsageError(
             f"memory={write_memory(size)}: {write_memory(free)} are free {whose}",
-            "state less: what does not fit is decoded anew each time, and all else is kept",
+            "state less: items that do not fit are decoded each time, and all others are kept",
         )
 
 

@@ -314,7 +314,7 @@ def _beside(record: Record, width: int) -> list[str]:
         said += [f"checkpoints {about(sum(kept))}"] if kept else []
         said += [f"test {about(run.test.seconds)}"] if run.test else []
         parts += [f"{_who(run, training_of(record))} {', '.join(said)}"] if said else []
-    return flow(parts, width, "beside the laps: ") if parts else []
+    return flow(parts, width, "besides the laps: ") if parts else []
 
 
 def _wholes(record: Record, width: int) -> list[str]:

@@ -84,7 +84,7 @@ def _table(record: Record, width: int, *, color: bool) -> list[str]:
 
 
 def proof_lines(record: Record, width: int) -> list[str]:
-    """Return each lane's proof, for below the table. If all did the same work, one line says so."""
+    """Return each lane's proof, for below the table. If all did the same work, that is one line."""
     told = [(short_name(lane.name), same_work(lane, record).text) for lane in record.lanes if not failure_words(lane)]
     if not told:
         return []

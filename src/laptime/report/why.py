@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from math import floor, isfinite
@@ -24,7 +25,8 @@ BLOCKS = dict(zip(PARTS, "█▓▒░▚·", strict=True))
 LETTERS = dict(zip(PARTS, "#=+-o.", strict=True))
 NAMES: dict[PartOf, str] = {"host": "host (the device waits)", "outside": "outside the step"}
 WORTH_A_BLOCK = 0.005
-NOT_PREDICTED = "not foretold: "
+NOT_PREDICTED = "not predicted: "
+OF_OLD_RECORDS = re.compile(r"^not \w+: ")  # their reasons begin so
 
 
 def render(record: Record, width: int = 100, *, color: bool = False, kept: bool = True, blocks: bool = True) -> str:
@@ -214,4 +216,4 @@ def _grouped(remedies: Sequence[Remedy], reason: Callable[[Remedy], str], head: 
 
 def _why_not_predicted(remedy: Remedy) -> str:
     told = remedy.predicted
-    return told.missing.removeprefix(NOT_PREDICTED) if isinstance(told, Missing) else ""
+    return OF_OLD_RECORDS.sub("", told.missing) if isinstance(told, Missing) else ""

@@ -136,7 +136,7 @@ class Child:
         self.is_paused = False
 
     def end(self, *, grace_s: float = GRACE_S) -> Ended:
-        """Give the child time to end on its own, then end it with all that it started. Return how it ended."""
+        """Wait for the child to end on its own, then end it with all that it started. Return how it ended."""
         if not self._is_gone_within(grace_s):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGTERM)

@@ -14,7 +14,7 @@ milliseconds and takes little memory. It starts the command in a new session, sl
   a second.
 - **The parent wants a pause** (SIGUSR1), so that another heat can be timed: the guardian stops the heat and all that it
   started, and continues them when the parent asks for it (SIGUSR2). It answers both with a byte.
-- **The heat continued** after somebody else's signal had stopped it: the guardian reports that to the parent.
+- **The heat continued** after another process's signal had stopped it: the guardian reports that to the parent.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SET_PARENT_DEATH_SIGNAL, SET_CHILD_SUBREAPER = 1, 36  # <linux/prctl.h>
 F_SETPIPE_SZ = 1031  # <linux/fcntl.h>
 NOT_STARTED = 127
 # Bytes that report to the parent; they are removed from the printed text.
-WENT_ON = b"\0"  # somebody had stopped the heat, and it went on
+WENT_ON = b"\0"  # another process had stopped the heat, and it went on
 PAUSED, GOES_ON = b"\1", b"\2"  # the parent's request is done
 REPORTS = WENT_ON + PAUSED + GOES_ON
 

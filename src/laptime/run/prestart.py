@@ -85,7 +85,7 @@ class Prestarter:
                 if isinstance(message, wire.Warmed | wire.Failed):
                     break
         except Silence:
-            return Started(child, tuple(heard), f"hung: no word for {brief(self._patience_s)} s")
+            return Started(child, tuple(heard), f"no message for {brief(self._patience_s)} s; stopped")
         except WireError as error:
             return Started(child, tuple(heard), str(error))
         return Started(child, tuple(heard))

@@ -23,7 +23,7 @@ from laptime.run.sampler import Sampler
 
 MEDIANS_OF_SILENCE = 20
 FIRST_STEPS_OF_SILENCE = 12  # at first only the first step is known, and it may have used a ready batch
-OWN_CLOCK = Missing("the heat has a clock of its own: no reading can be laid beside its windows")
+OWN_CLOCK = Missing("the heat has a clock of its own: no reading can be matched with its windows")
 CRASHES = {"SIGSEGV", "SIGABRT", "SIGBUS"}
 
 
@@ -146,7 +146,7 @@ class ProcessRunner:
                 if until is not None and isinstance(message, until):
                     return
         except Silence:
-            self._broken = f"hung: no word for {brief(self.wait_s())} s"
+            self._broken = f"no message for {brief(self.wait_s())} s; stopped"
         except WireError as error:
             self._broken = str(error)
 
@@ -275,4 +275,4 @@ def _why_gone(ended: Ended) -> str:
         return "killed by SIGKILL: most often the system ran out of memory"
     if ended.signal:
         return f"ended by {ended.signal}"
-    return "the process ended by itself"
+    return "the process ended on its own"

@@ -42,7 +42,7 @@ Told = tuple[int, tuple[float | None, ...]]
 
 
 class Sampler:
-    """Watches one heat after another. A sensor that failed or hung is not read again.
+    """Watches one heat after another. A sensor that failed or stopped answering is not read again.
 
     `most` limits the readings kept of each sensor. At the limit every second one is dropped, and from then on half as
     many are taken, so that they are spread evenly over a training of many hours.

@@ -43,7 +43,7 @@ def list_amd_cards(sys: Path = Path("/sys")) -> tuple[AmdCard, ...]:
     return tuple(
         AmdCard(
             bus,
-            read_word(folder / "unique_id") or Missing("this card tells no identity of its own"),
+            read_word(folder / "unique_id") or Missing("this card reports no identity of its own"),
             read_number(folder / "mem_info_vram_total"),
             folder,
         )

@@ -118,5 +118,5 @@ def _why_not(zone: Path) -> Missing | None:
     except OSError as error:
         return Missing(f"{place}: {error.strerror}")
     except ValueError:
-        return Missing(f"{place} tells no number")
+        return Missing(f"{place} holds no number")
     return None

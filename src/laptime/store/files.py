@@ -36,8 +36,8 @@ REASONS = {
     errno.EROFS: "it is read-only",
     errno.EACCES: "no permission to write there",
     errno.EPERM: "no permission to write there",
-    errno.ENOTDIR: "a file stands where a folder is needed",
-    errno.EEXIST: "a file stands where a folder is needed",
+    errno.ENOTDIR: "a file is where a folder is needed",
+    errno.EEXIST: "a file is where a folder is needed",
 }
 
 

@@ -18,7 +18,7 @@ from laptime.store.files import REASONS, home_folder
 
 SHAPE = 1
 """Changes when earlier peaks no longer mean the same as those measured now."""
-ANEW = "laptime devices --measure measures anew"
+AGAIN = "laptime devices --measure measures them again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +36,12 @@ def load_peaks(key: DeviceKey) -> DevicePeaks | Missing:
     except OSError as error:
         return Missing(f"its peaks cannot be read: {error.strerror or error}")
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return Missing(f"the file of its peaks is damaged; {ANEW}")
+        return Missing(f"the file of its peaks is damaged; {AGAIN}")
     found = kept.peaks
     if kept.shape != SHAPE or found is None or found.device != key.device:
-        return Missing(f"its peaks were kept by another version of laptime; {ANEW}")
+        return Missing(f"its peaks were kept by another version of laptime; {AGAIN}")
     if key.driver and found.driver and key.driver != found.driver:
-        return Missing(f"its peaks were measured with driver {found.driver}, and this is {key.driver}; {ANEW}")
+        return Missing(f"its peaks were measured with driver {found.driver}, and this is {key.driver}; {AGAIN}")
     return found
 
 

@@ -22,7 +22,7 @@ ID = re.compile(r"r-\d{4}-\d\d-\d\d-[0-9a-f]{4,16}", re.ASCII)
 DEEPEST = 64
 LARGEST = 2**63
 UNFINITE = {f"not a finite number: {value}": value for value in (nan, inf, -inf)}
-HINT_DAMAGED = "The other records are not touched; `laptime list` shows them. Mend the file or delete it."
+HINT_DAMAGED = "The other records are not touched; `laptime list` shows them. Repair the file or delete it."
 HINT_NEWER = "Upgrade: pip install --upgrade laptime"
 
 

@@ -35,7 +35,7 @@ def library(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def run_beside(tmp_path) -> Callable[..., Any]:
-    """Give how to run a program beside the libraries of a folder; what it tells comes back."""
+    """Return how to run a program beside the libraries of a folder; what it tells comes back."""
 
     def run(program: str, folder: Path, **environment: str) -> Any:
         path = os.pathsep.join([str(HOUSE), str(HERE)])
@@ -56,7 +56,7 @@ def run_beside(tmp_path) -> Callable[..., Any]:
 
 @pytest.fixture
 def watch(library, run_beside, tmp_path) -> Callable[..., Any]:
-    """Give how to run a program on a scripted machine, and what the script becomes when the program calls `later`."""
+    """Return how to run a program on a scripted machine, and what the script becomes when the program calls `later`."""
 
     def watch_machine(script: Script, program: str, then: Script | None = None) -> Any:
         place = tmp_path / "machine"

@@ -40,7 +40,7 @@ DRIVER: Script = {(-1, "DriverVersion", 0): "580.95.05", (-1, "CudaVersion", 0):
 
 
 def cards(*identities: tuple[str, str]) -> Script:
-    """Give so many H200, by UUID and bus, in NVML's order."""
+    """Return so many H200, by UUID and bus, in NVML's order."""
     script: Script = {**DRIVER, (-1, "Count", 0): str(len(identities))}
     script |= {("*", name, argument): told for (name, argument), told in H200.items()}
     for number, (uuid, bus) in enumerate(identities):
@@ -57,7 +57,7 @@ def two() -> Script:
 
 
 def split() -> Script:
-    """Give a card in MIG mode with two instances: the cards 100 and 102 of the script; number 1 was destroyed."""
+    """Return a card in MIG mode with two instances: the cards 100 and 102 of the script; number 1 was destroyed."""
     script = one() | {(0, "Mig", 0): "1,1", (0, "MigMost", 0): "7", (0, "Use", 0): NOT_SUPPORTED}
     for place, (number, uuid) in enumerate(zip((100, 102), INSTANCES, strict=True)):
         script |= {

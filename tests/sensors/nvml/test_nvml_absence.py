@@ -19,7 +19,7 @@ ASK = (
         ("!9", "its kernel module is not loaded"),
         ("!18", "its library and its kernel module are of two versions; restart this computer"),
         ("!13", "the NVIDIA driver is too old"),
-        ("!999", "in a container, its devices were often taken away"),
+        ("!999", "in a container, it often lost its devices"),
         ("!17", "NVML cannot be opened: The operating system has blocked the request."),
     ],
 )

@@ -38,7 +38,7 @@ util.find_spec = lambda name, package=None: (
 
 
 def machine():
-    """Give the script: the split card and its instances are number 2, and number 3 does not answer."""
+    """Return the script: the split card and its instances are number 2, and number 3 does not answer."""
     third = {(2 if key[0] == 0 else key[0], *key[1:]): told for key, told in split().items() if key[0] in {0, 100, 102}}
     identity = {(2, "UUID", 0): SPLIT, (2, "Bus", 0): PLACES[2][1]}
     return cards(*PLACES) | third | identity | {(-1, "Handle", 3): LOST, (4, "Use", 0): "0,0"}
@@ -46,7 +46,7 @@ def machine():
 
 @pytest.fixture(scope="module")
 def scripted(library, tmp_path_factory, shared_house):
-    """Give the command on that machine."""
+    """Return the command on that machine."""
     folder = tmp_path_factory.mktemp("five")
     (folder / "machine").write_text(lines(machine()))
     (folder / "sitecustomize.py").write_text(BARE)

@@ -22,7 +22,7 @@ util.find_spec = lambda name, package=None: (
 
 @pytest.fixture(scope="module")
 def scripted(library, tmp_path_factory, torch_house):
-    """Give any command on that machine."""
+    """Return any command on that machine."""
     folder = tmp_path_factory.mktemp("two")
     (folder / "machine").write_text(lines(cards(*PLACES)))
     (folder / "sitecustomize.py").write_text(TORCH_ALONE)

@@ -41,7 +41,7 @@ def start():
 
 
 def neighbours(watch, heat: int, computing: str, drawing: str = NOT_SUPPORTED, memory: str = f"{80 * GIB},{9 * GIB}"):
-    """Give what one reading says of the others on a card."""
+    """Return what one reading says of the others on a card."""
     script = one() | {(0, "Computing", 0): computing, (0, "Drawing", 0): drawing, (0, "NewMemory", 0): memory}
     program = f"sensor = SlowNvmlSensor()\nopened = sensor.open({heat})\ntell(shown(opened, sensor.read()))"
     told = watch(script, program)[FIRST]

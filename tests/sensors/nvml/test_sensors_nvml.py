@@ -18,14 +18,14 @@ from scripted_cards import (
     two,
 )
 
-QUICK = "sensor = NvmlSensor()\nopened = sensor.open(os.getpid())\n"
+FAST = "sensor = NvmlSensor()\nopened = sensor.open(os.getpid())\n"
 SLOW = "sensor = SlowNvmlSensor()\nopened = sensor.open(os.getpid())\n"
 READ = "tell([shown(opened, sensor.read()), absent(opened)])\nsensor.close()\n"
 
 
 def test_a_card_shows_what_it_does(watch):
     """Every quick figure stands under its own name, with none missing."""
-    told, absent = watch(one(), QUICK + READ)
+    told, absent = watch(one(), FAST + READ)
     assert absent == {}
     assert told == {
         FIRST: {
@@ -62,7 +62,7 @@ def test_a_card_shows_what_it_counts(watch):
 def test_each_card_is_shown_under_its_own_name(watch):
     """Figures of two cards stand apart, whatever their numbers."""
     script = two() | {(0, "Temperature", 0): "40", (1, "Temperature", 0): "80"}
-    told, _ = watch(script, QUICK + READ)
+    told, _ = watch(script, FAST + READ)
     assert {card: figures["temperature_c"] for card, figures in told.items()} == {FIRST: 40, SECOND: 80}
 
 
@@ -88,7 +88,7 @@ def test_only_strange_cards_leave_nothing_to_watch(watch):
 
 def test_instances_have_memory_and_activity_of_their_own(watch):
     """What only the whole card can tell stands at the whole card; use is what it does not tell when it is split."""
-    told, absent = watch(split(), QUICK + READ)
+    told, absent = watch(split(), FAST + READ)
     assert {name: told[name] for name in INSTANCES} == {
         INSTANCES[0]: {"memory_used_bytes": 1000000000},
         INSTANCES[1]: {"memory_used_bytes": 2000000000},
@@ -114,7 +114,7 @@ def test_what_may_not_be_asked_is_said(watch):
 
 def test_a_card_that_may_not_be_asked_at_all_does_not_hide_the_other(watch):
     script = two() | {(-1, "Handle", 0): NO_PERMISSION, (-1, "Handle", 1): "1"}
-    told, absent = watch(script, QUICK + READ)
+    told, absent = watch(script, FAST + READ)
     assert list(told) == [SECOND]
     assert absent["NVML's card 0 temperature_c"] == "this user may not ask (NVML: Insufficient Permissions)"
 
@@ -131,14 +131,14 @@ def test_a_card_that_may_not_be_asked_at_all_does_not_hide_the_other(watch):
 def test_the_same_call_is_the_moments_power_on_old_chips_and_a_mean_on_new_ones(watch, capability, told):
     """The name says which; the other one comes from its field."""
     script = one() | {(0, "Capability", 0): capability, (0, "PowerUsage", 0): "111"}
-    shown, _ = watch(script, QUICK + READ)
+    shown, _ = watch(script, FAST + READ)
     assert {name: figure for name, figure in shown[FIRST].items() if name.startswith("power")} == told
 
 
 def test_an_old_chip_has_no_mean_power(watch):
     """One figure is not given out for the other."""
     script = one() | {(0, "Capability", 0): "7,0", (0, "Field", 185): NOT_SUPPORTED}
-    told, absent = watch(script, QUICK + READ)
+    told, absent = watch(script, FAST + READ)
     assert told[FIRST]["power_instant_mw"] == 470925
     assert list(absent) == [f"{FIRST} power_average_mw"]
 
@@ -158,21 +158,21 @@ def test_an_older_driver_is_asked_by_older_names(watch):
         (0, "NewMemory", 0): "!13",
         (0, "Memory", 0): "8000,3000",
     }
-    told, absent = watch(script, QUICK + READ)
+    told, absent = watch(script, FAST + READ)
     assert (told[FIRST]["clock_reasons"], told[FIRST]["memory_used_bytes"], absent) == (32, 3000, {})
 
 
 def test_a_figure_that_fails_in_the_middle_is_none_that_time(watch):
     """The reading before and the one after stand, and so do the other figures."""
     script = one() | {(0, "Temperature", 0): f"50 50 51 {UNKNOWN} 53"}
-    told = watch(script, QUICK + "tell([shown(opened, sensor.read()) for _ in range(3)])")
+    told = watch(script, FAST + "tell([shown(opened, sensor.read()) for _ in range(3)])")
     assert [each[FIRST]["temperature_c"] for each in told] == [51, None, 53]
     assert [each[FIRST]["busy_percent"] for each in told] == [99, 99, 99]
 
 
 def test_a_lost_card_leaves_the_other_in_peace(watch):
     """From one reading to the next its channels are None, and stay so; why is said once a card."""
-    program = QUICK + (
+    program = FAST + (
         "before = shown(opened, sensor.read())\nlater()\n"
         "after = [shown(opened, sensor.read()) for _ in range(2)]\ntell([before, after, sensor.lost])\nsensor.close()"
     )
@@ -184,7 +184,7 @@ def test_a_lost_card_leaves_the_other_in_peace(watch):
     assert lost == [[FIRST, {"missing": "the card was lost (NVML: GPU is lost)"}]]
 
 
-@pytest.mark.parametrize("sensor", [QUICK, SLOW])
+@pytest.mark.parametrize("sensor", [FAST, SLOW])
 def test_when_all_cards_are_lost_the_reading_ends(watch, sensor):
     """Who reads is told by an error, and can close after it."""
     program = sensor + (
@@ -201,7 +201,7 @@ def test_a_call_that_hangs_leaves_other_threads_alone(watch):
     program = (
         "import threading\n"
         "slow = SlowNvmlSensor()\nslow.open(os.getpid())\n"
-        + QUICK
+        + FAST
         + "later()\nstuck = threading.Thread(target=slow.read, daemon=True)\nstuck.start()\nstuck.join(0.3)\n"
         "tell([stuck.is_alive(), shown(opened, sensor.read())])\nsensor.close()\n"
     )
@@ -215,7 +215,7 @@ def test_64_cards_are_watched(watch):
     script = cards(
         *((f"GPU-{number:08x}-0000-0000-0000-000000000000", f"{number:04x}:01:00.0") for number in range(64))
     )
-    told = watch(script, QUICK + "tell([len(shown(opened, sensor.read())), len(opened.channels), sensor.period_s])")
+    told = watch(script, FAST + "tell([len(shown(opened, sensor.read())), len(opened.channels), sensor.period_s])")
     assert told[:2] == [64, 64 * 7]
     assert told[2] >= 0.1
 
@@ -230,7 +230,7 @@ def test_a_slow_card_is_asked_less_often(watch):
 
 def test_two_sensors_share_one_session(watch):
     """The one that closes first does not shut the library under the other."""
-    program = QUICK + "slow = SlowNvmlSensor()\nslow.open(os.getpid())\nslow.close()\n" + READ
+    program = FAST + "slow = SlowNvmlSensor()\nslow.open(os.getpid())\nslow.close()\n" + READ
     told, _ = watch(one(), program)
     assert told[FIRST]["busy_percent"] == 99
 
@@ -243,7 +243,7 @@ def test_a_sensor_can_be_opened_again(watch):
 
 def test_a_card_that_came_back_is_watched_again(watch):
     """What was lost while one heat ran is looked for anew before the next."""
-    program = QUICK + (
+    program = FAST + (
         "later()\nsensor.read()\nlost = sensor.lost\nsensor.close()\n"
         "os.remove(os.environ['LAPTIME_TEST_NVML'] + '.then')\nopened = sensor.open(os.getpid())\n"
         "tell([lost, sensor.lost, shown(opened, sensor.read())])\nsensor.close()"

@@ -22,7 +22,7 @@ def tell(told: Any) -> None:
 
 
 def shown(opened: Opened, reading: tuple[float | None, ...]) -> dict[str, dict[str, float | None]]:
-    """Give a reading by card and name."""
+    """Return a reading by card and name."""
     assert len(opened.channels) == len(reading)
     found: dict[str, dict[str, float | None]] = {}
     for channel, figure in zip(opened.channels, reading, strict=True):
@@ -31,7 +31,7 @@ def shown(opened: Opened, reading: tuple[float | None, ...]) -> dict[str, dict[s
 
 
 def absent(opened: Opened) -> dict[str, str]:
-    """Give what cannot be shown, by name, with the reasons."""
+    """Return what cannot be shown, by name, with the reasons."""
     pairs: tuple[tuple[Channel, Missing], ...] = opened.absent
     return {f"{channel.device} {channel.name}": why.missing for channel, why in pairs}
 

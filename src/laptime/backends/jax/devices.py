@@ -21,7 +21,7 @@ from laptime.model.missing import Missing
 from laptime.pipelines.job import free_memory_bytes
 
 KINDS: dict[str, DeviceKind] = {"gpu": "cuda", "cuda": "cuda", "rocm": "cuda", "tpu": "tpu"}
-NOT_TOLD = Missing("JAX tells only what it may take of it")
+NOT_TOLD = Missing("JAX reports only how much of it it may take")
 ABSENT = "this JAX is built for processors only: no CUDA plugin is installed"
 BLIND = "JAX's plugin {} is installed and finds no card or driver: it computes on the processor"
 # By default, JAX uses TF32 on NVIDIA cards. For bf16, inputs are cast and need no setting.

@@ -14,7 +14,7 @@ from laptime.model.missing import Missing
 
 FEATURES = ("bf16", "compile")
 AMPERE = (8, 0)
-LACKS = {"no fp16": "Keras scales the loss by itself there and leaves out steps, which no proof here allows for yet"}
+LACKS = {"no fp16": "Keras scales the loss on its own there and leaves out steps, which no proof here allows for yet"}
 
 
 class Engine(Protocol):

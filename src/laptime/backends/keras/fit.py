@@ -105,7 +105,7 @@ class FitRun:
         if self._error is not None:
             raise self._trouble() or self._error
         if self._is_over:
-            raise self._trouble() or LaneError(f"Keras's fit ended by itself after {self._taken} steps")
+            raise self._trouble() or LaneError(f"Keras's fit ended on its own after {self._taken} steps")
 
     def advance_marked(self, steps: int) -> list[int]:
         """Do the same, and return the times before and after each call of the framework."""

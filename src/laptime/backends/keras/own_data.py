@@ -58,7 +58,7 @@ class UserData:
         return words if self._adapter.num_batches else words | {"steps_per_epoch": self._epoch(at_once)}
 
     def take_workers(self, workers: int) -> None:
-        """Make its batches in this many threads, or in processes if the data set says so."""
+        """Make its batches in this many threads, or in processes if the data set asks for them."""
         if not isinstance(self._data, keras.utils.PyDataset):
             kind = type(self._data).__name__
             raise TrainingError(

@@ -22,7 +22,7 @@ from laptime.model.plan import HeatOrder
 Draws = npt.NDArray[np.float64]
 DRAWING = ("rate", "dropout", "recurrent_dropout")
 ROWS = (
-    "where an item comes twice, Keras on TensorFlow squares each row of an embedding's gradient by itself, and other "
+    "where an item comes twice, Keras on TensorFlow squares each row of an embedding's gradient on its own, and other "
     "engines square their sum"
 )
 # These add their epsilon, and the initial value of their sums, to a square: gradients are compared with its root.
@@ -235,7 +235,7 @@ class OwnModel:
         return [np.array(each.numpy()) for each in self.model.trainable_variables]
 
     def begin(self, at_once: int, *, compiled: bool) -> Any:
-        """Return the model as the user's function made it, or compiled by XLA if the lane says so."""
+        """Return the model as the user's function made it, or compiled by XLA if the lane's settings say it."""
         self._restore(at_once)
         self.model.jit_compile = True if compiled else self._is_compiled
         return self.model

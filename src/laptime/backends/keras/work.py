@@ -274,7 +274,7 @@ class OwnWork:
 def _step(model: Any, batch: tuple[Any, ...]) -> float:
     told = model.train_on_batch(*batch, return_dict=True)
     if "loss" not in told:
-        raise LaneError("its own train_step tells no 'loss'", "return it among the metrics")
+        raise LaneError("its own train_step returns no 'loss'", "return it among the metrics")
     return float(np.asarray(told["loss"]).mean())
 
 

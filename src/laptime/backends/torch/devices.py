@@ -240,7 +240,7 @@ class TorchExercises:
     def free_bytes(self) -> int | Missing:
         if self._device.type == "cuda":
             return int(torch.cuda.mem_get_info(self._device)[0])
-        return free_memory_bytes() if self._device.type == "cpu" else Missing(f"PyTorch tells none of {self._device}")
+        return free_memory_bytes() if self._device.type == "cpu" else Missing(f"PyTorch reports none of {self._device}")
 
     @property
     def products(self) -> tuple[str, ...]:

@@ -122,7 +122,7 @@ def _put_network(stepper: Stepper, saved: dict[str, Tensor]) -> None:
 
 
 def _in_layout(optimizer: torch.optim.Optimizer, saved: dict[int, Any]) -> dict[int, Any]:
-    """Give optimizer state the layout of its weight: a fused step reads both in the same order."""
+    """Lay out optimizer state as its weight is: a fused step reads both in the same order."""
     parameters = [each for group in optimizer.param_groups for each in group["params"]]
     return {
         number: {key: _like(value, parameters[number]) for key, value in state.items()}

@@ -41,7 +41,7 @@ def open_loader(recipe: OwnRecipe, settings: Settings) -> Any:
 
 
 def walk_own(data: Any, recipe: OwnRecipe, settings: Settings) -> Generator[Batch, None, None]:
-    """Yield the data's batches without end, joined if the lane says so.
+    """Yield the data's batches without end, joined if the lane's settings say it.
 
     Closing the generator also closes the loader and its workers.
     """

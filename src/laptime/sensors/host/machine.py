@@ -154,7 +154,7 @@ def slow_sources(proc: Path, sys: Path) -> tuple[FileSource | ManyFilesSource, .
     return (
         FileSource(proc / "meminfo", MEMORY, read_meminfo),
         FileSource(used, GROUP_USED, lambda data: [int(data)], "no control group counts memory here"),
-        FileSource(held, GROUP_CACHE, read_cache, "no control group tells its cache"),
+        FileSource(held, GROUP_CACHE, read_cache, "no control group reports its cache"),
         throttling_source(groups, proc),
     )
 
@@ -201,7 +201,7 @@ def read_used(data: bytes) -> Figures:
 
 def frequency(sys: Path) -> ManyFilesSource:
     """Return the source of the mean frequency, from at most 32 cores spread evenly over all."""
-    reason = "no core tells its frequency under /sys/devices/system/cpu, as in most virtual machines"
+    reason = "no core reports its frequency under /sys/devices/system/cpu, as in most virtual machines"
     return ManyFilesSource(lambda: _cores(sys), FREQUENCY, lambda khz: sum(khz) / len(khz) / 1e3, reason)
 
 

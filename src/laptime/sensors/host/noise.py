@@ -104,7 +104,7 @@ class NoiseReader:
             io_wait_s=io_wait_s,
             waited_s=self._read_waited(),
             throttled_ms=_scaled(_first(self._throttling.read(), NO_THROTTLING), 1e3),
-            load_1m=os.getloadavg()[0] if hasattr(os, "getloadavg") else Missing("this system tells no load"),
+            load_1m=os.getloadavg()[0] if hasattr(os, "getloadavg") else Missing("this system reports no load"),
             asleep_s=_asleep_s(),
         )
 
@@ -125,7 +125,7 @@ class NoiseReader:
         If none of our cores is listed, the figures are those of all cores.
         """
         if not self._has_proc():
-            return portable.busy_s(), Missing("no /proc tells how long cores waited for a disk")
+            return portable.busy_s(), Missing("no /proc reports how long cores waited for a disk")
         lines = (self._proc / "stat").read_text().split("\nintr")[0].splitlines()
         told = {name: [int(each) for each in columns] for name, *columns in map(str.split, lines)}
         ours = [told[name] for name in (f"cpu{core}" for core in self._cores) if name in told] or [told["cpu"]]

@@ -20,7 +20,7 @@ KNOWN = (
 MACHINE = (machine.STAT[0], *machine.MEMORY)
 TREE = tuple(channel for channel in tree_usage.TREE if not channel.name.endswith("faults"))
 ABSENT = tuple(
-    (channel, Missing("nobody but the kernel's /proc and /sys tells it, which this system does not have"))
+    (channel, Missing("only the kernel's /proc and /sys report it, which this system does not have"))
     for channel in KNOWN
     if channel not in {*MACHINE, *TREE}
 )

@@ -25,9 +25,9 @@ SHUT = {
     "or cannot be loaded",
     NO_FUNCTION: "the NVIDIA driver is too old for this nvidia-ml-py",
     15: "a card was lost: it does not answer on the bus",
-    18: "the NVIDIA driver was changed and not loaded anew: its library and its kernel module are of two versions; "
+    18: "the NVIDIA driver was changed and not loaded again: its library and its kernel module are of two versions; "
     "restart this computer",
-    999: "NVML cannot be opened (Unknown Error); in a container, its devices were often taken away: start it anew",
+    999: "NVML cannot be opened (Unknown Error); in a container, it often lost its devices: start it again",
 }
 TOLD = {
     NOT_SUPPORTED: "this card does not tell",

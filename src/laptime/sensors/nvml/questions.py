@@ -106,7 +106,7 @@ def _field(nvml: Any, told: Any) -> Answer:
     if told.nvmlReturn:
         return explain(nvml.NVMLError(told.nvmlReturn))
     if told.valueType >= len(TYPES):
-        return Missing(f"NVML tells it as a type that is not known here ({told.valueType})")
+        return Missing(f"NVML reports it as a type that is not known here ({told.valueType})")
     return float(getattr(told.value, TYPES[told.valueType]))
 
 
@@ -242,7 +242,7 @@ class _Activity:
         return (float(active.value) if not active.nvmlReturn and math.isfinite(active.value) else None,)
 
 
-QUICK = (
+FAST = (
     CardQuestion((CardFigure("busy_percent", "%"),), begin_utilisation),
     CardQuestion((CardFigure("memory_used_bytes", "bytes"),), begin_used, for_instances=True),
     CardQuestion((CardFigure("temperature_c", "C"),), asking("nvmlDeviceGetTemperature", DIE)),

@@ -26,7 +26,7 @@ from laptime.sensors.nvml.library import (
     open_library,
 )
 from laptime.sensors.nvml.listing import list_cards
-from laptime.sensors.nvml.questions import QUICK, SLOW, Answer, Ask, CardAccess, CardQuestion
+from laptime.sensors.nvml.questions import FAST, SLOW, Answer, Ask, CardAccess, CardQuestion
 
 # A reading may take a tenth of the time between two: many cards are read less often, not without a pause.
 RESTS = 10
@@ -172,7 +172,7 @@ class NvmlSensor(CardSensor):
 
     name = "nvml"
     period_s = 0.1
-    _questions = QUICK
+    _questions = FAST
 
 
 class SlowNvmlSensor(CardSensor):
