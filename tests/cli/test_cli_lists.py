@@ -76,7 +76,7 @@ def test_a_plan_says_all_that_would_run(raced):
         "heats_max": 15,
         "adaptive": True,
         "measure_s": 1.5,
-        "window_s": 0.3,
+        "window_s": 0.25,
         "windows_min": 4,
         "reruns_max": 3,
         "takes_turns": True,

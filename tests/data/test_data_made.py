@@ -310,7 +310,7 @@ def test_a_cache_that_is_no_folder_is_named(told, cache):
     cache.write_text("not a folder")
     with pytest.raises(StoreError, match="a file is where a folder is needed"):
         make_source(PETS, 4, told.append)
-    with pytest.raises(StoreError, match="cannot be listed: a file stands"):
+    with pytest.raises(StoreError, match="cannot be listed: a file is"):
         made_sets()
 
 
