@@ -15,7 +15,7 @@ plans = st.integers(FIRST_LOOK, 60)
 totals = st.floats(0.001, 0.5)
 
 
-@pytest.mark.parametrize(("expected", "heats"), [(0.001, 3), (0.001, 4), (0.048, 5)])
+@pytest.mark.parametrize(("expected", "heats"), [(0.002, 3), (0.002, 4), (0.046, 5)])
 def test_the_usual_plan_of_five_heats(expected, heats):
     """Most is kept for the fifth heat, so that the interval that is usually shown stays tight."""
     assert pytest.approx(expected) == alpha_for_look(heats, planned=5, final=False)
@@ -40,7 +40,7 @@ def test_a_budget_that_ends_early_gets_what_was_left(planned, total, data):
 @given(plans)
 def test_the_end_keeps_most(planned):
     """However many looks are planned, the last interval stays useful."""
-    assert alpha_for_look(planned, planned=planned, final=True) >= 0.88 * 0.05 - 1e-12
+    assert alpha_for_look(planned, planned=planned, final=True) >= 0.76 * 0.05 - 1e-12
 
 
 @given(st.integers(1, 60), st.booleans(), totals)
