@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 import signal
 import time
@@ -87,8 +88,9 @@ def saved(house):
 
 
 def is_of_python_alone(said):
-    """Whether Ctrl-C came while Python was starting: no line of laptime's command has run by then."""
-    return "KeyboardInterrupt" in said and not any(part in said for part in ("__main__.py", "laptime/cli"))
+    """Whether Ctrl-C came while Python was starting: no line of `main` has run, at most its `def` is reached."""
+    began = "laptime/cli" in said or re.search(r'laptime/__main__\.py", line \d+, in main\n +(?! |def )', said)
+    return "KeyboardInterrupt" in said and not began
 
 
 def is_pythons_own(place):
