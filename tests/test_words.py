@@ -64,7 +64,11 @@ def found_in(path: Path) -> list[str]:
     if path.suffix == ".py":
         texts = words_of_code(path)
     else:
-        texts = list(enumerate(path.read_text(encoding="utf-8").splitlines(), 1))
+        # Output stays as it was printed.
+        plain = re.sub(
+            r"```.*?```", lambda block: "\n" * block[0].count("\n"), path.read_text("utf-8"), flags=re.DOTALL
+        )
+        texts = list(enumerate(plain.splitlines(), 1))
     return [f"{path.relative_to(ROOT)}:{line}: {word}" for line, text in texts for word in stops(text)]
 
 

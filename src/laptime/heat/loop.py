@@ -26,7 +26,7 @@ MARKED_MOST = 4_096  # steps of a window that are timed one by one; more would m
 PATIENCE_FACTOR = 2  # when steps are so slow that few windows fit, measuring may take this many times as long
 # Not timed at the beginning of a turn: a processor's caches, and a card's clock, which falls while others play.
 WARM_S, WARM_CARD_S = {"cpu": 0.03}, 0.25
-LONG_STEP = 2  # times the above: of a step this long, the first of a turn is no slower than the next
+LONG_STEP = 2  # times the above: of a step this long, the first of a turn is hardly slower than the next
 
 
 class ParentLine(Protocol):

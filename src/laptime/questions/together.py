@@ -10,10 +10,9 @@ from laptime.model.missing import Missing
 from laptime.model.plan import Plan, PlannedLane
 from laptime.model.process import ProcessRun
 from laptime.planner.duets import Need, expect_need, why_no_room
-from laptime.run.runner import ProcessRunner
-from laptime.run.turns import Player
+from laptime.run.turns import AnyRunner, Player
 
-R = TypeVar("R", bound=ProcessRunner)
+R = TypeVar("R", bound=AnyRunner)
 
 
 class Crew(Protocol[R]):

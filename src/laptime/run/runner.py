@@ -97,14 +97,6 @@ class ProcessRunner:
         """Return how long to wait for the next message."""
         return self.limits.patience_s
 
-    @property
-    def message(self) -> wire.FromParent:
-        """The order that the child is sent."""
-        raise NotImplementedError
-
-    def reopen(self) -> None:
-        """Forget what happened since the last window: the run was paused."""
-
     def end(self) -> None:
         """Close what was opened for the run."""
 
@@ -235,11 +227,6 @@ class WindowWatch:
 
     def open(self, child: Child) -> None:
         self._instruments.open(child.pid, child.was_stopped)
-
-    @property
-    def message(self) -> wire.FromParent:
-        """The order that the child is sent."""
-        raise NotImplementedError
 
     def reopen(self) -> None:
         """Forget what happened since the last window: the heat was paused."""

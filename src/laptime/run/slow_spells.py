@@ -1,7 +1,8 @@
 """Find the spells in which the whole machine was slow: slow windows of different heats, one directly after another.
 
-On a virtual machine another one may take half of a core's speed, and nothing in this system shows it: no time is
-stolen, no other process runs. A lane's own slow steps look different: the other lane is as fast as ever next to them.
+Seen on a shared virtual machine: steps took twice as long for a second or two while the heats used all cores and no
+other process ran. The cause is not known; perhaps another machine on the same host. A lane's own slow steps look
+different: the other lane is as fast as ever next to them.
 """
 
 from __future__ import annotations

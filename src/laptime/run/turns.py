@@ -19,12 +19,13 @@ from laptime.model.plan import Pace
 from laptime.model.process import Dnf
 from laptime.run.answers import InferenceRunner
 from laptime.run.heats import HeatRunner
-from laptime.run.runner import ProcessRunner, Started
+from laptime.run.runner import Started
 from laptime.run.slow_spells import SLOW_SPELL, find_slow_spells
 
 PATIENCE_FACTOR = 2  # where steps are so slow that few turns fit, a round may take this many times as long
 TURNS_LEAST = 3
-R_co = TypeVar("R_co", bound=ProcessRunner, covariant=True)
+AnyRunner = HeatRunner | InferenceRunner
+R_co = TypeVar("R_co", bound=AnyRunner, covariant=True)
 
 
 class Player(Generic[R_co]):
@@ -144,7 +145,7 @@ def play_parts(players: Sequence[Player[InferenceRunner]]) -> None:
         turn += 1
 
 
-def _play_one(players: Sequence[Player[ProcessRunner]], turn: int) -> None:
+def _play_one(players: Sequence[Player[AnyRunner]], turn: int) -> None:
     """Let each play one turn, every other time in reverse order."""
     for player in players if turn % 2 == 0 else players[::-1]:
         player.play(turn)
