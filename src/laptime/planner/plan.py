@@ -9,7 +9,7 @@ from typing import Any
 from laptime.errors import UsageError
 from laptime.model.ask import Ask
 from laptime.model.frameworks import find_framework
-from laptime.model.lane import Lane, Settings
+from laptime.model.lane import AS_WRITTEN, Lane, Settings
 from laptime.model.machine import Device, Framework, Machine
 from laptime.model.plan import Plan, PlannedLane, Subject
 from laptime.model.sensors import all_sensors
@@ -72,7 +72,7 @@ def make_plan(
 ) -> Plan:
     """Decide everything that will run. `workload` is None for a user's own training."""
     check_ask(ask)
-    facts = SubjectFacts(workload, reads_images)
+    facts = SubjectFacts(workload, reads_images, subject.gives_step)
     if ask.every:
         planned = plan_every(ask, machine, subject, facts)
     else:
@@ -126,7 +126,7 @@ def plan_lane(lane: Lane, machine: Machine, subject: SubjectFacts) -> PlannedLan
     device = _find_device(lane, view)
     settings = fill_settings(lane, LaneFacts(lane.framework, device, machine, subject))
     name = name_lane(lane.framework, device.name, lane.preset, lane.overrides)
-    notes = (*view.notes, *_fallen_back(view, device))
+    notes = (*view.notes, *_fallen_back(view, device), *_left_out(lane, subject))
     return PlannedLane(name, lane.framework, device, settings, environment_for(lane.framework, settings, device), notes)
 
 
@@ -172,6 +172,15 @@ def _fallen_back(view: Framework, device: Device) -> tuple[str, ...]:
     return (f"this build is for {meant} and sees no card: it computes on the processor",)
 
 
+def _left_out(lane: Lane, subject: SubjectFacts) -> tuple[str, ...]:
+    """Return a note on what a preset leaves to the code of a step."""
+    row = find_framework(lane.framework)
+    if lane.preset == AS_WRITTEN or not (subject.gives_step and row.takes_steps):
+        return ()
+    told = "layout, optimizer and compilation are up to its code"
+    return (f"{lane.preset} of a step of your own sets threads, memory and input; {told}",)
+
+
 def _view(machine: Machine, name: str) -> Framework:
     view = machine.framework(name)
     row = find_framework(name)
@@ -203,7 +212,7 @@ def _find_device(lane: Lane, view: Framework) -> Device:
 def check_question(plan: Plan, flag: str) -> None:
     """Refuse lanes that --full or --infer (`flag`) cannot run."""
     for lane in plan.lanes:
-        refuse_lane_for(flag, lane, is_own=plan.subject.file is not None)
+        refuse_lane_for(flag, lane, plan.subject)
         for row in SETTINGS.values():
             if flag in row.refused_for and row.values_of(lane.settings) != row.values_of(Settings()):
                 says, hint = row.refused_for[flag]

@@ -9,7 +9,7 @@ from laptime.model.frameworks import FrameworkRow, find_framework
 from laptime.model.lane import FROM_FILES, KEPT, NO_TRAINING, Settings
 from laptime.model.machine import Device, Machine
 from laptime.model.network import Conv
-from laptime.model.plan import PlannedLane
+from laptime.model.plan import PlannedLane, Subject
 from laptime.model.workload import Workload
 
 PLAIN = ("fp32", "eager", "framework")  # what every device can do
@@ -28,6 +28,7 @@ class SubjectFacts:
 
     workload: Workload | None
     reads_images: bool = True
+    gives_step: bool = False
 
     @property
     def may_convolve(self) -> bool:
@@ -75,7 +76,7 @@ def refuse_feature(field: str, settings: Settings, lane: LaneFacts) -> None:
     value, device = settings.value_of(field), lane.device
     if value in PLAIN:
         return
-    if lane.row.is_opaque:
+    if lane.row.is_opaque or (lane.subject.gives_step and value != "tf32"):
         raise UsageError(f"{value}: a step of your own has the {field} that its code gives it", "set it there")
     if value not in device.features:
         why = device.details.get(f"no {value}", WHY_NOT.get(value, "the framework does not offer it there"))
@@ -222,15 +223,16 @@ def refuse_reads(settings: Settings, lane: LaneFacts) -> None:
         )
 
 
-def refuse_lane_for(flag: str, lane: PlannedLane, *, is_own: bool) -> None:
+def refuse_lane_for(flag: str, lane: PlannedLane, subject: Subject) -> None:
     """Refuse --full and --infer for lanes that run single steps only, and for lanes that train nothing."""
     row, name, kind = find_framework(lane.framework), lane.name, lane.settings.input
-    if row.takes_steps_only and flag == "--full":
+    takes_step, is_own = row.takes_steps_only or subject.gives_step, subject.file is not None
+    if takes_step and flag == "--full":
         raise UsageError(
             f"--full: {name} is of a step function, which is timed, and not trained whole, in this version",
             "leave --full out",
         )
-    if row.takes_steps_only:
+    if takes_step:
         raise UsageError(f"--infer: {name} takes steps of your own, and a step gives no answers", "leave its lanes out")
     if flag == "--infer" and is_own and row.family == "keras":
         raise UsageError(
