@@ -39,6 +39,14 @@ class Output(OrderedDict):
     def __post_init__(self):
         self.update(loss=self.loss, logits=self.logits)
 
+    def __setitem__(self, key, value):
+        super().__setitem__(key, value)
+        object.__setattr__(self, key, value)
+
+    def __reduce__(self):
+        make, _, *rest = super().__reduce__()
+        return make, (self.loss, self.logits), *rest
+
 
 class Scoring(nn.Module):
     """Calls `finish` with its logits and their loss."""
@@ -222,7 +230,8 @@ def wrapped_optimizer():
 
 
 def compiled():
-    return _training(torch.compile(_net()), PAIRS, functional.cross_entropy)
+    """By a compiler that only traces: what is compiled is no matter here."""
+    return _training(torch.compile(_net(), backend="eager"), PAIRS, functional.cross_entropy)
 
 
 # Steps of their own.

@@ -45,7 +45,8 @@ class TorchPredictor:
         self._recipe = recipe
         self._precision = LanePrecision(self._settings, is_own=isinstance(self._recipe, OwnRecipe))
         self._precision.apply()
-        self._forward, self.parameters = self._make(self._settings, self._device)
+        self._forward, self._network = self._make(self._settings, self._device)
+        self.parameters = sum(each.numel() for each in self._network.parameters() if each.requires_grad)
         self._items = host_items(self._recipe)
         self._transfer = Transfer(self._device, pinned=self._settings.preset != "as-written")
         self.fence = DeviceClock(self._device).fence
@@ -141,14 +142,13 @@ class TorchPredictor:
             return CapturedForward(forward, example, self._device)
         return lambda held: forward(self._transfer.to_device(held))
 
-    def _make(self, settings: Settings, device: torch.device) -> tuple[Forward, int]:
+    def _make(self, settings: Settings, device: torch.device) -> tuple[Forward, nn.Module]:
         network = place_network(self._recipe.answering(), settings, device).eval()
         if settings.precision == "bf16" and device.type == "cpu":
             avoid_weight_casts(network)
-        parameters = sum(each.numel() for each in network.parameters() if each.requires_grad)
         forward = forward_of(network, settings, device)
         compiled: Forward = torch.compile(forward, dynamic=False) if settings.execution == "compile" else forward
-        return compiled, parameters
+        return compiled, network
 
 
 class CapturedForward:

@@ -39,7 +39,7 @@ class BuiltInRecipe(BuiltInItems):
     def __init__(self, order: HeatOrder) -> None:
         super().__init__(order)
         self._seed, self._pretrained = order.seed, order.pretrained
-        self.loss = make_loss(self.workload)
+        self.loss: Callable[[Any, Any], Tensor] = make_loss(self.workload)
         self.steps_per_lap: int | None = self.workload.steps_per_lap
         self.notes: tuple[str, ...] = ()
         self.needs_closure = False

@@ -165,7 +165,7 @@ class EagerRunner(TorchRunner):
         self._loss = self._stepper(batch)
 
     def loss(self) -> float:
-        return float(self._loss)
+        return float(self._loss.detach() if isinstance(self._loss, Tensor) else self._loss)
 
 
 class DeferredRunner(EagerRunner):

@@ -96,7 +96,7 @@ class Stepper:
             told.backward()  # type: ignore[no-untyped-call]
             return told
 
-        self.optimizer.step(compute_again)
+        self.optimizer.step(compute_again)  # type: ignore[arg-type]  # PyTorch's own take tensors
         return losses[0]
 
     def _compute(self, batch: Batch, *, is_shown: bool = True) -> Tensor:
