@@ -21,7 +21,9 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta:UserWarning"),
     pytest.mark.filterwarnings("ignore:.*torch.jit.script_method. is deprecated:DeprecationWarning"),
 ]
-FILE = str(Path(__file__).with_name("own_kinds.py"))
+MODEL_FILE, STEP_FILE, REFUSED_FILE = (
+    str(Path(__file__).with_name(name)) for name in ("own_kinds.py", "own_step_kinds.py", "own_refusals.py")
+)
 AS_WRITTEN = Settings()
 BEST = Settings(preset="best", layout="channels_last", optimizer="fused")
 
@@ -51,9 +53,40 @@ MODELS = [
 STEPS = ["gan", "accumulated", "scaled", "lbfgs_in_a_step"]
 
 
+REFUSED_WHEN_BUILT = [
+    ("a_trainer", "a_trainer returned Trainer, not a laptime.Training", "data=trainer.get_train_dataloader()"),
+    ("a_model", "returned Sequential, not a laptime.Training: its data and its optimizer", "optimizer=..., data"),
+    ("model_and_data", "returned tuple, not a laptime.Training", "name each part: return laptime.Training(model="),
+    ("a_generator", "data is generator: it can be iterated only once", "as data=make_batches and not"),
+    ("a_data_set", "data is Items, a data set of single items", "DataLoader(data, batch_size=32)"),
+    ("no_data", "gives no data", "a function that makes a generator"),
+    ("makes_no_batches", "data is a function, and it returned int", "return a generator or a list"),
+    (
+        "too_many_parts",
+        "it is called as model(a tensor of (12, 8), a tensor of (12,)), and",
+        "a tuple gives model(",
+    ),
+    ("unknown_key", "called as model(inputs=..., labels=..., index=...), and the model's", "a dict model(**batch)"),
+    ("loss_class", "loss is the class CrossEntropyLoss", "CrossEntropyLoss()"),
+    ("two_optimizers", "optimizer is a list, expected one optimizer", "into a step of your own"),
+    ("a_schedule", "optimizer is ExponentialLR, a schedule of learning rates", "give its optimizer; or put it"),
+    ("compiled_in_place", "compiled in place, by its method compile()", "give torch.compile(model)"),
+    ("step_of_a_batch", "step cannot be called as step(state, batch)", "returns (new state, loss)"),
+]
+REFUSED_WHEN_STEPPED = [
+    ("no_loss_anywhere", "its model returned a tensor of (12, 3): expected its loss", "or give loss="),
+    ("loss_of_many", "loss returned a tensor of (12,), expected a tensor of one number", "such as its mean"),
+]
+REFUSED = {function for function, *_ in (*REFUSED_WHEN_BUILT, *REFUSED_WHEN_STEPPED)}
+
+
+def order_for(function, settings=AS_WRITTEN):
+    file = STEP_FILE if function in STEPS else REFUSED_FILE if function in REFUSED else MODEL_FILE
+    return replace(planted_orders.own_order(file, function, settings), proof=OWN_PROOF)
+
+
 def built(function, settings=AS_WRITTEN):
-    order = replace(planted_orders.own_order(FILE, function, settings), proof=OWN_PROOF)
-    return TorchBackend().build(order)
+    return TorchBackend().build(order_for(function, settings))
 
 
 def stepped(training):
@@ -108,36 +141,14 @@ def test_it_is_trained_whole(function):
 @pytest.mark.parametrize("function", ["dict_and_output", "three_and_logits", "one_tensor", "one_dataclass"])
 def test_its_model_answers(function):
     """In its own batches, or cut."""
-    predictor = TorchBackend().predict(planted_orders.own_order(FILE, function, AS_WRITTEN))
+    predictor = TorchBackend().predict(order_for(function))
     predictor.read_items(1)
     predictor.take(predictor.sizes((1,))[0])
     predictor.call()
     predictor.fence()
 
 
-@pytest.mark.parametrize(
-    ("function", "says", "hint"),
-    [
-        ("a_trainer", "a_trainer returned Trainer, not a laptime.Training", "data=trainer.get_train_dataloader()"),
-        ("a_model", "returned Sequential, not a laptime.Training: its data and its optimizer", "optimizer=..., data"),
-        ("model_and_data", "returned tuple, not a laptime.Training", "name each part: return laptime.Training(model="),
-        ("a_generator", "data is generator: it can be iterated only once", "as data=make_batches and not"),
-        ("a_data_set", "data is Items, a data set of single items", "DataLoader(data, batch_size=32)"),
-        ("no_data", "gives no data", "a function that makes a generator"),
-        ("makes_no_batches", "data is a function, and it returned int", "return a generator or a list"),
-        (
-            "too_many_parts",
-            "it is called as model(a tensor of (12, 8), a tensor of (12,)), and",
-            "a tuple gives model(",
-        ),
-        ("unknown_key", "called as model(inputs=..., labels=..., index=...), and the model's", "a dict model(**batch)"),
-        ("loss_class", "loss is the class CrossEntropyLoss", "CrossEntropyLoss()"),
-        ("two_optimizers", "optimizer is a list, expected one optimizer", "into a step of your own"),
-        ("a_schedule", "optimizer is ExponentialLR, a schedule of learning rates", "give its optimizer; or put it"),
-        ("compiled_in_place", "compiled in place, by its method compile()", "give torch.compile(model)"),
-        ("step_of_a_batch", "step cannot be called as step(state, batch)", "returns (new state, loss)"),
-    ],
-)
+@pytest.mark.parametrize(("function", "says", "hint"), REFUSED_WHEN_BUILT)
 def test_what_cannot_be_run_is_refused_when_it_is_built(function, says, hint):
     """With what was given, and what to write instead."""
     with pytest.raises(TrainingError) as caught:
@@ -146,13 +157,7 @@ def test_what_cannot_be_run_is_refused_when_it_is_built(function, says, hint):
     assert hint in caught.value.hint
 
 
-@pytest.mark.parametrize(
-    ("function", "says", "hint"),
-    [
-        ("no_loss_anywhere", "its model returned a tensor of (12, 3): expected its loss", "or give loss="),
-        ("loss_of_many", "loss returned a tensor of (12,), expected a tensor of one number", "such as its mean"),
-    ],
-)
+@pytest.mark.parametrize(("function", "says", "hint"), REFUSED_WHEN_STEPPED)
 def test_what_is_no_loss_is_refused_in_its_first_step(function, says, hint):
     with pytest.raises(TrainingError) as caught:
         built(function).prove("fp32")
@@ -210,7 +215,7 @@ def test_a_step_counts_its_parameters_and_its_work():
     with pytest.raises(LaneError, match="a step function is timed"):
         training.learn()
     with pytest.raises(LaneError, match="a step of your own gives no answers"):
-        TorchBackend().predict(planted_orders.own_order(FILE, "gan", AS_WRITTEN))
+        TorchBackend().predict(order_for("gan"))
 
 
 def test_a_lap_is_what_the_data_say():
