@@ -146,6 +146,13 @@ class Plain:
         self.rows, self.labels = rows, labels
 
 
+class Moving(Plain):
+    """As a graph of another library: it moves itself."""
+
+    def to(self, device):
+        return Moving(self.rows.to(device), self.labels.to(device))
+
+
 class Reading(nn.Module):
     def __init__(self):
         super().__init__()
@@ -161,6 +168,10 @@ def one_dataclass():
 
 def one_object():
     return plain_training(Reading(), [Plain(*pair) for pair in PAIRS])
+
+
+def one_that_moves():
+    return plain_training(Reading(), [Moving(*pair) for pair in PAIRS])
 
 
 def made_for_each_lap():

@@ -40,6 +40,7 @@ MODELS = [
     "one_in_a_list",
     "one_dataclass",
     "one_object",
+    "one_that_moves",
     "made_for_each_lap",
     "made_without_end",
     "lbfgs",

@@ -114,7 +114,7 @@ def test_another_rate_is_other_work():
     [
         ("draws", "it draws random numbers, or keeps something, that is not in its state"),
         ("casts", "it cannot run in float64: LaneError: its step casts to float32 on its own"),
-        ("no_floats", "its state holds no arrays of floats to compare"),
+        ("no_floats", "its state holds no arrays of floats to compare, in dicts, lists, tuples or dataclasses"),
         ("elsewhere", "its steps leave its state as it was: what they train is not in it"),
         ("coarse", "off float64's: it computes in less than float32 on its own"),
     ],

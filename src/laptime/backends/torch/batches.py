@@ -29,21 +29,30 @@ PLAIN = (bool, int, float, str, type(None))
 
 
 class Container(NamedTuple):
-    """A value that holds others: their names if any, the values, and a function that makes one with other values."""
+    """A value that holds others: their names if any, the values, and a function that makes one with other values.
+
+    One that `moves_itself` has a way of its own to another device.
+    """
 
     names: Any
     parts: list[Any]
     make: Callable[[list[Any]], Any]
+    moves_itself: bool = False
 
 
-def mapped(value: Any, change: Callable[[Tensor], Any], other: Callable[[Any], Any] = lambda leaf: leaf) -> Any:
-    """Change every tensor that a value holds; pass every other leaf through `other`."""
+def mapped(
+    value: Any, change: Callable[[Tensor], Any], other: Callable[[Any], Any] = lambda leaf: leaf, *, moves: bool = False
+) -> Any:
+    """Change every tensor that a value holds; pass every other leaf through `other`.
+
+    To one that `moves`, a container that moves itself is a leaf.
+    """
     if isinstance(value, Tensor):
         return change(value)
     container = open_container(value)
-    if container is None:
+    if container is None or (moves and container.moves_itself):
         return other(value)
-    return container.make([mapped(part, change, other) for part in container.parts])
+    return container.make([mapped(part, change, other, moves=moves) for part in container.parts])
 
 
 def leaves(value: Any) -> Iterator[Any]:
@@ -58,6 +67,11 @@ def leaves(value: Any) -> Iterator[Any]:
 
 def tensors(value: Any) -> Iterator[Tensor]:
     return (leaf for leaf in leaves(value) if isinstance(leaf, Tensor))
+
+
+def move_leaf(leaf: Any, device: torch.device) -> Any:
+    """Move what holds tensors in a way of its own; anything else is the same on every device."""
+    return leaf.to(device) if callable(getattr(leaf, "to", None)) else leaf
 
 
 def count_bytes(value: Any) -> int:
@@ -165,13 +179,13 @@ def _open_object(value: Any) -> Container:
         vars(twin).update(zip(names, parts, strict=True))
         return twin
 
-    return Container(names, [vars(value)[name] for name in names], make)
+    return Container(names, [vars(value)[name] for name in names], make, moves_itself=hasattr(value, "to"))
 
 
 def _has_tensors(value: Any) -> bool:
-    """Whether an object without a way of its own to a device has tensors as attributes."""
+    """Whether an object has tensors as attributes."""
     held = getattr(value, "__dict__", None)
-    if not isinstance(held, dict) or isinstance(value, type) or hasattr(value, "to"):
+    if not isinstance(held, dict) or isinstance(value, type):
         return False
     return any(isinstance(each, Tensor) for each in held.values())
 

@@ -28,7 +28,9 @@ WAYS = (
     "a tuple gives model(all but the last) and loss(outputs, the last), a dict model(**batch) and "
     "loss(outputs, batch), anything else model(batch); without a loss, a tuple gives model(*batch)"
 )
-GIVE_A_LOSS = "return the loss from its forward, or give loss=, a function of (outputs, targets)"
+GIVE_A_LOSS = (
+    "return its loss from its forward (of several, their sum), or give loss=, a function of (outputs, targets)"
+)
 KINDS = inspect.Parameter
 
 

@@ -225,4 +225,4 @@ def _mover(device: torch.device, *, channels_last: bool) -> Callable[[Batch], Ba
 
     if device.type == "cpu" and not channels_last:
         return lambda batch: batch
-    return lambda batch: mapped(batch, move_tensor, move_other)
+    return lambda batch: mapped(batch, move_tensor, move_other, moves=True)

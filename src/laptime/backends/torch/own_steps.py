@@ -16,7 +16,7 @@ from laptime.backends.base import Runner
 from laptime.backends.python.arrays import list_arrays, rebuild
 from laptime.backends.steps import CopiedSteps, OwnSteps, StepTraining, make_own_steps
 from laptime.backends.steps_proof import compare_with_float64, take_steps
-from laptime.backends.torch.batches import mapped
+from laptime.backends.torch.batches import mapped, move_leaf
 from laptime.backends.torch.devices import DeviceClock, peak_bytes
 from laptime.backends.torch.inputs import open_source
 from laptime.backends.torch.lane_setup import set_up
@@ -187,8 +187,10 @@ def _left_out(settings: Settings) -> tuple[str, ...]:
 
 
 def _on(device: torch.device, batch: Batch) -> Any:
-    """Return a batch with its tensors on the device, and all else as it is."""
-    return batch if device.type == "cpu" else mapped(batch, lambda each: each.to(device, non_blocking=True))
+    """Return a batch of a proof with its tensors on the device, and all else as it is."""
+    if device.type == "cpu":
+        return batch
+    return mapped(batch, lambda each: each.to(device), lambda leaf: move_leaf(leaf, device), moves=True)
 
 
 def _placed(state: Any, device: torch.device) -> Any:
@@ -204,7 +206,7 @@ def _leaf_placed(leaf: Any, device: torch.device) -> Any:
         for kept in leaf.state.values():
             kept.update({key: each.to(device) for key, each in kept.items() if isinstance(each, Tensor)})
         return leaf
-    return leaf.to(device) if callable(getattr(leaf, "to", None)) else leaf
+    return move_leaf(leaf, device)
 
 
 def _held(state: Any, kind: type) -> list[Any]:

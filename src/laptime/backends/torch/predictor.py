@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 from laptime.backends.base import REFUSALS
 from laptime.backends.fingerprint import make_answers
 from laptime.backends.items import repeated
-from laptime.backends.torch.batches import in_layout, mapped, tensors
+from laptime.backends.torch.batches import in_layout, mapped, move_leaf, tensors
 from laptime.backends.torch.calling import call
 from laptime.backends.torch.devices import DeviceClock, peak_bytes
 from laptime.backends.torch.evaluation import count_items
@@ -274,7 +275,8 @@ class Transfer:
     def to_device(self, value: Any) -> Any:
         if self._device.type == "cpu":
             return value
-        return mapped(value, lambda each: each.to(self._device, non_blocking=self.pinned))
+        move = partial(move_leaf, device=self._device)
+        return mapped(value, lambda each: each.to(self._device, non_blocking=self.pinned), move, moves=True)
 
     def to_host(self, value: Any) -> Any:
         if self._device.type == "cpu":

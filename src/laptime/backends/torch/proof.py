@@ -8,13 +8,12 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from laptime.backends.fingerprint import Array, measure_movement
-from laptime.backends.torch.batches import in_layout, mapped
+from laptime.backends.torch.batches import in_layout, mapped, move_leaf
 from laptime.backends.torch.precision import set_precision
 from laptime.backends.torch.predictor import doubled
 from laptime.backends.torch.random_numbers import SameRandomNumbers, draws_left_to_kernels, restored_generators
@@ -277,7 +276,4 @@ def _placed(batch: Batch, settings: Settings, device: torch.device) -> Batch:
     def place(value: Tensor) -> Tensor:
         return in_layout(value.to(device), channels_last=channels_last)
 
-    def place_other(leaf: Any) -> Any:
-        return leaf.to(device) if callable(getattr(leaf, "to", None)) else leaf
-
-    return mapped(batch, place, place_other)
+    return mapped(batch, place, lambda leaf: move_leaf(leaf, device), moves=True)
