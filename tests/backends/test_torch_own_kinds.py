@@ -10,6 +10,7 @@ import planted_orders
 import pytest
 import torch
 
+from laptime.analysis.inference import judge_answers
 from laptime.analysis.parity import judge_parity
 from laptime.backends.torch.backend import TorchBackend
 from laptime.errors import LaneError, TrainingError
@@ -141,12 +142,27 @@ def test_it_is_trained_whole(function):
 
 @pytest.mark.parametrize("function", ["dict_and_output", "three_and_logits", "one_tensor", "one_dataclass"])
 def test_its_model_answers(function):
-    """In its own batches, or cut."""
+    """In batches of its own items, proven."""
     predictor = TorchBackend().predict(order_for(function))
-    predictor.read_items(1)
-    predictor.take(predictor.sizes((1,))[0])
+    reference = predictor.reference()
+    (size,) = predictor.sizes((8,))
+    predictor.take(size)
     predictor.call()
     predictor.fence()
+    assert judge_answers([(predictor.prove("fp32", size),)], reference).status == "same"
+
+
+@pytest.mark.parametrize("function", ["dict_and_output", "named_three", "one_tensor"])
+def test_its_batches_are_joined(function):
+    training = built(function, Settings(joined=2))
+    assert (training.items_per_step, training.steps_per_lap) == (24, 3)
+    assert 0 < stepped(training) < 10
+
+
+def test_sparse_tensors_are_not_joined():
+    """One below the other, two graphs are none."""
+    with pytest.raises(TrainingError, match="cannot be joined: they hold sparse tensors"):
+        stepped(built("sparse", Settings(joined=2)))
 
 
 @pytest.mark.parametrize(("function", "says", "hint"), REFUSED_WHEN_BUILT)

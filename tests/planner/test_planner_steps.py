@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from planner_machines import CPU, machine_with, plan_for
+from planner_machines import AMPERE, CPU, machine_with, plan_for
 from planner_machines import OWN as OWN_SUBJECT
 
 from laptime.errors import UsageError
@@ -101,3 +101,45 @@ def test_what_a_step_leaves_no_room_for_is_refused(lane, what, says):
 def test_steps_are_not_asked_for_answers():
     with pytest.raises(UsageError, match="--infer: python/cpu/as-written takes steps of your own"):
         check_question(plan_for(machine(), "python/cpu", what=OWN), "--infer")
+
+
+STEP = replace(OWN_SUBJECT, written_for="torch", gives_step=True)
+
+
+def plan_step(*lanes):
+    return make_plan(Ask(OWN, lanes), machine_with(CPU, AMPERE), STEP, None)
+
+
+def test_a_step_in_pytorch_races_on_all_that_pytorch_sees():
+    """Its best is what a lane can set from outside, and says what it leaves to the code."""
+    lanes = plan_step().lanes
+    assert [lane.name.split("/", 1)[1] for lane in lanes] == [
+        f"{device}/{preset}" for device in ("cpu", "cuda:0") for preset in ("as-written", "best")
+    ]
+    written, best, _, card = lanes
+    assert written.notes == ()
+    (note,) = best.notes
+    assert note.startswith("best of a step of your own sets threads, memory and input;")
+    left = {(each.settings.layout, each.settings.optimizer, each.settings.execution) for each in lanes}
+    assert left == {("framework", "framework", "eager")}
+    assert (best.settings.threads, best.settings.malloc, card.settings.input) == (6, "keep", "resident")
+
+
+def test_the_fastest_step_computes_in_tf32_where_that_is_a_switch_of_the_process():
+    cpu, card = plan_step("torch/cpu/fastest", "torch/cuda/fastest").lanes
+    assert (cpu.settings.precision, card.settings.precision) == ("fp32", "tf32")
+    (named,) = plan_step("torch/cuda/tf32+workers=2+batch=2x+reads=deferred").lanes
+    assert (named.settings.workers, named.settings.joined, named.settings.reads) == (2, 2, "deferred")
+
+
+@pytest.mark.parametrize("setting", ["bf16", "fp16", "compile", "graph", "channels_last", "fused"])
+def test_what_the_code_of_a_step_decides_is_refused(setting):
+    with pytest.raises(UsageError, match=f"{setting}: a step of your own has the .* that its code gives it") as caught:
+        plan_step(f"torch/cuda/{setting}")
+    assert caught.value.hint == "set it there"
+
+
+@pytest.mark.parametrize("flag", ["--full", "--infer"])
+def test_a_step_is_neither_trained_whole_nor_asked(flag):
+    with pytest.raises(UsageError, match=f"{flag}: torch/cpu/as-written (is of a step function|takes steps)"):
+        check_question(plan_step("torch/cpu"), flag)
