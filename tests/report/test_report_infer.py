@@ -9,12 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from infer_records import SHOWN, broken, two_lanes
+from shown import in_details
 
 from golden import assert_agreed
-from laptime.report.infer import live_lines, render
+from laptime.report import infer
+from laptime.report.infer import live_lines
 from laptime.store.index import row_of
 from laptime.store.schema import decode, encode
 from laptime.visible import cells_wide
+
+render = in_details(infer.render)
 
 
 @pytest.mark.parametrize("width", [80, 120])

@@ -6,12 +6,15 @@ from dataclasses import replace
 
 import pytest
 from records import BEST, FIRST, record
+from shown import in_details
 
 from laptime.model.limits import NOT_MEASURED, DeviceKey, DevicePeaks, Peak, Roofline, StepWork
 from laptime.model.missing import Missing
+from laptime.report import race
 from laptime.report.devices import peak_lines, rate, rates
 from laptime.report.profile import limit_lines
-from laptime.report.race import render
+
+render = in_details(race.render)
 
 CHIP = DeviceKey("AMD EPYC 9755 128-Core Processor, 2 cores", "AMD EPYC 9755 128-Core Processor (2 cores)")
 CARD = DeviceKey("1f2e", "NVIDIA H100", "580.1")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import click
 
 from laptime import api, pages
+from laptime.cli.completion import complete_record
+from laptime.cli.help import Command
 from laptime.cli.output import page_width
 from laptime.cli.printing import emit, emit_json
-from laptime.cli.questions import emit_record
+from laptime.cli.questions import DETAILS, emit_record
 
 SHOW_HELP = """Show a saved record. ID is a record's id or the beginning of one, a file, or `latest`.
 
@@ -25,12 +27,13 @@ def list_records(*, as_json: bool) -> None:
         emit(pages.records_as_text(rows, page_width()))
 
 
-@click.command("show", help=SHOW_HELP)
-@click.argument("identity", metavar="ID", default="latest")
+@click.command("show", cls=Command, help=SHOW_HELP, examples=("laptime show", "laptime show r-2026-11-20 --details"))
+@click.argument("identity", metavar="ID", default="latest", shell_complete=complete_record)
+@DETAILS
 @click.option("--json", "as_json", is_flag=True, help="Print the whole record as JSON.")
-def show_record(*, identity: str, as_json: bool) -> None:
+def show_record(*, identity: str, as_json: bool, details: bool) -> None:
     record = api.load(identity)
     if as_json:
         emit_json(pages.as_json(record))
     else:
-        emit_record(record)
+        emit_record(record, details=details)

@@ -45,8 +45,8 @@ def check_ask(ask: Ask) -> None:
     if ask.items is not None and ask.data is not None:
         raise UsageError("--items says how many are made, and --data brings its own", "leave one of them out")
     if ask.profile and (ask.full is not None or ask.infer):
-        other = "--full trains whole" if ask.full is not None else "--infer trains nothing"
-        raise UsageError(f"--profile looks at the steps of a race, and {other}", "leave one of the two out")
+        other = "train" if ask.full is not None else "infer"
+        raise UsageError(f"--profile is of a race, not of laptime {other}", "laptime profile takes the same lanes")
     _check_sensors(ask)
     for flag, seconds in (("--patience", ask.patience_s), ("--watchdog", ask.watchdog_s)):
         if not (math.isfinite(seconds) and 0.1 <= seconds <= LARGEST_BUDGET_S):
@@ -200,11 +200,11 @@ def _find_device(lane: Lane, view: Framework) -> Device:
     return found
 
 
-def check_question(plan: Plan, flag: str) -> None:
-    """Refuse lanes that --full or --infer (`flag`) cannot run."""
+def check_question(plan: Plan, command: str) -> None:
+    """Refuse lanes that `laptime train` or `laptime infer` cannot run."""
     for lane in plan.lanes:
-        refuse_lane_for(flag, lane, is_own=plan.subject.file is not None)
+        refuse_lane_for(command, lane, is_own=plan.subject.file is not None)
         for row in SETTINGS.values():
-            if flag in row.refused_for and row.values_of(lane.settings) != row.values_of(Settings()):
-                says, hint = row.refused_for[flag]
-                raise UsageError(f"{flag}: {lane.name} {says}", hint)
+            if command in row.refused_for and row.values_of(lane.settings) != row.values_of(Settings()):
+                says, hint = row.refused_for[command]
+                raise UsageError(f"laptime {command}: {lane.name} {says}", hint)

@@ -222,22 +222,24 @@ def refuse_reads(settings: Settings, lane: LaneFacts) -> None:
         )
 
 
-def refuse_lane_for(flag: str, lane: PlannedLane, *, is_own: bool) -> None:
-    """Refuse --full and --infer for lanes that run single steps only, and for lanes that train nothing."""
+def refuse_lane_for(command: str, lane: PlannedLane, *, is_own: bool) -> None:
+    """Refuse train and infer for lanes that run single steps only, and for lanes that train nothing."""
     row, name, kind = find_framework(lane.framework), lane.name, lane.settings.input
-    if row.takes_steps_only and flag == "--full":
+    if row.takes_steps_only and command == "train":
         raise UsageError(
-            f"--full: {name} is of a step function, which is timed, and not trained whole, in this version",
-            "leave --full out",
+            f"laptime train: {name} is of a step function, which is timed, and not trained whole, in this version",
+            "laptime race takes it",
         )
     if row.takes_steps_only:
-        raise UsageError(f"--infer: {name} takes steps of your own, and a step gives no answers", "leave its lanes out")
-    if flag == "--infer" and is_own and row.family == "keras":
         raise UsageError(
-            f"--infer: {name} cannot be asked; of trainings of your own only torch lanes answer so far",
+            f"laptime infer: {name} takes steps of your own, and a step gives no answers", "leave its lanes out"
+        )
+    if command == "infer" and is_own and row.family == "keras":
+        raise UsageError(
+            f"laptime infer: {name} cannot be asked; of trainings of your own only torch lanes answer so far",
             "leave the Keras lanes out",
         )
     if kind in NO_TRAINING:
         does = "loads" if kind == "only" else "copies"
-        says = f"trains nothing, it only {does}" if flag == "--full" else f"only {does}, and answers nothing"
-        raise UsageError(f"{flag}: {name} {says}", f"leave input={kind} out")
+        says = f"trains nothing, it only {does}" if command == "train" else f"only {does}, and answers nothing"
+        raise UsageError(f"laptime {command}: {name} {says}", f"leave input={kind} out")

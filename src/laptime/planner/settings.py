@@ -38,8 +38,8 @@ class Setting:
     and `read` returns their values. If there is no such field, the value is in `Settings.extra`; see `value_of(name)`.
 
     `best` returns the value that the preset `best` sets on a lane, and `fastest` that of `fastest` if it differs
-    (None: as written). `refuse` raises UsageError if the setting is not possible. `refused_for` maps a flag (--full,
-    --infer) to what is wrong with the setting there, and a hint. `environment` returns variables of the lane's process.
+    (None: as written). `refuse` raises UsageError if the setting is not possible. `refused_for` maps a command (train,
+    infer) to what is wrong with the setting there, and a hint. `environment` returns variables of the lane's process.
     """
 
     name: str
@@ -224,8 +224,8 @@ ROWS = (
         compared=("deferred",),
         refuse=refusals.refuse_reads,
         refused_for={
-            "--full": ("reads old values, which is no training", "leave reads out"),
-            "--infer": ("defers what a step reads, and nothing is trained", "leave reads=deferred out"),
+            "train": ("reads old values, which is no training", "leave reads out"),
+            "infer": ("defers what a step reads, and nothing is trained", "leave reads=deferred out"),
         },
     ),
     Setting(
@@ -259,7 +259,7 @@ ROWS = (
         fields=("batch", "joined"),
         read=_as_batch,
         refuse=refusals.refuse_batch,
-        refused_for={"--infer": (f"names a batch, and every lane is asked in batches of {SIZES}", "leave batch out")},
+        refused_for={"infer": (f"names a batch, and every lane is asked in batches of {SIZES}", "leave batch out")},
     ),
     Setting(
         "lr",
@@ -271,7 +271,7 @@ ROWS = (
         accepts=_is_rate,
         fields=("learning_rate",),
         refuse=refusals.refuse_rate,
-        refused_for={"--infer": ("names a learning rate, and nothing is trained", "leave lr out")},
+        refused_for={"infer": ("names a learning rate, and nothing is trained", "leave lr out")},
     ),
     Setting(
         "steps_per_execution",
@@ -282,7 +282,7 @@ ROWS = (
         kind=int,
         refuse=refusals.refuse_steps_at_once,
         refused_for={
-            "--infer": (
+            "infer": (
                 "says how many steps are taken at once, and nothing is trained",
                 "leave steps_per_execution out",
             )

@@ -48,7 +48,7 @@ class PreparedInference(Prepared):
 def prepare_infer(ask: Ask, machine: Machine) -> PreparedInference:
     """Check everything that needs no process, then scout and plan."""
     prepared = prepare(ask, machine)
-    check_question(prepared.plan, "--infer")
+    check_question(prepared.plan, "infer")
     lanes = len(prepared.plan.lanes)
     pace = choose_infer_pace(ask, lanes, takes_turns=prepared.plan.alone is None and lanes > 1)
     return PreparedInference(prepared.plan, prepared.machine, prepared.published, pace)

@@ -3,42 +3,137 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from laptime.model.missing import Missing
-from laptime.model.protocol import Evaluation, FullRun, LapResult, Moment, Reached, Score
+from laptime.model.protocol import Evaluation, FullRun, LapFactor, LapResult, Moment, Reached, Score
 from laptime.model.questions import TrainingAnswer, training_of
 from laptime.model.record import LaneResult, Record
 from laptime.report import footnotes
+from laptime.report.bars import Row, bar_rows
 from laptime.report.layout import Cell, Column, flow, lay_out, painted, wrap, wrap_all
-from laptime.report.numbers import about, duration, four_places, step, training_lap
-from laptime.report.page import NARROWEST, RecordColumn, fit_table, header, page_text, quiet
-from laptime.report.race import proof_lines, published_line
-from laptime.report.usage import usage_lines
-from laptime.report.words import NOT_SAME, ratio_cell, short_name, times
+from laptime.report.numbers import about, duration, factor, four_places, over, step, training_lap
+from laptime.report.page import NARROWEST, Page, RecordColumn, Said, View, fit_table, header, page_text, quiet
+from laptime.report.race import proof_lines, proof_sentence, published_line, spoken_name
+from laptime.report.usage import money_words, usage_lines
+from laptime.report.words import NOT_SAME, joined, place_words, ratio_cell, short_name, times
 from laptime.visible import cells_wide
 
 LEAST_BAR = 8
 
 
-def render(record: Record, width: int = 100, *, color: bool = False, kept: bool = True, blocks: bool = True) -> str:  # noqa: ARG001
-    """Return the page, at most `width` cells wide. If the record is `kept`, it ends with the id."""
-    full, width = training_of(record), max(width, NARROWEST)
-    lines = [*header(record, width, color=color), *wrap_all([_protocol(record)], width)]
-    for run in full.runs:
-        lines += _laps(run, full, width, color=color)
-    lines += _totals(record, width, color=color)
-    lines += usage_lines(record, width, color=color)
-    lines += proof_lines(record, width)
-    lines += _failures(record, width)
-    lines += wrap_all([_first_laps(record), _reached(record)], width)
-    lines += _predictions(record, width)
-    lines += wrap_all(footnotes.remarks(record), width)
-    lines += quiet([*_beside(record, width), *footnotes.starts(record, width)], color=color)
-    lines += _wholes(record, width)
-    lines += wrap_all([published_line(record, width), f"{full.order}."], width)
+def render(record: Record, view: View) -> str:
+    """Return the page of whole trainings."""
+    view = replace(view, width=max(view.width, NARROWEST))
+    page = Page(
+        answer=[Said(f"{place_words(record)}: {_answer(record)}")],
+        figures=_bars(record, view.inner),
+        notes=_notes(record, view.width),
+        done=" ".join(filter(None, [proof_sentence(record), _closing(record)])),
+        details=_details(record, view),
+    )
     command = "laptime show" if _is_whole(record) else "to go on: laptime resume"
-    return page_text(lines, _closing(record), record, width, kept=kept, command=command)
+    return page_text(page, record, view, command=command)
+
+
+def _answer(record: Record) -> str:
+    """Return which lane trained faster and by how much or, of a single lane, how long it took."""
+    full = training_of(record)
+    trained = [lane for lane in record.lanes if _trained(record, lane.name)]
+    if not trained:
+        return "no lap was trained."
+    laps = f"{full.protocol.laps:,} lap{'s' * (full.protocol.laps != 1)}"
+    fair = [(each, each.later_laps) for each in full.factors if each.same_work is not False]
+    known = [(each, ratio) for each, ratio in fair if isinstance(ratio, float)]
+    if not known:
+        whole = all(_total(lane, record).style == "" for lane in trained)
+        told = joined([f"{_total(lane, record).text} on {short_name(lane.name)}" for lane in trained])
+        return f"{laps} took {told}." if whole else f"not finished; trained are {told}."
+    fastest, ratio = max(known, key=lambda pair: pair[1])
+    names = (fastest.lane, fastest.reference) if ratio >= 1 else (fastest.reference, fastest.lane)
+    faster, slower = spoken_name(names[0], names[1]), spoken_name(names[1], names[0])
+    totals = {lane.name: _total(lane, record).text for lane in trained}
+    took = f"{totals.get(names[0], '-')} against {totals.get(names[1], '-')}"
+    how_much = f"{factor(max(ratio, over(1, ratio)))}x as fast as {slower}{_between(fastest, ratio)}"
+    return f"{faster} trains {how_much}; {laps} took {took}."
+
+
+def _between(found: LapFactor, ratio: float) -> str:
+    if isinstance(found.low, Missing) or isinstance(found.high, Missing):
+        return " (one training of each)"
+    low, high = (found.low, found.high) if ratio >= 1 else (over(1, found.high), over(1, found.low))
+    return f" ({factor(low, ratio)}-{factor(high, ratio)})"
+
+
+def _bars(record: Record, view: View) -> list[str]:
+    """Return a row a lane: the time of its later laps as a bar, all laps, and what it learned."""
+    rows = []
+    for lane in record.lanes:
+        trained = _trained(record, lane.name)
+        later = [each.train_s for run in trained for each in run.laps if not each.fresh]
+        total = _total(lane, record) if trained else Cell("")
+        accuracy = _end(lane, record, "accuracy") if _ends(record) else "-"
+        figures = (
+            Cell(f"{_later_laps(lane, record)} a lap" if later else ""),
+            replace(total, text=f"{total.text} in all" if total.text and not total.style else total.text),
+            Cell("" if accuracy == "-" else f"{_ends(record)} accuracy {accuracy}"),
+        )
+        failed = "" if trained else "DNF" if lane.status == "dnf" else "not trained"
+        rows.append(Row(short_name(lane.name), _mean(later), figures, failed))
+    return bar_rows(rows, view)
+
+
+def _notes(record: Record, width: int) -> list[str]:
+    """Return what a reader must know, the most important first."""
+    return [
+        *_ended_runs(record),
+        *[f"{each.sure}: {each.says} {each.advice}".rstrip() for each in record.findings if each.rule == "learning"],
+        *footnotes.doubts(record),
+        *money_words(record),
+        *filter(None, [_first_laps(record), _reached(record), _published(record, width)]),
+    ]
+
+
+def _ended_runs(record: Record) -> list[str]:
+    """Return why trainings ended early, a sentence each."""
+    full = training_of(record)
+    ended = [(run, run.process.dnf) for run in full.runs if run.process.dnf is not None]
+    said = [f"{_who(run, full)} did not finish, in {dnf.phase}: {dnf.reason}" for run, dnf in ended if dnf is not None]
+    told = {run.process.lane for run, _ in ended}
+    others = [lane for lane in record.lanes if lane.status == "dnf" and lane.name not in told]
+    return [*said, *(f"{short_name(lane.name)} did not finish: {lane.reason}" for lane in others)]
+
+
+def _published(record: Record, width: int) -> str:
+    """Return the published laps, if these laps are as long."""
+    steps, published = training_of(record).protocol.steps_per_lap, record.workload.steps_per_lap
+    words = published_line(record, width)
+    if not words or steps in {None, published}:
+        return words
+    return f"Published laps are not shown: they are of {published:,} steps, and these of {steps:,}."
+
+
+def _details(record: Record, view: View) -> list[list[str]]:
+    """Return all that the record holds, in sections."""
+    width, color, full = view.width, view.color, training_of(record)
+    asked = replace(record.workload, steps_per_lap=full.protocol.steps_per_lap or record.workload.steps_per_lap)
+    return [
+        header(replace(record, workload=asked), width, color=color),
+        wrap_all([_protocol(record)], width),
+        *(_laps(run, full, width, color=color) for run in full.runs),
+        _totals(record, width, color=color),
+        usage_lines(record, width, color=color),
+        proof_lines(record, width),
+        _failures(record, width),
+        *(wrap(each, width, "  ") for each in (_first_laps(record), _reached(record)) if each),
+        _predictions(record, width),
+        *(wrap(each, width, "  ") for each in footnotes.remarks(record)),
+        quiet(_beside(record, width), color=color),
+        quiet(footnotes.starts(record, width), color=color),
+        _wholes(record, width),
+        *(wrap(each, width, "  ") for each in (_published(record, width), f"{full.order}.") if each),
+    ]
 
 
 def live_lines(moment: Moment, width: int, *, color: bool = False, blocks: bool = True) -> list[str]:
@@ -265,8 +360,8 @@ def _first_laps(record: Record) -> str:
     factors = [each for each in training_of(record).factors if each.same_work is not False]
     first = [(short_name(each.lane), each.first_lap) for each in factors]
     said = [f"{name} {times(ratio)}" for name, ratio in first if not isinstance(ratio, Missing)]
-    head = "against first is of later laps; the first lap, with the first step in it: "
-    return f"{head}{', '.join(said)}" if said else ""
+    head = "The factor is of later laps; in the first, with the first step in it: "
+    return f"{head}{', '.join(said)}." if said else ""
 
 
 def _reached(record: Record) -> str:
@@ -275,7 +370,7 @@ def _reached(record: Record) -> str:
         return ""
     where = "validation" if training_of(record).protocol.validation_items else "training"
     said = [f"{_who(run, training_of(record))} {_when(run.reached)}" for run in training_of(record).runs]
-    return f"accuracy {until:g} in {where}: {'; '.join(said)}"
+    return f"Accuracy {until:g} in {where}: {'; '.join(said)}."
 
 
 def _who(run: FullRun, full: TrainingAnswer) -> str:

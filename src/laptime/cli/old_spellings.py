@@ -1,0 +1,30 @@
+"""Command lines of earlier versions: each is read as what it is called now, and a message names the new spelling."""
+
+from __future__ import annotations
+
+import click
+
+from laptime.cli.printing import say
+
+# What a command with a flag became.
+RENAMED = {
+    ("race", "--full"): ("train",),
+    ("race", "--infer"): ("infer",),
+    ("plan", "--full"): ("train", "--dry-run"),
+    ("plan", "--infer"): ("infer", "--dry-run"),
+}
+
+
+def renew(words: list[str]) -> list[str]:
+    """Return a command line in today's spelling."""
+    used = [(old, new) for old, new in RENAMED.items() if words[:1] == [old[0]] and old[1] in words]
+    if not used:
+        return words
+    others = [word for word in words[1:] if word not in {flag for (_, flag), _ in used}]
+    lines = [[*new, *others] for _, new in used]
+    if len(lines) > 1:
+        told = " && ".join(" ".join(["laptime", *line]) for line in lines)
+        raise click.UsageError(f"--full and --infer are two commands now: {told}")
+    ((old, new),) = used
+    say(f"laptime: `laptime {' '.join(old)}` is now `laptime {' '.join(new)}`")
+    return lines[0]
