@@ -23,7 +23,7 @@ from laptime.model.plan import Plan
 from laptime.model.protocol import Consent, FullPlan, Moment
 from laptime.model.questions import Question, find_question
 from laptime.model.record import Record
-from laptime.planner.settings import describe_settings
+from laptime.planner.settings import PRESETS, SETTINGS
 from laptime.questions.asking import Prepared, installed_of, names_a_lane, prepare, scout_machine
 from laptime.questions.doctor import examine
 from laptime.questions.gauge import Limits, PeakCache, add_limits, known_limits, measure_limits
@@ -215,11 +215,12 @@ remove_data = remove_set
 records = files.list_records
 encode = schema.encode
 workloads = tuple(CATALOGUE.values())
+presets = PRESETS
+settings = SETTINGS
 
 __all__ = [
     "add_limits",
     "answer",
-    "describe_settings",
     "devices",
     "doctor",
     "encode",
@@ -233,12 +234,14 @@ __all__ = [
     "names_a_lane",
     "outline",
     "plan",
+    "presets",
     "profile",
     "question_of",
     "race",
     "records",
     "remove_data",
     "resume",
+    "settings",
     "version",
     "why",
     "workloads",

@@ -21,9 +21,9 @@ from laptime.model.questions import find_question
 from laptime.model.record import Record, RecordRow
 from laptime.questions.gauge import Limits
 from laptime.report import full as report_full
-from laptime.report import listing, workloads
+from laptime.report import laps, listing, workloads
 from laptime.report.devices import card_of, hardware_rows, peak_lines, render_checkup, render_devices
-from laptime.report.full import moment_words
+from laptime.report.laps import moment_words
 from laptime.report.page import View
 from laptime.store import schema
 from laptime.workloads import CATALOGUE, find_workload
@@ -78,7 +78,7 @@ def live_lines(record: Record, note: str, width: int, *, color: bool = False) ->
 @in_words
 def lap_lines(moment: Moment, width: int, *, color: bool = False, blocks: bool = True) -> list[str]:
     """Return the lines that a terminal shows while a lap runs."""
-    return report_full.live_lines(moment, width, color=color, blocks=blocks)
+    return laps.live_lines(moment, width, color=color, blocks=blocks)
 
 
 @in_words

@@ -15,7 +15,7 @@ from golden import assert_agreed
 from laptime.model.missing import Missing
 from laptime.model.protocol import Moment
 from laptime.report import full
-from laptime.report.full import live_lines, moment_words
+from laptime.report.laps import live_lines, moment_words
 from laptime.report.numbers import four_places
 from laptime.visible import cells_wide
 

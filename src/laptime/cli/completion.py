@@ -35,14 +35,15 @@ def completion(context: click.Context, shell: str) -> None:
 
 def complete_what(_context: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
     """Complete a built-in workload, the name of a Python file, or a lane of the default workload."""
-    from laptime.workloads import CATALOGUE  # noqa: PLC0415
+    from laptime import api  # noqa: PLC0415
 
-    return [*_beginning(begun, CATALOGUE), *_beginning(begun, _lanes(begun)), CompletionItem(begun, type="file")]
+    names = [each.name for each in api.workloads]
+    return [*beginning(begun, names), *beginning(begun, _lanes(begun)), CompletionItem(begun, type="file")]
 
 
 def complete_lane(_context: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
     """Complete a framework, a device, or the setting that was begun last."""
-    return _beginning(begun, _lanes(begun))
+    return beginning(begun, _lanes(begun))
 
 
 def complete_record(_context: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
@@ -50,24 +51,16 @@ def complete_record(_context: click.Context, _param: click.Parameter, begun: str
     from laptime import api  # noqa: PLC0415
 
     return [
-        *_beginning(begun, ["latest"]),
+        *beginning(begun, ["latest"]),
         *(CompletionItem(each.id, help=f"{each.question} {each.workload}") for each in api.records()
           if each.id.startswith(begun)),
     ]  # fmt: skip
 
 
-def complete_topic(_context: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
-    """Complete a command or a topic."""
-    from laptime.cli.help import TOPICS  # noqa: PLC0415
-    from laptime.cli.main import COMMANDS  # noqa: PLC0415
-
-    return _beginning(begun, [*COMMANDS, *TOPICS])
-
-
 def _lanes(begun: str) -> list[str]:
     """Return what may follow in a lane: after a slash or a plus it is another part."""
+    from laptime import api  # noqa: PLC0415
     from laptime.model.frameworks import FRAMEWORKS  # noqa: PLC0415
-    from laptime.planner.settings import PRESETS, SETTINGS  # noqa: PLC0415
 
     cut = max(begun.rfind("/"), begun.rfind("+")) + 1
     before, parts = begun[:cut], begun.split("/")
@@ -77,10 +70,10 @@ def _lanes(begun: str) -> list[str]:
         return [*(f"{name}/" for name in frameworks), *devices]
     if len(parts) == 2 and parts[0] in frameworks:
         return [before + device for device in devices]
-    settings = [row.written(value) for row in SETTINGS.values() for value in row.listed]
-    return [before + word for word in (*PRESETS, *settings)]
+    settings = [row.written(value) for row in api.settings.values() for value in row.listed]
+    return [before + word for word in (*api.presets, *settings)]
 
 
-def _beginning(begun: str, words: object) -> list[CompletionItem]:
+def beginning(begun: str, words: object) -> list[CompletionItem]:
     assert hasattr(words, "__iter__")
     return [CompletionItem(word) for word in words if word.startswith(begun)]

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
-from laptime.cli.completion import complete_topic
 from laptime.cli.printing import emit
 
 ALL_OPTIONS = "laptime.all_options"
@@ -77,6 +77,13 @@ class Command(click.Command):
             formatter.write(f"{'  '.join(told)}\n")
 
 
+def complete_topic(context: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Complete a command or a topic."""
+    group = context.find_root().command
+    commands = group.list_commands(context) if isinstance(group, click.Group) else []
+    return [CompletionItem(word) for word in (*commands, *TOPICS) if word.startswith(begun)]
+
+
 @click.command("help", help="Explain a command with all its options, or a topic: lanes, exit-codes.")
 @click.argument("topic", default="", shell_complete=complete_topic)
 @click.pass_context
@@ -107,16 +114,16 @@ def _help_of(context: click.Context, topic: str) -> str:
 
 def lanes_text() -> str:
     """Return the reference of lanes: what a lane is, and every setting."""
-    from laptime.model.frameworks import FRAMEWORKS  # noqa: PLC0415  help of one command stays instant
-    from laptime.planner.settings import PRESETS, SETTINGS  # noqa: PLC0415
+    from laptime import api  # noqa: PLC0415  the help of most commands needs nothing of it
+    from laptime.model.frameworks import FRAMEWORKS  # noqa: PLC0415
 
     formatter = click.HelpFormatter()
     names = [row.name for row in FRAMEWORKS if not row.switch]
     formatter.write(LANES_HELP.format(frameworks=", ".join(names)))
     with formatter.section("Presets"):
-        formatter.write_dl([(name, PRESET_SAYS.get(name, "")) for name in PRESETS])
+        formatter.write_dl([(name, PRESET_SAYS.get(name, "")) for name in api.presets])
     with formatter.section("Settings"):
-        formatter.write_dl([(" ".join(map(row.written, row.listed)), row.about) for row in SETTINGS.values()])
+        formatter.write_dl([(" ".join(map(row.written, row.listed)), row.about) for row in api.settings.values()])
     return formatter.getvalue().rstrip("\n")
 
 

@@ -32,8 +32,7 @@ KEEP_MEMORY = {
 class Setting:
     """One setting. A lane writes it as `name=value`, or as the value alone if it `stands_alone`.
 
-    `listed` are the values as lists of settings show them, or a placeholder if it is a number (`kind`). The `compared`
-    ones only serve to see what one thing costs. `accepts` checks a value (default: a listed value, or a count); `takes`
+    `listed` are the values as lists of settings show them, or a placeholder if it is a number (`kind`). `accepts` checks a value (default: a listed value, or a count); `takes`
     describes the allowed values. `fields` names the fields of Settings that it sets (default: the field of its name),
     and `read` returns their values. If there is no such field, the value is in `Settings.extra`; see `value_of(name)`.
 
@@ -49,7 +48,6 @@ class Setting:
     stands_alone: bool = False
     kind: type[str | int | float] = str
     accepts: Callable[[str], bool] | None = None
-    compared: tuple[str, ...] = ()
     only_of: str = ""
     changes: Literal["", "arithmetic", "learning"] = ""
     fields: tuple[str, ...] = ()
@@ -213,7 +211,6 @@ ROWS = (
         takes="flush (numbers too small for full precision count as 0) or keep",
         changes="arithmetic",
         accepts=lambda value: value in {"flush", "keep"},
-        compared=("flush",),
         refuse=refusals.refuse_denormals,
     ),
     Setting(
@@ -221,7 +218,6 @@ ROWS = (
         ("deferred",),
         "a loss that is read each step is read later",
         takes="deferred (a step's code reads values of an earlier step, and does not wait)",
-        compared=("deferred",),
         refuse=refusals.refuse_reads,
         refused_for={
             "train": ("reads old values, which is no training", "leave reads out"),
@@ -235,7 +231,6 @@ ROWS = (
         "on the device; `only`: the loader without the training; `one`: the first batch again and again; `copy`: to "
         "the device, nothing computed",
         takes="published, fast, cached, resident, only, one, copy",
-        compared=("one", "copy"),
         best=_best_input,
         refuse=refusals.refuse_input,
     ),
@@ -306,17 +301,6 @@ def find_setting(word: str) -> tuple[Setting, str] | None:
 def list_settings() -> str:
     """Return every preset and setting, for the hint of an error."""
     return ", ".join((*PRESETS, *(row.list_values(row.listed) for row in SETTINGS.values())))
-
-
-def describe_settings() -> str:
-    """Return the paragraph on settings in `laptime race --help`."""
-    usual = [", ".join(PRESETS)]
-    compared = []
-    for row in SETTINGS.values():
-        plain = tuple(value for value in row.listed if value not in row.compared)
-        usual += [row.list_values(plain) + (f" ({row.only_of})" if row.only_of else "")] if plain else []
-        compared += [row.list_values(row.compared)] if row.compared else []
-    return f"Settings: {'; '.join(usual)}. To see what one thing costs: {', '.join(compared)}."
 
 
 def settings_table() -> str:

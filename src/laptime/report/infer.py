@@ -13,7 +13,7 @@ from laptime.report.layout import SEPARATOR, Cell, Column, flow, table_or_senten
 from laptime.report.numbers import about, duration, factor, number, over, spread, step, tiny
 from laptime.report.page import (
     NARROWEST,
-    Page,
+    PageParts,
     RecordColumn,
     Said,
     View,
@@ -37,7 +37,7 @@ LANE: RecordColumn[InferLane] = RecordColumn("lane", lambda lane, _: short_name(
 def render(record: Record, view: View) -> str:
     """Return the page of inference."""
     view = replace(view, width=max(view.width, NARROWEST))
-    page = Page(
+    page = PageParts(
         answer=[Said(f"{place_words(record)}: {_answer(record)}")],
         figures=_rows(record, view.inner),
         notes=_notes(record),

@@ -55,7 +55,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class PageParts:
     """What a page says. The answer, figures, and the first lines of the notes are always shown.
 
     `notes` are sentences, the most important ones first. `done` says what was run and how sure it is, `then` which
@@ -71,7 +71,7 @@ class Page:
     details: Sequence[Lines] = field(default_factory=tuple)
 
 
-def page_text(page: Page, record: Record, view: View, *, command: str = "laptime show") -> str:
+def page_text(page: PageParts, record: Record, view: View, *, command: str = "laptime show") -> str:
     """Return the page as text. It ends with the id, and the `command` that goes on with the record."""
     answer = [line for each in page.answer for line in painted(each.text, view.width, each.style, color=view.color)]
     saved = f"Saved as {record.id}; {command} {record.id}"
@@ -103,7 +103,7 @@ def _first_notes(notes: Lines, width: int) -> tuple[list[str], int]:
     return lines, left_out
 
 
-def _closing(page: Page, saved: str, view: View) -> list[str]:
+def _closing(page: PageParts, saved: str, view: View) -> list[str]:
     """Return what was done and, in the last line, what to type next."""
     done = wrap(page.done, view.width, INDENT)
     saved = saved if view.kept else NOT_SAVED

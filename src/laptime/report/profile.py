@@ -13,7 +13,7 @@ from laptime.report import footnotes
 from laptime.report.devices import BYTES, FLOPS, rates
 from laptime.report.layout import Column, clean, flow, painted, table_or_sentences, wrap, wrap_all
 from laptime.report.numbers import duration, factor, number, over, percent, size, step
-from laptime.report.page import NARROWEST, Page, Said, View, header, page_text
+from laptime.report.page import NARROWEST, PageParts, Said, View, header, page_text
 from laptime.report.words import joined, place_words, short_name
 from laptime.visible import cells_wide
 
@@ -151,7 +151,7 @@ def _bytes(value: float | Missing) -> str:
 def render(record: Record, view: View) -> str:
     """Return the page of profiles, at most as wide as the view except for a trace's name."""
     view = replace(view, width=max(view.width, NARROWEST))
-    page = Page(
+    page = PageParts(
         answer=[Said(f"{place_words(record)}: {_answer(record)}")],
         figures=profile_figures(record, view.inner),
         notes=[*footnotes.failure_sentences(record), *_absent(record), *footnotes.doubts(record)],

@@ -16,7 +16,7 @@ from laptime.report.layout import SEPARATOR, Cell, flow, wrap, wrap_all
 from laptime.report.numbers import duration, factor, lap, over, percent, published_lap, step, tiny
 from laptime.report.page import (
     NARROWEST,
-    Page,
+    PageParts,
     RecordColumn,
     Said,
     View,
@@ -74,7 +74,7 @@ RACE_COLUMNS: list[RecordColumn[LaneResult]] = [
 def render(record: Record, view: View) -> str:
     """Return the page of a race."""
     view = replace(view, width=max(view.width, NARROWEST))
-    page = Page(
+    page = PageParts(
         answer=[*footnotes.distrust(record), Said(f"{place_words(record)}: {_answer(record)}")],
         figures=[*_bars(record, view.inner), *_profiles(record, view.inner)],
         notes=_notes(record, view.width),

@@ -15,13 +15,19 @@ from laptime.report.words import short_name
 
 NONE = Missing("")
 NO_SENSOR = Missing("no sensor was read")
+NO_ENERGY = Energy("", NO_SENSOR, NO_SENSOR, NO_SENSOR, NO_SENSOR, NO_SENSOR)
 NOT_WATCHED = Usage(
-    *[NO_SENSOR] * 6,
+    processor_percent=NO_SENSOR,
+    others_percent=NO_SENSOR,
+    memory_most_bytes=NO_SENSOR,
+    device_percent=NO_SENSOR,
+    active_percent=NO_SENSOR,
+    device_memory_most_bytes=NO_SENSOR,
     temperature_of="",
     temperature_most_c=NO_SENSOR,
     temperature_slope_c_per_min=NO_SENSOR,
     power_most_w=NO_SENSOR,
-    energy=Energy("", *[NO_SENSOR] * 5),
+    energy=NO_ENERGY,
 )
 PERCENT = "{:.0f} %".format
 JOULE_UNITS = ((1e6, "MJ"), (1e3, "kJ"), (1.0, "J"))

@@ -14,7 +14,7 @@ from laptime.model.why import Ceiling, Factor, PartOf, Remedy, Standing, StepPar
 from laptime.report import footnotes, race
 from laptime.report.layout import Cell, Column, Style, clean, flow, lay_out, table_or_sentences, wrap
 from laptime.report.numbers import duration, factor, number, percent
-from laptime.report.page import NARROWEST, Page, Said, View, page_text, quiet
+from laptime.report.page import NARROWEST, PageParts, Said, View, page_text, quiet
 from laptime.report.words import machine_words, step_words
 from laptime.visible import cells_wide
 
@@ -43,7 +43,7 @@ def render(record: Record, view: View) -> str:
         return race.render(record, view)
     view = replace(view, width=max(view.width, NARROWEST))
     doubt = Said(f"NOT RELIABLE: {why.distrust or 'the noise was too great'}.", "bad")
-    page = Page(
+    page = PageParts(
         answer=[*([] if why.trusted else [doubt]), Said(why.says)],
         figures=_figures(record, why, view.inner),
         notes=_notes(record, why),
