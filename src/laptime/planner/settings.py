@@ -32,9 +32,10 @@ KEEP_MEMORY = {
 class Setting:
     """One setting. A lane writes it as `name=value`, or as the value alone if it `stands_alone`.
 
-    `listed` are the values as lists of settings show them, or a placeholder if it is a number (`kind`). `accepts` checks a value (default: a listed value, or a count); `takes`
-    describes the allowed values. `fields` names the fields of Settings that it sets (default: the field of its name),
-    and `read` returns their values. If there is no such field, the value is in `Settings.extra`; see `value_of(name)`.
+    `listed` are the values as lists of settings show them, or a placeholder if it is a number (`kind`). `accepts`
+    checks a value (default: a listed value, or a count); `takes` describes the allowed values. `fields` names the
+    fields of Settings that it sets (default: the field of its name), and `read` returns their values. If there is no
+    such field, the value is in `Settings.extra`; see `value_of(name)`.
 
     `best` returns the value that the preset `best` sets on a lane, and `fastest` that of `fastest` if it differs
     (None: as written). `refuse` raises UsageError if the setting is not possible. `refused_for` maps a command (train,

@@ -81,11 +81,11 @@ def _bars(record: Record, view: View) -> list[str]:
     for lane in record.lanes:
         trained = runs_of(record, lane.name)
         later = [each.train_s for run in trained for each in run.laps if not each.fresh]
-        total = total(lane, record) if trained else Cell("")
+        whole = total(lane, record) if trained else Cell("")
         accuracy = final_score(lane, record, "accuracy") if ends_with(record) else "-"
         figures = (
             Cell(f"{later_laps(lane, record)} a lap" if later else ""),
-            replace(total, text=f"{total.text} in all" if total.text and not total.style else total.text),
+            replace(whole, text=f"{whole.text} in all" if whole.text and not whole.style else whole.text),
             Cell("" if accuracy == "-" else f"{ends_with(record)} accuracy {accuracy}"),
         )
         failed = "" if trained else "DNF" if lane.status == "dnf" else "not trained"

@@ -100,8 +100,8 @@ def later_laps(lane: LaneResult, record: Record) -> str:
 
 
 def _mean_time(seconds: Sequence[float]) -> str:
-    mean = mean(seconds)
-    return "-" if mean is None else training_lap(mean)
+    found = mean(seconds)
+    return "-" if found is None else training_lap(found)
 
 
 def total(lane: LaneResult, record: Record) -> Cell:
@@ -176,7 +176,7 @@ def _finals(record: Record, lane: str) -> list[Score]:
 LOSS: RecordColumn[LaneResult] = RecordColumn(
     lambda record: f"{ends_with(record)} loss",
     lambda lane, record: final_score(lane, record, "loss"),
-    True,
+    right=True,
     leaves=1,
     shown=ends_with,
 )
