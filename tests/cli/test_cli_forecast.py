@@ -15,7 +15,7 @@ def race(shared_house):
 
 @pytest.fixture(scope="module")
 def whole(shared_house):
-    return shared_house.run("race", "cifar-cnn", *LANES, "--full", "--json", "-q").json["answer"]["runs"]
+    return shared_house.run("train", "cifar-cnn", *LANES, "--json", "-q").json["answer"]["runs"]
 
 
 def test_every_part_is_as_it_is_when_run(race, whole):

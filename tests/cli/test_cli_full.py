@@ -8,7 +8,7 @@ import pytest
 
 pytestmark = pytest.mark.usefixtures("known_references")
 
-FULL = ("race", "cifar-cnn", "fake/cpu", "fake/cpu/best", "--full", "--laps", "3", "--steps-per-lap", "100")
+FULL = ("train", "cifar-cnn", "fake/cpu", "fake/cpu/best", "--laps", "3", "--steps-per-lap", "100")
 RUN_KEYS = {
     *("process", "seed", "order", "laps", "test", "predictions", "reached", "first_step_ms", "proofs", "processes"),
     *("watched", "sources", "changed"),
@@ -148,7 +148,7 @@ def test_one_line_a_lap_goes_to_stderr_and_the_report_ends_with_totals_predictio
 
 def test_what_is_published_is_the_default(house):
     """cifar-mlp: ten laps of 1,563 steps, no validation, a test at the end."""
-    answer = house.run("race", "cifar-mlp", "fake/cuda", "--full", "--json", "-q")
+    answer = house.run("train", "cifar-mlp", "fake/cuda", "--json", "-q")
     (run,) = answer.json["answer"]["runs"]
     assert [lap["steps"] for lap in run["laps"]] == [1_563] * 10
     assert {None} == {lap["validation"] and 1 for lap in run["laps"]}
@@ -157,7 +157,7 @@ def test_what_is_published_is_the_default(house):
 
 def test_another_batch_takes_as_many_steps_as_see_the_same_items(house):
     """Four times the batch, a quarter of the steps."""
-    record = house.run("race", "cifar-cnn", "fake/cpu/batch=4x", "--full", "--laps", "1", "--json", "-q").json
+    record = house.run("train", "cifar-cnn", "fake/cpu/batch=4x", "--laps", "1", "--json", "-q").json
     (lap,) = record["answer"]["runs"][0]["laps"]
     assert (lap["steps"], lap["score"]["items"]) == (125, 50_000)
 
@@ -256,27 +256,25 @@ def test_no_line_is_wider_than_the_page(house):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--steps-per-lap", "3"), "--steps-per-lap is of whole trainings"),
-        (("--until-accuracy", "0.7"), "--until-accuracy is of whole trainings"),
-        (("--full", "--heats", "3"), "--heats is of heats"),
-        (("--full", "--budget", "3m"), "--budget is of heats"),
-        (("--full", "--alone"), "--alone is of heats"),
-        (("--full", "--laps", "0"), "--laps 0: expected a whole number from 1"),
-        (("--full", "--seeds", "0"), "--seeds 0: expected a whole number from 1 to 100"),
-        (("--full", "--until-accuracy", "70"), "--until-accuracy 70: expected a share"),
+        (("--heats", "3"), "No such option '--heats'; laptime race and laptime infer have it"),
+        (("--margin", "3%"), "No such option '--margin'; laptime race has it"),
+        (("--alone",), "No such option '--alone'; laptime race, laptime infer and laptime why have it"),
+        (("--laps", "0"), "--laps 0: expected a whole number from 1"),
+        (("--seeds", "0"), "--seeds 0: expected a whole number from 1 to 100"),
+        (("--until-accuracy", "70"), "--until-accuracy 70: expected a share"),
     ],
 )
 def test_what_makes_no_sense_is_refused(house, words, says):
     """Exit 2 before anything runs, with the flag and the way out; nothing is kept."""
-    answer = house.run("race", "cifar-cnn", "fake/cpu", *words)
+    answer = house.run("train", "cifar-cnn", "fake/cpu", *words)
     assert answer.code == 2
-    assert says in answer.err
+    assert says in " ".join(answer.err.split())
     assert house.files() == []
 
 
 def test_a_loader_alone_cannot_be_trained_whole(house):
     """It trains nothing."""
-    answer = house.run("race", "cifar-cnn", "fake/cpu/input=only", "--full")
+    answer = house.run("train", "cifar-cnn", "fake/cpu/input=only")
     assert answer.code == 2
     assert "trains nothing" in answer.err
 
@@ -284,6 +282,6 @@ def test_a_loader_alone_cannot_be_trained_whole(house):
 def test_a_training_of_ones_own_needs_its_laps(house):
     """Nobody published them."""
     (house.folder / "my.py").write_text("def training(): ...\n")
-    answer = house.run("race", "my.py:training", "--full")
+    answer = house.run("train", "my.py:training")
     assert answer.code == 2
-    assert "give --laps N" in answer.err
+    assert "add --laps N" in answer.err

@@ -13,7 +13,7 @@ from laptime.cli.printing import printable
 
 ESCAPE = "\x1b]0;title\x07\x9b31m\u202e"
 STEERING = ("\x1b", "\x9b", "\x07", "\u202e")
-FULL = ("race", "cifar-cnn", "fake/cpu", "--full", "--laps", "3", "--steps-per-lap", "5", "-q")
+FULL = ("train", "cifar-cnn", "fake/cpu", "--laps", "3", "--steps-per-lap", "5", "-q")
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 
 pytestmark = pytest.mark.usefixtures("known_references")
 
-INFER = ("race", "cifar-cnn", "fake/cpu", "fake/cpu/best", "--infer")
+INFER = ("infer", "cifar-cnn", "fake/cpu", "fake/cpu/best")
 ONCE = (*INFER, "--heats", "1", "-q")
 HEAT_KEYS = {
     *("process", "order", "round", "items_a_call", "first_call_ns", "calls_ns", "calls_noise", "calls_flag"),
@@ -172,46 +172,25 @@ def test_ctrl_c_keeps_finished_heats(house):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--infer", "--laps", "3"), "--laps is of whole trainings"),
-        (("--infer", "--margin", "3%"), "--margin stops a race"),
-        (("fake/cpu/input=only", "--infer"), "only loads, and answers nothing"),
-        (("fake/cpu/lr=0.1", "--infer"), "names a learning rate, and nothing is trained"),
-        (("fake/cpu/batch=8", "--infer"), "names a batch, and every lane is asked in batches of 1, 8, 64, 256"),
+        (("--laps", "3"), "No such option '--laps'; laptime train has it"),
+        (("fake/cpu/input=only",), "only loads, and answers nothing"),
+        (("fake/cpu/lr=0.1",), "names a learning rate, and nothing is trained"),
+        (("fake/cpu/batch=8",), "names a batch, and every lane is asked in batches of 1, 8, 64, 256"),
     ],
 )
 def test_what_makes_no_sense_is_refused(house, words, says):
     """Exit 2 before anything runs, with the flag and the way out; nothing is kept."""
-    answer = house.run("race", "cifar-cnn", "fake/cpu", *words)
+    answer = house.run("infer", "cifar-cnn", "fake/cpu", *words)
     assert answer.code == 2
     assert says in " ".join(answer.err.split())
     assert house.files() == []
 
 
-def test_answers_may_follow_a_whole_training(house):
-    """Two questions, two records, two pages; as JSON one list."""
-    words = ("race", "cifar-cnn", "fake/cpu", "--full", "--laps", "1", "--infer", "--heats", "1", "-q")
-    said = words_of(house.done(*words))
-    assert said.index("test loss") < said.index("latency of one call")
-    assert len(house.files()) == 2
-    both = house.done(*words, "--json").json
-    assert [record["question"] for record in both] == ["full", "infer"]
-    assert [sorted(record["answer"]) for record in both] == [
-        ["factors", "order", "protocol", "runs"],
-        ["alone", "factors", "lanes", "pace", "reference"],
-    ]
-
-
-def test_what_is_wrong_with_the_answers_is_said_before_the_training(house):
-    answer = house.done("race", "cifar-cnn", "fake/cpu/batch=8", "--full", "--infer", code=2)
-    assert "names a batch" in " ".join(answer.err.split())
-    assert not house.files()
-
-
-def test_no_answers_follow_a_training_that_was_interrupted(house):
-    """Whoever stops the training has asked for nothing more; the laps are kept."""
-    house.script('["*"]\nfail = { how = "hang", phase = "lap 2" }\n')
-    process = house.start("race", "cifar-cnn", "fake/cpu", "--full", "--infer")
-    house.read_until(process, "lap 1 of 10")
-    process.send_signal(signal.SIGINT)
-    assert house.finish(process).code == 130
-    assert house.kept()["question"] == "full"
+def test_the_old_spelling_of_a_command_says_the_new_one(house):
+    """`race --infer` is `infer`; both at once are two commands, which are named to be pasted."""
+    answer = house.done("race", "cifar-cnn", "fake/cpu", "--infer", "--dry-run")
+    assert "`laptime race --infer` is now `laptime infer`" in answer.err
+    assert answer.out == house.done("infer", "cifar-cnn", "fake/cpu", "--dry-run").out
+    assert "10 laps" in house.done("plan", "cifar-cnn", "fake/cpu", "--full").out
+    both = house.done("race", "cifar-cnn", "fake/cpu", "--full", "--infer", code=2)
+    assert "laptime train cifar-cnn fake/cpu && laptime infer cifar-cnn fake/cpu" in " ".join(both.err.split())

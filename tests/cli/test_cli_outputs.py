@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("known_references")
 
 FULL_DEVICE = Path("/dev/full")
 RACE = ("race", "cifar-cnn", "fake/cpu", "fake/cpu/best", "--heats")
-FULL = ("race", "cifar-cnn", "fake/cpu", "--full", "--laps", "2", "--steps-per-lap", "5")
+FULL = ("train", "cifar-cnn", "fake/cpu", "--laps", "2", "--steps-per-lap", "5")
 
 
 def full_device(house, *words):

@@ -98,9 +98,15 @@ def test_a_card_that_is_not_there_is_refused(torch_house):
         ((NUMPY, "python/cpu/input=resident"), "laptime cannot place the batches of a framework that it does not know"),
         ((NUMPY, "python/cpu/input=copy"), "input=copy: on a processor batches are where they are used"),
         ((NUMPY, "python/cpu/bf16"), "bf16: a step of your own has the precision that its code gives it"),
-        ((NUMPY, "python/cpu", "--full", "--laps", "1"), "--full: python/cpu/as-written is of a step function, which"),
-        ((NUMPY, "python/cpu", "--infer"), "--infer: python/cpu/as-written takes steps of your own"),
-        ((NUMPY, "jax/cpu", "--full", "--laps", "1"), "--full: jax/cpu/as-written is of a step function, which is"),
+        (
+            (NUMPY, "python/cpu", "--full", "--laps", "1"),
+            "laptime train: python/cpu/as-written is of a step function, which",
+        ),
+        ((NUMPY, "python/cpu", "--infer"), "laptime infer: python/cpu/as-written takes steps of your own"),
+        (
+            (NUMPY, "jax/cpu", "--full", "--laps", "1"),
+            "laptime train: jax/cpu/as-written is of a step function, which is",
+        ),
     ],
 )
 def test_what_a_plain_step_cannot_be_asked_for_is_refused(torch_house, words, says):

@@ -13,7 +13,7 @@ import pytest
 
 pytestmark = pytest.mark.usefixtures("known_references")
 
-FULL = ("race", "cifar-cnn", "fake/cpu", "fake/cpu/best", "--full", "--laps", "3", "--steps-per-lap", "50")
+FULL = ("train", "cifar-cnn", "fake/cpu", "fake/cpu/best", "--laps", "3", "--steps-per-lap", "50")
 HANGS = '["fake/*"]\nfail = {{ how = "hang", phase = "{phase}", heat = {heat} }}\n'
 
 

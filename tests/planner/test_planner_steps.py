@@ -99,5 +99,5 @@ def test_what_a_step_leaves_no_room_for_is_refused(lane, what, says):
 
 
 def test_steps_are_not_asked_for_answers():
-    with pytest.raises(UsageError, match="--infer: python/cpu/as-written takes steps of your own"):
-        check_question(plan_for(machine(), "python/cpu", what=OWN), "--infer")
+    with pytest.raises(UsageError, match="laptime infer: python/cpu/as-written takes steps of your own"):
+        check_question(plan_for(machine(), "python/cpu", what=OWN), "infer")

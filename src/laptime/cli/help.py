@@ -11,6 +11,7 @@ from click.shell_completion import CompletionItem
 from laptime.cli.printing import emit
 
 ALL_OPTIONS = "laptime.all_options"
+QUESTIONS = ("race", "train", "infer", "why")
 LANES, EXIT_CODES = "lanes", "exit-codes"
 TOPICS = {
     LANES: "What a lane is, and its settings.",
@@ -57,6 +58,17 @@ class Command(click.Command):
         super().__init__(*args, **given)
         self.examples, self.page, self.more = examples, page, more
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            owners = [f"laptime {name}" for name in QUESTIONS if _has(ctx, name, error.option_name)]
+            if owners:
+                named = " and ".join(filter(None, [", ".join(owners[:-1]), owners[-1]]))
+                have = "have" if len(owners) > 1 else "has"
+                raise click.UsageError(f"No such option '{error.option_name}'; {named} {have} it.", ctx) from error
+            raise
+
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_help_text(ctx, formatter)
         if self.more and ctx.meta.get(ALL_OPTIONS):
@@ -82,6 +94,13 @@ def complete_topic(context: click.Context, _param: click.Parameter, begun: str) 
     group = context.find_root().command
     commands = group.list_commands(context) if isinstance(group, click.Group) else []
     return [CompletionItem(word) for word in (*commands, *TOPICS) if word.startswith(begun)]
+
+
+def _has(context: click.Context, command: str, option: str) -> bool:
+    """Whether another command has an option."""
+    group = context.find_root().command
+    other = group.get_command(context, command) if isinstance(group, click.Group) else None
+    return other is not None and any(option in each.opts for each in other.params)
 
 
 @click.command("help", help="Explain a command with all its options, or a topic: lanes, exit-codes.")

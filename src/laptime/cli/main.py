@@ -81,8 +81,8 @@ class LazyGroup(click.Group):
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
             near = difflib.get_close_matches(args[0], COMMANDS, n=1)
-            guess = f"; did you mean {near[0]}?" if near else ""
-            raise click.UsageError(f"no command '{args[0]}'{guess} commands: {', '.join(COMMANDS)}", ctx) from error
+            guess = f" (did you mean {near[0]}?)" if near else ""
+            raise click.UsageError(f"no command '{args[0]}'{guess}; commands: {', '.join(COMMANDS)}", ctx) from error
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

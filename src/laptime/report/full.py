@@ -11,6 +11,7 @@ from laptime.model.record import Record
 from laptime.report import footnotes
 from laptime.report.bars import Row, bar_rows
 from laptime.report.laps import (
+    against_first_lane,
     count_kept,
     ends_with,
     final_score,
@@ -82,10 +83,12 @@ def _bars(record: Record, view: View) -> list[str]:
         trained = runs_of(record, lane.name)
         later = [each.train_s for run in trained for each in run.laps if not each.fresh]
         whole = total(lane, record) if trained else Cell("")
+        against = against_first_lane(lane, record)
         accuracy = final_score(lane, record, "accuracy") if ends_with(record) else "-"
         figures = (
             Cell(f"{later_laps(lane, record)} a lap" if later else ""),
             replace(whole, text=f"{whole.text} in all" if whole.text and not whole.style else whole.text),
+            Cell("") if against.text in {"1", "-"} else replace(against, text=against.text.replace("x faster", "x")),
             Cell("" if accuracy == "-" else f"{ends_with(record)} accuracy {accuracy}"),
         )
         failed = "" if trained else "DNF" if lane.status == "dnf" else "not trained"

@@ -113,7 +113,7 @@ def total(lane: LaneResult, record: Record) -> Cell:
     return Cell(_mean_time([run.train_s for run in runs]))
 
 
-def _against(lane: LaneResult, record: Record) -> Cell:
+def against_first_lane(lane: LaneResult, record: Record) -> Cell:
     """Return the factor of the later laps against the first lane, unless one of the two did other work."""
     found = next((each for each in training_of(record).factors if each.lane == lane.name), None)
     first = next((each for each in record.lanes if each.step_ms is not None), lane)
@@ -185,7 +185,7 @@ TOTAL_COLUMNS: list[RecordColumn[LaneResult]] = [
     RecordColumn("total", total, right=True),
     RecordColumn("first lap", _first_lap, right=True),
     RecordColumn("later laps", later_laps, right=True),
-    RecordColumn("against first", _against, least=12),
+    RecordColumn("against first", against_first_lane, least=12),
     LOSS,
     RecordColumn("accuracy", lambda lane, record: final_score(lane, record, "accuracy"), right=True, shown=ends_with),
 ]
