@@ -261,7 +261,7 @@ def test_no_line_is_wider_than_the_page(house):
         (("--alone",), "No such option '--alone'; laptime race, laptime infer and laptime why have it"),
         (("--laps", "0"), "--laps 0: expected a whole number from 1"),
         (("--seeds", "0"), "--seeds 0: expected a whole number from 1 to 100"),
-        (("--until-accuracy", "70"), "--until-accuracy 70: expected a share"),
+        (("--until-accuracy", "70"), "'70' is 7000%; did you mean 70%?"),
     ],
 )
 def test_what_makes_no_sense_is_refused(house, words, says):

@@ -33,8 +33,8 @@ def test_every_usable_device_is_measured_and_kept(measured):
     """A file each; progress on stderr says which is measured and when it ends, the table is on stdout."""
     assert len(peaks_files(measured)) == 2
     assert measured.said.err.splitlines() == [
-        "1 of 2: fake/cpu (fp32, tf32, bf16, fp16, copy); ends within about 16 s",
-        "2 of 2: fake/cuda:0 (fp32, tf32, bf16, fp16, copy); ends within about 8 s",
+        "1 of 2: fake/cpu (fp32, tf32, bf16, fp16, copy); all is measured within about 16 s",
+        "2 of 2: fake/cuda:0 (fp32, tf32, bf16, fp16, copy); all is measured within about 8 s",
     ]
     assert "500 GFLOP/s" in measured.said.out
     assert "3.00 TB/s" in measured.said.out

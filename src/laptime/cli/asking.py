@@ -44,7 +44,10 @@ class Share(click.ParamType[float]):
         found = re.fullmatch(r"(\d+(?:\.\d+)?)(%?)", str(value).strip())
         if not found:
             self.fail(f"'{value}' is not a share; such as 3% or 0.03", param, ctx)
-        return float(found[1]) / (100 if found[2] else 1)
+        share = float(found[1]) / (100 if found[2] else 1)
+        if share > 1 and not found[2]:
+            self.fail(f"'{value}' is {share:.0%}; did you mean {value}%?", param, ctx)
+        return share
 
 
 ALL_SENSORS = ",".join(row.name for row in SENSOR_ROWS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import errno
 import importlib
 import io
@@ -80,6 +79,7 @@ class LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
+            difflib = importlib.import_module("difflib")  # only where a name is wrong: help is instant
             near = difflib.get_close_matches(args[0], COMMANDS, n=1)
             guess = f" (did you mean {near[0]}?)" if near else ""
             raise click.UsageError(f"no command '{args[0]}'{guess}; commands: {', '.join(COMMANDS)}", ctx) from error

@@ -80,7 +80,11 @@ def _check_pretrained(name: str) -> None:
 
 def say_end(left_s: float) -> str:
     """Return a note on when a race ends that has `left_s` of its budget left. A round that has begun is completed."""
-    return f"ends within about {left_s:.0f} s" if left_s >= 1 else "the budget is used up, this round ends the race"
+    return (
+        f"the race ends within about {left_s:.0f} s"
+        if left_s >= 1
+        else "the budget is used up, this round ends the race"
+    )
 
 
 def installed_of(wanted: Iterable[str] | None, machine: Machine) -> tuple[str, ...]:

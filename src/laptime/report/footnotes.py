@@ -12,11 +12,12 @@ from laptime.model.process import Dnf
 from laptime.model.questions import alone_words, comparisons_of
 from laptime.model.record import GONE, NOT_RELIABLE, Finding, HeatResult, LaneResult, Record
 from laptime.report.layout import clean, flow, wrap
-from laptime.report.numbers import about, duration, factor, over, percent, size, spread
+from laptime.report.numbers import about, duration, factor, over, percent, size, spread, whole_minutes
 from laptime.report.page import Said
-from laptime.report.words import joined, short_name
+from laptime.report.words import joined, short_name, short_names
 
 WORTH_A_WORD = 1.03
+OVER_BUDGET = 1.2
 STDERR_LINES = 5
 STDERR_ROWS_A_LINE = 3
 FIGURES = re.compile(r"\d+(?:\.\d+)?")
@@ -24,11 +25,13 @@ FIGURES = re.compile(r"\d+(?:\.\d+)?")
 
 def distrust(record: Record) -> list[Said]:
     """Return why the figures cannot be relied on, for the top of the page."""
-    return [Said(f"NOT RELIABLE: {each.says} {each.advice}", "bad") for each in _unreliable(record)]
+    found = [each for each in record.findings if each.rule == NOT_RELIABLE]
+    return [Said(f"NOT RELIABLE: {finding_words(each)}", "bad") for each in found]
 
 
-def _unreliable(record: Record) -> list[Finding]:
-    return [each for each in record.findings if each.rule == NOT_RELIABLE]
+def finding_words(finding: Finding) -> str:
+    """Return what a finding says, and what to do."""
+    return short_names(f"{finding.says} {finding.advice}".rstrip())
 
 
 def failure_sentences(record: Record) -> list[str]:
@@ -49,7 +52,7 @@ def failure_sentences(record: Record) -> list[str]:
 
 def doubts(record: Record) -> list[str]:
     """Return what limits how far the figures can be trusted, and what was proven about them."""
-    proven = [f"{each.says} {each.advice}".rstrip() for each in _judged(record) if each.sure == "proven"]
+    proven = [finding_words(each) for each in _judged(record) if each.sure == "proven"]
     return list(filter(None, [*alone_words(record), _no_lap(record), _disturbance(record), *proven]))
 
 
@@ -99,7 +102,7 @@ def remarks(record: Record) -> list[str]:
         _freshness(record),
         *notes(record),
     ]
-    said += [f"{each.sure}: {each.says} {each.advice}".rstrip() for each in _judged(record)]
+    said += [f"{each.sure}: {finding_words(each)}" for each in _judged(record)]
     return [sentence for sentence in said if sentence]
 
 
@@ -270,6 +273,10 @@ def _unsettled(record: Record) -> str:
     if not open_:
         return ""
     margin = percent(record.ask.margin)
+    took_s, budget = record.elapsed_s, duration(record.ask.budget_s)
+    if record.ask.heats is None and record.status == "finished" and took_s > OVER_BUDGET * record.ask.budget_s:
+        least = f"the least that is possible took {duration(took_s)}, more than the budget of {budget}"
+        return f"Not settled within {margin}: {least}. Try --budget {whole_minutes(2 * took_s)}."
     if all(each.in_turns and each.pairs > 1 for each in open_):
         told = [f"{short_name(each.lane)} by {percent(max(each.ratios) / min(each.ratios) - 1)}" for each in open_]
         return f"Not settled within {margin}: the ratio varies from duet to duet, of {', '.join(told)}."
@@ -280,8 +287,9 @@ def _unsettled(record: Record) -> str:
     ]
     if varying:
         return f"Not settled: {', '.join(varying)} from heat to heat."
-    why = f"the budget of {duration(record.ask.budget_s)} allowed " if record.ask.heats is None else ""
-    return f"Not settled within {margin}: {why}too few heats."
+    if record.ask.heats is not None:
+        return f"Not settled within {margin}: too few heats."
+    return f"Not settled within {margin}: the budget of {budget} allowed too few heats."
 
 
 def _variation(lane: LaneResult) -> float:

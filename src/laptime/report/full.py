@@ -100,7 +100,7 @@ def _notes(record: Record, width: int) -> list[str]:
     """Return what a reader must know, the most important first."""
     return [
         *_ended_runs(record),
-        *[f"{each.sure}: {each.says} {each.advice}".rstrip() for each in record.findings if each.rule == "learning"],
+        *[footnotes.finding_words(each) for each in record.findings if each.rule == "learning"],
         *footnotes.doubts(record),
         *money_words(record),
         *filter(None, [first_lap_words(record), reached_words(record), published_laps(record, width)]),

@@ -13,7 +13,7 @@ from laptime.model.record import LaneResult, Record
 from laptime.model.why import Ceiling, Factor, PartOf, Remedy, Standing, StepPart, Why
 from laptime.report import footnotes, race
 from laptime.report.layout import Cell, Column, Style, clean, flow, lay_out, table_or_sentences, wrap
-from laptime.report.numbers import duration, factor, number, percent
+from laptime.report.numbers import WIDE, duration, factor, number, percent
 from laptime.report.page import NARROWEST, PageParts, Said, View, page_text, quiet
 from laptime.report.words import machine_words, step_words
 from laptime.visible import cells_wide
@@ -28,7 +28,6 @@ WORTH_A_BLOCK = 0.005
 REMEDIES_MOST = 4  # on the short page
 NOT_THE_LOADER = 1.5  # a loader alone this many times as fast as the training is not its limit
 BEYOND_MEASURE = 1_000
-WIDE = 0.5  # half an interval, as a share of its figure
 NOT_PREDICTED = "not predicted: "
 OF_OLD_RECORDS = re.compile(r"^not \w+: ")  # their reasons begin so
 

@@ -23,6 +23,11 @@ def short_name(lane: str) -> str:
     return lane.removesuffix(f"/{AS_WRITTEN}")
 
 
+def short_names(text: str) -> str:
+    """Return a sentence in which lanes are named without the default preset."""
+    return text.replace(f"/{AS_WRITTEN}", "")
+
+
 def subject_words(subject: Subject) -> str:
     """Return the workload's name and size."""
     facts = [
