@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, replace
 
 from laptime.model.checkup import CARD_NOT_SEEN
@@ -90,20 +91,15 @@ def _answer(record: Record) -> str:
     ran = [lane for lane in record.lanes if lane.step_ms is not None]
     if not ran:
         return "no lane has a result."
-    differing = [short_name(lane.name) for lane in ran if lane.parity.status == "differs"]
-    if differing and len(ran) > 1 and len(differing) >= len(ran) - 1:
+    compared = comparisons_of(record)
+    fair = [each for each in compared if each.same_work is not False]
+    if fair:
+        return compared_words(max(fair, key=lambda each: each.ratio), record)
+    if compared:
+        differing = [short_name(lane.name) for lane in ran if lane.parity.status == "differs"]
         return f"no factor, because {joined(differing)} did not do the same work."
-    fastest = find_fastest(record)
-    if fastest is None:
-        lane = ran[0]
-        return f"{short_name(lane.name)} takes {step_words(lane)} a step{_and_lap(lane)}."
-    return compared_words(fastest, record)
-
-
-def find_fastest(record: Record) -> Comparison | None:
-    """Return the comparison of the fastest lane with the reference or, if that is the fastest, with the next."""
-    fair = [each for each in comparisons_of(record) if each.same_work is not False]
-    return max(fair, key=lambda each: each.ratio, default=None)
+    lap_ = "" if ran[0].lap_s is None else f", {lap_words(ran[0])} a lap"
+    return f"{short_name(ran[0].name)} takes {step_words(ran[0])} a step{lap_}."
 
 
 def compared_words(found: Comparison, record: Record) -> str:
@@ -130,10 +126,6 @@ def spoken_name(lane: str, other: str) -> str:
     place, _, preset = lane.rpartition("/")
     is_alone = other.startswith(f"{place}/") and preset == AS_WRITTEN
     return f"{place} as written" if is_alone else short_name(lane)
-
-
-def _and_lap(lane: LaneResult) -> str:
-    return "" if lane.lap_s is None else f", {lap_words(lane)} a lap"
 
 
 def _bars(record: Record, view: View) -> list[str]:
@@ -181,7 +173,7 @@ def _then(record: Record) -> list[str]:
     fastest = max(ran, key=lambda lane: lane.items_per_s.median if lane.items_per_s else 0.0, default=None)
     if fastest is None or record.status != "finished":
         return []
-    return [f"Next: laptime why {record.ask.what} {short_name(fastest.name)}"]
+    return [f"Next: {shlex.join(['laptime', 'why', record.ask.what, short_name(fastest.name)])}"]
 
 
 def _details(record: Record, view: View) -> list[list[str]]:
