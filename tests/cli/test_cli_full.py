@@ -57,7 +57,7 @@ def test_a_training_is_not_accused_by_one_chance_event(house):
     answer = house.done(*FULL, "-q", "--json")
     _, best = answer.json["lanes"]
     assert (best["parity"]["status"], best["appeal"]["seed"]) == ("same", 1_000_003)
-    assert "proven at the second try" in house.done("show", "latest").out
+    assert "proven at the second try" in house.done("show", "latest", "--details").out
 
 
 def test_laps_are_exact(record):
@@ -209,7 +209,7 @@ def test_lanes_that_fail_do_not_stop_the_others(house):
         "fake/cpu/channels_last": ('how = "exit", phase = "build"', "in build: the process ended on its own"),
     }
     house.script("".join(f'["{lane}"]\nfail = {{ {fail} }}\n' for lane, (fail, _) in failing.items()))
-    answer = house.run("race", "cifar-cnn", *failing, "fake/cpu", *FULL[4:], "-q")
+    answer = house.run("train", "cifar-cnn", *failing, "fake/cpu", *FULL[4:], "--details", "-q")
     assert answer.code == 3
     words = " ".join(answer.out.split())
     for lane, (_, reason) in failing.items():

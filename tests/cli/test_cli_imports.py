@@ -59,7 +59,7 @@ def walled(shared_house):
         (("plan", "cifar-cnn", "torch/cpu/best"), "torch/cpu/best"),
         (("workloads",), "scenes-cnn"),
         (("list",), "cifar-cnn"),
-        (("show", "latest"), "same work"),
+        (("show", "latest"), "Same work"),
         (("--help",), "Commands:"),
         (("race", "--help"), "--budget"),
         (("--version",), "version"),

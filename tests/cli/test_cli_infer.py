@@ -94,14 +94,14 @@ def test_every_lane_is_proven_by_its_answers(record):
 
 def test_the_report_is_shown_again_and_listed(house):
     """Latency, throughput, the parts, the proof; `show` says the same, `list` has it in a line."""
-    answer = house.run(*INFER)
+    answer = house.run(*INFER, "--details")
     words = words_of(answer)
     assert "fake/cpu/best 5.50 ms ±0.0 % 5.50 ms ±0.0 % 5.50 ms ±0.0 % 2.00x faster (2.00-2.00)" in words
     assert "fake/cpu 90.9 444 865 962" in words
     assert "same answers: fake/cpu, fake/cpu/best yes (5e-8 from float64, 2e-6 allowed)" in words
     assert "3 heats each in turns, " in words
     assert "heat 1 of at most 6: fake/cpu/as-written answers; the race ends within about" in answer.err
-    assert house.run("show", "latest").out == answer.out
+    assert house.run("show", "latest", "--details").out == answer.out
     (row,) = house.run("list", "--json").json
     assert (row["question"], row["summary"]) == ("infer", "2 lanes, answers, fake/cpu/best 2.00x faster than fake/cpu")
 
@@ -110,7 +110,7 @@ def test_a_batch_without_memory_is_a_result(house):
     """Its size is a DNF with its reason, the next one is measured; killed for it, what came before is kept. Exit 0."""
     fail = '["fake/cpu{}"]\nfail = {{ how = "{}", phase = "batch 64" }}\n'
     house.script(fail.format("/best", "memory") + fail.format("/as-written", "kill"))
-    answer = house.run(*ONCE)
+    answer = house.run(*ONCE, "--details")
     assert answer.code == 0
     words = words_of(answer)
     assert "fake/cpu/best 182 889 DNF 1,925" in words
@@ -123,7 +123,7 @@ def test_a_batch_without_memory_is_a_result(house):
 def test_a_batch_that_would_take_too_long_is_left_out(house):
     """It says how long a call would take, and what makes room for it."""
     house.script('["fake/*"]\nitem_share = 1.0\n')
-    answer = house.run(*ONCE)
+    answer = house.run(*ONCE, "--details")
     assert answer.code == 0
     assert "fake/cpu batch 256: left out: a call would take about 26 s; a longer --budget" in words_of(answer)
 
@@ -148,7 +148,7 @@ def test_a_lane_that_fails_does_not_stop_the_others(house, script, reason):
 def test_a_lane_that_answers_otherwise_is_found_out(house):
     """Exit 4, and no factor."""
     house.script('["fake/cpu/best"]\nstray = 1e-3\n')
-    answer = house.run(*ONCE)
+    answer = house.run(*ONCE, "--details")
     assert answer.code == 4
     assert "fake/cpu/best no: its answers differ by 1e-03 in fp32 (2e-06 allowed)" in words_of(answer)
     assert "not the same work" in answer.out

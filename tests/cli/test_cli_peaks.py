@@ -76,7 +76,7 @@ def test_a_race_then_says_how_near_each_lane_comes(measured):
     assert (first["precision"], second["precision"]) == ("fp32", "bf16")
     assert second["copy_share"] == pytest.approx(second["work"]["bytes"] / 0.0025 / 3e12, rel=1e-3)
     assert second["work"]["bytes"] < first["work"]["bytes"]
-    page = measured.done("show", record["id"]).out
+    page = measured.done("show", record["id"], "--details").out
     assert "limit: fake/cpu " in page
     assert "GFLOP/s fp32; " in page
 
@@ -86,7 +86,7 @@ def test_a_lane_that_trains_nothing_has_no_limit(measured):
     record = measured.raced("cifar-cnn", "fake/cpu/input=only", "fake/cpu", "--heats", "1")
     assert [lane["roofline"] is None for lane in record["lanes"]] == [True, False]
     assert record["lanes"][0]["absent"] == {"roofline": {"missing": "this lane trains nothing"}}
-    assert "fake/cpu/input=only - (this lane trains nothing)" in measured.done("show", record["id"]).out
+    assert "fake/cpu/input=only - (this lane trains nothing)" in measured.done("show", record["id"], "--details").out
 
 
 def test_a_race_where_nothing_was_measured_says_nothing(house):

@@ -43,7 +43,7 @@ def events_of(trace):
 
 def test_lanes_are_profiled_one_after_another(house):
     """Operators with their share, the profiler's cost, kernels; all in the record, and a trace a lane beside it."""
-    answer = house.done("profile", "fake/cpu", "fake/cuda:0")
+    answer = house.done("profile", "fake/cpu", "fake/cuda:0", "--details")
     said = words_of(answer)
     assert "fake/cpu: 20 steps under the fake profiler" in said
     assert "a step 125 ms, without it 100 ms (1.25 times)" in said
@@ -77,7 +77,7 @@ def test_without_a_device_it_is_the_card(house):
 def test_a_race_is_profiled_off_the_clock(house):
     """The race's own figures are those of its heats; who did not finish, or cannot be profiled, ends nothing."""
     house.script(TROUBLES)
-    answer = house.done(*RACE, code=3)
+    answer = house.done(*RACE, "--details", code=3)
     said = words_of(answer)
     first, unfinished, failed, last = house.kept()["lanes"]
     assert said.index("against first") < said.index("own time")

@@ -104,7 +104,7 @@ def test_an_interrupt_keeps_the_last_whole_lap_and_says_how_to_go_on(house, star
     words = " ".join(answer.out.split())
     assert "interrupted: 4 of 6 laps kept, " in words
     assert f"to go on: laptime resume {record['id']}" in words
-    assert "fake/cpu/best, 1 of 3 laps" in words
+    assert "15.2 s on fake/cpu and 1 of 3 laps on fake/cpu/best" in words
     assert curves(resumed(house)[1]) == unbroken
 
 

@@ -6,7 +6,7 @@ import shlex
 from dataclasses import dataclass, replace
 
 from laptime.model.checkup import CARD_NOT_SEEN
-from laptime.model.lane import AS_WRITTEN
+from laptime.model.lane import AS_WRITTEN, NO_TRAINING
 from laptime.model.missing import Missing
 from laptime.model.questions import comparisons_of
 from laptime.model.record import Comparison, LaneResult, Record
@@ -169,7 +169,7 @@ def _notes(record: Record, width: int) -> list[str]:
 def _then(record: Record) -> list[str]:
     """Return the command that finds what limits the fastest lane."""
     done = [lane for lane in record.lanes if lane.status == "ok" and lane.parity.status != "differs"]
-    ran = [lane for lane in done if lane.items_per_s is not None]
+    ran = [lane for lane in done if lane.items_per_s is not None and lane.settings.input not in NO_TRAINING]
     fastest = max(ran, key=lambda lane: lane.items_per_s.median if lane.items_per_s else 0.0, default=None)
     if fastest is None or record.status != "finished":
         return []
