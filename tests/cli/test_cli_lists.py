@@ -156,7 +156,7 @@ def test_a_record_is_shown_however_it_is_named(raced, how):
 def test_a_record_is_shown_as_it_was_printed(house):
     """To the letter."""
     printed = house.race("cifar-cnn", "fake/cpu", "fake/cpu/best", "--heats", "2")
-    assert printed.out == house.run("show").out
+    assert printed.out == house.run("show", "--details").out
 
 
 def test_a_record_is_shown_as_it_is_kept(raced):

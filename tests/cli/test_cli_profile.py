@@ -62,7 +62,7 @@ def test_lanes_are_profiled_one_after_another(house):
         assert Path(profile["trace"]).parent == house.home / "traces"
         assert Path(profile["trace"]).name.startswith(record["id"])
         assert len(events_of(profile["trace"])) > 3
-    assert house.done("show", "latest").out == answer.out
+    assert house.done("show", "latest", "--details").out == answer.out
     (row,) = house.done("list", "--json").json
     assert (row["question"], row["workload"]) == ("profile", "cifar-cnn")
     assert "most in fake::convolution (60 % of a step)" in row["summary"]

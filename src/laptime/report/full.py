@@ -102,6 +102,7 @@ def _notes(record: Record, width: int) -> list[str]:
         *_ended_runs(record),
         *[footnotes.finding_words(each) for each in record.findings if each.rule == "learning"],
         *footnotes.doubts(record),
+        *footnotes.notes(record),
         *money_words(record),
         *filter(None, [first_lap_words(record), reached_words(record), published_laps(record, width)]),
     ]
