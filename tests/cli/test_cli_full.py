@@ -137,7 +137,7 @@ def test_one_line_a_lap_goes_to_stderr_and_the_report_ends_with_totals_predictio
     assert "fake/cpu 30.2 s 10.2 s 10.0 s 1 1.5174 0.4062" in words
     assert "fake/cpu/best 15.2 s 5.25 s 5.00 s 2.00x faster 1.5174 0.4062" in words
     assert "in the first, with the first step in it: fake/cpu/best 1.94x faster" in words
-    assert "accuracy 0.9 in validation: fake/cpu never reached; the best was 0.4062" in words
+    assert "Accuracy 0.9 in validation: fake/cpu never reached; the best was 0.4062" in words
     assert re.search(r"truth +0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9\n", answer.out)
     assert "same work: yes (proof: 10 steps, worst 5e-8), all lanes" in words
     assert house.run("show", "latest").out == answer.out

@@ -56,5 +56,5 @@ def test_changed_sources_are_refused_by_name_and_noted_where_they_are_allowed(ho
     assert (
         f"after lap {len(before['answer']['runs'][0]['laps'])} it went on with changed sources: parts/loss.py" in page
     )
-    assert "unproven: parts/loss.py changed between these trainings" in page
+    assert "(parts/loss.py changed between these trainings" in page
     assert "same work: yes" not in page
