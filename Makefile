@@ -6,12 +6,13 @@ BENCH_VENV ?= .venv-bench
 WHAT ?=
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: race test test-quick lint types tests attack test-matrix bench clean help
+.PHONY: race test test-quick lint types tests docs attack test-matrix bench clean help
 
 help:
 	@echo "make race    make .venv, install, run: laptime race   (WHAT='cifar-mlp torch/cpu/best' for others)"
 	@echo "make test    make .venv, install, run lint, types and tests"
 	@echo "make test-quick  the fast ones of the tests that need no framework, within a minute"
+	@echo "make docs    build docs/ as a site, into site/"
 	@echo "make attack  damaged records, kills, hostile files and environments, by the thousand (about half an hour)"
 	@echo "make test-matrix  environments with PyTorch, TensorFlow or JAX alone, and what has to work in each"
 	@echo "make bench   what laptime itself costs, side by side with others (hours; writes bench/results/)"
@@ -53,6 +54,9 @@ test-quick: $(VENV)/.installed-dev
 		--ignore=tests/sensors/test_sensors_load.py \
 		-m 'not framework' -n logical --maxprocesses 8 --dist worksteal
 
+docs: $(VENV)/.installed-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 # The same attacks that `make test` tries for seconds, for as long as docs/reliability.md says.
 attack: $(VENV)/.installed-dev
 	LAPTIME_ATTACK=long $(BIN)/python -m pytest tests/attack -n logical --maxprocesses 8 --dist worksteal
@@ -87,4 +91,4 @@ bench: $(VENV)/.installed-dev $(BENCH_VENV)/.installed
 	$(BIN)/python bench/run.py --keras $(BENCH_VENV)/bin/python
 
 clean:
-	rm -rf $(VENV) build dist
+	rm -rf $(VENV) build dist site

@@ -25,7 +25,7 @@ from laptime import api
 from laptime.model.ask import Ask
 from laptime.model.questions import comparisons_of
 from laptime.model.record import LaneResult, Record
-from page import put, table
+from page import paragraph, put, table
 from truth_page import estimate_words, factor_words, proof_words
 
 WORKLOADS = ("cifar-mlp", "cifar-cnn", "plates-cnn", "scenes-cnn", "pets-densenet")
@@ -119,9 +119,8 @@ def table_of(told: dict[str, Any], kept_as: str) -> str:
     done = [told["details"][name] for name in WORKLOADS if name in told["details"]]
     machines = dict.fromkeys(each["machine"] for each in done)
     said = [
-        *(_where_words([each for each in done if each["machine"] == machine]) for machine in machines),
-        f"By `{told['command']}`, intervals of 95 %, [all figures](../bench/results/{kept_as}).",
-        "",
+        *(paragraph(_where_words([each for each in done if each["machine"] == machine])) for machine in machines),
+        paragraph(f"By `{told['command']}`, intervals of 95 %; all figures are in `bench/results/{kept_as}`."),
     ]
     return "\n".join([*said, *table(HEAD, (row for each in done for row in each["rows"]))]) + "\n"
 
