@@ -2,7 +2,7 @@
 
     python bench/lanes.py                                   all five (some forty minutes)
     python bench/lanes.py --workloads cifar-cnn             this one again; the others stay as they were
-    python bench/lanes.py --workloads cifar-cnn --missing   its lanes that have no row yet, beside the first lane
+    python bench/lanes.py --workloads cifar-cnn --missing   its lanes that have no row yet, next to the first lane
     python bench/lanes.py --page                            measure nothing, write the page's table again
 
 PyTorch's own loop and Keras on each engine that is installed, as written and at its best, PyTorch also at its fastest:
@@ -56,7 +56,7 @@ def show_note(_record: Record, note: str) -> None:
 
 
 def shorten(record: Record) -> dict[str, Any]:
-    """Keep what the table says and what it stands on: estimates, proofs, versions, each heat's medians."""
+    """Keep what the table says and what it rests on: estimates, proofs, versions, each heat's medians."""
     against = {each.lane: each for each in comparisons_of(record)}
     return {
         "started": record.started,
@@ -89,7 +89,7 @@ def missing_of(details: dict[str, Any], name: str) -> tuple[str, ...]:
 
 
 def joined(before: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:
-    """Put lanes that were raced later, beside the first, into the table before; each factor is of its race."""
+    """Put lanes that were raced later, next to the first, into the table before; each factor is of its race."""
     for key in ("machine", "cores"):
         if before.get(key, 2) != later[key]:
             raise SystemExit(f"the race before ran on {before.get(key)}, this one on {later[key]}: race all its lanes")

@@ -4,8 +4,8 @@
     python bench/whys.py --workloads cifar-mlp              this one again; the others stay as they were
     python bench/whys.py --page                             measure nothing, write the page's table again
 
-Each is `laptime why WORKLOAD` on the lane that it means by itself: the card if there is one, else the processor, as its
-authors wrote it. Writes bench/results/DATE-whys.json after each workload. Exits 1 where a lane failed.
+Each is `laptime why WORKLOAD` on the lane that it takes by default: the card if there is one, else the processor, as
+its authors wrote it. Writes bench/results/DATE-whys.json after each workload. Exits 1 where a lane failed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def ask_why(name: str) -> Record:
 
 
 def shorten(record: Record) -> dict[str, Any]:
-    """Keep the answer whole, and of each lane what it stands on; leave out the samples of single steps."""
+    """Keep the answer whole, and of each lane what it rests on; leave out the samples of single steps."""
     lanes = json.loads(api.encode(record))["lanes"]
     return {
         "started": record.started,
