@@ -4,8 +4,8 @@
     python bench/forecast.py --workloads cifar-mlp --rounds 2  one of them
     python bench/forecast.py --workloads cifar-mlp --laps 2 --steps 100 --budget 10 --heats 1    a short try
 
-A race of `torch/cpu/best` with three heats predicts the training from windows of a few seconds. A round is two races and
-the training really run: `laptime train` with fewer laps (and steps, if asked). Both report start-up, first
+A race of `torch/cpu/best` with three heats predicts the training from windows of a few seconds. A round is two races
+and the training really run: `laptime train` with fewer laps (and steps, if asked). Both report start-up, first
 step, all other steps, validation and test. The figure is the predicted sum over the real one. What only laptime does,
 proof and checkpoints, is in neither. Trainings run between races, and each is compared with the mean of the race
 before it and the race after it: else a machine that changes its speed meanwhile would look like a wrong forecast.

@@ -1,4 +1,4 @@
-"""Steps of one's own in any framework, by the command that users type; the examples that the README names."""
+"""Steps of your own in any framework, by the command that users type; the examples that the README names."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_planted_difference_is_told(torch_house):
 
 
 @pytest.mark.parametrize(
-    ("function", "phase", "reason", "beside"),
+    ("function", "phase", "reason", "other"),
     [
         ("raises_at_batch_3", "proof", "OSError: batch 3 cannot be read", ()),
         ("ends_early", "timing", "data gave no batch in lap 2, after 1 that had some", ()),
@@ -58,7 +58,7 @@ def test_a_planted_difference_is_told(torch_house):
     ],
 )
 def test_data_that_fail_are_that_lanes_failure(torch_house, function, phase, reason, beside):
-    """In words, with the phase; a lane beside it finishes and is proven."""
+    """With the reason and the phase; a lane next to it finishes and is proven."""
     lanes = ("python/cpu/threads=1", *beside)
     record = torch_house.raced(f"{FAULTS}:{function}", *lanes, *SHORT, "--patience", "3s")
     faulty, *others = record["lanes"]

@@ -1,4 +1,4 @@
-"""SETTINGS is the one table of settings: each row is read, listed and named; docs/lanes.md has the table made from it."""
+"""SETTINGS is the one table of settings: each row is read, listed and named; docs/lanes.md has that table."""
 
 from __future__ import annotations
 
