@@ -41,12 +41,12 @@ types: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
 # Many tests start processes and wait for them. On a machine that others share, one in four thousand may wait in vain: what
-# failed runs once more, by itself, and has failed if it fails again.
+# failed runs once more, on its own, and has failed if it fails again.
 tests: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n logical --maxprocesses 8 --dist worksteal || { [ $$? -eq 1 ] && \
 		echo "once more, by themselves:" && $(BIN)/python -m pytest --last-failed --last-failed-no-failures none -x -v; }
 
-# What needs no framework and is quick; tests/walls stands before each of them, for these processes and for all that they start.
+# What needs no framework and is fast. tests/walls hides the frameworks from these processes and from all that they start.
 QUICK := analysis data diagnosis extending heat machine model planner report run sensors stats store wire workloads
 test-quick: $(VENV)/.installed-dev
 	PYTHONPATH=$(CURDIR)/tests/walls$(if $(PYTHONPATH),:$(PYTHONPATH)) $(BIN)/python -m pytest $(QUICK:%=tests/%) \
@@ -80,7 +80,7 @@ test-matrix-%: .venv-alone-%/.installed
 
 test-matrix: test-matrix-torch test-matrix-tensorflow test-matrix-jax
 
-# The rival has an environment of its own, so that nothing of it is installed beside laptime.
+# The rival has an environment of its own, so that nothing of it is installed next to laptime.
 $(BENCH_VENV)/.installed: bench/constraints.txt
 	$(PYTHON) -m venv $(BENCH_VENV)
 	echo '*' > $(BENCH_VENV)/.gitignore

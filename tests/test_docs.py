@@ -13,6 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
+HOUSE = ROOT / "src" / "laptime"
 PAGES = sorted(DOCS.glob("*.md"))
 DECISIONS = sorted((DOCS / "decisions").glob("*.md"))
 WITH_LINKS = [*PAGES, *DECISIONS, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
@@ -21,6 +22,7 @@ LONGEST_LINE = 120
 CODE = re.compile(r"^(```|~~~).*?^\1", re.DOTALL | re.MULTILINE)
 SPAN = re.compile(r"(`+)[^`].*?\1")
 LINK = re.compile(r"!?\[[^\]]*\]\(<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)")
+FILE = re.compile(r"`((?:[a-z]\w*/)+[\w.-]+\.(?:py|json|toml|md))`")
 HEADING = re.compile(r"^#{1,6} +(.+?) *#*$", re.MULTILINE)
 NOT_PROSE = ("|", "<!--")
 # What a list or table becomes without an empty line before it: one more line of the paragraph above.
@@ -84,6 +86,13 @@ def test_a_page_links_only_to_what_the_site_has(path):
     """A file outside of docs/ is named as code: the site does not have it."""
     targets = LINK.findall(SPAN.sub("", plain(path)))
     assert [each for each in targets if each.startswith("..")] == []
+
+
+@pytest.mark.parametrize("path", PAGES, ids=named)
+def test_a_file_that_is_named_is_there(path):
+    """With its place in the repository, or in the package."""
+    told = FILE.findall(plain(path))
+    assert [each for each in told if not any((place / each).exists() for place in (ROOT, HOUSE))] == []
 
 
 def test_every_page_is_in_the_navigation():
