@@ -54,7 +54,11 @@ test-quick: $(VENV)/.installed-dev
 		--ignore=tests/sensors/test_sensors_load.py \
 		-m 'not framework' -n logical --maxprocesses 8 --dist worksteal
 
-docs: $(VENV)/.installed-dev
+$(VENV)/.installed-docs: $(BIN)/python pyproject.toml constraints.txt
+	$(INSTALL) -e '.[docs]'
+	touch $@
+
+docs: $(VENV)/.installed-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # The same attacks that `make test` tries for seconds, for as long as docs/reliability.md says.
