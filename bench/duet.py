@@ -128,7 +128,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--only", action="append", choices=RACES, help="a race; all by default")
     parser.add_argument("--budget", default="60s")
     parser.add_argument("--default", type=int, metavar="N", help="instead: run the default race so often")
-    parser.add_argument("--neighbour", action="store_true", help="instead: race beside a busy process")
+    parser.add_argument("--neighbour", action="store_true", help="instead: race next to a busy process")
     return parser.parse_args()
 
 

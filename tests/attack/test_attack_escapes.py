@@ -53,7 +53,7 @@ def test_no_string_of_a_record_steers_a_terminal(name):
 
 @pytest.mark.parametrize("name", RECORDS)
 def test_no_string_of_a_record_borrows_our_colours(name):
-    """A name that is painted by itself could pass for a verdict of ours."""
+    """A name that brings its own colour could pass for a verdict of ours."""
     page = pages.as_text(planted_record(name, PAINT), pages.View(120, color=True, details=True))
     assert "OURS?" in page
     assert PAINT not in printable(page, color=True)

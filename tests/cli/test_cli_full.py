@@ -1,4 +1,4 @@
-"""Whole trainings on the fake back end: the virtual clock and a foretold curve make every figure exact."""
+"""Whole trainings on the fake back end: the virtual clock and a scripted curve make every figure exact."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_curves_are_exact_and_alike(record):
 
 
 def test_the_accuracy_that_was_asked_for_is_reached_in_its_lap(record):
-    """0.3 lies between the validations of the second and the third lap (0.318 after 200 steps)."""
+    """0.3 is between the validations of the second and the third lap (0.318 after 200 steps)."""
     assert run_of(record)["reached"] == {
         "wanted": 0.3,
         "lap": 2,

@@ -97,7 +97,7 @@ def test_an_error_is_bounded(house):
 
 
 def test_one_bad_file_is_one_row(house):
-    """Whatever lies in the folder of records, the list and the good record are there."""
+    """Whatever is in the folder of records, the list and the good record are there."""
     house.race("fake/cpu", "--heats", "1")
     (good,) = house.files()
     record = json.loads(good.read_bytes())

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-# Whoever looks for a framework finds it installed; whoever imports it is told that this must not be.
+# Code that looks for a framework finds it installed; code that imports it gets an error: this must not be.
 WALLED = """\
 import importlib.machinery
 import sys

@@ -9,7 +9,7 @@ import pytest
 
 pytestmark = pytest.mark.usefixtures("known_references")
 
-# A training in NumPy that holds a known amount beside its few weights.
+# A training in NumPy that holds a known amount next to its few weights.
 MINE = """\
 import time
 

@@ -47,7 +47,7 @@ def without_use(page):
 
 
 def test_what_was_measured_is_shown_without_measuring(measured):
-    """The same rows, nothing on stderr, and no file anew."""
+    """The same rows, nothing on stderr, and no new file."""
     before = [place.stat().st_mtime_ns for place in peaks_files(measured)]
     answer = measured.done("devices", "--framework", "fake")
     assert answer.err == ""
@@ -115,7 +115,7 @@ def test_a_limit_that_failed_is_absent_with_its_reason(house):
 
 
 def test_a_damaged_file_is_said_and_measured_anew(house, measured):
-    """A race says so too, since somebody has measured; then all is well again."""
+    """A race reports it too, because the device was measured; then all is well again."""
     shutil.copytree(measured.home / "peaks", house.home / "peaks")
     (place, _) = peaks_files(house)
     place.write_text("{")

@@ -1,4 +1,4 @@
-"""What a training of one's own may do to processes: leave some behind, print without end, race again."""
+"""What a training of your own may do to processes: leave some behind, print without end, race again."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def events_of(trace):
 
 
 def test_lanes_are_profiled_one_after_another(house):
-    """Operators with their share, the profiler's cost, kernels; all in the record, and a trace a lane beside it."""
+    """Operators with their share, the profiler's cost, kernels; all in the record, and a trace a lane next to it."""
     answer = house.done("profile", "fake/cpu", "fake/cuda:0", "--details")
     said = words_of(answer)
     assert "fake/cpu: 20 steps under the fake profiler" in said
@@ -144,7 +144,7 @@ def test_what_is_of_races_alone_is_no_option(shared_house, flag):
 
 
 def test_pytorchs_operators(torch_house):
-    """Products are among the heaviest, beside the update; memory and work are told, the trace has events."""
+    """Products are among the heaviest, and so is the update; memory and work are reported, the trace has events."""
     record = torch_house.done("profile", "cifar-mlp", "torch/cpu", "--json", "-q").json
     (lane,) = record["lanes"]
     profile = lane["profile"]

@@ -1,4 +1,4 @@
-"""Steps of one's own in any framework, by the command that users type; the examples that the README names."""
+"""Steps of your own in any framework, by the command that users type; the examples that the README names."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_planted_difference_is_told(torch_house):
 
 
 @pytest.mark.parametrize(
-    ("function", "phase", "reason", "beside"),
+    ("function", "phase", "reason", "sound_lanes"),
     [
         ("raises_at_batch_3", "proof", "OSError: batch 3 cannot be read", ()),
         ("ends_early", "timing", "data gave no batch in lap 2, after 1 that had some", ()),
@@ -57,15 +57,15 @@ def test_a_planted_difference_is_told(torch_house):
         ("hangs", "proof", "no message for 3 s; stopped", ("python/cpu",)),
     ],
 )
-def test_data_that_fail_are_that_lanes_failure(torch_house, function, phase, reason, beside):
-    """In words, with the phase; a lane beside it finishes and is proven."""
-    lanes = ("python/cpu/threads=1", *beside)
+def test_data_that_fail_are_that_lanes_failure(torch_house, function, phase, reason, sound_lanes):
+    """With the reason and the phase; a lane next to it finishes and is proven."""
+    lanes = ("python/cpu/threads=1", *sound_lanes)
     record = torch_house.raced(f"{FAULTS}:{function}", *lanes, *SHORT, "--patience", "3s")
     faulty, *others = record["lanes"]
     assert (record["exit code"], faulty["status"]) == (3, "dnf")
     assert faulty["heats"][0]["process"]["dnf"]["phase"] == phase
     assert reason in faulty["reason"]
-    assert [(sound["status"], sound["parity"]["status"]) for sound in others] == [("ok", "same")] * len(beside)
+    assert [(sound["status"], sound["parity"]["status"]) for sound in others] == [("ok", "same")] * len(sound_lanes)
 
 
 def test_data_without_an_end_have_no_lap_and_are_raced(torch_house):

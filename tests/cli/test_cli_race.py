@@ -177,7 +177,7 @@ def test_no_line_is_wider_than_the_page(house):
 
 
 def test_a_reduced_precision_prints_how_far_it_strays(house):
-    """A thousandth in the fake's bf16, beside a float32 proof that holds."""
+    """A thousandth in the fake's bf16, next to a float32 proof that holds."""
     answer = house.race("cifar-cnn", "fake/cuda", "fake/cuda/bf16", "--heats", "1")
     assert answer.code == 0
     assert "yes; bf16 strays 1e-3" in " ".join(answer.out.split())
@@ -244,7 +244,7 @@ def test_a_stray_that_rounding_may_explain_is_let_pass(house):
 
 
 def test_a_heat_is_classed_by_its_windows(house):
-    """The warm factors begin at its first window; a heat is told by where it ended up, to the last digit."""
+    """The warm factors begin at its first window; a heat's figure is where it ended up, to the last digit."""
     house.script('["fake/cpu/best"]\nwarm = [0.5, 0.5, 0.5, 0.5, 0.5]\n["fake/cpu/fastest"]\nwarm = [3.0, 2.0, 1.5]\n')
     lanes = house.raced("cifar-cnn", "fake/cpu", "fake/cpu/best", "fake/cpu/fastest", "--heats", "1")["lanes"]
     heats = [heat for each in lanes for heat in each["heats"]]

@@ -169,7 +169,7 @@ def test_a_newer_checkpoint_is_refused(killed):
     ],
 )
 def test_laps_whose_checkpoint_is_no_more_are_trained_again_only_where_that_is_allowed(killed, unbroken, harm, words):
-    """Refused before anything runs, with how many laps it is about; allowed, the record says so."""
+    """Refused before anything runs, with how many laps it is about; allowed, the record notes it."""
     house = killed
     (place,) = (house.home / "checkpoints").rglob("*.npz")
     before = house.kept()

@@ -12,7 +12,7 @@ import pytest
 
 pytestmark = pytest.mark.usefixtures("known_references")
 
-# The fourth heat (the second of the second lane) hangs in its build until somebody ends the race.
+# The fourth heat (the second of the second lane) hangs in its build until the race is ended.
 HANGS_IN_THE_FOURTH = '["fake/*"]\nfail = { how = "hang", phase = "build", heat = 3 }\n'
 HANGS_IN_THE_FIRST = '["fake/*"]\nfail = { how = "hang", phase = "build", heat = 0 }\n'
 
@@ -39,7 +39,7 @@ KEPT = {"fake/cpu/as-written": [0], "fake/cpu/best": [1]}  # the duet before
 
 
 def test_one_interrupt_keeps_finished_heats_and_shows_them(house, start):
-    """A partial table, a record that says so, and exit code 130; the hanging heat is ended, not waited for."""
+    """A partial table, a record that is "interrupted", and exit code 130; the hanging heat is ended, not waited for."""
     process = start()
     began_s = time.monotonic()
     process.send_signal(signal.SIGINT)

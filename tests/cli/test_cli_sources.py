@@ -1,4 +1,4 @@
-"""A training of one's own is not resumed with other sources than it began with, unless that is asked for."""
+"""A training of your own is not resumed with other sources than it began with, unless that is asked for."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-# Quick, since each ends with a test on 10,000 images; one thread, since others may be at work on this machine.
+# Fast, since each ends with a test on 10,000 images; one thread, since others may be at work on this machine.
 # The lane as written is taken up again in tests/contracts.
 TINY = ("train", "cifar-cnn", "torch/cpu/fastest+threads=1", "--laps", "2", "--steps-per-lap", "5")
 

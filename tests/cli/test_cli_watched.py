@@ -46,7 +46,7 @@ def test_a_training_has_a_time_line_with_marks(trained):
 
 
 def test_a_whole_training_says_what_it_took(trained):
-    """Both cores are kept busy while it trains; where no meter is, the reason stands in the energy's place."""
+    """Both cores are kept busy while it trains; where no meter is, the reason takes the energy's place."""
     usage = trained["lanes"][0]["usage"]
     assert 15 < usage["processor_percent"] <= 101
     assert 2e8 < usage["memory_most_bytes"] < 4e9

@@ -81,7 +81,7 @@ def test_where_nothing_is_amiss_nothing_is_proven(house):
 
 
 def test_an_experiment_that_fails_is_a_row_with_its_reason(house):
-    """The answer stands: what was asked about is the lane as it is."""
+    """The answer is kept: what was asked about is the lane as it is."""
     house.script(SLOW_LOADER + '["fake/cpu/input=cached"]\nfail = { how = "memory", phase = "build" }\n')
     record = house.done("why", "cifar-cnn", "fake/cpu", "--budget", "10s", "-q", "--json").json
     failed = next(each for each in record["answer"]["why"]["remedies"] if each["lane"] == "fake/cpu/input=cached")

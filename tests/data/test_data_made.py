@@ -206,7 +206,7 @@ make_source(CATALOGUE['pets-densenet'], 200, lambda _: None)
 
 
 def test_sets_are_removed_by_name(told, cache):
-    """And an unknown name is told which there are."""
+    """And an unknown name is answered with those that there are."""
     make_source(PETS, 4, told.append)
     with pytest.raises(UsageError, match="no made data 'pets'; there is: pets-densenet-4"):
         remove_set("pets")
@@ -287,7 +287,7 @@ def test_progress_is_told_with_the_time_to_go(told, monkeypatch):
 
 @pytest.mark.parametrize("workload", [PETS, CIFAR])
 def test_a_full_disk_leaves_nothing_half_written(workload, cache):
-    """Said in a sentence; the limit on a file's size stands for the disk."""
+    """Said in a sentence; the limit on a file's size takes the place of the disk."""
     program = f"""
 import resource
 resource.setrlimit(resource.RLIMIT_FSIZE, (9_000, 9_000))
@@ -305,7 +305,7 @@ except StoreError as error:
 
 
 def test_a_cache_that_is_no_folder_is_named(told, cache):
-    """A file stands where the folder should be."""
+    """A file is where the folder should be."""
     cache.parent.mkdir()
     cache.write_text("not a folder")
     with pytest.raises(StoreError, match="a file is where a folder is needed"):

@@ -23,7 +23,7 @@ def machine(usable=6):
 
 
 def test_a_lane_names_its_engine():
-    """Each is a lane of its own, beside PyTorch's own loop."""
+    """Each is a lane of its own, next to PyTorch's own loop."""
     plan = plan_for(machine(), "torch", "keras-tf", "keras-jax", "keras-torch/cpu/bf16", what="cifar-cnn")
     assert [lane.name for lane in plan.lanes] == [
         "torch/cpu/as-written",

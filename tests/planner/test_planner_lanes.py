@@ -41,7 +41,7 @@ def lanes(draw) -> str:
 @given(lanes())
 @settings(deadline=None)
 def test_a_lane_is_the_same_after_it_was_named(text):
-    """The name under which a lane stands in a record is itself a lane, and the same one."""
+    """The name under which a lane is in a record is itself a lane, and the same one."""
     lane = parse_lane(text)
     name = name_lane(lane.framework, lane.device, lane.preset, lane.overrides)
     assert lane == parse_lane(name)
@@ -50,7 +50,7 @@ def test_a_lane_is_the_same_after_it_was_named(text):
 @given(lanes())
 @settings(deadline=None)
 def test_nothing_that_was_written_is_lost(text):
-    """Every word of a lane stands in its name, only `as-written` may go unsaid."""
+    """Every word of a lane is in its name, only `as-written` may go unsaid."""
     lane = parse_lane(text)
     name = name_lane(lane.framework, lane.device, lane.preset, lane.overrides)
     assert set(text.replace("/", "+").split("+")) - {"as-written"} <= set(name.replace("/", "+").split("+"))
@@ -59,7 +59,7 @@ def test_nothing_that_was_written_is_lost(text):
 @given(st.text(max_size=30) | st.text("/+=:cpuda0159x", max_size=30).map("fake/cpu/".__add__))
 @settings(deadline=None)
 def test_any_other_text_is_refused_in_words(text):
-    """Whatever somebody writes is a lane or a usage error that quotes it, never another error."""
+    """Whatever is typed is a lane or a usage error that quotes it, never another error."""
     said = answer_to(text)
     assert said == "a lane" or said.startswith(f"lane '{text}': ")
 

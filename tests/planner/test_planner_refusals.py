@@ -136,7 +136,7 @@ def test_a_device_that_is_absent_or_broken_is_refused_with_its_reason(lane, refu
 
 
 def test_a_kind_of_device_that_the_framework_knows_no_device_of_has_its_reason():
-    """A build without CUDA says so, rather than that there is no such device."""
+    """A build without CUDA is named as such; it is not said that there is no such device."""
     says = "device cuda is not there for torch: this PyTorch is a build without CUDA"
     assert (says, "usable here: cpu") == refusal(machine_with(CPU, NO_CUDA), "cuda/best")
 

@@ -1,4 +1,4 @@
-"""SETTINGS is the one table of settings: each row is read, listed and named, and README's table is made from it."""
+"""SETTINGS is the one table of settings: each row is read, listed and named; docs/lanes.md has that table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from laptime.planner.settings import (
     settings_table,
 )
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "lanes.md"
 EXAMPLES = {"N": "2", "X": "0.001"}
 
 
@@ -41,10 +41,10 @@ def test_every_setting_is_listed_where_people_look(name):
     assert row.takes or row.stands_alone
 
 
-def test_the_readme_has_the_table_that_is_made_from_the_rows():
+def test_the_page_of_lanes_has_the_table_that_is_made_from_the_rows():
     made = settings_table()
-    found = made in README.read_text(encoding="utf-8")
-    assert found, f"README.md's table of settings is not the one that SETTINGS makes; replace it by:\n\n{made}"
+    found = made in PAGE.read_text(encoding="utf-8")
+    assert found, f"the table in docs/lanes.md is not the one that SETTINGS makes; replace it by:\n\n{made}"
 
 
 def test_a_row_is_in_what_a_plan_fills_in():

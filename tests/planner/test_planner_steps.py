@@ -45,7 +45,7 @@ def test_other_lanes_are_not_told():
 
 @pytest.mark.parametrize("what", ["cifar-cnn", OWN])
 def test_nothing_races_it_but_a_step(what):
-    """It stands wherever laptime does; who may give a model is not refused for it."""
+    """It is there wherever laptime is; who may give a model is not refused for it."""
     seen = machine(TORCH)
     assert {lane.framework for lane in plan_for(seen, what=what).lanes} == {"torch"}
     plan = plan_for(seen, what=what, every=True)
@@ -53,7 +53,7 @@ def test_nothing_races_it_but_a_step(what):
 
 
 def test_a_step_races_on_the_processor_as_written_and_at_its_best():
-    """A card that nobody has tried is named by whoever wants it."""
+    """A card that was not tried has to be named."""
     subject = replace(OWN_SUBJECT, written_for="python")
     names = [lane.name for lane in make_plan(Ask(OWN), machine(), subject, None).lanes]
     assert names == ["python/cpu/as-written", "python/cpu/best"]

@@ -36,7 +36,7 @@ def test_a_workload_is_found_by_its_name(name):
 
 @pytest.mark.parametrize("function", ["training", "second", "bound", "borrowed", "renamed"])
 def test_a_training_of_ones_own_is_found_without_running_its_file(mine, function):
-    """Defined, assigned or imported: its name stands in the text."""
+    """Defined, assigned or imported: its name is in the text."""
     name, title = f"mine.py:{function}", f"{function} of mine.py"
     expected = Subject(name, title, None, None, None, None, "items", file=str(mine), function=function)
     assert find_subject(f"{mine}:{function}") == (expected, None)
@@ -173,7 +173,7 @@ def test_a_function_under_a_condition_is_found(tmp_path, text):
 
 
 def test_a_step_under_a_condition_is_found(tmp_path):
-    """What the function returns tells what it is for, wherever in the file it is defined."""
+    """What the function returns shows what it is for, wherever in the file it is defined."""
     place = tmp_path / "mine.py"
     place.write_text(
         "import torch\nif True:\n    def training():\n        return laptime.Training(step=step, data=[])\n"

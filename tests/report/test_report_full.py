@@ -1,6 +1,6 @@
 """The report of whole trainings: golden pages, and what must hold of every page.
 
-After a change that is meant, write the pages anew with `LAPTIME_REGOLD=1 python -m pytest tests/report`.
+After a change that is meant, write the pages again with `LAPTIME_REGOLD=1 python -m pytest tests/report`.
 """
 
 from __future__ import annotations

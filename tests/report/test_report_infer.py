@@ -1,6 +1,6 @@
 """The report of inference: golden pages, and what must hold of every page.
 
-After a change that is meant, write the pages anew with `LAPTIME_REGOLD=1 python -m pytest tests/report`.
+After a change that is meant, write the pages again with `LAPTIME_REGOLD=1 python -m pytest tests/report`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def test_every_figure_is_on_every_page(width):
 
 
 def test_a_lane_that_answers_otherwise_is_not_called_faster():
-    """No factor stands where the work is not the same."""
+    """There is no factor where the work is not the same."""
     page = render(broken(), 120)
     assert "not the same work" in page
     assert "x faster" not in page

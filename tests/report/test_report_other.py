@@ -92,7 +92,7 @@ def test_the_live_table_cuts_no_figure(width):
 
 
 def test_json_is_the_same_value_laid_out():
-    """The room only indents; the shape belongs to whoever wrote it."""
+    """The room only indents; the shape is the writer's."""
     encoded = b'{"schema":1,"lanes":[{"name":"a","step_ms":1.25}]}'
     assert json.loads(encoded) == json.loads(indented(encoded))
     assert indented(b'{"a":[1]}') == '{\n  "a": [\n    1\n  ]\n}'

@@ -1,6 +1,6 @@
 """The final table: golden pages, and what must hold of every page.
 
-The pages in tests/golden are compared letter by letter. After a change that is meant, write them anew with
+The pages in tests/golden are compared letter by letter. After a change that is meant, write them again with
 `LAPTIME_REGOLD=1 python -m pytest tests/report`, and read the difference before it is kept.
 """
 
@@ -122,7 +122,7 @@ def test_a_factor_is_said_so_that_it_is_above_one(expected, interval):
 
 
 def test_no_factor_is_stated_where_the_first_lane_did_other_work():
-    """A ratio to something else is no answer, whoever differs."""
+    """A ratio to something else is no answer, whichever lane differs."""
     differs = Parity("differs", 10, 1e-2, 2e-5, reason="other losses")
     page = render(record((replace(FIRST, parity=differs), BEST), (FASTER,)), 160)
     assert "x faster" not in page
@@ -158,7 +158,7 @@ def test_whether_it_was_the_same_work_is_said_in_a_few_words(expected, parity, b
 
 
 def test_the_end_of_a_killed_lane_is_told_with_the_last_five_lines():
-    """Phase, signal, memory and stderr are what one needs to mend it."""
+    """Phase, signal, memory and stderr are what one needs to fix it."""
     killed = without_figures("torch/cuda:0/best", "dnf", None, (unfinished(OUT_OF_MEMORY),))
     page = render(record((FIRST, killed)), 120).splitlines()
     assert page[4].split("  ")[0] == "torch/cuda:0/best"
@@ -169,14 +169,14 @@ def test_the_end_of_a_killed_lane_is_told_with_the_last_five_lines():
 
 
 def test_a_lane_that_lost_one_heat_of_many_says_so():
-    """A single crash is told even where the others suffice."""
+    """A single crash is reported even where the others suffice."""
     lost = unfinished(Dnf("timing", "its own error", exit_code=1, peak_memory_bytes=Missing("gone")), 5)
     page = render(record((replace(FIRST, heats=(*FIRST.heats, lost)), BEST), (FASTER,)), 120)
     assert "torch/cpu: 1 of 6 heats did not finish, in timing: its own error, exit code 1\n" in page
 
 
 def test_a_long_line_of_stderr_does_not_flood_the_page():
-    """A dump of an array on stderr is shown in part, and says so."""
+    """A dump of an array on stderr is shown in part, and the page says that there is more."""
     killed = unfinished(replace(OUT_OF_MEMORY, stderr_tail="0.123 " * 5000))
     page = render(record((FIRST, without_figures("torch/cpu/best", "dnf", None, (killed,)))), 80)
     assert len(page.splitlines()) < 20
@@ -212,7 +212,7 @@ def test_a_lap_that_is_not_stated_says_why():
 
 
 def test_a_lap_that_nobody_defined_is_a_dash_with_one_reason():
-    """Absence has its reason, and the reason stands once."""
+    """Absence has its reason, and the reason is there once."""
     lanes = (replace(FIRST, lap_s=None), replace(BEST, lap_s=None))
     page = render(record(lanes, (FASTER,)), 120)
     assert page.count("No lap: the training does not say how many steps make one.") == 1
@@ -291,7 +291,7 @@ def test_a_race_in_turns_counts_its_duets():
 
 
 def test_a_race_that_took_no_turns_says_why():
-    """So does one of which a lane did not fit beside the first."""
+    """So does one of which a lane did not fit next to the first."""
     alone = ("the heats ran one after another: --alone asks for it",)
     made = record((FIRST, BEST), (FASTER,))
     assert f"\n{alone[0]}\n" in render(replace(made, answer=replace(made.answer, alone=alone)), 160)
@@ -300,7 +300,7 @@ def test_a_race_that_took_no_turns_says_why():
 
 def test_a_record_without_any_figure_is_a_page_too():
     """All lanes failed, or none has begun: never a crash."""
-    failed = without_figures("torch/cpu/as-written", "dnf", "it hung", (unfinished(OUT_OF_MEMORY),))
+    failed = without_figures("torch/cpu/as-written", "dnf", "it stopped", (unfinished(OUT_OF_MEMORY),))
     assert "No heat finished, 58 s." in render(record((failed,)), 80)
     waiting = without_figures("torch/cpu/as-written", "ok", None)
     assert "unproven" in render(record((waiting,), status="running"), 120)

@@ -44,7 +44,7 @@ def test_a_short_page_is_as_it_was_agreed(name, width):
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_fits_a_screen(name):
-    """What does not fit is behind --details, and the last line says so."""
+    """What does not fit is behind --details, as the last line says."""
     lines = page(name).splitlines()
     assert len(lines) <= MOST_LINES
     assert "" not in {line.strip() for line in lines[-2:]}
@@ -112,7 +112,7 @@ def test_a_price_per_hour_needs_no_sensor():
 
 
 def test_a_loader_that_is_no_limit_is_named_with_its_rate():
-    """A training that computing limits says so of its loader, too."""
+    """A training that computing limits has a sentence on its loader, too."""
     assert "The loader is no limit: it gives 290,000 images/s, you use 581." in page("why-nothing")
 
 

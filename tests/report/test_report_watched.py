@@ -23,7 +23,7 @@ from laptime.report.devices import hardware, hardware_rows, render_devices
 from laptime.visible import cells_wide
 
 NO_CARD = Missing("this lane computes on the processor")
-COOL = Missing("a virtual machine tells none")
+COOL = Missing("a virtual machine has none")
 NOT_TOLD = Missing("not told")
 
 

@@ -122,6 +122,6 @@ def test_a_list_names_the_cause_and_the_remedy(expected, made):
 
 
 def test_a_line_of_code_is_never_broken():
-    """On a narrow page it stands below the table."""
+    """On a narrow page it is below the table."""
     page = render(loader_bound(replace(DECODE, code="DataLoader(" + "x" * 90 + ")")), 80)
     assert f"    DataLoader({'x' * 90})" in page.splitlines()

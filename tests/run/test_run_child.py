@@ -69,7 +69,7 @@ def test_the_end_of_the_pipe_is_heard_as_nothing(tmp_path):
 
 
 def test_a_child_that_will_not_end_is_ended(tmp_path, house):
-    """Its signal is told, as is how much memory it held."""
+    """Its signal is reported, and so is how much memory it held."""
     child = start(tmp_path, HANGS)
     hear_until(child, "build")
     ended = child.end(grace_s=0)
@@ -196,7 +196,7 @@ def test_where_no_pipe_can_be_opened_it_is_said(monkeypatch):
 
 
 def test_a_stop_by_a_signal_is_told_once(tmp_path):
-    """The heat is below its guardian, so the system tells the guardian alone."""
+    """The heat is below its guardian, so the system signals the guardian alone."""
     child = start(tmp_path, HANGS)
     hear_until(child, "build")
     (heat,) = psutil.Process(child.pid).children()

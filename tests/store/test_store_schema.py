@@ -193,7 +193,7 @@ def with_value(value, *path):
     ],
 )
 def test_a_hand_edited_record_says_where_and_what_was_expected(expected, changed):
-    """Whoever edits a file by hand wants to mend it."""
+    """A person who edits a file by hand wants to repair it."""
     with pytest.raises(RecordError) as caught:
         read(changed)
     assert f"a.json cannot be read as a record: {expected}" == caught.value.says
