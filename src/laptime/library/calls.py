@@ -26,7 +26,7 @@ from laptime.library.asking import (
     options_as_arguments,
     read_duration,
 )
-from laptime.library.progress import ProgressLine, progress_shown
+from laptime.library.progress import progress_shown
 from laptime.library.results import DevicesResult, DoctorResult, PlanResult, Result, WhyResult
 from laptime.model.ask import DEFAULT_WORKLOAD, WHY_BUDGET_S, Ask, FullAsk
 from laptime.model.record import Record, RecordRow

@@ -65,7 +65,7 @@ class LaneFigures:
 
 
 class LaneList(Sequence[LaneFigures]):
-    """The lanes in order: `lanes[0]`, `lanes["torch/cpu/best"]` or, where only one can be meant, `lanes["cpu/best"]`."""
+    """The lanes in order: `lanes[0]`, `lanes["torch/cpu/best"]` or, if only one can be meant, `lanes["cpu/best"]`."""
 
     def __init__(self, lanes: Sequence[LaneFigures]) -> None:
         self._lanes = tuple(lanes)

@@ -12,9 +12,8 @@ from types import ModuleType
 from laptime.errors import UsageError
 from laptime.library.notebook import file_of_cells, find_shell, is_of_a_cell
 
-AT_THE_TOP = (
-    "Write a function without arguments at the top of a file or a cell, and give that: `laptime.race(training)`."
-)
+AT_THE_TOP = "Write a function without arguments at the top of a file or a cell: `def training(): ...`, and give that."
+NEEDS_NONE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def name_subject(what: object) -> str:

@@ -1,0 +1,32 @@
+"""laptime from Python: `python examples/library.py`, or with a budget: `python examples/library.py 2m`.
+
+The heats are processes that import this file, so what must run only once is under `if __name__ == "__main__":`.
+"""
+
+import sys
+
+import torch
+from torch import nn
+
+import laptime
+
+
+def training() -> laptime.Training:
+    """A small classifier on made data: 32 batches of 64 rows with 100 columns, 5 classes."""
+    model = nn.Sequential(nn.Linear(100, 256), nn.ReLU(), nn.Linear(256, 5))
+    rows = torch.randn(32, 64, 100)
+    return laptime.Training(
+        model=model,
+        loss=nn.functional.cross_entropy,
+        optimizer=torch.optim.SGD(model.parameters(), lr=0.01),
+        data=list(zip(rows, rows[..., :5].argmax(-1), strict=True)),
+    )
+
+
+if __name__ == "__main__":
+    budget = sys.argv[1] if len(sys.argv) > 1 else "1m"
+    result = laptime.race(training, ["cpu", "cpu/best"], budget=budget, progress=True)
+    print(result)
+    for lane in result.lanes:
+        print(f"{lane.name}: {lane.step_ms} ms a step, {lane.items_per_s} items a second")
+    print(f"{result.ratio.lane} is {float(result.ratio):.2f}x as fast ({result.ratio.low} to {result.ratio.high})")
