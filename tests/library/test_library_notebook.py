@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 from jupyter_client.manager import start_new_kernel
@@ -26,7 +27,8 @@ def training():
     return laptime.Training(step=step, state=ones(size) * (1 + rates["now"]), data=[ones(size)] * 8)
 """
 RACE = 'result = laptime.race(training, "python/cpu", heats=1, budget="2s")\nsize = 99\nresult'
-LOOK = 'print(json.dumps([result.lanes[0].status, result.record.workload.file, result.lanes[0].reason]))'
+LOOK = "print(json.dumps([result.lanes[0].status, result.record.workload.file, result.lanes[0].reason]))"
+FAKE = 'laptime.race("cifar-cnn", ["fake/cpu", "fake/cpu/best"], heats=1, progress=False).ratio.value'
 
 
 class Notebook:
@@ -86,7 +88,7 @@ def test_a_function_of_a_cell_is_raced_and_its_value_is_the_page(notebook, raced
     assert (status, reason) == ("ok", None)
     assert "python/cpu" in raced["value"]
     assert "laptime show" in raced["value"]
-    text = open(file).read()
+    text = Path(file).read_text(encoding="utf-8")
     assert "size = 4" in text
     assert "rates['now'] = 0.001" in text
     assert "laptime.race" not in text
@@ -118,6 +120,6 @@ def test_a_mistake_in_a_cell_is_a_sentence(notebook, raced, cell, says):
 
 
 def test_a_workload_by_name_and_no_progress(notebook, raced):
-    answer = notebook.run('laptime.race("cifar-cnn", ["fake/cpu", "fake/cpu/best"], heats=1, progress=False).ratio.value')
+    answer = notebook.run(FAKE)
     assert float(answer["value"]) == pytest.approx(2, rel=0.05)
     assert answer["displays"] == []

@@ -75,7 +75,8 @@ def test_a_ratio_of_more_than_two_lanes_is_refused():
 
 
 def test_lanes_that_failed_say_why():
-    result = Result(records.record((FIRST, records.without_figures("torch/cuda:0/best", "dnf", "killed by the system"))))
+    killed = records.without_figures("torch/cuda:0/best", "dnf", "killed by the system")
+    result = Result(records.record((FIRST, killed)))
     with pytest.raises(LaptimeError, match=r"could not be compared: torch/cuda:0/best: killed by the system"):
         _ = result.ratio
     failed = result.lanes["cuda/best"]
@@ -88,7 +89,8 @@ def test_every_record_has_lanes_a_page_and_a_dict(make):
     record = make()
     result = Result(record)
     assert [each.name for each in result.lanes] == [each.name for each in record.lanes]
-    assert result.page(width=80) == pages.as_text(record, 80)
+    assert result.page(width=80) == pages.as_text(record, pages.View(80))
+    assert result.page(width=80, details=True) == pages.as_text(record, pages.View(80, details=True))
     assert repr(result) == str(result) == result.page()
     assert len(max(map(repr, result.lanes), key=len)) < 1_500
     assert result.to_dict() == json.loads(pages.as_json(record))
@@ -101,7 +103,7 @@ def test_a_result_cannot_be_changed():
 
 def test_a_page_of_a_result_that_was_not_saved_says_so():
     record = records.two_lanes()
-    assert Result(record, is_saved=False).page(width=90) == pages.as_text(record, 90, kept=False)
+    assert Result(record, is_saved=False).page(width=90) == pages.as_text(record, pages.View(90, kept=False))
 
 
 def test_a_page_cannot_steer_a_terminal():

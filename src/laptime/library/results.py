@@ -29,11 +29,11 @@ class Shown:
 
     __slots__ = ()
 
-    def page(self, *, width: int | None = None) -> str:
-        """Return the page, in `width` columns: by default the terminal's, or 100."""
-        return visible(self._page(width or shutil.get_terminal_size(OFF_TERMINAL).columns))
+    def page(self, *, width: int | None = None, details: bool = False) -> str:
+        """Return the page, in `width` columns: by default the terminal's, or 100. With `details` it has all notes."""
+        return visible(self._page(width or shutil.get_terminal_size(OFF_TERMINAL).columns, details=details))
 
-    def _page(self, width: int) -> str:
+    def _page(self, width: int, *, details: bool) -> str:
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -90,8 +90,8 @@ class Result(Shown):
         found: dict[str, Any] = json.loads(pages.as_json(self.record))
         return found
 
-    def _page(self, width: int) -> str:
-        return pages.as_text(self.record, width, kept=self.is_saved)
+    def _page(self, width: int, *, details: bool) -> str:
+        return pages.as_text(self.record, pages.View(width, kept=self.is_saved, details=details))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -136,7 +136,7 @@ class PlanResult(Shown):
         found: dict[str, Any] = json.loads(pages.to_json(self.outline))
         return found
 
-    def _page(self, width: int) -> str:
+    def _page(self, width: int, *, details: bool) -> str:  # noqa: ARG002  it has no details
         return pages.plan_as_text(self.outline, width)
 
 
@@ -163,7 +163,7 @@ class DevicesResult(Shown):
         found: list[dict[str, Any]] = json.loads(pages.to_json(rows))
         return found
 
-    def _page(self, width: int) -> str:
+    def _page(self, width: int, *, details: bool) -> str:  # noqa: ARG002  it has no details
         parts = (pages.devices_as_text(self.machine, width), pages.peaks_as_text(self.limits, width))
         return "\n".join(filter(None, parts))
 
@@ -189,5 +189,5 @@ class DoctorResult(Shown):
         found: dict[str, Any] = json.loads(pages.to_json(self.checkup))
         return found
 
-    def _page(self, width: int) -> str:
+    def _page(self, width: int, *, details: bool) -> str:  # noqa: ARG002  it has no details
         return pages.checkup_as_text(self.checkup, width)
