@@ -50,7 +50,7 @@ def test_a_lane_is_found_as_it_is_written(name):
 
 def test_a_lane_may_be_written_without_what_is_usual():
     lanes = Result(records.reduced()).lanes
-    assert [lanes[name].name for name in ("cpu", "cuda", "cuda/fastest", -1)] == [
+    assert [lanes[name].name for name in ("cpu", "cuda", "gpu/fastest", -1)] == [
         AS_WRITTEN, "torch/cuda:0/as-written", "torch/cuda:0/fastest", "torch/cuda:0/fastest"
     ]  # fmt: skip
     assert [each.name for each in lanes[:2]] == [AS_WRITTEN, "torch/cpu/fastest"]

@@ -210,13 +210,19 @@ def plan(
     items: Items | None = None,
     pretrained: bool = False,
     patience: DurationLike | None = None,
+    watchdog: DurationLike | None = None,
     sensors: str | Sequence[str] | None = None,
+    sensor_rate: float | None = None,
+    price: float | None = None,
+    rate: float | None = None,
+    profile: bool = False,
 ) -> PlanResult:
     """Return what `race` would run with these arguments. Give an `Ask` to see a whole training or inference."""
     refuse_within_a_heat()
     ask = make_ask(
         what, lanes, budget=budget, margin=margin, heats=heats, alone=alone, every=every, seed=seed, data=data,
-        items=items, pretrained=pretrained, patience=patience, sensors=sensors,
+        items=items, pretrained=pretrained, patience=patience, watchdog=watchdog, sensors=sensors,
+        sensor_rate=sensor_rate, price=price, rate=rate, profile=profile,
     )  # fmt: skip
     with options_as_arguments():
         return PlanResult(api.outline(ask))

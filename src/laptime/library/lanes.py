@@ -104,7 +104,8 @@ def _can_mean(written: str, name: str) -> bool:
     if parts[0] == framework:
         parts = parts[1:]
     rest = parts[1:] or ["as-written"]
-    return not parts or (parts[0] in {device, device.split(":")[0]} and rest == [settings])
+    kinds = {device, device.split(":")[0], "cpu" if device == "cpu" else "gpu"}
+    return not parts or (parts[0] in kinds and rest == [settings])
 
 
 def ratios_of(record: Record) -> dict[str, Ratio]:
