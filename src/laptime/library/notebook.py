@@ -14,6 +14,8 @@ from laptime.disk import cache_folder, write_atomically
 from laptime.errors import StoreError
 from laptime.library.cells import read_cells, without_failed, write_file
 
+OF_CELLS = "ipykernel_"  # the folder of a cell's file; a debugger really writes it, with that cell alone
+
 
 def find_shell() -> Any:
     """Return the running IPython, or None. IPython is never imported for this."""
@@ -28,18 +30,18 @@ def is_notebook() -> bool:
 
 def is_of_a_cell(function: Callable[..., object]) -> bool:
     """Whether a cell of the running IPython defined the function; `%run` and `import` have files."""
-    shell = find_shell()
-    if shell is None or getattr(function, "__globals__", None) is not shell.user_ns:
+    shell, inner = find_shell(), inspect.unwrap(function)
+    if shell is None or not inspect.isfunction(inner) or inner.__globals__ is not shell.user_ns:
         return False
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    return code is None or not Path(code.co_filename).is_file()
+    place = Path(inner.__code__.co_filename)
+    return place.parent.name.startswith(OF_CELLS) or not place.is_file()
 
 
 def file_of_cells(name: str) -> str:
     """Write all that a function of a cell needs into one file of the cache, and return its path."""
     shell = find_shell()
     held = shell.user_ns
-    statements = without_failed(read_cells(held["In"], _line_reached(held)), _sources(held))
+    statements = without_failed(read_cells(held.get("In", []), _line_reached(held)), _sources(held))
     path = [str(Path(each).absolute()) for each in sys.path]  # "" is the notebook's own folder
     text = write_file(statements, name, path).encode()
     place = cache_folder() / "notebooks" / f"notebook_{hashlib.sha256(text).hexdigest()[:8]}.py"

@@ -70,7 +70,7 @@ def _file_of(function: Callable[..., object], module: ModuleType | None, name: s
     """Return the file that holds the function."""
     named = getattr(module, "__file__", None)
     if named is None and find_shell() is not None:  # IPython's %run leaves the functions, and not the module
-        named = inspect.unwrap(function).__code__.co_filename
+        named = inspect.getsourcefile(inspect.unwrap(function))
     if named is None or not Path(named).is_file():
         raise UsageError(
             f"'{name}' is in no file: it was typed, or made by a program",
