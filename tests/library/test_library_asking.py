@@ -42,6 +42,8 @@ def test_whole_trainings_have_arguments_of_their_own():
         ({"budget": "long"}, "budget='long': 'long' is not a length of time; such as 60s, 2m or 1h"),
         ({"budget": [1]}, "budget=[1]: expected seconds, or a text such as '60s', '2m' or '1h'"),
         ({"margin": True}, "margin=True: expected a number such as 0.03, or a text such as '3%'"),
+        ({"margin": 5}, "margin=5: '5' is 500%; did you mean 5%?"),
+        ({"margin": -0.1}, "margin=-0.1: '-0.1' is not a share; such as 3% or 0.03"),
         ({"heats": 2.5}, "heats=2.5: expected a whole number"),
         ({"items": "some"}, "items='some': expected a whole number from 1, or 'all'"),
         ({"sensors": 3}, "sensors=3: expected names, such as ['host', 'rapl']"),

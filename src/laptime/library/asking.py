@@ -29,13 +29,13 @@ def _is_number(value: object) -> bool:
 def read_duration(value: object) -> float:
     if not (_is_number(value) or isinstance(value, str)):
         raise ValueError("expected seconds, or a text such as '60s', '2m' or '1h'")
-    return parse_duration(str(value)) if isinstance(value, str) else float(value)  # type: ignore[arg-type]
+    return parse_duration(value) if isinstance(value, str) else read_number(value)
 
 
 def read_share(value: object) -> float:
     if not (_is_number(value) or isinstance(value, str)):
         raise ValueError("expected a number such as 0.03, or a text such as '3%'")
-    return parse_share(str(value)) if isinstance(value, str) else float(value)  # type: ignore[arg-type]
+    return parse_share(value if isinstance(value, str) else f"{value:.12f}".rstrip("0").rstrip("."))
 
 
 def read_number(value: object) -> float:
