@@ -1,9 +1,9 @@
-"""laptime from Python: `python examples/library.py`, or with a budget: `python examples/library.py 2m`.
+"""laptime from Python: `python examples/library.py`, or for a fast look: `python examples/library.py --heats 1`.
 
 The heats are processes that import this file, so what must run only once is under `if __name__ == "__main__":`.
 """
 
-import sys
+import argparse
 
 import torch
 from torch import nn
@@ -24,9 +24,13 @@ def training() -> laptime.Training:
 
 
 if __name__ == "__main__":
-    budget = sys.argv[1] if len(sys.argv) > 1 else "1m"
-    result = laptime.race(training, ["cpu", "cpu/best"], budget=budget, progress=True)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--budget", default="1m")
+    parser.add_argument("--heats", type=int)
+    asked = parser.parse_args()
+
+    result = laptime.race(training, ["cpu", "cpu/threads=1"], budget=asked.budget, heats=asked.heats, progress=True)
     print(result)
     for lane in result.lanes:
-        print(f"{lane.name}: {lane.step_ms} ms a step, {lane.items_per_s} items a second")
+        print(f"{lane.name}: {lane.status}, {lane.step_ms} ms a step, {lane.items_per_s} items a second")
     print(f"{result.ratio.lane} is {float(result.ratio):.2f}x as fast ({result.ratio.low} to {result.ratio.high})")

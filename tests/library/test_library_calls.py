@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -50,14 +49,15 @@ def test_whole_trainings_answers_and_profiles():
     trained = laptime.train("cifar-cnn", "fake/cpu", laps=2, steps_per_lap=50)
     assert (trained.record.question, len(trained.lanes[0].trainings[0].laps)) == ("full", 2)
     assert isinstance(trained.lanes[0].accuracy, float)
-    assert laptime.resume(trained.id).id == trained.id
+    with pytest.raises(LaptimeError, match="is finished: nothing is left to train"):
+        laptime.resume(trained.id)
     inferred = laptime.infer("cifar-cnn", LANES, heats=1)
     assert (inferred.record.question, inferred.ratio.value > 1) == ("infer", True)
     assert laptime.profile("cifar-cnn", "fake/cpu").lanes[0].record.profile is not None
 
 
 def test_why_has_a_verdict_by_python_and_from_disk():
-    found = laptime.why("cifar-cnn", "fake/cpu", budget="20s")
+    found = laptime.why("cifar-cnn", "fake/cpu", budget="2s")
     assert isinstance(found, laptime.WhyResult)
     assert found.verdict.startswith("cifar-cnn on fake/cpu")
     loaded = laptime.load(found.id)
@@ -135,44 +135,12 @@ def test_every_public_name_can_be_had():
 
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "library.py"
-MAIN = """\
-import json
-import numpy as np
-import laptime
-
-def step(state, batch):
-    return state + 0.001 * batch, float((state ** 2).sum())
-
-def training():
-    return laptime.Training(step=step, state=np.ones(8, np.float32), data=[np.ones(8, np.float32)] * 8)
-
-if __name__ == "__main__":
-    result = laptime.race(training, "python/cpu", heats=1, budget="2s", progress=True)
-    print(json.dumps({"subject": result.record.workload.name, "status": result.lanes[0].status}))
-"""
 
 
-def test_a_function_of_a_script_is_raced_with_progress(house):
-    """Its file goes to the children, which import it under another name than `__main__`."""
-    (house.folder / "mine.py").write_text(MAIN)
+def test_a_function_of_a_script_is_raced_with_progress(torch_house):
+    """The example. Its file goes to the heats, which import it under another name than `__main__`."""
     done = subprocess.run(
-        [sys.executable, str(house.folder / "mine.py")],
-        env=house.environment(LAPTIME_FAKE=""),
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    assert json.loads(done.stdout) == {"subject": "mine.py:training", "status": "ok"}
-    assert "heat 1 of at most 1" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-@pytest.mark.framework
-def test_the_example_runs(torch_house):
-    """As its first line says."""
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLE), "5s"],
+        [sys.executable, str(EXAMPLE), "--heats", "1", "--budget", "5s"],
         env=torch_house.environment(),
         cwd=torch_house.folder,
         capture_output=True,
@@ -181,4 +149,7 @@ def test_the_example_runs(torch_house):
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    assert "torch/cpu/best is" in done.stdout
+    assert "torch/cpu/threads=1: ok" in done.stdout
+    assert "torch/cpu/threads=1 is " in done.stdout
+    assert "heat 1 of at most 2: torch/cpu/as-written" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -7,8 +7,12 @@ import laptime
 from laptime import Missing
 
 
+def loss(outputs: list[float], targets: list[float]) -> float:
+    return outputs[0] - targets[0]
+
+
 def training() -> laptime.Training:
-    return laptime.Training(model=None, loss=lambda outputs, targets: outputs - targets, data=[])
+    return laptime.Training(model=None, loss=loss, data=[])
 
 
 def races() -> None:
