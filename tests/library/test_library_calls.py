@@ -97,7 +97,8 @@ def test_devices_and_doctor_speak_of_this_machine():
         (lambda: laptime.race(lambda: None, LANES), "a lambda has no name"),
         (lambda: laptime.race(laptime.Ask(full=laptime.FullAsk())), "this Ask has full"),
         (lambda: laptime.train(laptime.Ask(infer=True)), "this Ask has infer=True"),
-        (lambda: laptime.devices(["torch-2"]), "torch-2"),
+        (lambda: laptime.devices(["torch-2"]), "frameworks torch-2: it is not installed here"),
+        (lambda: laptime.devices(patience="soon"), "patience='soon': 'soon' is not a length of time"),
     ],
 )
 def test_a_mistake_is_an_error_in_words(call, says):

@@ -14,7 +14,7 @@ def file_of(*cells, reached=None, lived=None):
     """Return the statements of the file, without laptime's own lines at its head."""
     text = write_file(without_failed(read_cells(cells, reached), lived or {}), "training", ["/here"])
     compile(text, "file", "exec")
-    return text.split("not in sys.path]\n", 1)[1].rstrip("\n").splitlines()
+    return [line for line in text.split("not in sys.path]\n", 1)[1].splitlines() if line]
 
 
 def value_of(*cells, **options):

@@ -62,7 +62,11 @@ def _load(path: Path) -> Any:
 
 def _package_of(path: Path) -> str:
     """Return the package of a file that imports relative to it, and put the package's folder on the import path."""
-    if not RELATIVE_IMPORT.search(path.read_bytes()):
+    try:
+        text = path.read_bytes()
+    except OSError:
+        return ""
+    if not RELATIVE_IMPORT.search(text):
         return ""
     names: list[str] = []
     folder = path.parent

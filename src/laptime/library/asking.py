@@ -19,6 +19,7 @@ LaneNames: TypeAlias = str | Sequence[str]
 DurationLike: TypeAlias = str | float
 ShareLike: TypeAlias = str | float
 
+OTHER_NAMES = {"framework": "frameworks"}  # what a call names otherwise than the command
 OPTION = re.compile(r"(?<!\S)--([a-z]+(?:-[a-z]+)*)")
 
 
@@ -128,7 +129,7 @@ def make_ask(what: What, lanes: LaneNames, **given: object) -> Ask:
     if isinstance(what, Ask):
         _refuse_both([*given, *(["lanes"] if named else [])])
         return what
-    read = {name: _read(name, value) for name, value in given.items()}
+    read = {name: read_argument(name, value) for name, value in given.items()}
     fields = {ARGUMENTS[name].field: value for name, value in read.items() if not ARGUMENTS[name].of_full}
     of_full = {ARGUMENTS[name].field: value for name, value in read.items() if ARGUMENTS[name].of_full}
     ask = Ask(what=name_subject(what), lanes=named, **fields)
@@ -165,8 +166,8 @@ def options_as_arguments() -> Iterator[None]:
 
 def _as_arguments(sentence: str) -> str:
     def replaced(found: re.Match[str]) -> str:
-        name = found[1].replace("-", "_")
-        return name if name in ARGUMENTS else found[0]
+        name = OTHER_NAMES.get(found[1], found[1].replace("-", "_"))
+        return name if name in {*ARGUMENTS, *OTHER_NAMES.values()} else found[0]
 
     return OPTION.sub(replaced, sentence)
 
@@ -176,7 +177,7 @@ def _refuse_both(names: Sequence[str]) -> None:
         raise UsageError(f"an Ask has all arguments in it, and {', '.join(names)} was given too", "Set it in the Ask.")
 
 
-def _read(name: str, value: object) -> Any:
+def read_argument(name: str, value: object) -> Any:
     try:
         return ARGUMENTS[name].read(value)
     except (TypeError, ValueError) as error:

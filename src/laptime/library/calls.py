@@ -24,7 +24,7 @@ from laptime.library.asking import (
     check_call,
     make_ask,
     options_as_arguments,
-    read_duration,
+    read_argument,
 )
 from laptime.library.progress import progress_shown
 from laptime.library.results import DevicesResult, DoctorResult, PlanResult, Result, WhyResult
@@ -257,8 +257,9 @@ def devices(
 ) -> DevicesResult:
     """Describe this machine and what each installed framework sees of it. With `measure`, measure what each can do."""
     refuse_within_a_heat()
-    seconds = read_duration(patience)
-    machine = api.devices(frameworks, patience_s=seconds)
+    seconds = read_argument("patience", patience)
+    with options_as_arguments():
+        machine = api.devices(frameworks, patience_s=seconds)
     if not measure:
         return DevicesResult(machine, api.kept_peaks(machine))
     unsaved: list[StoreError] = []
@@ -273,7 +274,7 @@ def doctor(
 ) -> DoctorResult:
     """Check whether each installed framework can really use each device. `data` is a folder to look at too."""
     refuse_within_a_heat()
-    with progress_shown(wanted=progress) as line:
+    with options_as_arguments(), progress_shown(wanted=progress) as line:
         return DoctorResult(api.doctor(Path(data) if data else None, line.write, frameworks=frameworks))
 
 

@@ -70,7 +70,7 @@ def write_file(statements: Sequence[Statement], function: str, path: Sequence[st
     future = dict.fromkeys(ast.unparse(each.node) for each in statements if _is_future(each.node))
     lines = [f'"""laptime made this file from the cells of a notebook: all that `{function}` needs."""', *future]
     lines += ["import sys", f"sys.path += [each for each in {list(path)!r} if each not in sys.path]"]
-    return "\n".join([*lines, *map(ast.unparse, nodes), ""])
+    return "\n".join(lines) + "\n\n" + "\n\n".join(map(ast.unparse, nodes)) + "\n"
 
 
 def find_needed(statements: Sequence[Statement], function: str) -> set[int]:
