@@ -43,7 +43,7 @@ def old(): ...
 
 @pytest.fixture
 def mine(tmp_path, monkeypatch):
-    """Return a module of one's own, imported from its file."""
+    """Return a user's module, imported from its file."""
     place = tmp_path / "trainings_of_mine.py"
     place.write_text(TRAININGS)
     spec = importlib.util.spec_from_file_location(place.stem, place)

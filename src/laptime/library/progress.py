@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import shutil
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -58,7 +59,9 @@ class TerminalLine(ProgressLine):
 
     def write(self, note: str) -> None:
         if note != self._last:
-            self._send(f"{FROM_THE_LEFT}{visible(note)}{TO_THE_END}" if self._is_terminal else f"{visible(note)}\n")
+            shown = " ".join(visible(note).splitlines())
+            columns = shutil.get_terminal_size().columns - 1  # a line that wraps could not be written over
+            self._send(f"{FROM_THE_LEFT}{shown[:columns]}{TO_THE_END}" if self._is_terminal else f"{shown}\n")
         self._last = note
 
     def end(self) -> None:

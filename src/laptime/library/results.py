@@ -10,6 +10,7 @@ from typing import Any
 from laptime import api, pages
 from laptime.errors import LaptimeError, RecordError, UsageError
 from laptime.library.lanes import LaneList, Ratio, lanes_of, ratios_of
+from laptime.library.notebook import is_notebook
 from laptime.model.checkup import Checkup, Problem
 from laptime.model.inference import InferPlan
 from laptime.model.machine import Machine
@@ -21,7 +22,12 @@ from laptime.model.why import Remedy, Why
 from laptime.questions.gauge import Limits
 from laptime.visible import visible
 
-OFF_TERMINAL = (100, 24)
+WIDTH_OFF_TERMINAL = 100
+
+
+def _width() -> int:
+    """Return the terminal's width. A notebook's is not that of the terminal in which its server was started."""
+    return WIDTH_OFF_TERMINAL if is_notebook() else shutil.get_terminal_size((WIDTH_OFF_TERMINAL, 24)).columns
 
 
 class Shown:
@@ -31,7 +37,7 @@ class Shown:
 
     def page(self, *, width: int | None = None, details: bool = False) -> str:
         """Return the page, in `width` columns: by default the terminal's, or 100. With `details` it has all notes."""
-        return visible(self._page(width or shutil.get_terminal_size(OFF_TERMINAL).columns, details=details))
+        return visible(self._page(width or _width(), details=details))
 
     def _page(self, width: int, *, details: bool) -> str:
         raise NotImplementedError
