@@ -181,4 +181,4 @@ def read_argument(name: str, value: object) -> Any:
     try:
         return ARGUMENTS[name].read(value)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"{name}={value!r}: {error}", f"docs/library.md says what {name} is.") from None
+        raise UsageError(f"{name}={value!r}: {error}", f"help(laptime.race) says what {name} is.") from None
