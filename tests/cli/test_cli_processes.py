@@ -81,8 +81,8 @@ def step(state, batch):
 def training():
     return laptime.Training(step=step, state=np.ones(8, np.float32), data=[np.ones(8, np.float32)] * 8)
 
-record = laptime.race(laptime.Ask(__file__ + ":training", ("python/cpu",), heats=1, budget_s=2))
-print(record.lanes[0].status, record.lanes[0].heats[0].process.dnf.reason)
+result = laptime.race(training, "python/cpu", heats=1, budget="2s")
+print(result.lanes[0].status, result.lanes[0].reason)
 """
 
 

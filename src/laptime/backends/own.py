@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import itertools
 import os
+import re
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
@@ -19,6 +20,7 @@ from laptime.model.workload import Training
 
 INSTALLED = {"site-packages", "dist-packages"}
 LAPTIME = Path(__file__).parents[1]
+RELATIVE_IMPORT = re.compile(rb"^\s*from\s+\.", re.MULTILINE)
 
 
 def call_own(file: str, function: str) -> Training:
@@ -40,18 +42,39 @@ def call_own(file: str, function: str) -> Training:
 
 def _load(path: Path) -> Any:
     # The module has the file's name, so that its classes and functions can be pickled for loader processes.
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    package = _package_of(path)
+    name = f"{package}.{path.stem}" if package else path.stem
+    spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise TrainingError(f"{path} cannot be loaded as Python", "give the path of a .py file")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
+    sys.modules[name] = module
     try:
+        if package:
+            importlib.import_module(package)
         spec.loader.exec_module(module)
     except Exception as error:
         if is_memory_error(error):
             raise
         raise TrainingError(f"{path.name} raised {type(error).__name__} on import: {error}") from error
     return module
+
+
+def _package_of(path: Path) -> str:
+    """Return the package of a file that imports relative to it, and put the package's folder on the import path."""
+    try:
+        text = path.read_bytes()
+    except OSError:
+        return ""
+    if not RELATIVE_IMPORT.search(text):
+        return ""
+    names: list[str] = []
+    folder = path.parent
+    while (folder / "__init__.py").is_file():
+        names.insert(0, folder.name)
+        folder = folder.parent
+    sys.path.insert(0, str(folder))
+    return ".".join(names)
 
 
 def is_keras(model: Any) -> bool:

@@ -14,9 +14,8 @@ from laptime import api
 from laptime.cli.completion import complete_lane, complete_what
 from laptime.cli.help import rare
 from laptime.model.ask import DEFAULT_WORKLOAD, Ask, FullAsk
+from laptime.model.quantities import parse_duration, parse_share
 from laptime.model.sensors import SENSORS as SENSOR_ROWS
-
-UNITS_S = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 class Duration(click.ParamType[float]):
@@ -27,10 +26,10 @@ class Duration(click.ParamType[float]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         if isinstance(value, float):
             return value
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)([a-z]*)", str(value).strip())
-        if not found or found[2] not in UNITS_S:
-            self.fail(f"'{value}' is not a length of time; such as 60s, 2m or 1h", param, ctx)
-        return float(found[1]) * UNITS_S[found[2]]
+        try:
+            return parse_duration(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 class Share(click.ParamType[float]):
@@ -41,13 +40,10 @@ class Share(click.ParamType[float]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         if isinstance(value, float):
             return value
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)(%?)", str(value).strip())
-        if not found:
-            self.fail(f"'{value}' is not a share; such as 3% or 0.03", param, ctx)
-        share = float(found[1]) / (100 if found[2] else 1)
-        if share > 1 and not found[2]:
-            self.fail(f"'{value}' is {share:.0%}; did you mean {value}%?", param, ctx)
-        return share
+        try:
+            return parse_share(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 ALL_SENSORS = ",".join(row.name for row in SENSOR_ROWS)

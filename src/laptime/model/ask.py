@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 DEFAULT_WORKLOAD = "cifar-cnn"
+WHY_BUDGET_S = 120.0  # experiments take longer than a race of two lanes
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ class Child:
     """
 
     def __init__(self, environment: dict[str, str]) -> None:
-        _refuse_within_a_heat()
+        refuse_within_a_heat()
         self.started_ns = time.monotonic_ns()
         self._buffer, self._searched = bytearray(), 0
         self._tail = b""
@@ -218,7 +218,7 @@ class Child:
         return False
 
 
-def _refuse_within_a_heat() -> None:
+def refuse_within_a_heat() -> None:
     """Refuse an endless chain of processes: a heat imports its training's file, which may start a race."""
     if HEAT_MARK in os.environ:
         raise UsageError(
