@@ -38,6 +38,7 @@ COMMANDS = {
     ),
     "list": ("records:list_records", "List saved records, newest first."),
     "show": ("records:show_record", "Show a saved record."),
+    "remove": ("records:remove_records", "Remove saved records."),
 }
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
