@@ -141,7 +141,7 @@ RACE_OPTIONS = (
     click.option("--seeds", type=int, help="With --full: train each lane from N seeds.  [default: 1]"),
     click.option("--until-accuracy", type=Share(), help="With --full: say when an accuracy was reached: 0.7 or 70%."),
     click.option("--lr", "learning_rates", type=Several(float), help="With --full: a lane each: 1e-3,1e-4."),
-    click.option("--batch", "batches", type=Several(int), help="With --full: a lane each: 64,128."),
+    click.option("--batch", "batches", type=Several(int), help="A lane for each batch size: 64,128."),
 )
 INQUIRY_OPTIONS = (
     click.option("--budget", type=Duration(), default="2m", show_default=True, help=SAYS["budget"]),
@@ -151,6 +151,8 @@ INQUIRY_OPTIONS = (
     click.option("--sensor-rate", type=float, help="Readings a second.  [default: 10]"),
 )
 OF_FULL = ("laps", "steps_per_lap", "seeds", "until_accuracy", "learning_rates", "batches")
+OF_FULL_ALONE = tuple(name for name in OF_FULL if name != "batches")
+WHY_OF_FULL = {"--lr": ": the rate does not change how long a step takes"}
 FLAGS = {"learning_rates": "--lr", "batches": "--batch"}
 OF_HEATS = ("heats", "budget", "margin", "alone")
 OF_RACES = ("margin",)
@@ -222,6 +224,7 @@ def _make_ask(given: dict[str, Any]) -> Ask:
         price_per_kwh=given["price"],
         rate_per_hour=given["rate"],
         profile=given["profile"],
+        batches=() if given["full"] else given["batches"] or (),
     )
 
 
@@ -230,8 +233,8 @@ def _refuse_strangers(context: click.Context, *, full: bool, infer: bool) -> Non
     if full and not infer:
         for flag in _given(context, OF_HEATS):
             raise UsageError(f"{flag} is of heats, and --full trains whole", "leave one of the two out")
-    for flag in () if full else _given(context, OF_FULL):
-        raise UsageError(f"{flag} is of whole trainings", f"add --full, or leave {flag} out")
+    for flag in () if full else _given(context, OF_FULL_ALONE):
+        raise UsageError(f"{flag} is of whole trainings{WHY_OF_FULL.get(flag, '')}", f"add --full, or leave {flag} out")
     for flag in _given(context, OF_RACES) if infer else ():
         raise UsageError(f"{flag} stops a race, and --infer runs its heats to the end", "--heats N says how many")
 
