@@ -21,6 +21,7 @@ from laptime.model.record import SCHEMA, Answer, Finding, LaneResult, Record
 from laptime.model.sample import Reference
 from laptime.questions.asking import Prepared
 from laptime.questions.bounds import Recall, nothing_measured
+from laptime.questions.own_code import OwnCode
 from laptime.questions.proving import ReferenceCache
 from laptime.questions.subject import supply
 
@@ -84,6 +85,7 @@ class Job:
         self.question, self.services = question, services
         self.plan: Plan = prepared.plan
         self.machine, self.published = prepared.machine, prepared.published
+        self.own_code = OwnCode(prepared.plan)
         self.before_s = 0.0  # what earlier processes of a resumed training took
         self._journal_s = 0.0
         self._reduce: Callable[[RecordStatus], Outcome] | None = None
