@@ -124,6 +124,16 @@ def test_an_error_of_a_loaders_worker_is_found_in_its_message(mine):
     assert found.reason == "errors_of_mine.py, line 8, in __iter__: ZeroDivisionError: division by zero"
 
 
+def test_an_error_of_a_traced_function_is_found_in_its_message(mine):
+    """Keras adds a page around it, and TensorFlow's frames are of code that it generated."""
+    traced = f'in user code:\n\n    File "{mine}", line 8, in call  *\n        y = 1 / 0\n\n    ValueError: no good\n'
+    said = (
+        f"Exception encountered when calling N.call().\n\n\x1b[1m{traced}\x1b[0m\n\nArguments received by N.call():\n"
+    )
+    found = find_own_error(ValueError(said), mine)
+    assert found.reason == "errors_of_mine.py, line 8, in call: ValueError: no good"
+
+
 @pytest.mark.parametrize("error", [LaneError("no"), TrainingError("no"), RuntimeError("of a library"), MemoryError()])
 def test_what_the_users_code_did_not_raise_has_no_place_in_it(mine, error):
     assert find_own_error(error, mine) is None

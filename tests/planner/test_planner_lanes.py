@@ -108,6 +108,7 @@ def test_a_lane_is_named(text, name):
 @pytest.mark.parametrize(
     ("text", "says", "hint"),
     [
+        ("other.py:training", "'other.py:training' is a second training", "race each on its own"),
         ("gpu:1", "'gpu:1' is neither a framework nor a device", "devices: cpu, gpu, cuda, cuda:1, mps, xpu, tpu"),
         ("", "'' is neither a framework nor a device", "frameworks: torch, jax, keras-tf, keras-jax, keras-torch"),
         ("pytorch/cpu", "'pytorch' is neither a framework nor a device", "such as torch/cuda:0/bf16+compile"),

@@ -74,7 +74,10 @@ def test_a_device_may_bring_its_own_reason():
         (
             "cpu/batch=8",
             "my.py:training",
-            ("batch=N: a training of your own brings its batches with it", "set it in its data"),
+            (
+                "batch=8: a training of your own brings its batches with it",
+                "set it in its data, or join its batches: batch=2x",
+            ),
         ),
         (
             "cpu/batch=0.5x",

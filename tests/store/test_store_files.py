@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,7 +18,6 @@ from store_records import record
 
 from laptime.errors import LaptimeError, RecordError, StoreError
 from laptime.store import encode, find, list_records, load, new_id, records_folder, save
-from laptime.store.files import find_removable, remove
 
 NOW = datetime(2026, 11, 20, 10, 0, tzinfo=UTC)
 
@@ -334,20 +332,3 @@ def test_a_race_that_ends_without_a_record_gives_its_id_back(home):
     process = run(program, home)
     assert (process.communicate()[1], process.returncode) == ("", 0)
     assert not home.exists()
-
-
-def test_a_record_that_is_running_cannot_be_removed(home, tmp_path):
-    """Its process would write it again. Nor can a file that lies elsewhere; one that cannot be read can."""
-    save(replace(record(), status="running"))
-    with pytest.raises(RecordError, match="r-2026-11-20-a1b2 is still running"):
-        find_removable("latest")
-    elsewhere = tmp_path / "r-2026-11-20-0000.json"
-    elsewhere.write_bytes(encode(record(elsewhere.stem)))
-    with pytest.raises(RecordError, match="is not in the folder of records"):
-        find_removable(str(elsewhere))
-    (home / "records" / "broken.json").write_text("{")
-    remove(find_removable("broken"))
-    assert [row.id for row in list_records()] == ["r-2026-11-20-a1b2"]
-    save(record())
-    remove(find_removable("r-2026"))
-    assert list_records() == ()

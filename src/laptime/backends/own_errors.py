@@ -17,7 +17,9 @@ from laptime.model.memory_errors import is_memory_error
 LONGEST = 400  # characters of an error's own message
 FRAME = re.compile(r'^\s*File "([^"]+)", line (\d+), in (\S+)', re.MULTILINE)
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-OF_A_WORKER = "Caught "  # so begins the error of a DataLoader's worker; its traceback is part of the message
+# What marks a traceback in a message: of a DataLoader's worker, of TensorFlow's functions, of TensorFlow's tracing.
+OF_A_WORKER, TRACE, OF_A_GRAPH = "Caught ", "Traceback (most recent call last)", "in user code:"
+OF_KERAS = re.compile(r"^Exception encountered when calling .*?\n\n|\n\nArguments received by .*", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ def find_own_error(error: BaseException, file: str) -> OwnError | None:
 def _own_frames(error: BaseException, is_own: Callable[[str], bool]) -> list[traceback.FrameSummary]:
     """Return the user's frames, outermost first, without columns: Python would mark these in rows of `^`."""
     told = [(each.filename, each.lineno or 0, each.name) for each in traceback.extract_tb(error.__traceback__)]
-    if "Traceback (most recent call last)" in str(error):
+    if TRACE in str(error) or OF_A_GRAPH in str(error):
         told += [(path, int(line), name) for path, line, name in FRAME.findall(str(error))]
     if isinstance(error, SyntaxError) and error.filename:
         told.append((error.filename, error.lineno or 0, "<module>"))
@@ -72,10 +74,10 @@ def _words_of(error: BaseException) -> str:
     """Return the error's kind and message in one line."""
     if isinstance(error, SystemExit):
         return f"its code ended the process: sys.exit({error.code!r})"
-    said = COLOURS.sub("", error.msg if isinstance(error, SyntaxError) else str(error)).strip()
-    if said.startswith(OF_A_WORKER):
+    said = OF_KERAS.sub("", COLOURS.sub("", error.msg if isinstance(error, SyntaxError) else str(error))).strip()
+    if said.startswith(OF_A_WORKER) or OF_A_GRAPH in said:
         return _shortened(said.splitlines()[-1])
-    said = said.partition("\nTraceback (most recent call last)")[0]
+    said = said.partition(f"\n{TRACE}")[0]
     return _shortened(f"{type(error).__name__}: {said}" if said else type(error).__name__)
 
 

@@ -96,11 +96,11 @@ def _framework_to_ask(ask: Ask, machine: Machine, subject: Subject) -> str | Non
     fits = all(_may_run(row, subject.written_for) for row in rows)
     changes_data = any(key in {"workers", "batch"} for lane in lanes for key, _ in lane.overrides)
     changes_data |= bool(ask.batches or (ask.full is not None and ask.full.batches))
-    on_cards = any(row.is_opaque and lane.device not in {None, "cpu"} for row, lane in zip(rows, lanes, strict=True))
+    on_cards = any(row.is_opaque and lane.device != "cpu" for row, lane in zip(rows, lanes, strict=True))
     if subject.written_for is not None and fits and not changes_data and not on_cards:
         return None
     guess = default_framework(machine, subject) if subject.written_for is not None or not rows else rows[0].name
-    able = [guess, *(row.name for row in rows)]
+    able = [guess, *(row.name for row in rows), *(each.name for each in machine.frameworks)]
     views = (machine.framework(name) for name in able)
     return next((view.name for view in views if view is not None and view.problem is None), None)
 
