@@ -144,8 +144,9 @@ def test_a_function_is_called_where_its_text_does_not_say_what_it_returns(hidden
 
 def test_a_lane_that_cannot_run_it_is_refused_before_anything_runs(hidden):
     with pytest.raises(UsageError) as caught:
-        prepare(Ask(f"{hidden}:training", ("python/cpu", "python/cpu/workers=2")), MACHINE)
-    assert "workers=2: the data of a step of your own" in caught.value.says
+        prepare(Ask(f"{hidden}:training", ("python/cpu", "torch/cpu")), MACHINE)
+    assert caught.value.says == "torch cannot run hidden_steps.py:training: its function returns a step function"
+    assert caught.value.hint == "race it on python/cpu, or on jax/cpu if it is JAX's"
 
 
 def test_an_error_of_its_code_ends_the_plan(hidden):

@@ -78,15 +78,20 @@ def refuse_framework(lane: LaneFacts) -> None:
         )
 
 
-def refuse_training(lane: LaneFacts) -> None:
+def refuse_kind(row: FrameworkRow, own: OwnTraining, name: str) -> None:
     """Refuse a user's training on a framework that cannot run what its function returns."""
-    own, name = lane.subject.own, lane.subject.name
-    if own is None or own.kind == "other":
-        return
-    can_run = lane.row.takes_steps_only if own.kind == "step" else lane.row.family == own.kind
-    if not can_run:
+    can_run = row.takes_steps_only if own.kind == "step" else row.family == own.kind
+    if own.kind != "other" and not can_run:
         returns, instead = RETURNS[own.kind]
-        raise UsageError(f"{lane.framework} cannot run {name}: its function returns {returns}", f"race it on {instead}")
+        raise UsageError(f"{row.name} cannot run {name}: its function returns {returns}", f"race it on {instead}")
+
+
+def refuse_training(lane: LaneFacts) -> None:
+    """Refuse a user's training on a lane that cannot run it."""
+    own, name = lane.subject.own, lane.subject.name
+    if own is None:
+        return
+    refuse_kind(lane.row, own, name)
     if lane.row.is_opaque and not lane.on_processor and not own.has_fence:
         raise UsageError(
             f"{lane.framework}/{lane.device.name}: {name} gives no fence, and a step may still be running there when "

@@ -15,6 +15,7 @@ from laptime.model.plan import OwnTraining, Plan, PlannedLane, Subject
 from laptime.planner.frameworks import default_framework
 from laptime.planner.lanes import parse_lane
 from laptime.planner.plan import name_device
+from laptime.planner.refusals import refuse_kind
 from laptime.run.runner import ProcessRunner
 from laptime.run.scout import Failure, ask_training
 
@@ -64,16 +65,18 @@ def say_failure(name: str, failure: Failure) -> TrainingError:
 
 
 def inspect_training(ask: Ask, machine: Machine, subject: Subject) -> OwnTraining | None:
-    """Call the user's function once, before a plan is made, if the text of its file does not say enough.
+    """Call the user's function once, before anything else runs, if the text of its file does not say enough.
 
-    Return None if that is not needed, or the function cannot be called for a reason that a lane will show. Raise a
-    TrainingError if its code raised.
+    Refuse lanes whose framework cannot run what it returns. Return None if the call is not needed, or did not work for
+    a reason that a lane will show. Raise a TrainingError if the user's code raised.
     """
     framework = _framework_to_ask(ask, machine, subject)
     if framework is None:
         return None
     told = ask_training(framework, subject, name_device(framework, PROCESSOR), ask.patience_s)
     if isinstance(told, OwnTraining):
+        for text in ask.lanes:
+            refuse_kind(find_framework(parse_lane(text).framework), told, subject.name)
         return told
     if told.kind in BY_ITS_CODE:
         raise say_failure(subject.name, told)

@@ -141,10 +141,9 @@ def find_removable(name: str) -> str:
     path = find(name)
     if path.absolute().parent != records_folder().absolute():
         raise RecordError(f"{path} is not in the folder of records", "Give a record's id, or delete the file yourself.")
-    try:
+    status: str = "unreadable"
+    with contextlib.suppress(RecordError):
         status = _read(path).status
-    except RecordError:
-        status = "unreadable"
     if status == "running":
         raise RecordError(f"{path.stem} is still running", "Wait for its end, or end it with Ctrl-C.")
     return path.stem
