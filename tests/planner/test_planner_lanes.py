@@ -105,10 +105,16 @@ def test_a_lane_is_named(text, name):
     assert name == name_lane(lane.framework, lane.device, lane.preset, lane.overrides)
 
 
+def test_a_second_training_is_refused_with_another_way():
+    with pytest.raises(UsageError) as caught:
+        parse_lane("other.py:training")
+    assert caught.value.says == "'other.py:training' is a second training: all lanes of a race run the same one"
+    assert caught.value.hint == "race each on its own, then compare their items per second"
+
+
 @pytest.mark.parametrize(
     ("text", "says", "hint"),
     [
-        ("other.py:training", "'other.py:training' is a second training", "race each on its own"),
         ("gpu:1", "'gpu:1' is neither a framework nor a device", "devices: cpu, gpu, cuda, cuda:1, mps, xpu, tpu"),
         ("", "'' is neither a framework nor a device", "frameworks: torch, jax, keras-tf, keras-jax, keras-torch"),
         ("pytorch/cpu", "'pytorch' is neither a framework nor a device", "such as torch/cuda:0/bf16+compile"),

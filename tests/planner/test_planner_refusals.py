@@ -75,7 +75,7 @@ def test_a_device_may_bring_its_own_reason():
             "cpu/batch=8",
             "my.py:training",
             (
-                "batch=8: a training of your own brings its batches with it",
+                "batch=N: a training of your own brings its batches with it",
                 "set it in its data, or join its batches: batch=2x",
             ),
         ),
@@ -176,7 +176,7 @@ def own_training(kind, **known):
             "cpu/workers=2",
             "workers=2: the data of my.py:training are list, which worker processes cannot load",
         ),
-        ("torch", "cpu/batch=64", "batch=64: a training of your own brings its batches with it, as list"),
+        ("torch", "cpu/batch=64", "batch=N: a training of your own brings its batches with it, as list"),
     ],
 )
 def test_what_a_users_training_cannot_do_is_refused_where_it_is_known(kind, lane, says):

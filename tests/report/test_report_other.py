@@ -107,6 +107,7 @@ class Listed:
     status: str
     summary: str
     unreadable: str | None = None
+    is_fake: bool = False
 
 
 LISTED = (

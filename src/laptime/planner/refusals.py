@@ -207,7 +207,7 @@ def refuse_batch(settings: Settings, lane: LaneFacts) -> None:
     if own is None or own.kind != "torch" or not own.sets_batch:
         brings = f"brings its batches with it, as {own.data}" if own is not None else "brings its batches with it"
         joined = ", or join its batches: batch=2x" if lane.row.changes_own_steps else ""
-        raise UsageError(f"batch={batch}: a training of your own {brings}", f"set it in its data{joined}")
+        raise UsageError(f"batch=N: a training of your own {brings}", f"set it in its data{joined}")
 
 
 def refuse_rate(settings: Settings, lane: LaneFacts) -> None:
