@@ -21,8 +21,9 @@ def test_a_grid_has_one_line_a_cell(house):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--lr", "1e-3"), "--lr is of whole trainings"),
-        (("--batch", "64"), "--batch is of whole trainings"),
+        (("--lr", "1e-3"), "--lr is of whole trainings: the rate does not change how long a step takes"),
+        (("--batch", "64,0"), "--batch 0: expected whole numbers from 1 to 1,000,000"),
+        (("--infer", "--batch", "64"), "--infer: fake/cpu/batch=64 names a batch"),
         (("--full", "--lr", "0"), "--lr 0: expected numbers above 0 and up to 100"),
         (("--full", "--batch", "64,0"), "--batch 0: expected whole numbers from 1 to 1,000,000"),
         (("--full", "--lr", "fast"), "'fast' is no list of numbers; such as 1e-3,1e-4"),
