@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from importlib import metadata
@@ -197,6 +197,17 @@ def make_data(what: str, items: int | None, tell: Callable[[str], None]) -> Made
     return describe_set(Path(make_source(find_workload(what), items, tell).folder))
 
 
+def remove_records(names: Sequence[str]) -> tuple[str, ...]:
+    """Remove saved records with their checkpoints and traces, and return their ids. If one cannot go, none does."""
+    found = tuple(dict.fromkeys(map(files.find_removable, names)))
+    for identity in found:
+        files.remove(identity)
+        if schema.ID.fullmatch(identity):  # else the file was put there by hand, and nothing else is named like it
+            checkpoints.drop_all(identity)
+            traces.drop_all(identity)
+    return found
+
+
 def _journal(warn: Warn | None, save: Callable[[T], object]) -> Callable[[T], None]:
     def journal(result: T) -> None:
         try:
@@ -240,6 +251,7 @@ __all__ = [
     "race",
     "records",
     "remove_data",
+    "remove_records",
     "resume",
     "settings",
     "version",

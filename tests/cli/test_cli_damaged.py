@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from laptime.model.installation import upgrade_command
+
 
 @pytest.fixture(scope="module")
 def good(shared_house):
@@ -60,7 +62,7 @@ def test_a_record_of_a_newer_laptime_says_so(house, good):
     answer = house.run("show", place.stem)
     assert (answer.code, answer.out) == (2, "")
     assert f"{place} was written by a newer laptime (schema 99; this one reads up to 2)" in answer.err
-    assert "pip install --upgrade laptime" in answer.err
+    assert upgrade_command() in answer.err
 
 
 def test_a_spoilt_record_stands_in_the_list_with_its_reason(house, good):

@@ -51,7 +51,7 @@ def test_a_planted_difference_is_told(torch_house):
 @pytest.mark.parametrize(
     ("function", "phase", "reason", "sound_lanes"),
     [
-        ("raises_at_batch_3", "proof", "OSError: batch 3 cannot be read", ()),
+        ("raises_at_batch_3", "proof", ", in lap: OSError: batch 3 cannot be read", ()),
         ("ends_early", "timing", "data gave no batch in lap 2, after 1 that had some", ()),
         ("asks_too_much", "build", "out of memory: Unable to allocate 64.0 PiB", ()),
         ("hangs", "proof", "no message for 3 s; stopped", ("python/cpu",)),
@@ -78,9 +78,16 @@ def test_data_without_an_end_have_no_lap_and_are_raced(torch_house):
     assert [(lane["status"], lane["parity"]["status"]) for lane in record["lanes"]] == [("ok", "same")] * 2
 
 
-def test_the_code_is_told_its_device(torch_house):
-    done = torch_house.done("race", f"{FAULTS}:where_it_is", "python/cpu", *SHORT, "--quiet", code=3)
-    assert "raised ValueError: LAPTIME_DEVICE is cpu" in words_of(done)
+def test_code_that_fails_is_told_once_by_its_place_and_is_told_its_device(torch_house):
+    """Both lanes would fail in the same way: the race ends before the first of them, and keeps no record."""
+    before = torch_house.files()
+    lanes = ("python/cpu", "python/cpu/input=cached")
+    done = torch_house.done("race", f"{FAULTS}:where_it_is", *lanes, *SHORT, "--quiet", code=3)
+    said, source = done.err.splitlines()
+    assert said.startswith("laptime: own_faults.py, line ")
+    assert said.endswith(", in where_it_is: ValueError: LAPTIME_DEVICE is cpu")
+    assert source.endswith(""" | raise ValueError(f"LAPTIME_DEVICE is {os.environ.get('LAPTIME_DEVICE')}")""")
+    assert (done.out, torch_house.files()) == ("", before)
 
 
 def test_a_card_that_is_not_there_is_refused(torch_house):

@@ -11,6 +11,8 @@ from functools import partial
 import numpy as np
 import pytest
 
+from laptime.model.installation import upgrade_command
+
 pytestmark = pytest.mark.usefixtures("known_references")
 
 FULL = ("train", "cifar-cnn", "fake/cpu", "fake/cpu/best", "--laps", "3", "--steps-per-lap", "50")
@@ -158,7 +160,7 @@ def test_a_newer_checkpoint_is_refused(killed):
     refused = killed.run("resume", "latest", "-q", "--again")
     assert (refused.code, place.exists()) == (2, True)
     assert "has version 2, this laptime reads 1" in refused.err
-    assert "pip install --upgrade laptime" in refused.err
+    assert upgrade_command() in refused.err
 
 
 @pytest.mark.parametrize(

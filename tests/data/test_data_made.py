@@ -22,6 +22,7 @@ from laptime.data.making import ItemCounts, MakingRate, announce, choose_counts
 from laptime.data.manifest import MAKER
 from laptime.disk import host
 from laptime.errors import StoreError, UsageError
+from laptime.model.installation import install_command
 from laptime.workloads import CATALOGUE
 
 SCENES, PETS, PLATES = (CATALOGUE[name] for name in ("scenes-cnn", "pets-densenet", "plates-cnn"))
@@ -331,6 +332,6 @@ def test_without_pillow_it_is_said_what_to_install(told, monkeypatch, cache):
     with pytest.raises(UsageError) as caught:
         make_source(SCENES, 16, told.append)
     assert "needs Pillow" in caught.value.says
-    assert caught.value.hint == "pip install 'laptime[images]'"
+    assert caught.value.hint == install_command("images")
     assert list((cache / "data").iterdir()) == []
     assert make_source(CIFAR, 20, told.append).train_items == 20

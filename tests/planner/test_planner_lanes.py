@@ -12,7 +12,7 @@ from laptime.model.lane import Lane
 from laptime.planner.lanes import name_lane, parse_lane
 from laptime.planner.settings import PRESETS
 
-DEVICES = ("cpu", "cuda", "cuda:0", "cuda:12", "mps", "xpu:1", "tpu")
+DEVICES = ("cpu", "gpu", "cuda", "cuda:0", "cuda:12", "mps", "xpu:1", "tpu")
 CHOICES = (
     ("fp32", "tf32", "bf16", "fp16"),
     ("eager", "compile", "graph"),
@@ -105,10 +105,17 @@ def test_a_lane_is_named(text, name):
     assert name == name_lane(lane.framework, lane.device, lane.preset, lane.overrides)
 
 
+def test_a_second_training_is_refused_with_another_way():
+    with pytest.raises(UsageError) as caught:
+        parse_lane("other.py:training")
+    assert caught.value.says == "'other.py:training' is a second training: all lanes of a race run the same one"
+    assert caught.value.hint == "race each on its own, then compare their items per second"
+
+
 @pytest.mark.parametrize(
     ("text", "says", "hint"),
     [
-        ("gpu", "'gpu' is neither a framework nor a device", "devices: cpu, cuda, cuda:1, mps, xpu, tpu"),
+        ("gpu:1", "'gpu:1' is neither a framework nor a device", "devices: cpu, gpu, cuda, cuda:1, mps, xpu, tpu"),
         ("", "'' is neither a framework nor a device", "frameworks: torch, jax, keras-tf, keras-jax, keras-torch"),
         ("pytorch/cpu", "'pytorch' is neither a framework nor a device", "such as torch/cuda:0/bf16+compile"),
         ("torch/cuda:x", "'cuda:x' is neither a framework nor a device", "a lane is [framework/]device"),

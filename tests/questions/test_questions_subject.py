@@ -100,13 +100,52 @@ def test_an_unknown_workload_names_the_nearest(what, nearest):
     assert caught.value.exit_code == 2
 
 
-@pytest.mark.parametrize("what", ["mine.py", "mine.py:", "mine.py:1st", "mine.py:a.b", "mine.py:a b"])
+@pytest.mark.parametrize("what", ["mine.py:", "mine.py:1st", "mine.py:a.b", "mine.py:a b"])
 def test_a_file_without_a_function_is_refused(what):
     """The hint shows how it is written."""
     with pytest.raises(UsageError) as caught:
         find_subject(what)
     assert caught.value.says == f"'{what}' names a file but no function in it"
     assert caught.value.hint == "give mine.py:function, where the function returns a laptime.Training"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def helper(): ...\ndef mine() -> laptime.Training: ...\ndef other(size): return Training(size)",
+        "def mine() -> 'Training': ...\ndef other(): return Training()",
+        "def _make(): return laptime.Training()\ndef mine(size=3):\n    if size: return laptime.Training(step=1)",
+        "if True:\n    def mine():\n        made = Training()\n        return made",
+    ],
+)
+def test_a_file_alone_means_its_one_training(tmp_path, text):
+    """By its annotation, or because it makes a Training; a function that needs arguments cannot be called."""
+    place = tmp_path / "mine.py"
+    place.write_text(f"raise SystemExit\n{text}\n")
+    subject, workload = find_subject(str(place))
+    assert (subject.name, subject.function, workload) == ("mine.py:mine", "mine", None)
+
+
+def test_a_file_with_two_trainings_is_refused_with_both(tmp_path):
+    place = tmp_path / "mine.py"
+    place.write_text("def one(): return Training()\ndef two(): return Training()\n")
+    with pytest.raises(UsageError) as caught:
+        find_subject(str(place))
+    assert (caught.value.says, caught.value.hint) == (f"{place} has 2 trainings: one, two", f"name one: {place}:one")
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [("def make(): return model, data", "name the function that returns the training, as {}:make; functions there:"),
+     ("x = 1", "write one: def training(): return laptime.Training(")],
+)  # fmt: skip
+def test_a_file_without_a_training_is_refused_with_what_to_write(tmp_path, text, hint):
+    place = tmp_path / "mine.py"
+    place.write_text(f"{text}\n")
+    with pytest.raises(UsageError) as caught:
+        find_subject(str(place))
+    assert caught.value.says == f"{place} has no function that returns a laptime.Training"
+    assert caught.value.hint.startswith(hint.format(place))
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path):

@@ -17,7 +17,7 @@ from heat_orders import environment_for, order_for
 
 from laptime import wire
 from laptime.errors import LaneError, UsageError, WireError
-from laptime.run.child import Child, Silence
+from laptime.run.child import Child, Silence, _without_marks
 
 HANGS = 'fail = { how = "hang", phase = "build" }'
 
@@ -208,3 +208,9 @@ def test_a_stop_by_a_signal_is_told_once(tmp_path):
         child.hear(0.3)
     assert [child.was_stopped(), child.was_stopped()] == [True, False]
     assert child.end(grace_s=0).stderr_tail == ""
+
+
+def test_rows_that_only_mark_a_place_are_left_out():
+    """Python marks it below each frame of a traceback; a page shows only the last few rows."""
+    printed = "  File 'a.py', line 1\n    x = 1 / 0\n        ~~^~~\n\nZeroDivisionError: ^\n^^^^\n"
+    assert _without_marks(printed) == "File 'a.py', line 1\n    x = 1 / 0\n\nZeroDivisionError: ^"

@@ -68,7 +68,7 @@ def test_a_reference_that_fails_says_why(tmp_path):
     """The first sentence of what went wrong."""
     order = order_for(tmp_path)
     asked = replace(order, subject=replace(order.subject, name="nonsense"))
-    assert ask_reference(asked, 60.0).startswith("unknown workload 'nonsense'")
+    assert ask_reference(asked, 60.0).reason.startswith("unknown workload 'nonsense'")
 
 
 def test_scouts_that_hang_share_one_deadline(house):

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from store_records import record, records, with_losses
 
 from laptime.errors import RecordError
+from laptime.model.installation import upgrade_command
 from laptime.model.record import SCHEMA
 from laptime.pages import View, as_text
 from laptime.store import decode, encode
@@ -128,7 +129,7 @@ def test_a_newer_schema_says_what_is_needed():
         read({**tree(), "schema": SCHEMA + 1})
     expected = f"a.json was written by a newer laptime (schema {SCHEMA + 1}; this one reads up to {SCHEMA})"
     assert expected == caught.value.says
-    assert "pip install --upgrade laptime" in caught.value.hint
+    assert upgrade_command() in caught.value.hint
 
 
 def test_a_newer_schema_of_another_shape_says_the_same():

@@ -9,10 +9,11 @@ import os
 import re
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from laptime.backends.own_batch import with_batch
 from laptime.errors import TrainingError
 from laptime.model.memory_errors import is_memory_error
 from laptime.model.sources import digest_source
@@ -23,8 +24,11 @@ LAPTIME = Path(__file__).parents[1]
 RELATIVE_IMPORT = re.compile(rb"^\s*from\s+\.", re.MULTILINE)
 
 
-def call_own(file: str, function: str) -> Training:
-    """Load the file with its folder on the import path, as `python file.py` does, and call its function."""
+def call_own(file: str, function: str, batch: int | None = None) -> Training:
+    """Load the file with its folder on the import path, as `python file.py` does, and call its function.
+
+    A lane may set the `batch` of its data.
+    """
     path = Path(file)
     sys.path.insert(0, str(path.parent))
     module = _load(path)
@@ -37,7 +41,8 @@ def call_own(file: str, function: str) -> Training:
         if is_memory_error(error):
             raise
         raise TrainingError(f"{path.name}:{function} raised {type(error).__name__}: {error}") from error
-    return _checked(_as_training(training), f"{path.name}:{function}")
+    name = f"{path.name}:{function}"
+    return with_batch(_checked(_as_training(training), name), batch, name)
 
 
 def _load(path: Path) -> Any:
@@ -162,13 +167,23 @@ def digest_imported(file: str) -> dict[str, str]:
 
 
 def _imported_from(folder: Path) -> Iterator[str]:
-    inside = _as_beginning(folder)
-    outside = tuple(map(_as_beginning, _installed_folders()))
+    is_own = make_own_test(folder)
     for module in list(sys.modules.values()):
         path = _file_of(module)
-        is_ours = path.startswith(inside) and not path.startswith(outside)
-        if is_ours and INSTALLED.isdisjoint(Path(path).relative_to(folder).parts):
+        if is_own(path):
             yield path
+
+
+def make_own_test(folder: Path) -> Callable[[str], bool]:
+    """Return a test whether a path is in the user's folder, and not of an installed package, Python or laptime."""
+    inside = _as_beginning(folder)
+    outside = tuple(map(_as_beginning, _installed_folders()))
+
+    def is_own(path: str) -> bool:
+        is_ours = path.startswith(inside) and not path.startswith(outside)
+        return is_ours and INSTALLED.isdisjoint(Path(path).relative_to(folder).parts)
+
+    return is_own
 
 
 def _installed_folders() -> list[Path]:

@@ -152,6 +152,7 @@ RACE_OPTIONS = (
     ALONE,
     *WATCH_OPTIONS,
     *MONEY_OPTIONS,
+    click.option("--batch", "--batch-size", "batches", type=Several(int), help="Batch sizes, a lane each: 64,128."),
     click.option("--profile", is_flag=True, help="Then profile each lane: operators, kernels, a trace."),
 )
 TRAIN_OPTIONS = (
@@ -186,6 +187,10 @@ def make_ask(given: dict[str, Any]) -> Ask:
     if api.names_a_lane(what):
         what, lanes = DEFAULT_WORKLOAD, (what, *lanes)
     return Ask(what=what, lanes=lanes, **told)
+
+
+def make_race_ask(given: dict[str, Any]) -> Ask:
+    return replace(make_ask(given), batches=given["batches"] or ())
 
 
 def make_profile_ask(given: dict[str, Any]) -> Ask:

@@ -31,6 +31,7 @@ COMMANDS = {
     "plan": ("questions:plan", "Print what a race would run, and run nothing."),
     "show": ("records:show_record", "Show a saved record."),
     "list": ("records:list_records", "List saved records, newest first."),
+    "remove": ("records:remove_records", "Remove saved records."),
     "workloads": ("workloads:workloads", "List the built-in trainings."),
     "devices": ("devices:devices", "List what there is to train on."),
     "doctor": ("devices:doctor", "Is each device usable? If not: the cause, and the command."),

@@ -20,6 +20,7 @@ from laptime.cli.asking import (
     make_ask,
     make_infer_ask,
     make_profile_ask,
+    make_race_ask,
     make_training_ask,
     takes,
 )
@@ -135,7 +136,8 @@ QUESTION_OF = {"train": "full"}  # a record keeps the name that the question had
 race = make_command(
     "race",
     RACE_HELP,
-    options=RACE_OPTIONS,
+    make_race_ask,
+    RACE_OPTIONS,
     plans=True,
     examples=("laptime race cifar-mlp torch/cpu torch/cuda:0/best", "laptime race my.py:training cuda --budget 2m"),
     page="docs/reading.md",
@@ -173,6 +175,7 @@ profile = make_command(
     "profile",
     PROFILE_HELP,
     make_profile_ask,
+    make_race_ask,
     examples=("laptime profile cifar-cnn torch/cpu", "laptime profile my.py:training cuda"),
     page="docs/why.md",
     more=PROFILE_MORE,
@@ -197,7 +200,7 @@ def find_added(name: str) -> click.Command | None:
 @takes(*RACE_OPTIONS)
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
 def plan(*, as_json: bool, **given: Any) -> int:
-    return show_plan(make_ask(given), as_json=as_json)
+    return show_plan(make_race_ask(given), as_json=as_json)
 
 
 def show_plan(ask: Ask, *, as_json: bool) -> int:

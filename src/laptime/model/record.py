@@ -271,7 +271,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class RecordRow:
-    """One line of the list of records; `unreadable` says why a file could not be read."""
+    """One line of the list of records; `unreadable` says why a file could not be read. A fake's figures are made up."""
 
     id: str
     started: str
@@ -280,3 +280,4 @@ class RecordRow:
     status: str
     summary: str
     unreadable: str | None = None
+    is_fake: bool = False

@@ -94,7 +94,7 @@ class OwnRecipe:
         assert subject.file is not None and subject.function is not None  # noqa: PT018  a subject of a file has both
         self.seed = order.seed
         seed_all(self.seed)
-        self.training: Training = own.call_own(subject.file, subject.function)
+        self.training: Training = own.call_own(subject.file, subject.function, order.lane.settings.batch)
         self.name = subject.name
         self._check()
         self._start = copy.deepcopy(self.training.model)
