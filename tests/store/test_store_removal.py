@@ -19,7 +19,7 @@ def home(tmp_path, monkeypatch):
 
 
 def test_a_record_that_is_running_cannot_be_removed(home, tmp_path):
-    """Its process would write it again. Nor can a file that lies elsewhere; one that cannot be read can."""
+    """Its process would write it again. Nor can a file elsewhere; one that cannot be read can."""
     save(replace(record(), status="running"))
     with pytest.raises(RecordError, match="r-2026-11-20-a1b2 is still running"):
         find_removable("latest")

@@ -175,7 +175,6 @@ profile = make_command(
     "profile",
     PROFILE_HELP,
     make_profile_ask,
-    make_race_ask,
     examples=("laptime profile cifar-cnn torch/cpu", "laptime profile my.py:training cuda"),
     page="docs/why.md",
     more=PROFILE_MORE,
