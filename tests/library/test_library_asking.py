@@ -32,7 +32,7 @@ def test_arguments_are_texts_or_numbers():
 
 
 def test_whole_trainings_have_arguments_of_their_own():
-    asked = make_ask("cifar-cnn", "cpu", laps=2, lr=1e-3, batch=[64, 128], until_accuracy="70%", seeds=3)
+    asked = make_ask("cifar-cnn", "cpu", trains=True, laps=2, lr=1e-3, batch=[64, 128], until_accuracy="70%", seeds=3)
     assert (asked.lanes, asked.full) == (("cpu",), FullAsk(2, None, 3, 0.7, (1e-3,), (64, 128)))
 
 

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from typing import Any, TypeAlias
 
 from laptime.errors import UsageError
@@ -93,9 +93,9 @@ class Argument:
 
     field: str
     read: Callable[[object], Any]
-    of_full: bool = False
 
 
+FULL_FIELDS = {each.name for each in fields(FullAsk)}
 ARGUMENTS = {
     "heats": Argument("heats", read_count),
     "budget": Argument("budget_s", read_duration),
@@ -113,27 +113,29 @@ ARGUMENTS = {
     "rate": Argument("rate_per_hour", read_number),
     "profile": Argument("profile", read_flag),
     "alone": Argument("alone", read_flag),
-    "laps": Argument("laps", read_count, of_full=True),
-    "steps_per_lap": Argument("steps_per_lap", read_count, of_full=True),
-    "seeds": Argument("seeds", read_count, of_full=True),
-    "until_accuracy": Argument("until_accuracy", read_share, of_full=True),
-    "lr": Argument("learning_rates", read_numbers, of_full=True),
-    "batch": Argument("batches", read_counts, of_full=True),
+    "laps": Argument("laps", read_count),
+    "steps_per_lap": Argument("steps_per_lap", read_count),
+    "seeds": Argument("seeds", read_count),
+    "until_accuracy": Argument("until_accuracy", read_share),
+    "lr": Argument("learning_rates", read_numbers),
+    "batch": Argument("batches", read_counts),
 }
 
 
-def make_ask(what: What, lanes: LaneNames, **given: object) -> Ask:
-    """Return the ask of a call. An argument that is None or False was left out; the defaults are those of `Ask`."""
+def make_ask(what: What, lanes: LaneNames, *, trains: bool = False, **given: object) -> Ask:
+    """Return the ask of a call. An argument that is None or False was left out; the defaults are those of `Ask`.
+
+    If the call `trains` whole, what `FullAsk` holds is set there.
+    """
     given = {name: value for name, value in given.items() if value is not None and value is not False}
     named = read_lanes(lanes)
     if isinstance(what, Ask):
         _refuse_both([*given, *(["lanes"] if named else [])])
         return what
     read = {name: read_argument(name, value) for name, value in given.items()}
-    fields = {ARGUMENTS[name].field: value for name, value in read.items() if not ARGUMENTS[name].of_full}
-    of_full = {ARGUMENTS[name].field: value for name, value in read.items() if ARGUMENTS[name].of_full}
-    ask = Ask(what=name_subject(what), lanes=named, **fields)
-    return replace(ask, full=FullAsk(**of_full)) if of_full else ask
+    found = {ARGUMENTS[name].field: value for name, value in read.items()}
+    of_full = {field: found.pop(field) for field in FULL_FIELDS & found.keys()} if trains else {}
+    return Ask(what=name_subject(what), lanes=named, full=FullAsk(**of_full) if trains else None, **found)
 
 
 def check_call(ask: Ask, call: str) -> None:

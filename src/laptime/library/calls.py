@@ -28,7 +28,7 @@ from laptime.library.asking import (
 )
 from laptime.library.progress import progress_shown
 from laptime.library.results import DevicesResult, DoctorResult, PlanResult, Result, WhyResult
-from laptime.model.ask import DEFAULT_WORKLOAD, WHY_BUDGET_S, Ask, FullAsk
+from laptime.model.ask import DEFAULT_WORKLOAD, WHY_BUDGET_S, Ask
 from laptime.model.record import Record, RecordRow
 from laptime.run.child import refuse_within_a_heat
 
@@ -55,6 +55,7 @@ def race(
     sensor_rate: float | None = None,
     price: float | None = None,
     rate: float | None = None,
+    batch: int | Sequence[int] | None = None,
     profile: bool = False,
     progress: bool | None = None,
 ) -> Result:
@@ -64,16 +65,16 @@ def race(
     `Ask`. `lanes` are named as on the command line: ["cpu", "cuda/best"]. With no lane, every usable device races, as
     written and at its best; with `every`, every installed framework.
 
-    The race ends within `budget` ("1m", or seconds), when every ratio is known to `margin` ("5%", or 0.05), or after
-    `heats`. `data` is a folder of real data, `items` how many are made where there is none. `patience` is for starting
-    and compiling, `watchdog` for a heat that sends nothing. `sensors` are those to read, `sensor_rate` how often a
-    second. `price` (of a kWh) and `rate` (of the machine per hour) add costs. `progress` shows one line that is
-    updated: by default in a notebook only.
+    The race ends within `budget` ("1m", or seconds), when every ratio is known to `margin` ("5%", or 0.05), or
+    after `heats`. `data` is a folder of real data, `items` how many are made where there is none. `patience` is for
+    starting and compiling, `watchdog` for a heat that sends nothing. `sensors` are those to read, `sensor_rate` how
+    often a second. Each lane races once for every `batch`. `price` (of a kWh) and `rate` (of the machine per hour)
+    add costs. `progress` shows one line that is updated: by default in a notebook only.
     """
     ask = make_ask(
         what, lanes, budget=budget, margin=margin, heats=heats, alone=alone, every=every, seed=seed, data=data,
         items=items, pretrained=pretrained, patience=patience, watchdog=watchdog, sensors=sensors,
-        sensor_rate=sensor_rate, price=price, rate=rate, profile=profile,
+        sensor_rate=sensor_rate, price=price, rate=rate, batch=batch, profile=profile,
     )  # fmt: skip
     check_call(ask, "race")
     return Result(*_answer("race", ask, progress=progress))
@@ -108,8 +109,8 @@ def train(
     pair of `lr` and `batch`. `until_accuracy` (0.7 or "70%") says when that was reached. For the rest see `race`.
     """
     ask = make_ask(
-        what, lanes, laps=laps, steps_per_lap=steps_per_lap, seeds=seeds, until_accuracy=until_accuracy, lr=lr,
-        batch=batch, every=every, seed=seed, data=data, items=items, pretrained=pretrained, patience=patience,
+        what, lanes, trains=True, laps=laps, steps_per_lap=steps_per_lap, seeds=seeds, until_accuracy=until_accuracy,
+        lr=lr, batch=batch, every=every, seed=seed, data=data, items=items, pretrained=pretrained, patience=patience,
         watchdog=watchdog, sensors=sensors, sensor_rate=sensor_rate, price=price, rate=rate,
     )  # fmt: skip
     check_call(ask, "train")
@@ -215,6 +216,7 @@ def plan(
     sensor_rate: float | None = None,
     price: float | None = None,
     rate: float | None = None,
+    batch: int | Sequence[int] | None = None,
     profile: bool = False,
 ) -> PlanResult:
     """Return what `race` would run with these arguments. Give an `Ask` to see a whole training or inference."""
@@ -222,7 +224,7 @@ def plan(
     ask = make_ask(
         what, lanes, budget=budget, margin=margin, heats=heats, alone=alone, every=every, seed=seed, data=data,
         items=items, pretrained=pretrained, patience=patience, watchdog=watchdog, sensors=sensors,
-        sensor_rate=sensor_rate, price=price, rate=rate, profile=profile,
+        sensor_rate=sensor_rate, price=price, rate=rate, batch=batch, profile=profile,
     )  # fmt: skip
     with options_as_arguments():
         return PlanResult(api.outline(ask))
