@@ -152,17 +152,17 @@ RACE_OPTIONS = (
     ALONE,
     *WATCH_OPTIONS,
     *MONEY_OPTIONS,
-    click.option("--batch", "--batch-size", "batches", type=Several(int), help="Batch sizes, a lane each: 64,128."),
+    click.option("--batch", "batches", type=Several(int), help="Batch sizes, a lane each: 64,128."),
     click.option("--profile", is_flag=True, help="Then profile each lane: operators, kernels, a trace."),
 )
 TRAIN_OPTIONS = (
     *SUBJECT_OPTIONS,
-    click.option("--laps", "--epochs", type=int, help="N laps.  [default: as published]"),
+    click.option("--laps", type=int, help="N laps.  [default: as published]"),
     rare("--steps-per-lap", type=int, help="N steps a lap.  [default: as published]"),
     click.option("--seeds", type=int, help="Train each lane from N seeds.  [default: 1]"),
     click.option("--until-accuracy", type=Share(), help="Say when an accuracy was reached: 0.7 or 70%."),
     click.option("--lr", "learning_rates", type=Several(float), help="Learning rates, a lane each: 1e-3,1e-4."),
-    click.option("--batch", "--batch-size", "batches", type=Several(int), help="Batch sizes, a lane each: 64,128."),
+    click.option("--batch", "batches", type=Several(int), help="Batch sizes, a lane each: 64,128."),
     *WATCH_OPTIONS,
     *MONEY_OPTIONS,
 )

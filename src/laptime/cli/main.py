@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import click
 
-from laptime.cli.old_spellings import renew
+from laptime.cli.spellings import renew
 from laptime.cli.printing import ReaderGone, complain, emit_error, give_up_output, say
 from laptime.errors import LaptimeError
 from laptime.streams import fill_closed_streams

@@ -28,7 +28,7 @@ from laptime.library.asking import (
 )
 from laptime.library.progress import progress_shown
 from laptime.library.results import DevicesResult, DoctorResult, PlanResult, Result, WhyResult
-from laptime.model.ask import DEFAULT_WORKLOAD, WHY_BUDGET_S, Ask
+from laptime.model.ask import DEFAULT_WORKLOAD, WHY_BUDGET_S, Ask, FullAsk
 from laptime.model.record import Record, RecordRow
 from laptime.run.child import refuse_within_a_heat
 

@@ -1,4 +1,4 @@
-"""Command lines of earlier versions: each is read as what it is called now, and a message names the new spelling."""
+"""Other spellings of a command line: those of earlier versions, with a message that names today's, and of other tools."""
 
 from __future__ import annotations
 
@@ -15,8 +15,27 @@ RENAMED = {
 }
 
 
+# What other tools call an option.
+ELSEWHERE = {
+    "--epochs": "--laps",
+    "--steps-per-epoch": "--steps-per-lap",
+    "--batch-size": "--batch",
+    "--learning-rate": "--lr",
+}
+
+
 def renew(words: list[str]) -> list[str]:
     """Return a command line in today's spelling."""
+    return _renamed([_as_here(word) for word in words])
+
+
+def _as_here(word: str) -> str:
+    name, equals, value = word.partition("=")
+    return f"{ELSEWHERE.get(name, name)}{equals}{value}"
+
+
+def _renamed(words: list[str]) -> list[str]:
+    """Return the command that a command with a flag became."""
     used = [(old, new) for old, new in RENAMED.items() if words[:1] == [old[0]] and old[1] in words]
     if not used:
         return words
