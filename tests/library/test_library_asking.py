@@ -89,7 +89,7 @@ def test_refusals_name_arguments_and_not_options():
     assert caught.value.hint == "or `laptime show ID --json`, heats 3"
 
 
-OF_THE_TERMINAL = {"json", "q", "quiet", "details", "dry_run", "epochs", "batch_size"}
+OF_THE_TERMINAL = {"json", "q", "quiet", "details", "dry_run"}
 
 
 @pytest.mark.parametrize("name", ["race", "train", "infer", "why", "profile", "plan"])

@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 
 import click
 
-from laptime.cli.spellings import renew
 from laptime.cli.printing import ReaderGone, complain, emit_error, give_up_output, say
+from laptime.cli.spellings import renew
 from laptime.errors import LaptimeError
 from laptime.streams import fill_closed_streams
 

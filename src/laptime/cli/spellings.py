@@ -1,4 +1,4 @@
-"""Other spellings of a command line: those of earlier versions, with a message that names today's, and of other tools."""
+"""Other spellings of a command line: of earlier versions, with a message that names today's, and of other tools."""
 
 from __future__ import annotations
 
