@@ -14,11 +14,7 @@ import pytest
             "`laptime workloads` lists all",
         ),
         (("", "fake/cpu"), "unknown workload ''", "`laptime workloads` lists all"),
-        (
-            ("cifar-cnn", "fake/npu"),
-            "lane 'fake/npu': 'npu' is neither a framework nor a device",
-            "devices: cpu, gpu, cuda",
-        ),
+        (("cifar-cnn", "fake/npu"), "lane 'fake/npu': 'npu' is neither a framework nor a device", "devices: cpu, gpu,"),
         (("cifar-cnn", "fake/cpu/turbo"), "lane 'fake/cpu/turbo': 'turbo' is not a setting", "settings: as-written"),
         (("cifar-cnn", "fake/cpu/best+fastest"), "two presets, 'best' and 'fastest'", "name one of them"),
         (("cifar-cnn", "fake/cpu", "fake/cpu"), "lane fake/cpu/as-written is named twice", "a race needs lanes that"),

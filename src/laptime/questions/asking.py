@@ -51,6 +51,8 @@ def prepare(ask: Ask, machine: Machine, *, one_lane: bool = False) -> Prepared:
     subject, workload = find_subject(ask.what)
     if ask.pretrained:
         _check_pretrained(subject.name)
+    if workload is None:
+        find_given(ask, None)  # refuses --data before the user's function is called
     own = inspect_training(ask, machine, subject)
     if own is not None:
         subject = replace(subject, written_for=family_of(own, subject))

@@ -97,7 +97,8 @@ def _framework_to_ask(ask: Ask, machine: Machine, subject: Subject) -> str | Non
     if subject.file is None or len(rows) < len(lanes):
         return None
     fits = all(_may_run(row, subject.written_for) for row in rows)
-    changes_data = any(key in {"workers", "batch"} for lane in lanes for key, _ in lane.overrides)
+    named = [setting for lane in lanes for setting in lane.overrides]
+    changes_data = any(key == "workers" or (key == "batch" and value.isdecimal()) for key, value in named)
     changes_data |= bool(ask.batches or (ask.full is not None and ask.full.batches))
     on_cards = any(row.is_opaque and lane.device != "cpu" for row, lane in zip(rows, lanes, strict=True))
     if subject.written_for is not None and fits and not changes_data and not on_cards:
