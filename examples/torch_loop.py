@@ -1,7 +1,8 @@
-"""Your own PyTorch loop for laptime: `laptime race examples/torch_loop.py:training python/cpu python/cuda`.
+"""Your own PyTorch loop for laptime: `laptime race examples/torch_loop.py:training torch/cpu torch/cpu/best`.
 
-What the step trains is all in the state, the optimizer too. Where to compute is read from LAPTIME_DEVICE, which is
-the lane's device. On a GPU steps return before they are done, so that there has to be a fence.
+What the step trains is all in the state, the optimizer too. On torch lanes laptime moves the state and the batches to
+the lane's device, and waits for it. So that it also runs on python lanes, where laptime knows no device, it reads the
+lane's device in LAPTIME_DEVICE, and has a fence: on a GPU steps return before they are done.
 """
 
 import os

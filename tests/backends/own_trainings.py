@@ -81,13 +81,6 @@ def soon_spent():
     return laptime.Training(model, nn.functional.cross_entropy, torch.optim.Adam(model.parameters()), Spent())
 
 
-def odd_batches():
-    model = _model()
-    return laptime.Training(
-        model, nn.functional.cross_entropy, torch.optim.Adam(model.parameters()), [torch.randn(64, 8)]
-    )
-
-
 def strangers_optimizer():
     return laptime.Training(_model(), nn.functional.cross_entropy, torch.optim.Adam(_model().parameters()), ROWS)
 

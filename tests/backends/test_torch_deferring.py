@@ -24,7 +24,7 @@ def start(function, **settings):
 def noted(function, steps, **settings):
     """Return what a user's loss was told in each step, and what it was."""
     training, runner = start(function, **settings)
-    told = training._recipe.loss.__globals__["TOLD"]
+    told = training._recipe.training.loss.__globals__["TOLD"]
     told.clear()
     losses = []
     for _ in range(steps):
@@ -55,7 +55,7 @@ def test_the_training_itself_is_the_same():
 def test_a_loop_ends_as_it_did_before():
     """Each read of the line gets that of the same turn, a step ago."""
     training, runner = start("loops_until", reads="deferred")
-    turns = training._recipe.loss.__globals__["LOOPS"]
+    turns = training._recipe.training.loss.__globals__["LOOPS"]
     turns.clear()
     runner.run(5)
     runner.close()

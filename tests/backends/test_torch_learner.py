@@ -118,7 +118,7 @@ def test_the_account_is_what_the_outputs_say():
         loss = nn.functional.cross_entropy(outputs, targets)
         account(loss, outputs, targets)
         losses.append(float(loss) * len(targets))
-        account.note((outputs, targets))
+        account.note(targets)
     score = account.score()
     assert (score.items, score.accuracy) == (4, 0.75)
     assert score.loss == pytest.approx(sum(losses) / 4)
@@ -130,7 +130,7 @@ def test_an_account_without_classes_says_so():
     """A regression has a loss, and no accuracy."""
     account = RunningScore(torch.device("cpu"))
     account(torch.tensor(1.0), torch.zeros(3, 1), torch.ones(3, 1))
-    account.note((None, torch.ones(3, 1)))
+    account.note(torch.ones(3, 1))
     assert account.score().loss == pytest.approx(1.0)
     assert account.score().accuracy == Missing("its outputs and targets are no classes")
 

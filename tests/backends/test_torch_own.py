@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from laptime.analysis.parity import judge_parity
-from laptime.backends.own import call_own
+from laptime.backends.own import call_own, endless
 from laptime.backends.torch.backend import TorchTraining
-from laptime.backends.torch.recipe import OwnRecipe, endless
+from laptime.backends.torch.recipe import OwnRecipe
 from laptime.errors import TrainingError
 from laptime.model.lane import Settings
 from laptime.planner.plan import OWN_PROOF
@@ -77,7 +77,6 @@ def test_every_network_starts_from_the_same_weights():
     [
         ("raises", "raised ValueError: no such data set"),
         ("returns_three", "returned int, not a laptime.Training"),
-        ("odd_batches", "expected a pair"),
         ("strangers_optimizer", "parameters that the model does not have"),
         ("absent", "is not a function"),
         ("iterated_once", "it can be iterated only once"),

@@ -85,7 +85,7 @@ def test_planted_differences_are_caught(change):
     reference = TorchBackend().predict(order).reference()
     predictor = TorchBackend().predict(order)
     predictor.read_items(8)
-    network = predictor._forward
+    network = predictor._network
     if change == "weight":
         with torch.no_grad():
             network[-2].bias[3] += 0.01

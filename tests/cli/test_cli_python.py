@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+LOOP = f"{EXAMPLES / 'torch_loop.py'}:training"
 NUMPY = f"{EXAMPLES / 'numpy_training.py'}:training"
 FAULTS = Path(__file__).with_name("own_faults.py")
 SHORT = ("--heats", "1", "--budget", "3s")
@@ -20,7 +21,7 @@ def words_of(answer):
     ("example", "lanes", "versions"),
     [
         ("numpy_training.py", ("python/cpu", "python/cpu/input=cached", "python/cpu/best"), ["python", "numpy"]),
-        ("torch_loop.py", ("python/cpu",), ["python", "numpy", "torch"]),
+        ("torch_loop.py", ("python/cpu", "torch/cpu", "torch/cpu/best"), ["python", "numpy", "torch"]),
     ],
 )
 def test_an_example_is_raced_and_proven(torch_house, example, lanes, versions):
@@ -114,6 +115,8 @@ def test_a_card_that_is_not_there_is_refused(torch_house):
             (NUMPY, "jax/cpu", "--full", "--laps", "1"),
             "laptime train: jax/cpu/as-written is of a step function, which is",
         ),
+        ((LOOP, "torch/cpu/bf16"), "bf16: a step of your own has the precision that its code gives it"),
+        ((LOOP, "torch/cpu", "--infer"), "laptime infer: torch/cpu/as-written takes steps of your own"),
     ],
 )
 def test_what_a_plain_step_cannot_be_asked_for_is_refused(torch_house, words, says):
@@ -124,7 +127,10 @@ def test_what_a_plain_step_cannot_be_asked_for_is_refused(torch_house, words, sa
 
 
 def test_a_file_that_gives_a_step_is_planned_for_it(torch_house):
-    """Where no lane is named, though it imports PyTorch too."""
-    for example in ("numpy_training.py", "torch_loop.py"):
+    """Where no lane is named: in PyTorch, if it imports that. Its best says what is left to its code."""
+    for example, framework in (("numpy_training.py", "python"), ("torch_loop.py", "torch")):
         rows = torch_house.done("plan", f"{EXAMPLES / example}:training", "--json").json["lanes"]
-        assert [row["name"] for row in rows] == ["python/cpu/as-written", "python/cpu/best"]
+        assert [row["name"] for row in rows] == [f"{framework}/cpu/as-written", f"{framework}/cpu/best"]
+    (note,) = rows[1]["notes"]
+    assert note.startswith("best of a step of your own sets threads, memory and input; layout, optimizer and comp")
+    assert (rows[1]["settings"]["layout"], rows[1]["settings"]["optimizer"]) == ("framework", "framework")

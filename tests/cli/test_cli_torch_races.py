@@ -63,3 +63,11 @@ def test_the_example_of_a_training_of_ones_own(torch_house):
     )
     assert "54,277 parameters" in done.out
     assert "torch/cpu/best" in done.out
+
+
+def test_the_example_of_dict_batches(torch_house):
+    """As models of Hugging Face take them: no loss is given."""
+    example = f"{ROOT / 'examples' / 'dict_training.py'}:training"
+    record = torch_house.raced(example, "torch/cpu", "torch/cpu/best", "--heats", "1", "--budget", "3s")
+    assert [(lane["status"], lane["parity"]["status"]) for lane in record["lanes"]] == [("ok", "same")] * 2
+    assert {lane["items_per_step"] for lane in record["lanes"]} == {32}

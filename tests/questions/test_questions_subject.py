@@ -49,18 +49,18 @@ STEP = "def training():\n    return laptime.Training(step=step, data=[])\n"
     ("text", "framework"),
     [
         (f"import numpy as np\n{STEP}", "python"),
-        (f"import torch\n{STEP}", "python"),
+        (f"import torch\n{STEP}", "torch"),
         (f"import tensorflow as tf\n{STEP}", "python"),
         (f"import jax, torch\n{STEP}", "jax"),
-        (f"import torch\n{STEP}def training():\n    return laptime.Training(model)\n", "python"),
+        (f"import torch\n{STEP}def training():\n    return laptime.Training(model)\n", "torch"),
         (
             f"import torch\n{STEP.replace('training()', 'other()')}def training():\n    return Training(model)\n",
             "torch",
         ),
-        (f"import torch\n{STEP.replace('training()', 'other()')}def training():\n    return other()\n", "python"),
+        (f"import torch\n{STEP.replace('training()', 'other()')}def training():\n    return other()\n", "torch"),
     ],
 )
-def test_a_step_is_for_jax_or_for_whatever_it_computes_with(tmp_path, text, framework):
+def test_a_step_is_for_jax_or_pytorch_or_for_whatever_it_computes_with(tmp_path, text, framework):
     """Told by what the named function gives; by the whole file, where it has that from elsewhere."""
     place = tmp_path / "mine.py"
     place.write_text(text)
@@ -217,7 +217,8 @@ def test_a_step_under_a_condition_is_found(tmp_path):
     place.write_text(
         "import torch\nif True:\n    def training():\n        return laptime.Training(step=step, data=[])\n"
     )
-    assert find_subject(f"{place}:training")[0].written_for == "python"
+    subject = find_subject(f"{place}:training")[0]
+    assert (subject.written_for, subject.gives_step) == ("torch", True)
 
 
 @pytest.mark.parametrize("text", ["class A:\n    def training(self): ...", "def outer():\n    def training(): ..."])

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from laptime.backends.own_batch import with_batch
+from laptime.backends.returned import as_training
 from laptime.errors import TrainingError
 from laptime.model.memory_errors import is_memory_error
 from laptime.model.sources import digest_source
@@ -36,13 +37,13 @@ def call_own(file: str, function: str, batch: int | None = None) -> Training:
     if not callable(named):
         raise TrainingError(f"{path.name}: '{function}' is not a function", "give file.py:function")
     try:
-        training = named()
+        returned = named()
     except Exception as error:
         if is_memory_error(error):
             raise
         raise TrainingError(f"{path.name}:{function} raised {type(error).__name__}: {error}") from error
     name = f"{path.name}:{function}"
-    return with_batch(_checked(_as_training(training), name), batch, name)
+    return with_batch(as_training(returned, name), batch, name)
 
 
 def _load(path: Path) -> Any:
@@ -82,63 +83,11 @@ def _package_of(path: Path) -> str:
     return ".".join(names)
 
 
-def is_keras(model: Any) -> bool:
-    """Whether a model is a Keras model, found without importing Keras."""
-    return any(each.__module__.split(".")[0] == "keras" for each in type(model).__mro__)
-
-
-def _as_training(told: Any) -> Any:
-    """Accept a pair of a compiled Keras model and its data: nothing else is needed to train it."""
-    is_pair = isinstance(told, tuple) and len(told) == 2
-    return Training(model=told[0], data=told[1]) if is_pair and is_keras(told[0]) else told
-
-
-def _checked(training: Any, name: str) -> Training:
-    if not isinstance(training, Training):
-        raise TrainingError(
-            f"{name} returned {type(training).__name__}, not a laptime.Training",
-            "return laptime.Training(model=..., loss=..., optimizer=..., data=...), or a Keras model and its data",
-        )
-    if training.step is not None:
-        _check_step(training, name)
-    elif is_keras(training.model):
-        _check_compiled(training, name)
-    elif not callable(training.loss):
-        raise TrainingError(f"{name}: loss is {type(training.loss).__name__}, not a function of (outputs, targets)")
-    if not hasattr(training.data, "__iter__"):
-        raise TrainingError(f"{name}: data is {type(training.data).__name__}, which cannot be iterated")
-    if hasattr(training.data, "__next__") and not is_keras(training.model):
-        raise TrainingError(
-            f"{name}: data is {type(training.data).__name__}: it can be iterated only once",
-            "give a list of batches or a DataLoader",
-        )
-    if training.batch is not None and training.batch < 1:
-        raise TrainingError(f"{name}: batch is {training.batch}, expected 1 or more")
-    if training.steps_per_lap is not None and training.steps_per_lap < 1:
-        raise TrainingError(f"{name}: steps_per_lap is {training.steps_per_lap}, expected 1 or more")
-    return training
-
-
-def _check_compiled(training: Training, name: str) -> None:
-    if training.loss is not None or training.optimizer is not None:
-        raise TrainingError(f"{name}: returns a Keras model, and a loss or an optimizer next to it",
-                            "compile the model with them, and leave them out here")  # fmt: skip
-
-
-def _check_step(training: Training, name: str) -> None:
-    if training.model is not None or training.optimizer is not None:
-        raise TrainingError(f"{name}: gives a step and a model", "give one of the two; a step has its own in its state")
-    if not callable(training.step):
-        raise TrainingError(f"{name}: step is {type(training.step).__name__}, not a function of (state, batch)")
-    if training.fence is not None and not callable(training.fence):
-        raise TrainingError(f"{name}: fence is {type(training.fence).__name__}, not a function of the state")
-
-
 def length_of(data: Any) -> int | None:
     """Return how many batches there are, if the data has a length."""
     try:
         return len(data)
-    except TypeError:
+    except (TypeError, NotImplementedError, ValueError, OverflowError):  # a loader passes on what its data set raises
         return None
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from laptime.backends.own import call_own, is_keras
+from laptime.backends.own import call_own
 from laptime.backends.own_batch import can_set_batch
+from laptime.backends.returned import is_keras
 from laptime.model.plan import OwnKind, OwnTraining, Subject
 from laptime.model.workload import Training
 

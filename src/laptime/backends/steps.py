@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import itertools
+import sys
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,6 +16,7 @@ import numpy as np
 from laptime.backends.base import Learner, Predictor, StepwiseRunner
 from laptime.backends.fingerprint import Array
 from laptime.backends.own import call_own, endless, length_of
+from laptime.backends.python.arrays import has_floats, list_arrays, read_array, widen_batch, widen_state
 from laptime.errors import LaneError, TrainingError
 from laptime.model.lane import KEPT
 from laptime.model.missing import Missing
@@ -92,9 +96,58 @@ def call_for_steps(order: HeatOrder, lanes: str) -> tuple[OwnSteps, Training]:
             f"{subject.name}: gives a model, and {lanes} lanes take a step",
             "race it on torch or Keras lanes, or return laptime.Training(step=..., state=..., data=...)",
         )
+    return make_own_steps(order, training), training
+
+
+def make_own_steps(order: HeatOrder, training: Training) -> OwnSteps:
+    assert training.step is not None
     lap = training.steps_per_lap or length_of(training.data)
-    own = OwnSteps(subject.name, training.data, training.step, training.fence, lap, order.proof.steps, order.seed)
-    return own, training
+    return OwnSteps(
+        order.subject.name, training.data, training.step, training.fence, lap, order.proof.steps, order.seed
+    )
+
+
+class CopiedSteps:
+    """Steps of which each run begins from a deep copy of the state that the user's function returned."""
+
+    def __init__(self, own: OwnSteps, state: Any) -> None:
+        self.own, self._start = own, state
+
+    def fresh_state(self, *, wide: bool = False) -> Any:
+        try:
+            with _whole_optimizers():
+                state = copy.deepcopy(self._start)
+        except Exception as error:
+            raise TrainingError(
+                f"{self.own.name}: its state cannot be copied: {type(error).__name__}: {error}",
+                "each run begins from a copy: keep files, locks and generators out of the state",
+            ) from error
+        return widen_state(state) if wide else state
+
+    def widen(self, batch: Any) -> Any:
+        return widen_batch(batch)
+
+    def floats(self, state: Any) -> list[Array]:
+        return [read_array(leaf) for leaf in list_arrays(state) if has_floats(leaf)]
+
+    def leaves(self, batch: Any) -> Iterator[Any]:
+        return list_arrays(batch)
+
+    def number(self, loss: Any) -> float:
+        try:
+            return self.own.number(read_array(loss).astype(np.float64))
+        except (TypeError, ValueError) as error:
+            kind = type(loss).__name__
+            raise TrainingError(f"{self.own.name}: the loss is {kind}, expected a number: {error}") from error
+
+
+def _whole_optimizers() -> contextlib.AbstractContextManager[None]:
+    """Where PyTorch is loaded, have its optimizers copied with all that they hold."""
+    if "torch" not in sys.modules:
+        return contextlib.nullcontext()
+    from laptime.backends.torch.copying import whole_optimizers
+
+    return whole_optimizers()
 
 
 def count_items(leaves: Iterable[Any]) -> int:

@@ -45,7 +45,8 @@ class FrameworkRow:
 
     `imports` are the modules that a user's file imports if it is written for this family. `switch` is the environment
     variable without which the framework is hidden. `refusal` says why a built-in workload cannot run, and what can be
-    raced instead: such a framework only takes the user's own steps. With `is_opaque`, laptime does not know what
+    raced instead: such a framework only takes the user's own steps. One that `takes_steps` takes them too, as well as
+    models. With `is_opaque`, laptime does not know what
     computes: it places no batch and tries no card.
     """
 
@@ -58,6 +59,7 @@ class FrameworkRow:
     switch: str = ""
     refusal: tuple[str, str] | None = None
     is_opaque: bool = False
+    takes_steps: bool = False
     runs_own_code: bool = True
     changes_own_steps: bool = False  # joins a user's batches, defers what a user's step reads
     measures_peaks: bool = False
@@ -124,6 +126,7 @@ FRAMEWORKS = (
         engine=TORCH,
         packages=(TORCH_PACKAGE,),
         imports=("torch",),
+        takes_steps=True,
         changes_own_steps=True,
         measures_peaks=True,
     ),

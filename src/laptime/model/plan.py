@@ -18,7 +18,8 @@ OwnKind = Literal["torch", "keras", "step", "other"]
 class Subject:
     """What is trained: a built-in workload by name, or a user's `file.py:function`.
 
-    `written_for` is keras, jax, torch or python, as far as the text of the user's file shows it.
+    `written_for` is keras, jax, torch or python, and `gives_step` whether a step function is returned, as far as the
+    text of the user's file shows it.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Subject:
     optimizer: str | None = None
     loss: str | None = None
     written_for: str | None = None
+    gives_step: bool = False
 
 
 @dataclass(frozen=True, slots=True)

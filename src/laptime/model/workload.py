@@ -153,18 +153,21 @@ class Training:
     """A user's own training, returned by a function that `laptime race my.py:function` names.
 
     For PyTorch: `optimizer` is an optimizer built on the model's parameters, or a function that takes the parameters
-    and returns one. `loss` takes (outputs, targets). `data` is a list of (inputs, targets) batches, a DataLoader, or
-    anything else that can be iterated repeatedly.
+    and returns one. `data` is a list of batches, a DataLoader, anything else that can be iterated repeatedly, or a
+    function that makes a generator for each lap. A tuple (inputs, ..., targets) gives model(inputs, ...) and
+    loss(outputs, targets), a dict model(**batch) and loss(outputs, batch), anything else model(batch) and
+    loss(outputs, batch). Without `loss`, the model gets the whole batch and returns its loss: one number, the first of
+    a tuple, or `.loss`.
 
     For Keras: `model` is compiled, so it contains `loss` and `optimizer`. `data` is what `fit` takes: arrays as a tuple
     (inputs, targets), of which `batch` items make a step (32, as in `fit`), or a PyDataset, a tf.data.Dataset, a
     DataLoader, a generator, a list of batches. `return model, data` means the same.
 
-    For JAX, and on python lanes for any other framework: `step` takes (state, batch) and returns (new state, loss),
-    `state` is the initial state, `data` yields the batches, and `fence` takes the state and waits until all work is
-    done. JAX needs a `fence` only if there is more to wait for than the state and the loss; a python lane needs one
-    wherever a step may return before it is done. The code of a python lane reads in LAPTIME_DEVICE where it must
-    compute: cpu, cuda:0.
+    For JAX, for a PyTorch loop of your own, and on python lanes for any other framework: `step` takes (state, batch)
+    and returns (new state, loss), `state` is the initial state, `data` yields the batches, and `fence` takes the state
+    and waits until all work is done. JAX and torch lanes place state and batches, and need a `fence` only if there is
+    more to wait for; a python lane needs one wherever a step may return before it is done. The code of a python lane
+    reads in LAPTIME_DEVICE where it must compute: cpu, cuda:0.
     """
 
     model: Any = None

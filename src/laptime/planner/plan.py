@@ -10,7 +10,7 @@ from laptime.errors import UsageError
 from laptime.model.ask import Ask
 from laptime.model.frameworks import find_framework
 from laptime.model.installation import install_command
-from laptime.model.lane import Lane, Settings
+from laptime.model.lane import AS_WRITTEN, Lane, Settings
 from laptime.model.machine import Device, Framework, Machine
 from laptime.model.plan import OwnTraining, Plan, PlannedLane, Subject
 from laptime.model.sensors import all_sensors
@@ -89,7 +89,7 @@ def make_plan(
 ) -> Plan:
     """Decide everything that will run. `workload` is None for a user's own training, and `own` what is known of it."""
     check_ask(ask)
-    facts = SubjectFacts(workload, reads_images, own, subject.name)
+    facts = SubjectFacts(workload, reads_images, own, subject.name, gives_step=subject.gives_step)
     if ask.every:
         planned = plan_every(ask, machine, subject, facts)
     else:
@@ -143,7 +143,7 @@ def plan_lane(lane: Lane, machine: Machine, subject: SubjectFacts) -> PlannedLan
     device = _find_device(lane, view, machine)
     settings = fill_settings(lane, LaneFacts(lane.framework, device, machine, subject))
     name = name_lane(lane.framework, device.name, lane.preset, lane.overrides)
-    notes = (*view.notes, *_fallen_back(view, device))
+    notes = (*view.notes, *_fallen_back(view, device), *_left_out(lane, subject))
     return PlannedLane(name, lane.framework, device, settings, environment_for(lane.framework, settings, device), notes)
 
 
@@ -188,6 +188,15 @@ def _fallen_back(view: Framework, device: Device) -> tuple[str, ...]:
     if device.kind != "cpu" or meant is None or any(each.usable and each.kind != "cpu" for each in view.devices):
         return ()
     return (f"this build is for {meant} and sees no card: it computes on the processor",)
+
+
+def _left_out(lane: Lane, subject: SubjectFacts) -> tuple[str, ...]:
+    """Return a note on what a preset leaves to the code of a step."""
+    row = find_framework(lane.framework)
+    if lane.preset == AS_WRITTEN or not (subject.gives_step and row.takes_steps):
+        return ()
+    told = "layout, optimizer and compilation are up to its code"
+    return (f"{lane.preset} of a step of your own sets threads, memory and input; {told}",)
 
 
 def _view(machine: Machine, name: str) -> Framework:
@@ -237,7 +246,7 @@ def _why_absent(kind: str, view: Framework, machine: Machine) -> str:
 def check_question(plan: Plan, command: str) -> None:
     """Refuse lanes that `laptime train` or `laptime infer` cannot run."""
     for lane in plan.lanes:
-        refuse_lane_for(command, lane, is_own=plan.subject.file is not None)
+        refuse_lane_for(command, lane, plan.subject)
         for row in SETTINGS.values():
             if command in row.refused_for and row.values_of(lane.settings) != row.values_of(Settings()):
                 says, hint = row.refused_for[command]

@@ -10,14 +10,14 @@ from laptime.model.installation import install_command
 from laptime.model.lane import FROM_FILES, KEPT, NO_TRAINING, Settings
 from laptime.model.machine import Device, Machine
 from laptime.model.network import Conv
-from laptime.model.plan import OwnTraining, PlannedLane
+from laptime.model.plan import OwnTraining, PlannedLane, Subject
 from laptime.model.workload import Workload
 
 PLAIN = ("fp32", "eager", "framework")  # what every device can do
 RETURNS = {
     "torch": ("a PyTorch model", "torch lanes, such as torch/cpu"),
     "keras": ("a Keras model", "Keras lanes, such as keras-torch/cpu"),
-    "step": ("a step function", "python/cpu, or on jax/cpu if it is JAX's"),
+    "step": ("a step function", "python/cpu, or on torch/cpu or jax/cpu if it is theirs"),
 }
 WHY_NOT = {
     "tf32": "it is a mode of NVIDIA GPUs from Ampere (compute capability 8.0) on",
@@ -36,6 +36,7 @@ class SubjectFacts:
     reads_images: bool = True
     own: OwnTraining | None = None
     name: str = ""
+    gives_step: bool = False
 
     @property
     def may_convolve(self) -> bool:
@@ -80,7 +81,7 @@ def refuse_framework(lane: LaneFacts) -> None:
 
 def refuse_kind(row: FrameworkRow, own: OwnTraining, name: str) -> None:
     """Refuse a user's training on a framework that cannot run what its function returns."""
-    can_run = row.takes_steps_only if own.kind == "step" else row.family == own.kind
+    can_run = (row.takes_steps_only or row.takes_steps) if own.kind == "step" else row.family == own.kind
     if own.kind != "other" and not can_run:
         returns, instead = RETURNS[own.kind]
         raise UsageError(f"{row.name} cannot run {name}: its function returns {returns}", f"race it on {instead}")
@@ -105,7 +106,7 @@ def refuse_feature(field: str, settings: Settings, lane: LaneFacts) -> None:
     value, device = settings.value_of(field), lane.device
     if value in PLAIN:
         return
-    if lane.row.is_opaque:
+    if lane.row.is_opaque or (lane.subject.gives_step and value != "tf32"):
         raise UsageError(f"{value}: a step of your own has the {field} that its code gives it", "set it there")
     if value not in device.features:
         why = device.details.get(f"no {value}", WHY_NOT.get(value, "the framework does not offer it there"))
@@ -263,15 +264,16 @@ def refuse_reads(settings: Settings, lane: LaneFacts) -> None:
         )
 
 
-def refuse_lane_for(command: str, lane: PlannedLane, *, is_own: bool) -> None:
+def refuse_lane_for(command: str, lane: PlannedLane, subject: Subject) -> None:
     """Refuse train and infer for lanes that run single steps only, and for lanes that train nothing."""
     row, name, kind = find_framework(lane.framework), lane.name, lane.settings.input
-    if row.takes_steps_only and command == "train":
+    takes_step, is_own = row.takes_steps_only or subject.gives_step, subject.file is not None
+    if takes_step and command == "train":
         raise UsageError(
             f"laptime train: {name} is of a step function, which is timed, and not trained whole, in this version",
             "laptime race takes it",
         )
-    if row.takes_steps_only:
+    if takes_step:
         raise UsageError(
             f"laptime infer: {name} takes steps of your own, and a step gives no answers", "leave its lanes out"
         )

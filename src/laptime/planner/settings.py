@@ -121,6 +121,8 @@ def _as_batch(text: str, lane: LaneFacts) -> dict[str, Any]:
 
 def _lowest_precision(lane: LaneFacts) -> str | None:
     """Return a reduced precision that the device has units for. Emulated, it would be coarser and also slower."""
+    if lane.subject.gives_step:
+        return "tf32" if "tf32" in lane.device.features else None  # the rest is up to the step's code
     if lane.on_processor:
         return "bf16" if FAST_BF16 & set(lane.machine.processor.features) else None
     return next((each for each in ("bf16", "tf32", "fp16") if each in lane.device.features), None)
@@ -128,14 +130,15 @@ def _lowest_precision(lane: LaneFacts) -> str | None:
 
 def _fastest_execution(lane: LaneFacts) -> str | None:
     """Return the fastest execution. A graph needs fixed shapes and no synchronization: only built-ins ensure both."""
-    if lane.on_processor:
+    if lane.on_processor or lane.subject.gives_step:
         return None
     wanted = ("compile",) if lane.workload is None else ("graph", "compile")
     return next((each for each in wanted if each in lane.device.features), None)
 
 
 def _best_layout(lane: LaneFacts) -> str | None:
-    return "channels_last" if lane.subject.may_convolve and "channels_last" in lane.device.features else None
+    may_convolve = lane.subject.may_convolve and not lane.subject.gives_step
+    return "channels_last" if may_convolve and "channels_last" in lane.device.features else None
 
 
 def _best_input(lane: LaneFacts) -> str | None:
@@ -182,7 +185,7 @@ ROWS = (
         ("fused",),
         "the optimizer's step in one kernel",
         stands_alone=True,
-        best=lambda lane: "fused" if "fused" in lane.device.features else None,
+        best=lambda lane: "fused" if "fused" in lane.device.features and not lane.subject.gives_step else None,
         refuse=refusals.refuse_optimizer,
     ),
     Setting(

@@ -55,7 +55,7 @@ def prepare(ask: Ask, machine: Machine, *, one_lane: bool = False) -> Prepared:
         find_given(ask, None)  # refuses --data before the user's function is called
     own = inspect_training(ask, machine, subject)
     if own is not None:
-        subject = replace(subject, written_for=family_of(own, subject))
+        subject = replace(subject, written_for=family_of(own, subject), gives_step=own.kind == "step")
     ask = with_lane(ask, machine, subject) if one_lane else ask
     seen = scout_machine(machine, frameworks_asked(ask, machine, subject), ask.patience_s)
     data = find_given(ask, workload)

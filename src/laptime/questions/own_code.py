@@ -20,7 +20,7 @@ from laptime.run.runner import ProcessRunner
 from laptime.run.scout import Failure, ask_training
 
 PROCESSOR = Device("cpu", "cpu", "the processor", usable=True)
-STEPS = ("jax", "python")  # the families of frameworks that run a step function
+STEPS = ("jax", "torch", "python")  # the families of frameworks that run a step function
 ON_LOAD = "load"  # the file's import or its function raised, before anything was placed on a device
 IN_PLACE = ("own", ON_LOAD)  # errors that name file and line
 BY_ITS_CODE = (*IN_PLACE, "exit", "error", "TrainingError")

@@ -62,6 +62,7 @@ def _own_subject(what: str) -> Subject:
     tree = _read_tree(file)
     function = function or _only_training(tree, file)
     _check_function(tree, file, function)
+    gives_step = _gives_step(tree, function)
     return Subject(
         name=f"{file.name}:{function}",
         title=f"{function} of {file.name}",
@@ -72,7 +73,8 @@ def _own_subject(what: str) -> Subject:
         items="items",
         file=name_in_utf8(file.resolve(), "Rename the file or its folder."),
         function=function,
-        written_for=_written_for(tree, function),
+        written_for=_written_for(tree, gives_step=gives_step),
+        gives_step=gives_step,
     )
 
 
@@ -86,17 +88,19 @@ def _read_tree(file: Path) -> ast.Module:
         raise UsageError(f"{file} cannot be read as Python: {says}", "fix the file") from None
 
 
-def _written_for(tree: ast.Module, function: str) -> str | None:
+def _written_for(tree: ast.Module, *, gives_step: bool) -> str | None:
     """Return the family of frameworks that the file imports. Keras comes first, because the others are its engines.
 
-    A step function runs in a JAX lane, or in a python lane, which works with any framework.
+    A step function runs in a JAX or a torch lane, or in a python lane, which works with any framework.
     """
     named = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     named |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     roots = {name.split(".")[0] for name in named}
     found = [row for row in all_frameworks().values() if roots & {*row.imports}]
-    if _gives_step(tree, function):
-        return next((row.family for row in found if row.takes_steps_only), "python")
+    if gives_step:
+        found = [row for row in found if row.takes_steps_only or row.takes_steps]
+        found.sort(key=lambda row: row.takes_steps)
+        return found[0].family if found else "python"
     found.sort(key=lambda row: row.engine.name == row.family)
     return found[0].family if found else None
 

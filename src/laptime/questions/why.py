@@ -64,7 +64,7 @@ def prepare_why(ask: Ask, machine: Machine) -> Inquiry:
     planned = prepared.plan.lanes[0]
     if planned.settings.input in NO_TRAINING:
         raise UsageError(f"why: {planned.name} trains nothing", "name the lane of a training")
-    given = SubjectFacts(workload, util.find_spec("PIL") is not None)
+    given = SubjectFacts(workload, util.find_spec("PIL") is not None, gives_step=prepared.plan.subject.gives_step)
     lane = replace(parse_lane(prepared.plan.ask.lanes[0]), device=planned.device.name)
     asked = AskedLane(lane, planned, prepared.machine, given)
     return Inquiry(prepared.plan, prepared.machine, prepared.published, asked, list_possible(asked))

@@ -123,7 +123,10 @@ class UserData:
         if isinstance(batch, list | tuple) and len(batch) in PARTS:
             return tuple(batch)
         kind = f"{type(batch).__name__} of {len(batch)}" if isinstance(batch, list | tuple) else type(batch).__name__
-        raise TrainingError(f"{self._name}: a batch is {kind}, expected (inputs, targets)")
+        raise TrainingError(
+            f"{self._name}: a batch is {kind}, expected (inputs, targets)",
+            "give (inputs, targets) or (inputs, targets, sample weights), of which inputs and targets may be dicts",
+        )
 
 
 def items_of(batch: Batch) -> int:

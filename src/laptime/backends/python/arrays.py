@@ -52,12 +52,12 @@ def read_array(leaf: Any) -> Array:
 
 def widen_batch(batch: Any) -> Any:
     """Return a batch in float64; leave the given one unchanged."""
-    return _rebuild(batch, _widened, {})
+    return rebuild(batch, _widened, {})
 
 
 def widen_state(state: Any) -> Any:
     """Widen our own copy of a state to float64; an object that is held twice stays one object."""
-    return _rebuild(state, _widen_held, {})
+    return rebuild(state, _widen_held, {})
 
 
 def _is_array(leaf: Any) -> bool:
@@ -82,14 +82,14 @@ def _in_order(tree: dict[Any, Any]) -> list[Any]:
         return list(tree)
 
 
-def _rebuild(tree: Any, change: Callable[[Any], Any], seen: dict[int, Any]) -> Any:
+def rebuild(tree: Any, change: Callable[[Any], Any], seen: dict[int, Any]) -> Any:
     """Return the tree with each leaf changed once, even if it is held several times."""
     parts = _parts(tree)
     if not parts:
         if id(tree) not in seen:
             seen[id(tree)] = change(tree)
         return seen[id(tree)]
-    made = {key: _rebuild(part, change, seen) for key, part in parts.items()}
+    made = {key: rebuild(part, change, seen) for key, part in parts.items()}
     if isinstance(tree, tuple):
         return tree._make(made.values()) if hasattr(tree, "_make") else tuple(made.values())
     new = copy.copy(tree)

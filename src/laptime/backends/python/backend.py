@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import os
 import platform
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from laptime.backends.base import Exercises, Profiler
-from laptime.backends.fingerprint import Array, seed_globals
-from laptime.backends.python.arrays import has_floats, list_arrays, read_array, widen_batch, widen_state
+from laptime.backends.fingerprint import seed_globals
 from laptime.backends.steps import (
+    CopiedSteps,
     StepBackend,
     StepRunner,
     StepTraining,
@@ -87,13 +84,13 @@ def _count_shown(visible: str | None, there: int) -> int:
     return min(ends[0] if ends else len(names), there)
 
 
-class PlainSteps:
+class PlainSteps(CopiedSteps):
     """What the user's function returned. Only the user's code can move it to a device, or wait for it."""
 
     def __init__(self, order: HeatOrder) -> None:
         seed_globals(order.seed)
-        self.own, training = call_for_steps(order, "python")
-        self._start = training.state
+        own, training = call_for_steps(order, "python")
+        super().__init__(own, training.state)
         device = order.lane.device
         if device.kind != "cpu" and self.own.fence is None:
             raise TrainingError(
@@ -104,9 +101,6 @@ class PlainSteps:
     def items_per_step(self) -> int:
         return count_items(self.leaves(next(self.own.batches())))
 
-    def leaves(self, batch: Any) -> Iterator[Any]:
-        return list_arrays(batch)
-
     def await_batch(self, _batch: Any) -> None:
         """Wait for the device with the user's fence, if there is one."""
         if self.own.fence is not None:
@@ -114,29 +108,6 @@ class PlainSteps:
 
     def compiled(self) -> Missing:
         return Missing("a python lane does not know what computes")
-
-    def fresh_state(self, *, wide: bool = False) -> Any:
-        try:
-            state = copy.deepcopy(self._start)
-        except Exception as error:
-            raise TrainingError(
-                f"{self.own.name}: its state cannot be copied: {type(error).__name__}: {error}",
-                "each run begins from a copy: keep files, locks and generators out of the state",
-            ) from error
-        return widen_state(state) if wide else state
-
-    def widen(self, batch: Any) -> Any:
-        return widen_batch(batch)
-
-    def floats(self, state: Any) -> list[Array]:
-        return [read_array(leaf) for leaf in list_arrays(state) if has_floats(leaf)]
-
-    def number(self, loss: Any) -> float:
-        try:
-            return self.own.number(read_array(loss).astype(np.float64))
-        except (TypeError, ValueError) as error:
-            kind = type(loss).__name__
-            raise TrainingError(f"{self.own.name}: the loss is {kind}, expected a number: {error}") from error
 
     def fence(self, state: Any, loss: Any) -> None:
         """Wait with the user's fence, and read the loss: it is available only when all earlier steps are done."""

@@ -10,17 +10,18 @@ from pathlib import Path
 import torch
 
 from laptime.backends.base import Learner, Runner
-from laptime.backends.torch.batches import tensors
 from laptime.backends.torch.devices import DeviceClock, TorchExercises, list_devices, list_versions, peak_bytes
 from laptime.backends.torch.evaluation import TorchEvaluator
 from laptime.backends.torch.inputs import open_source
+from laptime.backends.torch.lane_setup import set_up, take_device
 from laptime.backends.torch.learner import TorchLearner
 from laptime.backends.torch.networks import speed_up_dropout
-from laptime.backends.torch.precision import LanePrecision, flush_denormals
+from laptime.backends.torch.own_steps import TorchStepTraining
+from laptime.backends.torch.precision import LanePrecision
 from laptime.backends.torch.predictor import TorchPredictor
 from laptime.backends.torch.profiling import TorchProfiler, count_work
 from laptime.backends.torch.proof import prove, refer
-from laptime.backends.torch.recipe import OwnRecipe, open_recipe
+from laptime.backends.torch.recipe import OwnRecipe, TorchRecipe, open_recipe
 from laptime.backends.torch.runners import (
     STALE,
     DeferredRunner,
@@ -41,11 +42,13 @@ from laptime.model.sample import ProofRun, Reference
 class TorchTraining:
     """One lane's training, to be proven and run."""
 
-    def __init__(self, order: HeatOrder) -> None:
+    def __init__(self, order: HeatOrder, recipe: TorchRecipe | None = None) -> None:
         self._settings: Settings = order.lane.settings
         self._seed = order.seed
         self._device = torch.device(order.lane.device.name)
-        self._recipe = open_recipe(order)
+        opened = recipe or open_recipe(order)
+        assert isinstance(opened, TorchRecipe)  # a step of your own has a training of its own
+        self._recipe = opened
         self._precision = LanePrecision(self._settings, is_own=isinstance(self._recipe, OwnRecipe))
         network = self._recipe.network()
         self.parameters = sum(each.numel() for each in network.parameters() if each.requires_grad)
@@ -63,7 +66,7 @@ class TorchTraining:
         return refer(self._recipe)
 
     def start(self) -> Runner:
-        self._set_up()
+        set_up(self._settings, self._precision, self._seed)
         device_clock = DeviceClock(self._device)
         source = open_source(self._recipe, self._settings, self._device, self._seed)
         if self._settings.input in NO_TRAINING:
@@ -75,7 +78,7 @@ class TorchTraining:
         return runner(stepper, source, device_clock, evaluator)
 
     def learn(self) -> Learner:
-        self._set_up()
+        set_up(self._settings, self._precision, self._seed)
         return TorchLearner(self._recipe, self._settings, self._device, self._seed)
 
     def profiler(self, _scratch: Path) -> TorchProfiler:
@@ -100,20 +103,10 @@ class TorchTraining:
     def device_memory_bytes(self) -> int | Missing:
         return peak_bytes(self._device)
 
-    def _set_up(self) -> None:
-        """Set threads, precision and seed again: a user's function and the proof may have changed them."""
-        _take_threads(self._settings)
-        self._precision.apply()
-        torch.manual_seed(self._seed)
-        torch.backends.cudnn.benchmark |= self._settings.preset != "as-written"
-
     def _count_items(self) -> int:
         if not isinstance(self._recipe, OwnRecipe):
             return self._settings.batch or self._recipe.workload.batch
-        inputs, targets = self._recipe.first_batch()
-        lengths = [{len(each) if each.dim() else 0 for each in tensors(value)} for value in (targets, inputs)]
-        items = next((found for alike in lengths for found in alike if len(alike) == 1 and found), 1)
-        return items * (self._settings.joined or 1)
+        return self._recipe.count_items() * (self._settings.joined or 1)
 
     def _count_steps(self) -> int | None:
         lap = self._recipe.steps_per_lap
@@ -133,12 +126,13 @@ class TorchBackend:
     def devices(self) -> tuple[Device, ...]:
         return list_devices()
 
-    def build(self, order: HeatOrder) -> TorchTraining:
-        _take_device(order)
-        return TorchTraining(order)
+    def build(self, order: HeatOrder) -> TorchTraining | TorchStepTraining:
+        take_device(order)
+        recipe = open_recipe(order)
+        return TorchTraining(order, recipe) if isinstance(recipe, TorchRecipe) else TorchStepTraining(order, recipe)
 
     def predict(self, order: HeatOrder) -> TorchPredictor:
-        _take_device(order)
+        take_device(order)
         return TorchPredictor(order)
 
     def exercises(self, device: Device) -> TorchExercises:
@@ -148,20 +142,6 @@ class TorchBackend:
 
     def clock(self) -> int:
         return time.perf_counter_ns()
-
-
-def _take_device(order: HeatOrder) -> None:
-    _take_threads(order.lane.settings)
-    if order.lane.settings.denormals == "flush":
-        flush_denormals()
-    if order.lane.device.kind == "cuda":
-        torch.cuda.set_device(order.lane.device.name)
-
-
-def _take_threads(settings: Settings) -> None:
-    """Set the lane's number of threads again, in case the user's own code changed it."""
-    if settings.threads is not None:
-        torch.set_num_threads(settings.threads)
 
 
 def _runner_of(settings: Settings) -> type[EagerRunner | GraphRunner]:

@@ -29,21 +29,30 @@ PLAIN = (bool, int, float, str, type(None))
 
 
 class Container(NamedTuple):
-    """A value that holds others: their names if any, the values, and a function that makes one with other values."""
+    """A value that holds others: their names if any, the values, and a function that makes one with other values.
+
+    One that `moves_itself` has a way of its own to another device.
+    """
 
     names: Any
     parts: list[Any]
     make: Callable[[list[Any]], Any]
+    moves_itself: bool = False
 
 
-def mapped(value: Any, change: Callable[[Tensor], Any], other: Callable[[Any], Any] = lambda leaf: leaf) -> Any:
-    """Change every tensor that a value holds; pass every other leaf through `other`."""
+def mapped(
+    value: Any, change: Callable[[Tensor], Any], other: Callable[[Any], Any] = lambda leaf: leaf, *, moves: bool = False
+) -> Any:
+    """Change every tensor that a value holds; pass every other leaf through `other`.
+
+    To one that `moves`, a container that moves itself is a leaf.
+    """
     if isinstance(value, Tensor):
         return change(value)
     container = open_container(value)
-    if container is None:
+    if container is None or (moves and container.moves_itself):
         return other(value)
-    return container.make([mapped(part, change, other) for part in container.parts])
+    return container.make([mapped(part, change, other, moves=moves) for part in container.parts])
 
 
 def leaves(value: Any) -> Iterator[Any]:
@@ -60,8 +69,32 @@ def tensors(value: Any) -> Iterator[Tensor]:
     return (leaf for leaf in leaves(value) if isinstance(leaf, Tensor))
 
 
+def move_leaf(leaf: Any, device: torch.device) -> Any:
+    """Move what holds tensors in a way of its own; anything else is the same on every device."""
+    return leaf.to(device) if callable(getattr(leaf, "to", None)) else leaf
+
+
 def count_bytes(value: Any) -> int:
-    return sum(each.nbytes for each in tensors(value))
+    return sum(part.nbytes for each in tensors(value) for part in open_sparse(each) if part.layout == torch.strided)
+
+
+def open_sparse(value: Tensor) -> list[Tensor]:
+    """Return the plain tensors that a sparse one consists of; any other tensor alone."""
+    if value.layout == torch.sparse_coo:
+        return [value._indices(), value._values()]  # noqa: SLF001  the public ones want it coalesced
+    if value.layout in {torch.sparse_csr, torch.sparse_bsr}:
+        return [value.crow_indices(), value.col_indices(), value.values()]
+    if value.layout in {torch.sparse_csc, torch.sparse_bsc}:
+        return [value.ccol_indices(), value.row_indices(), value.values()]
+    return [value]
+
+
+def in_layout(value: Tensor, *, channels_last: bool) -> Tensor:
+    """Return a tensor in the lane's layout; one that is not plain (sparse, nested) as it is."""
+    if value.layout != torch.strided or value.is_nested:
+        return value
+    wanted = torch.channels_last if channels_last and value.dim() == 4 else torch.contiguous_format
+    return value.contiguous(memory_format=wanted)
 
 
 def describe(value: Any) -> str:
@@ -138,12 +171,32 @@ def _open_mapping(value: MutableMapping[Any, Any]) -> Container:
     return Container(keys, [value[key] for key in keys], make)
 
 
+def _open_object(value: Any) -> Container:
+    names = list(vars(value))
+
+    def make(parts: list[Any]) -> Any:
+        twin = copy.copy(value)
+        vars(twin).update(zip(names, parts, strict=True))
+        return twin
+
+    return Container(names, [vars(value)[name] for name in names], make, moves_itself=hasattr(value, "to"))
+
+
+def _has_tensors(value: Any) -> bool:
+    """Whether an object has tensors as attributes."""
+    held = getattr(value, "__dict__", None)
+    if not isinstance(held, dict) or isinstance(value, type):
+        return False
+    return any(isinstance(each, Tensor) for each in held.values())
+
+
 def _has_fields(value: Any) -> bool:
     return isinstance(value, tuple) and hasattr(value, "_fields")
 
 
 def _is_dataclass(value: Any) -> bool:
-    return dataclasses.is_dataclass(value) and not isinstance(value, type)
+    """Whether it is one, and no dict too: that would keep its values twice."""
+    return dataclasses.is_dataclass(value) and not isinstance(value, type | MutableMapping)
 
 
 # The first match counts. Plain types come first, since every step's batch passes here; packed sequences are tuples.
@@ -156,6 +209,7 @@ CONTAINERS: tuple[tuple[Callable[[Any], bool], Callable[[Any], Container]], ...]
     (_is_dataclass, _open_dataclass),
     (lambda value: isinstance(value, MutableMapping), _open_mapping),
     (lambda value: isinstance(value, list | tuple), _open_row),
+    (_has_tensors, _open_object),
 )
 
 
@@ -197,11 +251,12 @@ def digest_batches(batches: list[Any]) -> str:
     for batch in batches:
         found.update(describe(batch).encode())
         for leaf in leaves(batch):
-            if not isinstance(leaf, Tensor) or not _is_kept(leaf):
+            if not isinstance(leaf, Tensor):
                 found.update(repr(leaf).encode())
                 continue
-            found.update(f"{leaf.dtype} {tuple(leaf.shape)}".encode())
-            found.update(_bytes(leaf))
+            for part in open_sparse(leaf):
+                found.update(f"{leaf.layout} {part.dtype} {tuple(leaf.shape)}".encode())
+                found.update(_bytes(part) if _is_kept(part) else repr(part).encode())
     return found.hexdigest()
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from laptime.backends.torch.batches import tensors
 from laptime.backends.torch.recipe import Batch, BuiltInRecipe, OwnRecipe, TorchRecipe
 from laptime.backends.torch.stepping import forward_of
 from laptime.errors import LaneError
@@ -47,9 +48,9 @@ class RunningScore:
             if right.dim() > 1:
                 self._whole.add_(right.flatten(1).all(1).sum())
 
-    def note(self, batch: tuple[Any, Any]) -> None:
+    def note(self, targets: Any) -> None:
         """Count a batch's items on the host, without waiting for the device."""
-        self._items += count_items(batch[1])
+        self._items += count_items(targets)
 
     def clear(self) -> None:
         for each in self._sums:
@@ -78,8 +79,8 @@ def are_classes(outputs: Any, targets: Any) -> bool:
 
 
 def count_items(value: Any) -> int:
-    """Return the length of the first axis; a value without axes is one item."""
-    return len(value) if isinstance(value, Tensor) and value.dim() else 1
+    """Return the length of the first axis, of the first tensor that has one; a value without axes is one item."""
+    return next((len(each) for each in tensors(value) if each.dim()), 1)
 
 
 class TorchEvaluator:
@@ -103,7 +104,7 @@ class TorchEvaluator:
             for inputs, targets in self._batches(items):
                 outputs = self._answer(inputs)
                 account(self._recipe.loss(outputs, targets), outputs, targets)
-                account.note((inputs, targets))
+                account.note(targets)
         return account.score()
 
     def predict(self, items: int) -> Predictions:

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from laptime.backends.items import repeated
-from laptime.backends.torch.batches import mapped
+from laptime.backends.torch.batches import in_layout, mapped
 from laptime.backends.torch.files import open_files
 from laptime.backends.torch.own_inputs import QUEUE_A_WORKER, keep_own, open_loader, ready_of, walk_own
-from laptime.backends.torch.recipe import Batch, BuiltInRecipe, OwnRecipe, TorchRecipe
+from laptime.backends.torch.recipe import Batch, BuiltInRecipe, OwnData
 from laptime.errors import TrainingError
 from laptime.model.lane import KEPT, Settings
 
@@ -166,12 +166,12 @@ class ShuffledItems:
 
 
 def open_source(
-    recipe: TorchRecipe, settings: Settings, device: torch.device, seed: int, *, first: int = 0
+    recipe: BuiltInRecipe | OwnData, settings: Settings, device: torch.device, seed: int, *, first: int = 0
 ) -> BatchSource:
     """Return the source that the lane's settings name, starting at batch number `first` of an endless training."""
     channels_last = settings.layout == "channels_last"
     move = _mover(device, channels_last=channels_last)
-    if isinstance(recipe, OwnRecipe):
+    if isinstance(recipe, OwnData):
         return _open_own(recipe, settings, move, first)
     if recipe.data is not None and recipe.workload.reads_files and settings.input not in KEPT:
         return open_files(recipe.workload, recipe.data, settings, device, seed=seed, first=first)
@@ -187,7 +187,7 @@ def open_source(
     return Stream(map(gather, itertools.count(first)), move)
 
 
-def _open_own(recipe: OwnRecipe, settings: Settings, move: Callable[[Batch], Batch], first: int) -> BatchSource:
+def _open_own(recipe: OwnData, settings: Settings, move: Callable[[Batch], Batch], first: int) -> BatchSource:
     if settings.input in KEPT:
         kept = keep_own(recipe, settings)
         turned = first % len(kept)
@@ -214,12 +214,10 @@ def _mover(device: torch.device, *, channels_last: bool) -> Callable[[Batch], Ba
     def move_tensor(value: Tensor) -> Tensor:
         # Non-blocking copies run in parallel with the work only from pinned memory; pageable memory is not affected.
         moved = value.to(device, non_blocking=True)
-        if channels_last and moved.dim() == 4:
-            return moved.contiguous(memory_format=torch.channels_last)
-        return moved
+        return in_layout(moved, channels_last=True) if channels_last and moved.dim() == 4 else moved
 
     def move_other(leaf: Any) -> Any:
-        if leaf is None or isinstance(leaf, WORDS):
+        if device.type == "cpu" or leaf is None or isinstance(leaf, WORDS):
             return leaf
         if callable(getattr(leaf, "to", None)):  # a container of another library, which can move its own tensors
             return leaf.to(device)
@@ -227,4 +225,4 @@ def _mover(device: torch.device, *, channels_last: bool) -> Callable[[Batch], Ba
 
     if device.type == "cpu" and not channels_last:
         return lambda batch: batch
-    return lambda batch: (mapped(batch[0], move_tensor, move_other), mapped(batch[1], move_tensor, move_other))
+    return lambda batch: mapped(batch, move_tensor, move_other, moves=True)

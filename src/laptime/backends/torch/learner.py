@@ -48,7 +48,7 @@ class TorchLearner(StepwiseRunner):
 
     def step(self) -> None:
         batch = self._next_batch()
-        self._account.note(batch)
+        self._account.note(self._recipe.split(batch)[1])
         if self._graph is None:
             self._stepper(batch)
         else:

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset
 
+from laptime.backends.own import endless
 from laptime.backends.torch.batches import count_bytes, describe, filled, leaves
-from laptime.backends.torch.recipe import Batch, OwnRecipe, endless
+from laptime.backends.torch.recipe import Batch, OwnData
 from laptime.errors import LaneError, TrainingError
 from laptime.model.lane import Settings
 
@@ -21,7 +22,7 @@ CACHED_MOST_BATCHES = 64
 QUEUE_A_WORKER = 2
 
 
-def open_loader(recipe: OwnRecipe, settings: Settings) -> Any:
+def open_loader(recipe: OwnData, settings: Settings) -> Any:
     """Return the user's data; if the lane sets workers, a copy of its DataLoader with that number of workers."""
     data, workers = recipe.training.data, settings.workers
     if workers is None:
@@ -40,18 +41,18 @@ def open_loader(recipe: OwnRecipe, settings: Settings) -> Any:
     return _with_workers(data, workers)
 
 
-def walk_own(data: Any, recipe: OwnRecipe, settings: Settings) -> Generator[Batch, None, None]:
+def walk_own(data: Any, recipe: OwnData, settings: Settings) -> Generator[Batch, None, None]:
     """Yield the data's batches without end, joined if the lane's settings say it.
 
     Closing the generator also closes the loader and its workers.
     """
-    batches = endless(data, recipe.name)
+    batches: Iterator[Batch] = endless(data, recipe.name)
     if settings.workers is not None:
         batches = _told_of_workers(batches, settings.workers)
     yield from batches if settings.joined is None else _joined(batches, settings.joined, recipe.name)
 
 
-def keep_own(recipe: OwnRecipe, settings: Settings) -> list[Batch]:
+def keep_own(recipe: OwnData, settings: Settings) -> list[Batch]:
     """Return the first batches of a lap, as many as fit in modest memory; or only the first one."""
     most = 1 if settings.input == "one" else min(CACHED_MOST_BATCHES, recipe.steps_per_lap or CACHED_MOST_BATCHES)
     count = max(1, most // (settings.joined or 1))
@@ -118,7 +119,11 @@ def _told_of_workers(batches: Iterator[Batch], workers: int) -> Iterator[Batch]:
 def _joined(batches: Iterator[Batch], count: int, name: str) -> Iterator[Batch]:
     while True:
         several = list(itertools.islice(batches, count))
-        yield _join([each[0] for each in several], name), _join([each[1] for each in several], name)
+        kinds = {(type(each), len(each)) if type(each) in {list, tuple} else None for each in several}
+        if kinds != {None} and len(kinds) == 1:
+            yield type(several[0])(_join(list(column), name) for column in zip(*several, strict=True))
+        else:
+            yield _join(several, name)
 
 
 def _join(parts: list[Any], name: str) -> Any:
@@ -139,6 +144,8 @@ def _join_leaves(parts: list[Any], name: str) -> Any:
 
 
 def _join_tensors(parts: list[Any], name: str) -> Tensor:
+    if any(each.layout != torch.strided for each in parts):
+        raise _unjoined(name, "they hold sparse tensors")
     if not all(each.dim() for each in parts):
         raise _unjoined(name, "one holds a single number")
     if len({(each.shape[1:], each.dtype, each.device) for each in parts}) > 1:

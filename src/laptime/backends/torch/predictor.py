@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,11 +15,12 @@ from torch import Tensor, nn
 from laptime.backends.base import REFUSALS
 from laptime.backends.fingerprint import make_answers
 from laptime.backends.items import repeated
-from laptime.backends.torch.batches import mapped, tensors
+from laptime.backends.torch.batches import in_layout, mapped, move_leaf, tensors
+from laptime.backends.torch.calling import call
 from laptime.backends.torch.devices import DeviceClock, peak_bytes
 from laptime.backends.torch.evaluation import count_items
 from laptime.backends.torch.precision import LanePrecision, set_precision
-from laptime.backends.torch.recipe import BuiltInRecipe, OwnRecipe, TorchRecipe, endless, open_recipe
+from laptime.backends.torch.recipe import BuiltInRecipe, OwnRecipe, TorchRecipe, open_recipe
 from laptime.backends.torch.runners import warm_up_for_capture
 from laptime.backends.torch.stepping import avoid_weight_casts, forward_of, place_network
 from laptime.errors import LaneError
@@ -38,10 +40,14 @@ class TorchPredictor:
         self._settings, self._device = order.lane.settings, torch.device(order.lane.device.name)
         torch.manual_seed(order.seed)
         torch.backends.cudnn.benchmark |= self._settings.preset != "as-written"
-        self._recipe = open_recipe(order)
+        recipe = open_recipe(order)
+        if not isinstance(recipe, TorchRecipe):
+            raise LaneError(f"{recipe.name}: a step of your own gives no answers to be timed", "leave --infer out")
+        self._recipe = recipe
         self._precision = LanePrecision(self._settings, is_own=isinstance(self._recipe, OwnRecipe))
         self._precision.apply()
-        self._forward, self.parameters = self._make(self._settings, self._device)
+        self._forward, self._network = self._make(self._settings, self._device)
+        self.parameters = sum(each.numel() for each in self._network.parameters() if each.requires_grad)
         self._items = host_items(self._recipe)
         self._transfer = Transfer(self._device, pinned=self._settings.preset != "as-written")
         self.fence = DeviceClock(self._device).fence
@@ -101,15 +107,15 @@ class TorchPredictor:
         with torch.no_grad():
             self._try_one(network)
             held = self._items.cut(self.sizes((PROOF_ITEMS,))[0])
-            twin = read_answers("fp32", network(held))
+            twin = read_answers("fp32", call(network, held))
             torch.manual_seed(1)
-            again = read_answers("fp32", network(held))
+            again = read_answers("fp32", call(network, held))
             if not twin.count:
                 return AnswerReference(twin, twin, depth, "its answers hold no numbers to compare")
             if part(again, twin) > CHANCE:
                 return AnswerReference(twin, twin, depth, "it draws random numbers even when it only answers")
             try:
-                exact = read_answers("fp64", network.double()(doubled(held)))
+                exact = read_answers("fp64", call(network.double(), doubled(held)))
             except Exception as error:  # noqa: BLE001  whatever a user's model raises that was not written for float64
                 return AnswerReference(twin, twin, depth, f"it cannot run in float64: {first_line(error)}")
         return AnswerReference(exact, twin, depth)
@@ -117,7 +123,7 @@ class TorchPredictor:
     def _try_one(self, network: nn.Module) -> None:
         """Find out, like the first call of each heat, whether the network accepts other batch sizes than its own."""
         try:
-            network(self._items.cut(self.sizes((1,))[0]))
+            call(network, self._items.cut(self.sizes((1,))[0]))
         except REFUSALS:
             if not self._items.keep_whole():
                 raise
@@ -136,14 +142,13 @@ class TorchPredictor:
             return CapturedForward(forward, example, self._device)
         return lambda held: forward(self._transfer.to_device(held))
 
-    def _make(self, settings: Settings, device: torch.device) -> tuple[Forward, int]:
+    def _make(self, settings: Settings, device: torch.device) -> tuple[Forward, nn.Module]:
         network = place_network(self._recipe.answering(), settings, device).eval()
         if settings.precision == "bf16" and device.type == "cpu":
             avoid_weight_casts(network)
-        parameters = sum(each.numel() for each in network.parameters() if each.requires_grad)
         forward = forward_of(network, settings, device)
         compiled: Forward = torch.compile(forward, dynamic=False) if settings.execution == "compile" else forward
-        return compiled, parameters
+        return compiled, network
 
 
 class CapturedForward:
@@ -233,7 +238,7 @@ class OwnHostItems:
         """Read the first batch, once; larger batches repeat its items."""
         if self._inputs is not None or not most:
             return
-        self._inputs, _ = next(endless(self._recipe.training.data, self._recipe.name))
+        self._inputs, _ = self._recipe.split(self._recipe.first_batch())
         lengths: set[int] = set()
         mapped(self._inputs, lambda each: lengths.add(count_items(each) if each.dim() else 0))
         self._own = max(lengths, default=1) or 1
@@ -274,7 +279,8 @@ class Transfer:
     def to_device(self, value: Any) -> Any:
         if self._device.type == "cpu":
             return value
-        return mapped(value, lambda each: each.to(self._device, non_blocking=self.pinned))
+        move = partial(move_leaf, device=self._device)
+        return mapped(value, lambda each: each.to(self._device, non_blocking=self.pinned), move, moves=True)
 
     def to_host(self, value: Any) -> Any:
         if self._device.type == "cpu":
@@ -296,6 +302,5 @@ class Transfer:
 
 def lay_out(value: Tensor, *, channels_last: bool, pin: bool) -> Tensor:
     """Return a tensor in the lane's layout, in pinned memory if `pin` is set."""
-    wanted = torch.channels_last if channels_last and value.dim() == 4 else torch.contiguous_format
-    placed = value.contiguous(memory_format=wanted)
-    return placed.pin_memory() if pin else placed
+    placed = in_layout(value, channels_last=channels_last)
+    return placed.pin_memory() if pin and placed.layout == torch.strided else placed

@@ -8,13 +8,12 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from laptime.backends.fingerprint import Array, measure_movement
-from laptime.backends.torch.batches import mapped
+from laptime.backends.torch.batches import in_layout, mapped, move_leaf
 from laptime.backends.torch.precision import set_precision
 from laptime.backends.torch.predictor import doubled, first_line
 from laptime.backends.torch.random_numbers import SameRandomNumbers, draws_left_to_kernels, restored_generators
@@ -179,10 +178,10 @@ def _reference(recipe: TorchRecipe, exact: ProofRun, twin: ProofRun, problem: st
 def _prove_exactly(recipe: TorchRecipe) -> ProofRun:
     began = time.perf_counter()
     stepper = Stepper(recipe, PLAIN, CPU, recipe.proof.learning_rate_scale, dropout=False)
-    stepper.network.double()
+    stepper.widen()
     before = [each.detach().clone() for each in stepper.network.parameters()]
     drawn, digest = _draw(recipe)
-    batches = [(doubled(inputs), doubled(targets)) for inputs, targets in drawn]
+    batches = list(map(doubled, drawn))
     take = partial(_take, draws=SameRandomNumbers(recipe.seed) if isinstance(recipe, OwnRecipe) else None)
     singles = SingleSteps(recipe, stepper, PLAIN)
     losses = take(recipe, stepper, batches)
@@ -275,11 +274,6 @@ def _placed(batch: Batch, settings: Settings, device: torch.device) -> Batch:
     channels_last = settings.layout == "channels_last"
 
     def place(value: Tensor) -> Tensor:
-        moved = value.to(device)
-        wanted = torch.channels_last if channels_last and moved.dim() == 4 else torch.contiguous_format
-        return moved.contiguous(memory_format=wanted)
+        return in_layout(value.to(device), channels_last=channels_last)
 
-    def place_other(leaf: Any) -> Any:
-        return leaf.to(device) if callable(getattr(leaf, "to", None)) else leaf
-
-    return mapped(batch[0], place, place_other), mapped(batch[1], place, place_other)
+    return mapped(batch, place, lambda leaf: move_leaf(leaf, device), moves=True)

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import itertools
 import math
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn, optim
+from torch import Tensor, nn
 
 from laptime.backends import own
 from laptime.backends.fingerprint import scale_near
 from laptime.backends.items import BuiltInItems
+from laptime.backends.returned import is_keras
 from laptime.backends.torch.batches import digest_batches, hollow, keep_batches, load_batches
+from laptime.backends.torch.calling import Calling, OwnLoss, count_batch_items
 from laptime.backends.torch.networks import build_network, load_pretrained, load_weights, make_loss
+from laptime.backends.torch.own_optimizer import COUPLED, OwnOptimizer
 from laptime.backends.torch.random_numbers import restored_generators, seed_all
 from laptime.errors import TrainingError
 from laptime.model.lane import Settings
@@ -27,9 +30,7 @@ from laptime.model.workload import Adam, Training
 from laptime.workloads.data import Items
 from laptime.workloads.weights import make_weights
 
-Batch = tuple[Any, Any]
-# These add weight decay to the gradient by default, then divide both by statistics of the gradient.
-COUPLED = (optim.Adam, optim.NAdam, optim.RAdam, optim.Adamax, optim.Adagrad, optim.Adadelta, optim.RMSprop)
+Batch = Any
 
 
 class BuiltInRecipe(BuiltInItems):
@@ -38,9 +39,18 @@ class BuiltInRecipe(BuiltInItems):
     def __init__(self, order: HeatOrder) -> None:
         super().__init__(order)
         self._seed, self._pretrained = order.seed, order.pretrained
-        self.loss = make_loss(self.workload)
+        self.loss: Callable[[Any, Any], Tensor] = make_loss(self.workload)
         self.steps_per_lap: int | None = self.workload.steps_per_lap
         self.notes: tuple[str, ...] = ()
+        self.needs_closure = False
+
+    def split(self, batch: Batch) -> tuple[Any, Any]:
+        """Return the inputs of the network, and the targets of its loss."""
+        inputs, targets = batch
+        return inputs, targets
+
+    def loss_on(self, _device: torch.device) -> Callable[[Any, Any], Tensor]:
+        return self.loss
 
     def network(self) -> nn.Module:
         """Return a fresh network with the starting weights, in float32 on the processor."""
@@ -86,57 +96,32 @@ class BuiltInRecipe(BuiltInItems):
         return list(batches_of(self.proof_items(), self.proof.batch))
 
 
-class OwnRecipe:
-    """A user's training. Its model is copied once, so that every run starts from its initial weights."""
+class OwnData:
+    """The data of a user's training, with a model or with a step of its own, and the batches of its proof."""
 
-    def __init__(self, order: HeatOrder) -> None:
-        subject: Subject = order.subject
-        assert subject.file is not None and subject.function is not None  # noqa: PT018  a subject of a file has both
-        self.seed = order.seed
-        seed_all(self.seed)
-        self.training: Training = own.call_own(subject.file, subject.function, order.lane.settings.batch)
-        self.name = subject.name
-        self._check()
-        self._start = copy.deepcopy(self.training.model)
+    def __init__(self, order: HeatOrder, training: Training) -> None:
+        self.seed, self.name, self.training = order.seed, order.subject.name, training
+        self.proof = order.proof
+        self.notes: tuple[str, ...] = ()
+        self.steps_per_lap = training.steps_per_lap or own.length_of(training.data)
         self._kept = None if order.kept_batches is None else Path(order.kept_batches)
         self._pattern: Batch | None = None
-        assert self.training.loss is not None  # call_own has checked it
-        self.loss = self.training.loss
-        self.notes: tuple[str, ...] = ()
-        self.proof = replace(order.proof, loss_scale=scale_near(self._epsilon()))
-        self.steps_per_lap = self.training.steps_per_lap or own.length_of(self.training.data)
-        self.optimizer(self.network(), rate=1.0, options={})  # refuse an unknown optimizer now, not in the proof
-
-    def network(self) -> nn.Module:
-        fresh: nn.Module = copy.deepcopy(self._start)
-        return fresh
-
-    def answering(self) -> nn.Module:
-        return self.network()
-
-    def optimizer(self, network: nn.Module, *, rate: float, options: dict[str, Any]) -> torch.optim.Optimizer:
-        made = self._make_optimizer(network, options)
-        for group in made.param_groups:
-            group["lr"] = group["lr"] * rate
-        return made
 
     def rate(self, _settings: Settings) -> float:
         return 1.0
 
-    def before_step(self, optimizer: torch.optim.Optimizer, step: int) -> None:
-        """Scale a weight decay that is part of the gradient like the loss, so that the two keep their ratio."""
-        if type(optimizer) not in COUPLED:
-            return
-        for group in optimizer.param_groups:
-            if not group.get("decoupled_weight_decay"):
-                given = group.setdefault("given_weight_decay", group["weight_decay"])
-                group["weight_decay"] = given * self.proof.scale_of(step - 1)
-
     def first_batch(self) -> Batch:
         """Draw the first batch of a lap, and remember the structure that holds its tensors."""
-        batch = next(endless(self.training.data, self.name))
+        batch = next(own.endless(self.training.data, self.name))
         self._pattern = hollow(batch)
         return batch
+
+    def split(self, batch: Batch) -> tuple[Any, Any]:
+        """Return the batch twice: a step of your own takes it as it is."""
+        return batch, batch
+
+    def count_items(self) -> int:
+        return count_batch_items(*self.split(self.first_batch()))
 
     def proof_batches(self) -> list[Batch]:
         return self.told_batches()[0]
@@ -165,70 +150,106 @@ class OwnRecipe:
 
     def _draw_batches(self) -> list[Batch]:
         seed_all(self.seed)
-        return list(itertools.islice(endless(self.training.data, self.name), self.proof.steps))
+        return list(itertools.islice(own.endless(self.training.data, self.name), self.proof.steps))
 
-    def _check(self) -> None:
-        if self.training.step is not None:
-            raise TrainingError(
-                f"{self.name}: gives a step function, which JAX lanes run, and python lanes in any other framework",
-                "race it on jax/cpu or python/cpu",
-            )
-        if own.is_keras(self.training.model):
+
+class OwnRecipe(OwnData):
+    """A user's model, optimizer and loss. The model is copied once: every run starts from its initial weights."""
+
+    def __init__(self, order: HeatOrder, training: Training | None = None) -> None:
+        super().__init__(order, call_training(order) if training is None else training)
+        model = self._checked_model()
+        self._start = self._copied(model)
+        self._optimizer = OwnOptimizer(self.name, self.training.optimizer, model)
+        self._calling = Calling(self.name, model, has_loss=self.training.loss is not None)
+        self.loss = OwnLoss(self.name, self.training.loss)
+        self.needs_closure = self._optimizer.needs_closure
+        self.proof = replace(order.proof, loss_scale=scale_near(self._optimizer.epsilon))
+        if self.needs_closure:  # its step is many, and has no size that follows from its rate
+            self.proof = replace(self.proof, single_step_scale=None)
+        if order.lane.settings.optimizer == "fused" and self._optimizer.unfused is not None:
+            self.notes = (f"{self._optimizer.unfused} has no fused form",)
+        self.optimizer(self.network(), rate=1.0, options={})  # refuse an unknown optimizer now, not in the proof
+
+    def split(self, batch: Batch) -> tuple[Any, Any]:
+        """Return the inputs of the model, and the targets of the loss."""
+        return self._calling.split(batch)
+
+    def network(self) -> nn.Module:
+        return self._copied(self._start)
+
+    def answering(self) -> nn.Module:
+        return self.network()
+
+    def loss_on(self, device: torch.device) -> OwnLoss:
+        return self.loss.on(device)
+
+    def optimizer(self, network: nn.Module, *, rate: float, options: dict[str, Any]) -> torch.optim.Optimizer:
+        made = self._optimizer.make(network, options)
+        for group in made.param_groups:
+            group["lr"] = group["lr"] * rate
+        return made
+
+    def before_step(self, optimizer: torch.optim.Optimizer, step: int) -> None:
+        """Scale a weight decay that is part of the gradient like the loss, so that the two keep their ratio."""
+        if type(optimizer) not in COUPLED:
+            return
+        for group in optimizer.param_groups:
+            if not group.get("decoupled_weight_decay"):
+                given = group.setdefault("given_weight_decay", group["weight_decay"])
+                group["weight_decay"] = given * self.proof.scale_of(step - 1)
+
+    def first_batch(self) -> Batch:
+        """Draw the first batch, and check that the model can be called on it."""
+        batch = super().first_batch()
+        self._calling.check(batch)
+        return batch
+
+    def _checked_model(self) -> nn.Module:
+        model, loss = self.training.model, self.training.loss
+        if is_keras(model):
             raise TrainingError(f"{self.name}: gives a Keras model", "race it on keras-tf, keras-jax or keras-torch")
-        if not isinstance(self.training.model, nn.Module):
-            kind = type(self.training.model).__name__
-            raise TrainingError(f"{self.name}: model is {kind}, and the torch back end trains a torch.nn.Module")
-        optimizer = self.training.optimizer
-        if not (isinstance(optimizer, torch.optim.Optimizer) or callable(optimizer)):
-            kind = type(optimizer).__name__
-            raise TrainingError(f"{self.name}: optimizer is {kind}", "give a torch.optim.Optimizer or a function")
+        if not isinstance(model, nn.Module):
+            says = f"model is {_kind_of(model)}, and the torch back end trains a torch.nn.Module"
+            raise TrainingError(f"{self.name}: {says}", "give model=, or a step of your own: step=, state= and data=")
+        if isinstance(loss, type):
+            raise TrainingError(f"{self.name}: loss is {_kind_of(loss)}", f"give one of it: {loss.__name__}()")
+        if any(getattr(each, "_compiled_call_impl", None) is not None for each in model.modules()):
+            raise TrainingError(
+                f"{self.name}: its model was compiled in place, by its method compile(), which no copy keeps",
+                "give torch.compile(model), or leave it uncompiled and race the lane torch/cpu/compile",
+            )
+        return model
 
-    def _epsilon(self) -> float:
-        """Return the gradient size below which the optimizer stops normalising; 1 for one that never normalises."""
-        probe = self.training.optimizer
-        if not isinstance(probe, torch.optim.Optimizer):
-            probe = self._make_optimizer(self.training.model, {})
-        epsilon = probe.defaults.get("eps")
-        if not isinstance(epsilon, float | int):
-            return 1.0
-        return math.sqrt(epsilon) if isinstance(probe, optim.Adadelta) else float(epsilon)
-
-    def _make_optimizer(self, network: nn.Module, options: dict[str, Any]) -> torch.optim.Optimizer:
-        given = self.training.optimizer
-        if not isinstance(given, torch.optim.Optimizer):
-            made = given(network.parameters())
-            if not isinstance(made, torch.optim.Optimizer):
-                raise TrainingError(f"{self.name}: optimizer returned {type(made).__name__}, not an optimizer")
-            given, groups = made, made.param_groups
-        else:
-            groups = self._groups_on(network, given)
-        wanted = {key: value for key, value in options.items() if key in given.defaults}
-        if "fused" in options and "fused" not in wanted:
-            self.notes = (f"{type(given).__name__} has no fused form",)
-        if "fused" in wanted:
-            wanted["foreach"] = None
-        groups = [{**group, **wanted} for group in groups]
-        taken = inspect.signature(type(given)).parameters  # AdamW's defaults have a key that its own class refuses
-        defaults = {key: value for key, value in given.defaults.items() if key in taken}
-        remade: torch.optim.Optimizer = type(given)(groups, **{**defaults, **wanted})
-        return remade
-
-    def _groups_on(self, network: nn.Module, given: torch.optim.Optimizer) -> list[dict[str, Any]]:
-        """Replace the parameters in the user's parameter groups by those of the copy."""
-        twins = dict(zip(map(id, self.training.model.parameters()), network.parameters(), strict=True))
-        groups: list[dict[str, Any]] = []
-        for group in given.param_groups:
-            if any(id(each) not in twins for each in group["params"]):
-                raise TrainingError(f"{self.name}: the optimizer holds parameters that the model does not have")
-            groups.append({**group, "params": [twins[id(each)] for each in group["params"]]})
-        return groups
+    def _copied(self, model: nn.Module) -> nn.Module:
+        try:
+            fresh: nn.Module = copy.deepcopy(model)
+        except Exception as error:
+            raise TrainingError(
+                f"{self.name}: its model cannot be copied: {type(error).__name__}: {error}",
+                "each run begins from a copy: keep files, locks, generators and results of earlier steps out of it",
+            ) from error
+        return fresh
 
 
 TorchRecipe = BuiltInRecipe | OwnRecipe
 
 
-def open_recipe(order: HeatOrder) -> TorchRecipe:
-    return OwnRecipe(order) if order.subject.file is not None else BuiltInRecipe(order)
+def call_training(order: HeatOrder) -> Training:
+    """Call the user's function from the order's seed, with the lane's device where its code may look for it."""
+    subject: Subject = order.subject
+    assert subject.file is not None and subject.function is not None  # noqa: PT018  a subject of a file has both
+    seed_all(order.seed)
+    os.environ["LAPTIME_DEVICE"] = order.lane.device.name
+    return own.call_own(subject.file, subject.function, order.lane.settings.batch)
+
+
+def open_recipe(order: HeatOrder) -> TorchRecipe | OwnData:
+    """Return what is trained; `OwnData` alone where a step of the user's own trains it."""
+    if order.subject.file is None:
+        return BuiltInRecipe(order)
+    training = call_training(order)
+    return OwnRecipe(order, training) if training.step is None else OwnData(order, training)
 
 
 def batches_of(items: Items, batch: int) -> Iterator[Batch]:
@@ -239,13 +260,5 @@ def batches_of(items: Items, batch: int) -> Iterator[Batch]:
         yield images[start : start + batch], labels[start : start + batch]
 
 
-def endless(data: Iterable[Any], name: str) -> Iterator[Batch]:
-    """Iterate a user's pairs again and again; raise an error in words for a batch that is no pair."""
-    for batch in own.endless(data, name):
-        if not (isinstance(batch, tuple | list) and len(batch) == 2):
-            raise TrainingError(f"{name}: a batch is {_shape_of(batch)}, expected a pair (inputs, targets)")
-        yield batch[0], batch[1]
-
-
-def _shape_of(batch: Any) -> str:
-    return f"{type(batch).__name__} of {len(batch)}" if isinstance(batch, tuple | list) else type(batch).__name__
+def _kind_of(value: Any) -> str:
+    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__

@@ -119,7 +119,7 @@ class DeferredReads:
 class TorchRunner(MarkedRunner):
     """What all runners do with their loader and their device. The step breakdown inspects `looked_into`."""
 
-    looked_into: Stepper | None = None
+    looked_into: Any = None
 
     def __init__(self, source: BatchSource, clock: DeviceClock) -> None:
         self._source, self._device_clock = source, clock
@@ -146,11 +146,17 @@ class TorchRunner(MarkedRunner):
 class EagerRunner(TorchRunner):
     """One step after another, as in a training loop."""
 
-    def __init__(self, stepper: Stepper, source: BatchSource, clock: DeviceClock, evaluator: TorchEvaluator) -> None:
+    def __init__(
+        self,
+        stepper: Callable[[Batch], Any],
+        source: BatchSource,
+        clock: DeviceClock,
+        evaluator: TorchEvaluator | None,
+    ) -> None:
         super().__init__(source, clock)
         self._stepper = self.looked_into = stepper
         self.evaluator = evaluator
-        self._loss: Tensor | None = None
+        self._loss: Any = None
 
     def step(self) -> None:
         self._loss = self._stepper(self._source())
@@ -159,14 +165,19 @@ class EagerRunner(TorchRunner):
         self._loss = self._stepper(batch)
 
     def loss(self) -> float:
-        assert self._loss is not None
-        return float(self._loss.item())
+        return float(self._loss.detach() if isinstance(self._loss, Tensor) else self._loss)
 
 
 class DeferredRunner(EagerRunner):
     """The same, but the step's code gets values of earlier steps wherever it reads one from the device."""
 
-    def __init__(self, stepper: Stepper, source: BatchSource, clock: DeviceClock, evaluator: TorchEvaluator) -> None:
+    def __init__(
+        self,
+        stepper: Callable[[Batch], Any],
+        source: BatchSource,
+        clock: DeviceClock,
+        evaluator: TorchEvaluator | None,
+    ) -> None:
         super().__init__(stepper, source, clock, evaluator)
         self._deferred = DeferredReads(clock.device)
         self._deferred.begin()
@@ -208,9 +219,10 @@ class CapturedStep:
 
     def __init__(self, stepper: Stepper, example: Batch) -> None:
         self._stepper = stepper
-        if not all(isinstance(each, Tensor) for each in example):
-            kinds = ", ".join(type(each).__name__ for each in example)
-            raise LaneError(f"execution=graph takes batches of two tensors, this training's are ({kinds})", "use eager")
+        is_row = isinstance(example, tuple | list)
+        if not is_row or [isinstance(each, Tensor) for each in example] != [True, True]:
+            kinds = f"({', '.join(type(each).__name__ for each in example)})" if is_row else type(example).__name__
+            raise LaneError(f"execution=graph takes batches of two tensors, this training's are {kinds}", "use eager")
         self._inputs, self._targets = example[0].clone(), example[1].clone()
         self._graph: Any = None
         self.loss: Tensor

@@ -11,8 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from laptime.backends.torch.batches import mapped
+from laptime.backends.torch.calling import OwnLoss, call
 from laptime.backends.torch.networks import speed_up_dropout
 from laptime.backends.torch.recipe import Batch, TorchRecipe
+from laptime.errors import LaneError
 from laptime.model.lane import Settings
 
 AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
@@ -28,7 +30,8 @@ class Stepper:
     """A network, its optimizer and the function that runs one batch through both.
 
     `weigh` turns the loss into the value that is differentiated; the timed training uses the loss itself. `look` gets
-    the loss, outputs and targets of each step.
+    the loss, outputs and targets of each step. An optimizer that takes a closure, as LBFGS does, computes the loss of
+    one step several times: the first one counts.
     """
 
     def __init__(
@@ -53,13 +56,19 @@ class Stepper:
             avoid_weight_casts(self.network)
         self.scaler = torch.amp.GradScaler(device.type) if settings.precision == "fp16" else None
         self.is_eager = settings.execution == "eager"
-        self._forward = self._make_forward(recipe.loss, settings, device, look)
+        self._needs_closure, self._split, self._look = recipe.needs_closure, recipe.split, look
+        if self._needs_closure:
+            refuse_closure(settings)
+        self._loss = recipe.loss_on(device)
+        self._forward = self._make_forward(settings, device)
         self.weigh: Weigh | None = None
 
     def __call__(self, batch: Batch) -> Tensor:
         """Run one step and return its loss, which stays on the device."""
+        if self._needs_closure:
+            return self._step_by_closure(batch)
         self.optimizer.zero_grad(set_to_none=True)
-        loss = self._forward(batch[0], batch[1])
+        loss = self._compute(batch)
         told = loss if self.weigh is None else self.weigh(loss)
         if self.scaler is None:
             told.backward()  # type: ignore[no-untyped-call]
@@ -70,27 +79,51 @@ class Stepper:
             self.scaler.update()
         return loss.detach()
 
-    def _make_forward(
-        self, loss: Callable[..., Tensor], settings: Settings, device: torch.device, look: Look | None
-    ) -> Callable[[Any, Any], Tensor]:
-        network, low = self.network, AUTOCAST.get(settings.precision)
-        finish = torch.compile if settings.execution == "compile" else _as_it_is
+    def widen(self) -> None:
+        """Compute in float64 from now on."""
+        self.network.double()
+        if isinstance(self._loss, OwnLoss):
+            self._loss.widen()
 
-        def answer(inputs: Any) -> Any:
-            if low is None:
-                return network(inputs)
-            with torch.autocast(device.type, dtype=low):
-                outputs = network(inputs)
-            return as_float(outputs)
+    def _step_by_closure(self, batch: Batch) -> Tensor:
+        losses: list[Tensor] = []
 
-        def forward(inputs: Any, targets: Any) -> Tensor:
-            return loss(answer(inputs), targets)
+        def compute_again() -> Tensor:
+            self.optimizer.zero_grad(set_to_none=True)
+            loss = self._compute(batch, is_shown=not losses)
+            losses.append(loss.detach())
+            told = loss if self.weigh is None else self.weigh(loss)
+            told.backward()  # type: ignore[no-untyped-call]
+            return told
 
-        def forward_both(inputs: Any, targets: Any) -> tuple[Tensor, Any]:
+        self.optimizer.step(compute_again)  # type: ignore[arg-type]  # PyTorch's own take tensors
+        return losses[0]
+
+    def _compute(self, batch: Batch, *, is_shown: bool = True) -> Tensor:
+        inputs, targets = self._split(batch)
+        loss, outputs = self._forward(inputs, targets)
+        if self._look is not None and is_shown:
+            # Outside the compiled code: a compiler may drop what is not returned.
+            self._look(loss.detach(), outputs, targets)
+        return loss
+
+    def _make_forward(self, settings: Settings, device: torch.device) -> Callable[[Any, Any], tuple[Tensor, Any]]:
+        answer, loss, keeps = forward_of(self.network, settings, device), self._loss, self._look is not None
+
+        def forward(inputs: Any, targets: Any) -> tuple[Tensor, Any]:
             outputs = answer(inputs)
-            return loss(outputs, targets), outputs
+            return loss(outputs, targets), outputs if keeps else None
 
-        return finish(forward) if look is None else _shown(finish(forward_both), look)
+        return torch.compile(forward) if settings.execution == "compile" else forward
+
+
+def refuse_closure(settings: Settings) -> None:
+    """Refuse what cannot follow an optimizer that computes the loss several times a step."""
+    if settings.precision == "fp16":
+        raise LaneError("fp16: its optimizer computes the loss several times a step, and a loss scaler scales one",
+                        "race it in fp32 or bf16")  # fmt: skip
+    if settings.execution == "graph":
+        raise LaneError("execution=graph: its optimizer reads the loss to decide how often to compute it", "use eager")
 
 
 def place_network(network: nn.Module, settings: Settings, device: torch.device) -> nn.Module:
@@ -103,30 +136,15 @@ def place_network(network: nn.Module, settings: Settings, device: torch.device) 
 def forward_of(network: nn.Module, settings: Settings, device: torch.device) -> Callable[[Any], Any]:
     """Return the network in the lane's precision, with answers in float32."""
     low = AUTOCAST.get(settings.precision)
-    if low is None:
-        return network
 
     def answer(inputs: Any) -> Any:
+        if low is None:
+            return call(network, inputs)
         with torch.autocast(device.type, dtype=low):
-            outputs = network(inputs)
+            outputs = call(network, inputs)
         return as_float(outputs)
 
     return answer
-
-
-def _as_it_is(forward: Any) -> Any:
-    return forward
-
-
-def _shown(forward: Callable[[Any, Any], tuple[Tensor, Any]], look: Look) -> Callable[[Any, Any], Tensor]:
-    """Pass a step's results to `look` outside the compiled code: a compiler may drop what is not returned."""
-
-    def shown(inputs: Any, targets: Any) -> Tensor:
-        loss, outputs = forward(inputs, targets)
-        look(loss.detach(), outputs, targets)
-        return loss
-
-    return shown
 
 
 def uses_word_dropout(settings: Settings, device: torch.device) -> bool:
