@@ -6,12 +6,13 @@ BENCH_VENV ?= .venv-bench
 WHAT ?=
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: race test test-quick lint types tests attack test-matrix bench clean help
+.PHONY: race test test-quick lint types tests docs attack test-matrix bench clean help
 
 help:
 	@echo "make race    make .venv, install, run: laptime race   (WHAT='cifar-mlp torch/cpu/best' for others)"
 	@echo "make test    make .venv, install, run lint, types and tests"
 	@echo "make test-quick  the fast ones of the tests that need no framework, within a minute"
+	@echo "make docs    build docs/ as a site, into site/"
 	@echo "make attack  damaged records, kills, hostile files and environments, by the thousand (about half an hour)"
 	@echo "make test-matrix  environments with PyTorch, TensorFlow or JAX alone, and what has to work in each"
 	@echo "make bench   what laptime itself costs, side by side with others (hours; writes bench/results/)"
@@ -40,18 +41,25 @@ types: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
 # Many tests start processes and wait for them. On a machine that others share, one in four thousand may wait in vain: what
-# failed runs once more, by itself, and has failed if it fails again.
+# failed runs once more, on its own, and has failed if it fails again.
 tests: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n logical --maxprocesses 8 --dist worksteal || { [ $$? -eq 1 ] && \
 		echo "once more, by themselves:" && $(BIN)/python -m pytest --last-failed --last-failed-no-failures none -x -v; }
 
-# What needs no framework and is quick; tests/walls stands before each of them, for these processes and for all that they start.
+# What needs no framework and is fast. tests/walls hides the frameworks from these processes and from all that they start.
 QUICK := analysis data diagnosis extending heat machine model planner report run sensors stats store wire workloads
 test-quick: $(VENV)/.installed-dev
 	PYTHONPATH=$(CURDIR)/tests/walls$(if $(PYTHONPATH),:$(PYTHONPATH)) $(BIN)/python -m pytest $(QUICK:%=tests/%) \
 		tests/test_architecture.py tests/test_checkpoint.py --ignore=tests/workloads/test_workloads_arithmetic.py \
 		--ignore=tests/sensors/test_sensors_load.py \
 		-m 'not framework' -n logical --maxprocesses 8 --dist worksteal
+
+$(VENV)/.installed-docs: $(BIN)/python pyproject.toml constraints.txt
+	$(INSTALL) -e '.[docs]'
+	touch $@
+
+docs: $(VENV)/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # The same attacks that `make test` tries for seconds, for as long as docs/reliability.md says.
 attack: $(VENV)/.installed-dev
@@ -76,7 +84,7 @@ test-matrix-%: .venv-alone-%/.installed
 
 test-matrix: test-matrix-torch test-matrix-tensorflow test-matrix-jax
 
-# The rival has an environment of its own, so that nothing of it is installed beside laptime.
+# The rival has an environment of its own, so that nothing of it is installed next to laptime.
 $(BENCH_VENV)/.installed: bench/constraints.txt
 	$(PYTHON) -m venv $(BENCH_VENV)
 	echo '*' > $(BENCH_VENV)/.gitignore
@@ -87,4 +95,4 @@ bench: $(VENV)/.installed-dev $(BENCH_VENV)/.installed
 	$(BIN)/python bench/run.py --keras $(BENCH_VENV)/bin/python
 
 clean:
-	rm -rf $(VENV) build dist
+	rm -rf $(VENV) build dist site

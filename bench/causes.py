@@ -1,18 +1,18 @@
-"""Does laptime name the cause? Each of fifteen is planted into three trainings, and `why` is asked what is amiss.
+"""Does laptime name the cause? Each of fifteen is planted into three trainings, and `why` is asked what is wrong.
 
     python bench/causes.py --out causes.json                       all of it (two hours; cases that FILE has are kept)
     python bench/causes.py --only "input pipeline" --trainings 1   one cause in one training
-    python bench/causes.py --only none                             trainings in which nothing is amiss
+    python bench/causes.py --only none                             trainings in which nothing is wrong
     python bench/causes.py --budget 30 --scripted                  only what needs no real training
 
-On the processor the causes are real: slow loaders, tiny steps, a look at other batches at a lap's end, too many
+On the processor the causes are real: slow loaders, tiny steps, work on other batches at the end of a lap, too many
 threads, a quota of the container's, a neighbour, denormal numbers, memory given back. What needs a card runs on
 scripted ones: fake lanes with stages of their own, or the shipped sensor's readings. What cannot be planted here says
 why, and is no case. Each case runs in a process of its own.
 
 Figures, and their limits: the planted cause is named first in 85 % of cases, first or second in 95 %; in 2 % at most
-another one is called proven; where nothing is planted nothing is proven in 95 %; the recommended remedy's gain lies
-within 20 % of the foretold in 90 % of those that were foretold; and the answer comes within its budget.
+another one is called proven; where nothing is planted nothing is proven in 95 %; the recommended remedy's gain is
+within 20 % of the prediction in 90 % of those that were predicted; and the answer comes within its budget.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ QUOTA = 1.5
 GROUP = Path("/sys/fs/cgroup/cpu/laptime-bench")
 GROUP_V2 = Path("/sys/fs/cgroup/laptime-bench")
 HOG = "while True: pass"
-HEAD = ["planted", "training", "how", "named first", "standing", "in two", "foretold", "measured", "s", ""]
+HEAD = ["planted", "training", "how", "named first", "standing", "in two", "predicted", "measured", "s", ""]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ PLANTS = (
     Plant("input pipeline", "items are decoded in Python", "python loader"),
     Plant("input pipeline", "items are worked on in numpy", "numpy loader"),
     Plant("too little work a step", "tiny layers, tiny batches", "tiny steps"),
-    Plant("outside the step", "a look at other batches at a lap's end", "lap ends"),
+    Plant("outside the step", "work on other batches at the end of a lap", "lap ends"),
     Plant("processor limited", "16 threads by the training's own code", "many threads"),
     Plant("processor limited", f"a quota of {QUOTA:g} cores", around="quota"),
     Plant("device shared", "a neighbour computes on one core", around="hog"),
@@ -184,7 +184,7 @@ def tell(why: Why, seconds: float, budget_s: float | None) -> dict[str, Any]:
         "trusted": why.trusted,
         "parts": {part.of: round(part.share, 4) for part in why.parts},
         "recommended": None if best is None else best.says,
-        "foretold": told,
+        "predicted": told,
         "measured": None if best is None or best.measured is None else best.measured.ratio,
         "gains": {
             each.says: [None if isinstance(each.predicted, Missing) else each.predicted, each.measured.ratio]
@@ -222,21 +222,21 @@ def figures_of(cases: Sequence[Mapping[str, Any]]) -> list[Figure]:
     planted = [each for each in cases if each["cause"] != NONE and "skipped" not in each]
     clean = [each for each in cases if each["cause"] == NONE and "skipped" not in each]
     ran = [each for each in cases if "standings" in each]
-    foretold = [each["measured"] / each["foretold"] for each in ran if each["foretold"] and each["measured"]]
+    gains = [each["measured"] / each["predicted"] for each in ran if each["predicted"] and each["measured"]]
     late = [each["seconds"] / each["budget_s"] for each in ran if each["budget_s"]]
     counted = [
         ("planted cause named first", [each.get("first", [])[:1] == [each["cause"]] for each in planted], 0.85),
         ("planted cause named first or second", [each["cause"] in each.get("first", [])[:2] for each in planted], 0.95),
         ("no other cause called proven", [not wrongly_proven(each) for each in ran], 0.98),
         ("nothing planted: nothing proven", [not wrongly_proven(each) for each in clean], 0.95),
-        ("recommended remedy within 20 % of what was foretold", [abs(each - 1) <= WITHIN for each in foretold], 0.9),
+        ("recommended remedy within 20 % of its prediction", [abs(each - 1) <= WITHIN for each in gains], 0.9),
     ]
     return [
         Figure("cases with a planted cause", len(planted)),
         Figure("cases that failed", sum("failed" in each for each in cases), most=0),
         *(Figure(name, sum(told) / len(told), least=least) for name, told, least in counted if told),
-        Figure("recommended remedies of which nothing was foretold",
-               sum(each["foretold"] is None for each in ran if each["recommended"])),
+        Figure("recommended remedies without a prediction",
+               sum(each["predicted"] is None for each in ran if each["recommended"])),
         *([Figure("longest answer, in budgets", max(late), most=OVER)] if late else []),
     ]  # fmt: skip
 
@@ -259,7 +259,7 @@ def row_of(case: Mapping[str, Any]) -> list[str]:
         case["first"][0] if case["first"] else "-",
         standing,
         "" if cause == NONE else "yes" if cause in case["first"] else "no",
-        number(case["foretold"]) if case["foretold"] else "-",
+        number(case["predicted"]) if case["predicted"] else "-",
         number(case["measured"]) if case["measured"] else "-",
         f"{case['seconds']:.0f}",
         f"also proven: {', '.join(wrong)}" if wrong else "",
@@ -277,7 +277,7 @@ def kept_cases(out: Path | None) -> dict[str, dict[str, Any]]:
 def main() -> int:
     parser = parser_for(__doc__)
     parser.add_argument("--only", nargs="+", metavar="CAUSE", help="these causes; none for trainings without one")
-    parser.add_argument("--trainings", type=int, default=3, metavar="N", help="so many of the three (default 3)")
+    parser.add_argument("--trainings", type=int, default=3, metavar="N", help="how many of the three (default 3)")
     parser.add_argument("--budget", type=float, default=120.0, metavar="S", help="seconds a question (default 120)")
     parser.add_argument("--scripted", action="store_true", help="only scripted cards: no real training")
     parser.add_argument("--case", help=argparse.SUPPRESS)

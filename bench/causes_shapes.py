@@ -1,4 +1,4 @@
-"""Three small trainings in JAX whose batches are each of another length, so that every step is compiled anew."""
+"""Three small trainings in JAX whose batches are each of another length, so that every step is compiled again."""
 
 from __future__ import annotations
 

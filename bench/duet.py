@@ -37,6 +37,7 @@ RACES = {
 NEIGHBOUR = ("cifar-mlp", "torch/cpu/best", "torch/cpu/fastest")
 WAYS = {"in turns": (), "one after another": ("--alone",)}
 MARGIN = 0.05
+NOT_RELIABLE = 4  # a busy machine is what is measured here
 BURN = """
 import time
 while True:
@@ -53,7 +54,8 @@ def race(*words: str) -> Told | None:
     began_s = time.monotonic()
     ended = subprocess.run([LAPTIME, "race", *words, "--json"], check=False, capture_output=True, text=True)
     took_s = time.monotonic() - began_s
-    found = json.loads(ended.stdout).get("answer", {}).get("comparisons") if ended.returncode == 0 else None
+    is_done = ended.returncode in {0, NOT_RELIABLE}
+    found = json.loads(ended.stdout).get("answer", {}).get("comparisons") if is_done else None
     if not found:
         print(f"  {' '.join(words)}: {ended.stderr[-300:]}", flush=True)
         return None
@@ -126,7 +128,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--only", action="append", choices=RACES, help="a race; all by default")
     parser.add_argument("--budget", default="60s")
     parser.add_argument("--default", type=int, metavar="N", help="instead: run the default race so often")
-    parser.add_argument("--neighbour", action="store_true", help="instead: race beside a busy process")
+    parser.add_argument("--neighbour", action="store_true", help="instead: race next to a busy process")
     return parser.parse_args()
 
 

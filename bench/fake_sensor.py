@@ -73,7 +73,7 @@ CARD = (
 
 @dataclass(frozen=True, slots=True)
 class SensorScript:
-    """How the fake sensor behaves: unasked, as a card that takes 100 W and grows warm."""
+    """How the fake sensor behaves: by default, as a card that takes 100 W and grows warm."""
 
     period_s: float = 0.0
     missing: str = ""
@@ -113,7 +113,7 @@ class FakeSensor:
         """Nothing is held."""
 
     def _fail_if_told(self) -> bool:
-        """Fail in one of the ways in which real sensors do; tell whether this reading is one that tells nothing."""
+        """Fail in one of the ways in which real sensors do. Return whether this reading has no figure."""
         fail = self._script.fail
         if fail is None or fail.reading != self._readings:
             return False

@@ -1,14 +1,14 @@
-"""Is the whole training that a race foretells the one that one would wait for? Within 5 %, on all five workloads.
+"""Does a whole training take as long as a race predicts? Within 5 %, on all five workloads.
 
     python bench/forecast.py                                   one lap of each, validation and test (some 40 minutes)
     python bench/forecast.py --workloads cifar-mlp --rounds 2  one of them
     python bench/forecast.py --workloads cifar-mlp --laps 2 --steps 100 --budget 10 --heats 1    a short try
 
-A race of `torch/cpu/best` with three heats foretells the training from windows of a few seconds; a round is two, and
-the training really run: `race --full` at a reduced number of laps (and steps, if asked). Both tell start-up, first
-step, all other steps, validation and test; the figure is the foretold sum over the real one. What only laptime does,
-proof and checkpoints, is in neither. Trainings stand between races, and each is held against the mean of the race
-before it and the race after it: a machine that changes its speed meanwhile would else be taken for a wrong forecast.
+A race of `torch/cpu/best` with three heats predicts the training from windows of a few seconds. A round is two races
+and the training really run: `laptime train` with fewer laps (and steps, if asked). Both report start-up, first
+step, all other steps, validation and test. The figure is the predicted sum over the real one. What only laptime does,
+proof and checkpoints, is in neither. Trainings run between races, and each is compared with the mean of the race
+before it and the race after it: else a machine that changes its speed meanwhile would look like a wrong forecast.
 The result also keeps what was learned.
 """
 
@@ -71,8 +71,8 @@ def train(ask: Ask) -> tuple[FullRun, Protocol]:
     )
 
 
-def foretell(record: Record, protocol: Protocol) -> dict[str, float]:
-    """Return the parts of what the race's heats foretell of this protocol."""
+def predict(record: Record, protocol: Protocol) -> dict[str, float]:
+    """Return what the race's heats predict for this protocol, part by part."""
     lane = record.lanes[0]
     fresh_steps = record.data.train_items / (lane.items_per_step or 1) if record.data is not None else None
     whole, lap = lane.whole, lane.lap_s
@@ -91,9 +91,9 @@ def foretell(record: Record, protocol: Protocol) -> dict[str, float]:
     }
 
 
-def foretell_between(before: Record, after: Record, protocol: Protocol) -> dict[str, float]:
-    """Return the mean of what two races foretell, part by part, and how far they are apart."""
-    one, other = foretell(before, protocol), foretell(after, protocol)
+def predict_between(before: Record, after: Record, protocol: Protocol) -> dict[str, float]:
+    """Return the mean of what two races predict, part by part, and how far they are apart."""
+    one, other = predict(before, protocol), predict(after, protocol)
     both = {part: (one[part] + other[part]) / 2 for part in one}
     return both | {"after_over_before": other["whole_s"] / one["whole_s"]}
 
@@ -111,7 +111,7 @@ def add_up(run: FullRun) -> dict[str, float]:
 
 
 def compare(name: str, given: argparse.Namespace) -> tuple[list[Figure], dict[str, Any]]:
-    """Foretell and run one workload in turns."""
+    """Predict and run one workload in turns."""
     ask = Ask(name, (LANE,), heats=given.heats, budget_s=given.budget or BUDGET_S[name])
     whole = Ask(name, (LANE,), full=FullAsk(laps=given.laps, steps_per_lap=given.steps))
     races, trained = [race(ask)], []
@@ -119,11 +119,11 @@ def compare(name: str, given: argparse.Namespace) -> tuple[list[Figure], dict[st
         trained.append(train(whole))
         races.append(race(ask))
     pairs = zip(itertools.pairwise(races), trained, strict=True)
-    told = [foretell_between(before, after, protocol) for (before, after), (_, protocol) in pairs]
+    told = [predict_between(before, after, protocol) for (before, after), (_, protocol) in pairs]
     real = [add_up(run) for run, _ in trained]
     ratio = paired_ratio([each["whole_s"] for each in real], [each["whole_s"] for each in told], ALPHA)
     figures = [
-        figure_of(f"{name}: foretold training", ratio, "of the real", least=1 - MOST_OFF, most=1 + MOST_OFF),
+        figure_of(f"{name}: predicted training", ratio, "of the real", least=1 - MOST_OFF, most=1 + MOST_OFF),
         Figure(f"{name}: real training, median", median([each["whole_s"] for each in real]), "s"),
         Figure(
             f"{name}: others' work, the most in a race",
@@ -134,7 +134,7 @@ def compare(name: str, given: argparse.Namespace) -> tuple[list[Figure], dict[st
     ]
     kept = msgspec.to_builtins([(run.laps, run.test) for run, _ in trained])
     protocols = msgspec.to_builtins([protocol for _, protocol in trained])
-    return figures, {"foretold": told, "real": real, "protocols": protocols, "learned": kept}
+    return figures, {"predicted": told, "real": real, "protocols": protocols, "learned": kept}
 
 
 def _accuracy(run: FullRun) -> float | None:

@@ -62,7 +62,7 @@ class Group:
     """A table of trainings and the lanes that race them; the first one's framework computes the reference.
 
     Differences are planted in all lanes but those that compile, which take seconds for each. A framework that
-    `differs_from` them does other work by itself in these trainings, and has to be told from them.
+    `differs_from` them does other work in these trainings, on its own, and has to be distinguished from them.
     """
 
     file: str
@@ -286,7 +286,7 @@ def main() -> int:
     honest, planted, exposed = ([each for part in found for each in part[key]] for key in found[0])
     show("honest", honest, wrong={"differs", "unproven"})
     show("planted", planted, wrong={"same", "unproven"})
-    show("differs by itself", exposed, wrong={"same", "unproven"})
+    show("differs on its own", exposed, wrong={"same", "unproven"})
     details = {"honest": honest, "planted": planted, "differ by themselves": exposed}
     return finish("own_trainings", figures_of(honest, planted, exposed), given.out, details=details)
 
@@ -314,7 +314,7 @@ def figures_of(
     if exposed:
         known = sum(each["status"] == "differs" and "; " in (each["reason"] or "") for each in exposed) / len(exposed)
         figures += [
-            Figure("trainings that an engine does otherwise by itself, each in each lane", len(exposed)),
+            Figure("trainings in which an engine does other work on its own, each in each lane", len(exposed)),
             Figure("of these found, with the reason, a share", known, least=1),
         ]
     return figures

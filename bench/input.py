@@ -1,4 +1,4 @@
-"""How many images a second each loader gives on one core, beside the authors' own software on the same files.
+"""How many images a second each loader delivers on one core, next to the authors' own software on the same files.
 
     python bench/input.py                                  five rounds of all (some 6 minutes)
     python bench/input.py --rounds 1 --batches 5           a short try

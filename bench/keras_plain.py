@@ -130,7 +130,7 @@ def make_arrays(written: Written, steps: int) -> tuple[Any, Any]:
 
 
 def time_fit(name: str, seconds: float) -> dict[str, Any]:
-    """Fit twice over a few steps, which compiles and tells how long a step is; then once over as many as wanted."""
+    """Fit twice over a few steps, which compiles and shows how long a step is; then once over as many as wanted."""
     keras.utils.set_random_seed(0)
     written = TRAININGS[name]()
     model = keras.Sequential([keras.Input(written.shape), *written.layers])

@@ -2,7 +2,7 @@
 
     python bench/lanes.py                                   all five (some forty minutes)
     python bench/lanes.py --workloads cifar-cnn             this one again; the others stay as they were
-    python bench/lanes.py --workloads cifar-cnn --missing   its lanes that have no row yet, beside the first lane
+    python bench/lanes.py --workloads cifar-cnn --missing   its lanes that have no row yet, next to the first lane
     python bench/lanes.py --page                            measure nothing, write the page's table again
 
 PyTorch's own loop and Keras on each engine that is installed, as written and at its best, PyTorch also at its fastest:
@@ -25,7 +25,7 @@ from laptime import api
 from laptime.model.ask import Ask
 from laptime.model.questions import comparisons_of
 from laptime.model.record import LaneResult, Record
-from page import put, table
+from page import paragraph, put, table
 from truth_page import estimate_words, factor_words, proof_words
 
 WORKLOADS = ("cifar-mlp", "cifar-cnn", "plates-cnn", "scenes-cnn", "pets-densenet")
@@ -56,7 +56,7 @@ def show_note(_record: Record, note: str) -> None:
 
 
 def shorten(record: Record) -> dict[str, Any]:
-    """Keep what the table says and what it stands on: estimates, proofs, versions, each heat's medians."""
+    """Keep what the table says and what it rests on: estimates, proofs, versions, each heat's medians."""
     against = {each.lane: each for each in comparisons_of(record)}
     return {
         "started": record.started,
@@ -89,7 +89,7 @@ def missing_of(details: dict[str, Any], name: str) -> tuple[str, ...]:
 
 
 def joined(before: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:
-    """Put lanes that were raced later, beside the first, into the table before; each factor is of its race."""
+    """Put lanes that were raced later, next to the first, into the table before; each factor is of its race."""
     for key in ("machine", "cores"):
         if before.get(key, 2) != later[key]:
             raise SystemExit(f"the race before ran on {before.get(key)}, this one on {later[key]}: race all its lanes")
@@ -119,9 +119,8 @@ def table_of(told: dict[str, Any], kept_as: str) -> str:
     done = [told["details"][name] for name in WORKLOADS if name in told["details"]]
     machines = dict.fromkeys(each["machine"] for each in done)
     said = [
-        *(_where_words([each for each in done if each["machine"] == machine]) for machine in machines),
-        f"By `{told['command']}`, intervals of 95 %, [all figures](../bench/results/{kept_as}).",
-        "",
+        *(paragraph(_where_words([each for each in done if each["machine"] == machine])) for machine in machines),
+        paragraph(f"By `{told['command']}`, intervals of 95 %; all figures are in `bench/results/{kept_as}`."),
     ]
     return "\n".join([*said, *table(HEAD, (row for each in done for row in each["rows"]))]) + "\n"
 

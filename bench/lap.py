@@ -7,7 +7,7 @@
 A round is a race of `torch/cpu/best` with five heats, which states a lap from windows of a few seconds, and one whole
 lap really run in a process of its own with the same settings: a first step, then every step of the lap between two
 fences. Rounds run in the order A B, B A. The figure is the stated lap over the real one. The stated lap comes from
-medians and a real one holds every disturbance, so what other processes took meanwhile is told beside it.
+medians and a real one holds every disturbance, so the result also has what other processes took meanwhile.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from laptime.run.instruments import Instruments
 from laptime.stats import median, paired_ratio
 
 LANE = "torch/cpu/best"
-IN_MEMORY = {"scenes-cnn": "+input=cached"}  # a bare lap has no loader beside it
+IN_MEMORY = {"scenes-cnn": "+input=cached"}  # a bare lap has no loader next to it
 MOST_OFF = 0.03
 ALPHA = 0.05
 ROUNDS = {"cifar-mlp": 4, "cifar-cnn": 4, "scenes-cnn": 2}
@@ -143,7 +143,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, help=f"instead of {ROUNDS}")
     parser.add_argument("--heats", type=int, default=5)
     parser.add_argument("--budget", type=float, metavar="SECONDS", help=f"of a race, instead of {BUDGET_S}")
-    parser.add_argument("--steps", type=int, help="run only so many steps of the lap, for a short try")
+    parser.add_argument("--steps", type=int, help="run only N steps of the lap, for a short try")
     parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.worker:

@@ -3,11 +3,11 @@
     python bench/overhead.py                            both sizes, 5 processes of 20 pairs each (some 3 minutes)
     python bench/overhead.py --processes 2 --pairs 4    a short try
 
-In one process the same training is run in turns by the loop that times every heat, which tells its parent of every
-window over a pipe while the parent reads its sensors, as in a race; and by a plain loop, timed as a whole. A pair is a
+In one process the same training is run in turns by the loop that times every heat, which reports every window to its
+parent over a pipe while the parent reads its sensors, as in a race; and by a plain loop, timed as a whole. A pair is a
 block of each with equal steps. Both take the same weights and batches: two copies of one training differ by up to
 14 % here, by where each happens to lie in memory. What is held against the limit is the step as a heat states it (from
-fence to fence of its windows); the block as a whole, with all that happens between the windows, is told beside it. A
+fence to fence of its windows); the result also has the block as a whole, with all that happens between the windows. A
 process may lay out its memory well or badly and keep that for its life, so the estimate is over processes, each by
 the median of its pairs. Blocks are short, for on a shared machine neighbours of a quarter second are more alike than
 those of a second.

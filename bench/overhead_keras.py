@@ -4,7 +4,7 @@
     python bench/overhead_keras.py --engines keras-jax --processes 1 --pairs 3     a short try
 
 In one process one model of cifar-cnn with batches of 4 (about 10 ms a step) is trained in turns by the
-loop that times every heat, which drives `fit` from window to window and tells its parent of each, and by `model.fit`
+loop that times every heat, which drives `fit` from window to window and reports each to its parent, and by `model.fit`
 as a script calls it. A call of `fit` has a beginning and an end of its own, which no window holds: the plain step is
 what a call of three times as many steps takes longer than a short one. Both shuffle and show Keras's progress bar.
 """

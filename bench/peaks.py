@@ -4,7 +4,7 @@
     python bench/peaks.py --frameworks torch   with this one alone
 
 Products of square matrices count two operations a multiplication, a copy the bytes that are read and those that are
-written. The best of some windows stands: a disturbance can only make one slower.
+written. The best of some windows counts: a disturbance can only make one slower.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A record of 1,000,000 steps is read, estimated anew and rendered within 2 s and 500 MB.
+"""A record of 1,000,000 steps is read, estimated again and rendered within 2 s and 500 MB.
 
     python bench/record.py                                     2 lanes x 5 heats x 100,000 steps, 5 readers
     python bench/record.py --steps 10000 --readers 1           a short try

@@ -23,7 +23,7 @@ FORM = 1
 class Recording:
     """What an instrument showed: a series a channel, and for all of them the times since the recording began.
 
-    On disk it is this as JSON, plain or packed by gzip. `form` tells the shape.
+    On disk it is this as JSON, plain or packed by gzip. `form` is the number of its shape.
     """
 
     form: int
@@ -39,7 +39,7 @@ class Recording:
 class ReplaySensor:
     """Shows at any time what was shown last at that time of the recording; time runs from `open` by the clock given.
 
-    Before the first reading nothing is told; after the last one and its period, the instrument is lost.
+    Before the first reading there is no figure. After the last one and its period, the instrument is lost.
     """
 
     def __init__(self, path: Path, clock_ns: Callable[[], int] = time.monotonic_ns) -> None:

@@ -6,8 +6,8 @@
 
 A round is one fresh process of Keras (`bench/keras_plain.py`) and one race of a heat for each of three lanes, in the
 order A B, B A; the lanes of a race turn round with it. Held against its limit is how many times faster
-`torch/cpu/fastest` is. Beside it stands how near each lane is to what the machine can do at most (`laptime devices
---measure` with PyTorch alone, measured anew in every round, the best of all), by the operations and the bytes of one
+`torch/cpu/fastest` is. The result also has how near each lane is to what the machine can do at most (`laptime devices
+--measure` with PyTorch alone, measured again in every round, the best of all), by the operations and the bytes of one
 step as `laptime.workloads.arithmetic` counts them for the lane's precision.
 """
 

@@ -96,7 +96,7 @@ def collect() -> None:
     lines = [
         "# Results",
         "",
-        "The newest result of each benchmark, written by `bench/run.py`; the files beside this page hold the samples.",
+        "The newest result of each benchmark, written by `bench/run.py`; the files next to this page hold the samples.",
         "In brackets: an interval of 95 %.",
         "",
         "## Held against a limit",

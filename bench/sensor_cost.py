@@ -3,10 +3,10 @@
     python bench/sensor_cost.py                100 readings of each tree, ten a second (some 50 seconds)
     python bench/sensor_cost.py --readings 20  a short try
 
-The tree that is watched sleeps; beside it every core multiplies matrices, or none does. Readings are ten a second,
+The tree that is watched sleeps. Next to it every core multiplies matrices, or none does. Readings are ten a second,
 as in a heat, so each finds the caches full of other things: read without a pause they would cost a third. The mean
-holds dear readings (once a second) and cheap ones; the median is a cheap one's. The processor's energy meters are
-told where the machine has them.
+holds slow readings (once a second) and fast ones; the median is a fast one's. The processor's energy meters are
+reported where the machine has them.
 """
 
 from __future__ import annotations
@@ -73,22 +73,22 @@ def cost_ms(sensor: Sensor, pid: int, readings: int) -> list[float]:
     return took
 
 
-def measure(tree: str, beside: str, readings: int) -> tuple[list[Figure], list[float]]:
+def measure(tree: str, load: str, readings: int) -> tuple[list[Figure], list[float]]:
     processes, threads = TREES[tree]
     cores = os.cpu_count() or 1
-    burners = [(BURNER,)] * (cores if beside == "busy" else 0)
+    burners = [(BURNER,)] * (cores if load == "busy" else 0)
     with running((WATCHED, str(processes), str(threads))) as [watched], running(*burners):
         assert watched.stdout is not None
         for _ in range(processes):
             watched.stdout.readline()
         time.sleep(1)
         took = cost_ms(HostSensor(), watched.pid, readings)
-    name = f"{tree}, {beside} cores"
+    name = f"{tree}, {load} cores"
     most = MOST_MS if tree == FIRST else None
     figures = [
         Figure(f"{name}: a reading", sum(took) / len(took), "ms", most=most),
-        Figure(f"{name}: a cheap one (median)", median(took), "ms"),
-        Figure(f"{name}: the dearest", max(took), "ms"),
+        Figure(f"{name}: a fast one (median)", median(took), "ms"),
+        Figure(f"{name}: the slowest", max(took), "ms"),
     ]
     return figures, took
 
@@ -99,8 +99,8 @@ def main() -> int:
     given = parser.parse_args()
     figures: list[Figure] = []
     details: dict[str, list[float]] = {}
-    for tree, beside in ((FIRST, "busy"), (FIRST, "idle"), *((tree, "busy") for tree in list(TREES)[1:])):
-        found, details[f"{tree}, {beside} cores, ms"] = measure(tree, beside, given.readings)
+    for tree, load in ((FIRST, "busy"), (FIRST, "idle"), *((tree, "busy") for tree in list(TREES)[1:])):
+        found, details[f"{tree}, {load} cores, ms"] = measure(tree, load, given.readings)
         figures += found
     rapl = RaplSensor()
     if rapl.probe() is None:

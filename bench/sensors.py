@@ -94,7 +94,7 @@ def mean_step_ms(ends: list[int], began_ns: int, ended_ns: int) -> float:
 
 
 def an_hour_of(line: Timeline, hz: float) -> Timeline:
-    """Repeat what was read until it is an hour's worth, and lay a card's recorded minute beside it."""
+    """Repeat what was read until it is an hour's worth, and add a card's recorded minute."""
     tracks = [repeat(track, round(1e6 / hz)) for track in line.tracks]
     for path in RECORDINGS:
         recording = load_recording(path)

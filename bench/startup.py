@@ -3,7 +3,7 @@
     python bench/startup.py                20 starts of each, in turns (some 10 seconds)
     python bench/startup.py --starts 4     a short try
 
-`laptime list`, on an empty folder, is told beside it.
+`laptime list`, on an empty folder, is measured as well.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def compare(words: tuple[str, ...], starts: int, most: float | None) -> tuple[li
         Figure(f"{name}, more than python -c pass", median(took) - median(bare_took), "ms", most=most),
         figure_of(f"{name}, against python -c pass", paired_ratio(bare_took, took, ALPHA)),
         Figure(f"{name}, median", median(took), "ms"),
-        Figure(f"python -c pass beside {name}, median", median(bare_took), "ms"),
+        Figure(f"python -c pass next to {name}, median", median(bare_took), "ms"),
     ]
-    return figures, {f"{name} ms": took, f"python -c pass ms, beside {name}": bare_took}
+    return figures, {f"{name} ms": took, f"python -c pass ms, next to {name}": bare_took}
 
 
 def main() -> int:

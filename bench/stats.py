@@ -21,7 +21,7 @@ MOST_STEADY_MS = 50.0
 
 
 def best_s(runs: int, work: Callable[[list[float]], object], values: list[float]) -> float:
-    """Return the processor time of the quickest run: nothing can make one quicker than it is."""
+    """Return the processor time of the fastest run: nothing can make one faster than it is."""
     took = []
     for _ in range(runs):
         began_s = time.process_time()

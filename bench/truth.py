@@ -46,7 +46,7 @@ EXIT_NO_DEVICE, EXIT_INTERRUPTED = 5, 130
 
 @dataclass(slots=True)
 class TimeLeft:
-    """The time until the end, and a bell: then the race under way is told to stop, as by Ctrl-C."""
+    """The time until the end, and a bell: then the race under way has to stop, as by Ctrl-C."""
 
     end_s: float
     rung: bool = False
@@ -83,7 +83,7 @@ class Outcome:
 
 
 def run_workload(name: str, lanes: tuple[str, ...], budget_s: float, time_left: TimeLeft) -> Outcome:
-    """Race one workload; whatever goes wrong is told, not raised."""
+    """Race one workload; what goes wrong is kept, not raised."""
     began_s = time.monotonic()
     outcome = Outcome(name)
     if time_left.seconds() < LEAST_BUDGET_S:

@@ -4,8 +4,8 @@
     python bench/whys.py --workloads cifar-mlp              this one again; the others stay as they were
     python bench/whys.py --page                             measure nothing, write the page's table again
 
-Each is `laptime why WORKLOAD` on the lane that it means by itself: the card if there is one, else the processor, as its
-authors wrote it. Writes bench/results/DATE-whys.json after each workload. Exits 1 where a lane failed.
+Each is `laptime why WORKLOAD` on the lane that it takes by default: the card if there is one, else the processor, as
+its authors wrote it. Writes bench/results/DATE-whys.json after each workload. Exits 1 where a lane failed.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from laptime.model.missing import Missing
 from laptime.model.questions import why_of
 from laptime.model.record import Record
 from laptime.model.why import Remedy, Why
-from page import put, table
+from page import paragraph, put, table
 
 WORKLOADS = ("scenes-cnn", "cifar-cnn", "cifar-mlp", "pets-densenet", "plates-cnn")
 BUDGET_S = {"cifar-mlp": 120.0, "cifar-cnn": 150.0, "plates-cnn": 240.0, "scenes-cnn": 300.0, "pets-densenet": 900.0}
 RESULTS = ROOT / "bench" / "results"
 RESULT = RESULTS / f"{dt.datetime.now(dt.UTC):%Y-%m-%d}-whys.json"
 BEGIN, END = "<!-- whys: written by bench/whys.py -->", "<!-- end of whys -->"
-HEAD = ("training", "what limits it", "where a step goes", "best remedy: foretold, measured", "not settled")
+HEAD = ("training", "what limits it", "where a step goes", "best remedy: predicted, measured", "not settled")
 
 
 def ask_why(name: str) -> Record:
@@ -41,7 +41,7 @@ def ask_why(name: str) -> Record:
 
 
 def shorten(record: Record) -> dict[str, Any]:
-    """Keep the answer whole, and of each lane what it stands on; leave out the samples of single steps."""
+    """Keep the answer whole, and of each lane what it rests on; leave out the samples of single steps."""
     lanes = json.loads(api.encode(record))["lanes"]
     return {
         "started": record.started,
@@ -66,11 +66,11 @@ def row_of(name: str, why: Why) -> list[str]:
 def remedy_words(best: Remedy | None) -> str:
     if best is None or best.measured is None:
         return "none was tried"
-    foretold = "not foretold" if isinstance(best.predicted, Missing) else f"{best.predicted:.3g}x"
+    predicted = "not predicted" if isinstance(best.predicted, Missing) else f"{best.predicted:.3g}x"
     low, high = best.measured.low, best.measured.high
     known = not isinstance(low, Missing) and not isinstance(high, Missing)
     ends = f" ({low:.3g}-{high:.3g})" if known else " (one pair)"
-    return f"{best.says}: {foretold}, {best.measured.ratio:.3g}x{ends}; changes {best.changes}"
+    return f"{best.says}: {predicted}, {best.measured.ratio:.3g}x{ends}; changes {best.changes}"
 
 
 def page_of(told: dict[str, Any], kept_as: str) -> str:
@@ -80,7 +80,8 @@ def page_of(told: dict[str, Any], kept_as: str) -> str:
         f"{each['started'][:10]}"
         for each in done
     )
-    said = [*(f"{each}." for each in where), f"By `{told['command']}`, [all figures](../bench/results/{kept_as}).", ""]
+    where_found = f"By `{told['command']}`; all figures are in `bench/results/{kept_as}`."
+    said = [*(paragraph(f"{each}.") for each in where), paragraph(where_found)]
     return "\n".join([*said, *table(HEAD, (each["row"] for each in done))]) + "\n"
 
 

@@ -53,7 +53,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "api": {"questions", "planner", "store", "machine", "workloads", "data"},
     "pages": {"api", "questions", "store", "report", "data", "workloads"},
     "cli": {"api", "pages", "streams"},
-    "__init__": {"api", "remedies"},
+    "library": {"api", "pages", "questions", "run", "disk"},
+    "__init__": {"library", "remedies"},
     "__main__": {"cli"},
 }
 # The child may leave without looking back, and a fake one may chat as frameworks do.

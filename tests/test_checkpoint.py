@@ -118,7 +118,7 @@ def test_that_of_another_training_is_refused(place, key, value):
 
 @pytest.mark.parametrize("read", [count_laps, lambda path: read_checkpoint(path, IDENTITY)])
 def test_that_of_a_newer_laptime_is_refused(place, read):
-    """What it holds may mean something else; it is not damaged, and nobody is told to delete it."""
+    """What it holds may mean something else; it is not damaged, and the message does not ask to delete it."""
     with np.load(place) as stored:
         arrays = {name: stored[name] for name in stored.files}
     page = arrays["arr_0"].tobytes().replace(b'"version":1', b'"version":9').replace(b'"laps"', b'"rounds"')

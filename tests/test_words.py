@@ -1,4 +1,4 @@
-"""Plain English: no string, docstring or comment of laptime, nor a first page, has words that made readers stop."""
+"""Plain English: no string, docstring or comment of laptime, no page and no test has words that made readers stop."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ import laptime
 
 HOUSE = Path(laptime.__file__).parent
 ROOT = Path(__file__).parents[1]
-FIRST_PAGES = ("README.md", "CONTRIBUTING.md")
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+BENCH = sorted((ROOT / "bench").glob("*.py"))
+TESTS = sorted(set((ROOT / "tests").rglob("*.py")) - {Path(__file__)})
 INSTEAD = {
     r"\bforet(ell|old)": "predict, predicted",
     r"\bnought\b": "0",
@@ -80,9 +82,15 @@ def test_laptime_speaks_plainly(room):
     assert [each for path in files for each in found_in(path)] == []
 
 
-@pytest.mark.parametrize("page", FIRST_PAGES)
-def test_first_pages_speak_plainly(page):
-    assert found_in(ROOT / page) == []
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages_speak_plainly(page):
+    assert found_in(page) == []
+
+
+@pytest.mark.parametrize("files", [BENCH, TESTS], ids=["bench", "tests"])
+def test_what_surrounds_it_speaks_plainly(files):
+    """Benchmarks and tests are read by those who change laptime."""
+    assert [each for path in files for each in found_in(path)] == []
 
 
 def test_examples_speak_plainly():

@@ -1,9 +1,11 @@
 """laptime: how long does a training take on each device you have, and by what proven factor is one faster?
 
     import laptime
-    record = laptime.race(laptime.Ask("cifar-cnn", ("torch/cpu", "torch/cpu/best"), budget_s=60))
+    result = laptime.race("cifar-cnn", ["cpu", "cpu/best"], budget="1m")
+    print(result)
 
-A training of your own is a function that returns `laptime.Training`; see examples/own_training.py.
+A training of your own is a function that returns `laptime.Training`: `laptime.race(training, ["cpu", "cuda/best"])`.
+See docs/library.md.
 """
 
 from __future__ import annotations
@@ -17,7 +19,27 @@ from laptime.model.missing import Missing
 from laptime.model.workload import Training
 
 if TYPE_CHECKING:
-    from laptime.api import devices, full, infer, load, plan, profile, race, records, resume, why
+    from laptime.library import (
+        DevicesResult,
+        DoctorResult,
+        LaneFigures,
+        LaneList,
+        PlanResult,
+        Ratio,
+        Result,
+        WhyResult,
+        devices,
+        doctor,
+        infer,
+        load,
+        plan,
+        profile,
+        race,
+        records,
+        resume,
+        train,
+        why,
+    )
     from laptime.remedies.allocator import keep_memory
     from laptime.remedies.cached import cached
     from laptime.remedies.deferred import Deferred
@@ -25,17 +47,26 @@ if TYPE_CHECKING:
 
 # What a training script may use; imported without the rest of laptime.
 REMEDIES = {"Deferred": "deferred", "cached": "cached", "keep_memory": "allocator", "same_shapes": "shapes"}
+OLD_NAMES = {"full": "train"}
 
 __all__ = [
     "Ask",
     "Deferred",
+    "DevicesResult",
+    "DoctorResult",
     "FullAsk",
+    "LaneFigures",
+    "LaneList",
     "LaptimeError",
     "Missing",
+    "PlanResult",
+    "Ratio",
+    "Result",
     "Training",
+    "WhyResult",
     "cached",
     "devices",
-    "full",
+    "doctor",
     "infer",
     "keep_memory",
     "load",
@@ -45,6 +76,7 @@ __all__ = [
     "records",
     "resume",
     "same_shapes",
+    "train",
     "why",
 ]
 
@@ -53,8 +85,10 @@ def __getattr__(name: str) -> Any:
     """Import the rest of laptime on first use: most training scripts import it only for `Training`."""
     if name in REMEDIES:
         return getattr(importlib.import_module(f"laptime.remedies.{REMEDIES[name]}"), name)
-    if name in __all__:
-        from laptime import api  # noqa: PLC0415  imported late on purpose
-
-        return getattr(api, name)
+    if name in __all__ or name in OLD_NAMES:
+        return getattr(importlib.import_module("laptime.library"), OLD_NAMES.get(name, name))
     raise AttributeError(f"module 'laptime' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return __all__

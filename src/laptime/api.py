@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from importlib import metadata
@@ -23,7 +23,7 @@ from laptime.model.plan import Plan
 from laptime.model.protocol import Consent, FullPlan, Moment
 from laptime.model.questions import Question, find_question
 from laptime.model.record import Record
-from laptime.planner.settings import describe_settings
+from laptime.planner.settings import PRESETS, SETTINGS
 from laptime.questions.asking import Prepared, installed_of, names_a_lane, prepare, scout_machine
 from laptime.questions.doctor import examine
 from laptime.questions.gauge import Limits, PeakCache, add_limits, known_limits, measure_limits
@@ -197,6 +197,17 @@ def make_data(what: str, items: int | None, tell: Callable[[str], None]) -> Made
     return describe_set(Path(make_source(find_workload(what), items, tell).folder))
 
 
+def remove_records(names: Sequence[str]) -> tuple[str, ...]:
+    """Remove saved records with their checkpoints and traces, and return their ids. If one cannot go, none does."""
+    found = tuple(dict.fromkeys(map(files.find_removable, names)))
+    for identity in found:
+        files.remove(identity)
+        if schema.ID.fullmatch(identity):  # else the file was put there by hand, and nothing else is named like it
+            checkpoints.drop_all(identity)
+            traces.drop_all(identity)
+    return found
+
+
 def _journal(warn: Warn | None, save: Callable[[T], object]) -> Callable[[T], None]:
     def journal(result: T) -> None:
         try:
@@ -215,11 +226,12 @@ remove_data = remove_set
 records = files.list_records
 encode = schema.encode
 workloads = tuple(CATALOGUE.values())
+presets = PRESETS
+settings = SETTINGS
 
 __all__ = [
     "add_limits",
     "answer",
-    "describe_settings",
     "devices",
     "doctor",
     "encode",
@@ -233,12 +245,15 @@ __all__ = [
     "names_a_lane",
     "outline",
     "plan",
+    "presets",
     "profile",
     "question_of",
     "race",
     "records",
     "remove_data",
+    "remove_records",
     "resume",
+    "settings",
     "version",
     "why",
     "workloads",

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from laptime.disk import open_atomically
 from laptime.errors import LaneError, UsageError
+from laptime.model.installation import upgrade_command
 from laptime.model.protocol import LapResult
 
 VERSION = 1
@@ -29,7 +30,6 @@ DAMAGES = (
 """What reading a damaged file raises. Some come from flags and compressed streams inside the archive."""
 Array = npt.NDArray[Any]
 HINT = "delete it; `laptime resume ID --again` then trains from lap 1"
-HINT_NEWER = "upgrade: pip install --upgrade laptime; or resume it with the laptime that wrote it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,8 @@ def _read_page(written: Array, path: Path) -> Page:
     """Return the page. Its version is checked before its other fields are read."""
     version = msgspec.json.decode(written.tobytes(), type=Versioned).version
     if version != VERSION:
-        raise UsageError(f"the checkpoint {path} has version {version}, this laptime reads {VERSION}", HINT_NEWER)
+        says = f"the checkpoint {path} has version {version}, this laptime reads {VERSION}"
+        raise UsageError(says, f"upgrade: {upgrade_command()}; or resume it with the laptime that wrote it")
     return msgspec.json.decode(written.tobytes(), type=Page)
 
 

@@ -33,6 +33,10 @@ class LaptimeError(Exception):
     def __str__(self) -> str:
         return f"{self.says}\n{self.hint}" if self.hint else self.says
 
+    def _render_traceback_(self) -> list[str]:
+        """Return what IPython shows: a mistake in a cell needs no traceback of laptime."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 def _bounded(sentence: str) -> str:
     """Shorten a sentence that is too long. Both ends stay, because what is wrong often comes last."""

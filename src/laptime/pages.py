@@ -21,14 +21,15 @@ from laptime.model.questions import find_question
 from laptime.model.record import Record, RecordRow
 from laptime.questions.gauge import Limits
 from laptime.report import full as report_full
-from laptime.report import listing, workloads
+from laptime.report import laps, listing, workloads
 from laptime.report.devices import card_of, hardware_rows, peak_lines, render_checkup, render_devices
-from laptime.report.full import moment_words
+from laptime.report.laps import moment_words
+from laptime.report.page import View
 from laptime.store import schema
 from laptime.workloads import CATALOGUE, find_workload
 from laptime.workloads.layers import list_layers
 
-__all__ = ["moment_words"]
+__all__ = ["View", "moment_words"]
 
 Parameters = ParamSpec("Parameters")
 Shown = TypeVar("Shown")
@@ -51,25 +52,19 @@ def in_words(show: Callable[Parameters, Shown]) -> Callable[Parameters, Shown]:
 
 
 @in_words
-def as_text(record: Record, width: int, *, color: bool = False, kept: bool = True, blocks: bool = True) -> str:
-    """Return a record's page. If the record is not `kept`, the page does not say where it is saved.
-
-    Without `blocks`, charts are drawn with letters.
-    """
-    render = find_question(record.question).part("render")
-    page: str = render(record, width, color=color, kept=kept, blocks=blocks)
+def as_text(record: Record, view: View) -> str:
+    """Return a record's page."""
+    page: str = find_question(record.question).part("render")(record, view)
     return page.rstrip("\n")
 
 
-def training_page(
-    record: Record, width: int = 100, *, color: bool = False, kept: bool = True, blocks: bool = True
-) -> str:
-    """Return the page of whole trainings. It begins with their environment, as the first published experiment does."""
-    page = report_full.render(record, width, color=color, kept=kept, blocks=blocks).rstrip("\n")
-    if record.workload.name not in CATALOGUE:
+def training_page(record: Record, view: View) -> str:
+    """Return the page of whole trainings. In details it begins with their environment, as published experiments do."""
+    page = report_full.render(record, view).rstrip("\n")
+    if record.workload.name not in CATALOGUE or not view.details:
         return page
     frameworks = dict.fromkeys(lane.name.split("/", 1)[0] for lane in record.lanes)
-    block = environment_as_text(record.machine, frameworks, record.workload.name, record.data, width)
+    block = environment_as_text(record.machine, frameworks, record.workload.name, record.data, view.width)
     return f"{block}\n\n{page}"
 
 
@@ -83,7 +78,7 @@ def live_lines(record: Record, note: str, width: int, *, color: bool = False) ->
 @in_words
 def lap_lines(moment: Moment, width: int, *, color: bool = False, blocks: bool = True) -> list[str]:
     """Return the lines that a terminal shows while a lap runs."""
-    return report_full.live_lines(moment, width, color=color, blocks=blocks)
+    return laps.live_lines(moment, width, color=color, blocks=blocks)
 
 
 @in_words

@@ -3,17 +3,14 @@
 The child speaks first (`Hello`). It then reports each phase as it begins, each proof, and every window as it closes.
 After its last planned window it sends `Ready`. The parent answers `Again` (run N more windows, because some were
 disturbed), `TakeTurn` (run one window, where heats take turns) or `Enough`. If a loader holds its items, `Fresh` steps
-come before the windows; `Paced` gives the windows' length. A heat that examines test items ends with `Examined`, and
-one that breaks down its steps with `Signed`.
+come before the windows; `Paced` gives the windows' length. `Examined` and `Signed` come last, if they were ordered.
 
 A whole training reports lap by lap: `Resumed` with the laps of its checkpoint, `Stepped` about twice a second,
-`LapDone` when a lap is validated and saved (the child then waits for `GoOn`), and `Tested` at the end.
+`LapDone` when a lap is validated and saved (the child then waits for `GoOn`), and `Tested` at the end. A heat of
+inference reports its `FirstCall`, what it `Answered` in the proof, its single `Calls`, then for each batch size every
+window, and `BatchDone`. A profiled lane reports its first step as a heat does, and then what it `Profiled`.
 
-A heat of inference reports its `FirstCall`, what it `Answered` in the proof, its single `Calls`, then for each batch
-size every window as it closes, and `BatchDone`.
-
-The peaks of a device are reported one by one, as `Rated`, and end with `Gauged`: if the child dies on the way, the
-parent has what it measured before. A profiled lane reports its first step as a heat does, and then what it `Profiled`.
+A device's peaks come one by one, as `Rated`, and end with `Gauged`: what came before a child died is kept.
 """
 
 from __future__ import annotations
@@ -27,13 +24,13 @@ from laptime.model.inference import AnswerReference, AnswerRun, InferOrder
 from laptime.model.limits import Peak, PeakOrder
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
-from laptime.model.plan import HeatOrder
+from laptime.model.plan import HeatOrder, OwnTraining, Subject
 from laptime.model.profile import Profile, ProfileOrder
 from laptime.model.protocol import Evaluation, FullOrder, LapResult, Predictions
 from laptime.model.sample import Examination, FreshSteps, ProofRun, Reference, Window
 from laptime.model.symptoms import StepSymptoms
 
-VERSION = 13
+VERSION = 14
 NOT_TOLD = Missing("not told")
 
 
@@ -183,21 +180,23 @@ class Finished(msgspec.Struct, frozen=True, tag=True):
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):
-    """The child could not go on. `kind` separates a user's mistake (`usage`) from a failure."""
+    """The child could not go on. `kind` is the error's class; where a user's own code raised, `source` is its line."""
 
     phase: str
     reason: str
     kind: str
     peak_memory_bytes: int | Missing
+    source: str = ""
 
 
 class Seen(msgspec.Struct, frozen=True, tag=True):
-    """A scout's answer: what one framework sees."""
+    """A scout's answer: what one framework sees, and what kind of training a user's function returns."""
 
     version: str
     versions: dict[str, str]
     devices: tuple[Device, ...]
     problem: str | None = None
+    own: OwnTraining | None = None
 
 
 class Referenced(msgspec.Struct, frozen=True, tag=True):
@@ -281,9 +280,10 @@ class Gauge(msgspec.Struct, frozen=True, tag=True):
 
 
 class Look(msgspec.Struct, frozen=True, tag=True):
-    """... or report what this framework sees."""
+    """... or report what this framework sees, and call a user's function."""
 
     framework: str
+    subject: Subject | None = None
 
 
 class TakeTurn(msgspec.Struct, frozen=True, tag=True):

@@ -33,7 +33,7 @@ def plant(folder, name, source, version="9.9"):
 @pytest.mark.skipif(find_spec("keras") is None, reason="without Keras, nobody looks for its engines")
 @pytest.mark.parametrize("way", BROKEN)
 def test_an_import_that_breaks_is_told_in_its_own_words(house, way):
-    """Listed as unusable; refused where it is named; the fake lanes beside it can be planned."""
+    """Listed as unusable; refused where it is named; the fake lanes next to it can be planned."""
     source, says = BROKEN[way]
     env = plant(house.folder / "planted", "tensorflow", source)
     rows = house.done("devices", "--framework", "keras-tf", "--framework", "fake", "--json", env=env).json

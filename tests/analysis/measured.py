@@ -1,4 +1,4 @@
-"""Heats as literals: windows of so many milliseconds a step, and what their proofs found."""
+"""Heats as literals: windows with the time of a step in milliseconds, and what their proofs found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole foretold from its parts: figures that can be added up by hand."""
+"""A whole training predicted from its parts: figures that can be added up by hand."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_laps_alone_are_their_steps_and_the_way_to_the_first():
 
 
 def test_validation_comes_after_each_lap_and_the_test_once():
-    """2 ms an item; items are read once (as many as the larger of the two wants), and the first look is dearer."""
+    """2 ms an item; items are read once (as many as the larger of the two wants), and the first look is slower."""
     found = forecast(Protocol(laps=3, steps_per_lap=500, validation_items=1_000, evaluation_items=4_000))
     assert found.validation_s == pytest.approx(3 * 2.0 + 0.030 + 4_000 * 0.0005)
     assert found.test_s == pytest.approx(8.0)
@@ -66,7 +66,7 @@ def test_another_batch_takes_as_many_steps_as_see_the_same_items():
 @pytest.mark.parametrize(
     ("fresh_ms", "first_lap_s"),
     [(12.0, 10 * 0.012 + 989 * 0.010), (8.0, 999 * 0.010)],
-    ids=["decoding costs", "decoding was quicker, which is noise"],
+    ids=["decoding costs", "decoding was faster, which is noise"],
 )
 def test_while_items_are_new_a_step_takes_longer(fresh_ms, first_lap_s):
     """1,000 items in steps of 100 are ten steps in which each is decoded; then all are held."""

@@ -23,7 +23,7 @@ from laptime.model.symptoms import StepSymptoms
     ],
 )
 def test_a_heat_has_a_class_and_a_step(steps_ms, kind, start, step):
-    """Warm-up is left out; a heat that slows down is told by where it ended up."""
+    """Warm-up is left out; of a heat that slows down, what it ended with counts."""
     found = summarise_heat(heat_of(1.0, windows=windows_of(*steps_ms)))
     assert (kind, start) == (found.steady, found.steady_from)
     assert step == pytest.approx(found.step_ms)
@@ -58,7 +58,7 @@ def test_a_heat_that_was_disturbed_throughout_keeps_all_its_windows():
 
 
 def test_a_heat_that_did_not_finish_has_no_step():
-    """What it measured is kept, but stands for nothing."""
+    """What it measured is kept, but counts for nothing."""
     broken = heat_of(10.0, status="dnf", dnf=failed().process.dnf)
     found = summarise_heat(broken)
     assert (found.step_ms, found.process.status, found.process.dnf.phase) == (None, "dnf", "build")

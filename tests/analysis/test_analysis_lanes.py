@@ -37,7 +37,7 @@ def test_a_lap_and_a_rate_follow_from_the_step():
 
 
 def test_one_heat_alone_has_no_interval():
-    """It says so, for every figure that follows from it."""
+    """Every figure that follows from it has the reason."""
     lane = lane_of(heat_of(100.0))
     for each in (lane.step_ms, lane.lap_s, lane.items_per_s):
         assert (each.low, each.high) == (ONE_HEAT, ONE_HEAT)
@@ -89,7 +89,7 @@ def test_start_up_is_the_way_to_the_first_step_without_the_proof():
 
 
 def test_one_unfinished_heat_makes_a_lane_unfinished_and_keeps_the_others():
-    """The figures of the finished heats stand beside the reason."""
+    """The figures of the finished heats are next to the reason."""
     lane = lane_of(heat_of(100.0, 0), heat_of(100.0, 1), failed(2))
     assert (lane.status, lane.reason, len(lane.heats)) == ("dnf", "planted failure", 3)
     assert lane.step_ms.median == pytest.approx(100.0)
@@ -129,7 +129,7 @@ def test_the_worst_heat_speaks_for_the_lane():
 
 
 def test_two_heats_far_apart_state_no_lap_and_no_forecast():
-    """A lap of 0.775 s beside an interval of 1.5e-5 to 41,130 s is no result: the reason stands in its place."""
+    """A lap of 0.775 s with an interval of 1.5e-5 to 41,130 s is no result: the reason takes its place."""
     lane = lane_of(heat_of(20.0, 0), heat_of(80.0, 1))
     assert (lane.lap_s, lane.whole) == (None, None)
     says = lane.absent["lap"].missing

@@ -28,7 +28,7 @@ def test_rounding_is_the_same_work():
 
 
 def test_a_second_proof_clears_who_differed_by_chance():
-    """The figures are then the second proof's, and what the first met is told."""
+    """The figures are then the second proof's, and what the first met is reported."""
     found = judge(proof(move=1e-3), again=(proof(loss=5e-8),))
     assert (found.status, found.reason, found.worst) == ("same", None, pytest.approx(5e-8, rel=1e-6))
     assert found.chance == "its weights moved otherwise in fp32: 3.3 times what is allowed"
@@ -37,7 +37,7 @@ def test_a_second_proof_clears_who_differed_by_chance():
 
 @pytest.mark.parametrize("again", [(proof(move=2e-3),), (), (proof(loss=1e-3),)])
 def test_a_second_proof_that_differs_too_or_failed_clears_nobody(again):
-    """The first proof's reason stands."""
+    """The first proof's reason is kept."""
     found = judge(proof(move=1e-3), again=again)
     assert (found.status, found.chance) == ("differs", None)
     assert found.reason == "its weights moved otherwise in fp32: 3.3 times what is allowed"
@@ -190,7 +190,7 @@ def test_a_decay_finer_than_float32_at_the_small_rate_accuses_nobody():
     ],
 )
 def test_a_reduced_precision_has_its_own_tolerance(precision, loss, status):
-    """How far it strays is stated beside how exactly its float32 run agrees."""
+    """It is stated how far it strays, and how exactly its float32 run agrees."""
     found = judge(proof(loss=5e-8), proof(precision, loss=loss), precision=precision)
     assert (status, precision) == (found.status, found.strays_precision)
     assert (found.worst, found.strays) == pytest.approx((5e-8, loss), rel=1e-6)

@@ -69,7 +69,7 @@ def test_a_reduced_precision_is_held_against_its_own_product():
     ],
 )
 def test_a_precision_without_a_peak_has_no_limit(precision, why):
-    """No other precision's stands in for it."""
+    """No other precision's takes its place."""
     found = place_under_roof(100.0, precision, StepWork(1e10, 1e9, "by hand"), PEAKS)
     assert isinstance(found, Missing)
     assert why in found.missing

@@ -55,7 +55,7 @@ def test_cores_and_others_are_shares_of_the_machine():
 
 
 def test_others_have_all_cores_of_the_machine():
-    """A container with two of 64: what runs beside it takes 32 of them, which is half of the machine."""
+    """A container with two of 64: what runs next to it takes 32 of them, which is half of the machine."""
     shown = {
         BUSY: lambda t: 2.0 * t,
         ALL_BUSY: lambda t: 34.0 * t,
@@ -115,7 +115,7 @@ def test_a_card_that_nobody_watches_has_no_energy_of_the_processors():
 
 
 def test_the_power_of_any_unit_is_told_in_watts():
-    """AMD's driver tells microwatts, NVIDIA's milliwatts."""
+    """AMD's driver reports microwatts, NVIDIA's milliwatts."""
     told = usage(timeline({channel(CARD, "power_average_uw", "uW"): lambda _: 250e6}), CUDA)
     assert (told.power_most_w, told.energy.power_w) == (pytest.approx(250), pytest.approx(250))
 
@@ -132,7 +132,7 @@ def test_few_readings_tell_no_energy():
 
 
 def test_what_nobody_shows_is_missing_with_its_reason():
-    """And never nought."""
+    """And never 0."""
     line = timeline({BUSY: lambda t: t}, absent=((HOT, Missing("a virtual machine")),))
     told = usage(replace(line, absent=(("rapl", Missing("no powercap")),)))
     assert told.temperature_most_c == Missing("a virtual machine")

@@ -124,7 +124,7 @@ def test_only_what_is_timed_counts():
 
 
 def test_a_resumed_training_is_the_sum_of_its_parts():
-    """Each part has times of its own clock; the second computer has been started anew."""
+    """Each part has times of its own clock; the second computer has been started again."""
     first = watched({PACKAGE: lambda t: 1000 + 20 * t, HOT: lambda _: 50.0}, begin_s=500.0, names=MARKS[:6])
     second = watched({PACKAGE: lambda t: 40 * t, HOT: lambda _: 70.0}, names=(MARKS[0], *MARKS[5:]))
     told = training_usage([run(first, second)], CPU, 2, lane())
@@ -158,7 +158,7 @@ def test_trainings_that_nobody_watched_have_no_usage():
 
 
 def test_a_clock_of_its_own_tells_nothing_of_a_training():
-    """No reading can be laid beside a lap."""
+    """No reading can be compared with a lap."""
     seen = watched({BUSY: lambda t: t, PACKAGE: lambda t: t})
     seen = replace(seen, timeline=replace(seen.timeline, clock=Missing("a virtual clock")))
     told = training_usage([run(seen)], CPU, 2, lane())

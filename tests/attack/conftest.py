@@ -1,6 +1,6 @@
 """What all attacks share: a tally of what was tried and what failed.
 
-They are quick by default; `make attack` (LAPTIME_ATTACK=long) goes on to the numbers in docs/reliability.md.
+They are fast by default; `make attack` (LAPTIME_ATTACK=long) goes on to the numbers in docs/reliability.md.
 """
 
 from __future__ import annotations

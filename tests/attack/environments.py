@@ -230,7 +230,7 @@ def _namespaces() -> list[Environment]:
 
 
 def _users() -> list[Environment]:
-    """Another user, who may read what this one may (its Python lies in a folder of its own), and nothing else."""
+    """Another user, who may read what this one may (its Python is in a folder of its own), and nothing else."""
     setpriv = shutil.which("setpriv")
     if os.getuid() or setpriv is None:
         return []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import msgspec
@@ -44,16 +45,16 @@ def assert_harmless(page, *, color=False):
 def test_no_string_of_a_record_steers_a_terminal(name):
     """Device names, drivers' words, file names, the last words of a process: on every page, at two widths."""
     record = planted_record(name)
-    for width in (80, 120):
-        assert_harmless(pages.as_text(record, width))
-        assert_harmless(pages.as_text(record, width, color=True), color=True)
+    for width, details in itertools.product((80, 120), (False, True)):
+        assert_harmless(pages.as_text(record, pages.View(width, details=details)))
+        assert_harmless(pages.as_text(record, pages.View(width, color=True, details=details)), color=True)
     assert_harmless(pages.records_as_text([row_of(record.id, record), unreadable_row(ESCAPE, ESCAPE)], 80))
 
 
 @pytest.mark.parametrize("name", RECORDS)
 def test_no_string_of_a_record_borrows_our_colours(name):
-    """A name that is painted by itself could pass for a verdict of ours."""
-    page = pages.as_text(planted_record(name, PAINT), 120, color=True)
+    """A name that brings its own colour could pass for a verdict of ours."""
+    page = pages.as_text(planted_record(name, PAINT), pages.View(120, color=True, details=True))
     assert "OURS?" in page
     assert PAINT not in printable(page, color=True)
 

@@ -30,17 +30,17 @@ MOST_TRIES = 20  # of one kill: a command may be done before its moment has come
 GONE_WITHIN_S = 5.0
 SCRATCH = "laptime-"  # a profiler's files, until they are read: kill -9 leaves them to the system
 
-FULL = ("race", "cifar-cnn", "fake/cpu", "fake/cpu/best", "--full", "--laps", "4", "--steps-per-lap", "50", "--quiet")
+FULL = ("train", "cifar-cnn", "fake/cpu", "fake/cpu/best", "--laps", "4", "--steps-per-lap", "50", "--quiet")
 MAKE = ("data", "make", "scenes-cnn", "--items", "40")
 COMMANDS = (
     FULL,
     ("race", "cifar-cnn", "fake/cpu", "fake/cpu/best", "--heats", "8", "--quiet"),
     ("resume", "latest", "--quiet"),
-    ("race", "cifar-cnn", "fake/cpu", "--infer", "--heats", "4", "--quiet"),
+    ("infer", "cifar-cnn", "fake/cpu", "--heats", "4", "--quiet"),
     ("why", "cifar-cnn", "fake/cpu", "--budget", "4s", "--quiet"),
     MAKE,
     ("profile", "cifar-cnn", "fake/cpu", "--quiet"),
-    ("race", "cifar-cnn", "fake/cpu", "--full", "--infer", "--laps", "2", "--steps-per-lap", "50", "--quiet"),
+    ("train", "cifar-cnn", "fake/cpu", "--laps", "2", "--steps-per-lap", "50", "--quiet"),
     ("race", "cifar-cnn", "fake/cpu", "--heats", "3", "--profile", "--json"),
 )
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)

@@ -154,7 +154,7 @@ def remembered():
 
 
 def mixed_in_the_loss():
-    """By all three generators that Python code has at hand."""
+    """By all three generators that Python code has."""
 
     def loss(outputs, targets):
         share = float(np.random.beta(0.4, 0.4))

@@ -87,7 +87,7 @@ class Numbers(Dataset):
 
 
 class Dying(Numbers):
-    """Items of which the last ones end whoever reads them, but for the training itself."""
+    """Items of which the last ones end each process that reads them, but for the training itself."""
 
     def __getitem__(self, number):
         if number > 64 and get_worker_info() is not None:
@@ -117,7 +117,7 @@ def walked():
 
 
 def with_lambda():
-    """What cannot be pickled for a worker that is started anew."""
+    """What cannot be pickled for a worker that is newly started."""
     words = {"batch_size": 16, "collate_fn": lambda items: torch.utils.data.default_collate(list(items))}
     return _training(DataLoader(TensorDataset(torch.zeros(64, 8), torch.zeros(64, dtype=torch.long)), **words))
 

@@ -59,7 +59,7 @@ def torch_tensor():
 
 
 def tensorflow_graph():
-    """As within `fit`: the error tells a page of where it was."""
+    """As within `fit`: the error has a page on where it was."""
     import tensorflow as tf
 
     product = tf.function(lambda column: tf.matmul(column, column, transpose_b=True))
@@ -100,6 +100,6 @@ def chatter():
 
 
 def environment():
-    """Tell what was set before anything was imported."""
+    """Return what was set before anything was imported."""
     wanted = ("XLA_PYTHON_CLIENT_PREALLOCATE", "TF_FORCE_GPU_ALLOW_GROWTH")
     raise RuntimeError(str([os.environ.get(name) for name in wanted]))

@@ -1,4 +1,4 @@
-"""Which card a number of CUDA's is, asked of a library that stands in for CUDA's."""
+"""Which card a number of CUDA's is, asked of a library in the place of CUDA's."""
 
 from __future__ import annotations
 
@@ -62,6 +62,6 @@ def test_cuda_tells_which_card_its_number_is(tmp_path, name):
 
 
 def test_without_cuda_no_card_is_named(tmp_path):
-    """A file that is no library stands in its place, so that none of the system's own is found."""
+    """A file that is no library is in its place, so that none of the system's own is found."""
     (tmp_path / "libcuda.so.1").write_text("no library")
     assert ask(tmp_path, 0) == [{}]

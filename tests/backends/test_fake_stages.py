@@ -93,7 +93,7 @@ def test_a_word_gains(build, gains, name, settings, expected):
 
 
 def test_a_gain_without_stages_is_the_steps(build):
-    """There is nothing else that could be quicker."""
+    """There is nothing else that could be faster."""
     script = 'step_ms = 10.0\ngains = { "malloc=keep" = 2.0 }'
     assert step_ms(build(script, malloc="keep")) == pytest.approx(5.0)
     assert step_ms(build(script)) == pytest.approx(10.0)
@@ -109,7 +109,7 @@ def test_signs_are_those_of_the_script(build):
 
 
 def test_without_stages_a_step_cannot_be_parted(build):
-    """It says so, and does not say nought."""
+    """It has a reason, and is not 0."""
     _, runner = build("step_ms = 10.0\nsigns = { reads = 1 }")
     told = runner.parts().look(3, 3)
     assert isinstance(told.wait_ns, Missing)

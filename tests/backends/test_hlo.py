@@ -31,7 +31,7 @@ BODY = field(
     + instruction("max.2", "jit(step)/jvp(re_lu)/max", b"maximum")
     + field(5, 200),
 )
-NAMELESS = field(3, field(1, b"anew") + instruction("conv.3", "", b"convolution") + field(5, 7))
+NAMELESS = field(3, field(1, b"nameless") + instruction("conv.3", "", b"convolution") + field(5, 7))
 MODULE = (
     BODY
     + NAMELESS

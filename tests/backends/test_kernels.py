@@ -25,7 +25,7 @@ def test_what_overlaps_counts_once(expected, intervals):
     assert unite_ns(intervals) == expected
 
 
-# Two streams: a product and a convolution overlap for 5 of their 30 and 15 ns; a copy runs beside them.
+# Two streams: a product and a convolution overlap for 5 of their 30 and 15 ns; a copy runs next to them.
 RAN = (
     Activity("gemm", 100, 130, "aten::mm"),
     Activity("conv", 125, 140, "aten::convolution"),

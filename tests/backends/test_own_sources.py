@@ -26,7 +26,7 @@ print(json.dumps(digest_imported(sys.argv[1] + "/mine.py")))
 """
 MINE = """\
 import json, numpy
-import beside, parts.loss, installed
+import adjacent, parts.loss, installed
 import laptime
 def training():
     return laptime.Training(step=max, data=[])
@@ -38,7 +38,7 @@ def digests(tmp_path_factory):
     folder = tmp_path_factory.mktemp("mine")
     texts = {
         "mine.py": MINE,
-        "beside.py": "",
+        "adjacent.py": "",
         "not_imported.py": "",
         "lazy.py": "raise SystemExit('nobody asked for this')",
         "parts/__init__.py": "",
@@ -55,12 +55,12 @@ def digests(tmp_path_factory):
 
 def test_what_was_imported_from_the_folder_has_a_digest(digests):
     """Packages too, and a module that waits to be imported, without importing it; numpy and json are no part of it."""
-    assert sorted(digests) == ["beside.py", "lazy.py", "mine.py", "parts/__init__.py", "parts/loss.py"]
+    assert sorted(digests) == ["adjacent.py", "lazy.py", "mine.py", "parts/__init__.py", "parts/loss.py"]
     assert digests["parts/loss.py"] == digest_source(b"FACTOR = 1")
 
 
 def test_one_letter_changes_a_digest(digests):
     """Files that only one side knows are not compared: which are imported may depend on what is kept on disk."""
     now = {**digests, "parts/loss.py": digest_source(b"FACTOR = 2"), "new.py": "0"}
-    now.pop("beside.py")
+    now.pop("adjacent.py")
     assert find_differing(digests, now) == ("parts/loss.py",)

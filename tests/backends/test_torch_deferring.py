@@ -53,7 +53,7 @@ def test_the_training_itself_is_the_same():
 
 
 def test_a_loop_ends_as_it_did_before():
-    """Each read of the line is told that of the same turn, a step ago."""
+    """Each read of the line gets that of the same turn, a step ago."""
     training, runner = start("loops_until", reads="deferred")
     turns = training._recipe.training.loss.__globals__["LOOPS"]
     turns.clear()
@@ -63,7 +63,7 @@ def test_a_loop_ends_as_it_did_before():
 
 
 def test_it_is_noted():
-    """In so many words."""
+    """With the reason."""
     training, runner = start("reads", reads="deferred")
     runner.close()
     assert STALE in training.notes
@@ -80,7 +80,7 @@ def test_tensors_are_as_they_were_afterwards():
 
 
 def test_other_shapes_are_read_at_once():
-    """A line that reads tensors of several shapes is told none of another."""
+    """A line that reads tensors of several shapes gets none of another."""
     deferred = DeferredReads(torch.device("cpu"))
     deferred.begin()
     try:

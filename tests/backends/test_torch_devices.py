@@ -1,4 +1,4 @@
-"""What PyTorch tells of itself and its devices; cards are literal, since no test needs one."""
+"""What PyTorch reports of itself and its devices; cards are literal, since no test needs one."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def test_cudnn_is_told_as_people_write_it(expected, number):
     ],
 )
 def test_onednn_is_found_in_the_words_of_the_build(expected, configuration):
-    """By its former name and its own; a build without it tells none."""
+    """By its former name and its own; a build without it reports none."""
     assert expected == devices.find_onednn(configuration)
 
 
 def test_pytorch_comes_first_and_every_version_is_one():
-    """Whatever this build stands on."""
+    """Whatever this build uses."""
     versions = devices.list_versions()
     assert next(iter(versions)) == "torch"
     assert versions["torch"] == str(torch.__version__)

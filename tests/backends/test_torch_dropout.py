@@ -1,4 +1,4 @@
-"""The quick dropout is dropout: each value is kept with the right chance, scaled, and alone in its fate."""
+"""The fast dropout is dropout: each value is kept with the right chance, scaled, and alone in its fate."""
 
 import pytest
 import torch

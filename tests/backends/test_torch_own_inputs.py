@@ -82,7 +82,7 @@ def test_a_training_with_workers_steps_and_lets_them_go():
 
 @pytest.mark.filterwarnings("ignore:Got pickle error:UserWarning")  # PyTorch says it too, in words of its own
 def test_what_cannot_be_given_to_a_worker_is_told_in_words():
-    """A function without a name, to a process that is started anew, as it is where systems do not fork."""
+    """A function without a name, to a process that is newly started, as it is where systems do not fork."""
     before = multiprocessing.get_start_method(allow_none=True)
     multiprocessing.set_start_method("spawn", force=True)
     try:

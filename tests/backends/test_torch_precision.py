@@ -64,7 +64,7 @@ def test_what_a_user_said_is_put_back_in_the_users_words(say):
 
 @pytest.mark.parametrize("say", WAYS)
 def test_float32_is_exact_whatever_was_said(say):
-    """Unasked, PyTorch's convolutions take TF32 on a card that can."""
+    """By default, PyTorch's convolutions take TF32 on a card that can."""
     say()
     assert read_switches().take_tf32()
     set_precision("fp32")
@@ -88,7 +88,7 @@ def test_a_users_training_is_timed_as_its_code_has_it_and_proven_exactly():
 
 @pytest.mark.parametrize("name", ["cifar-mlp", "cifar-cnn"])
 def test_a_built_in_training_is_float32_proper(name):
-    """Its authors' cards had no TF32; a lane that is to have it says so."""
+    """Its authors' cards had no TF32; a lane that is to have it names it."""
     TorchTraining(planted_orders.built_in_order(name, Settings())).start()
     assert not read_switches().take_tf32()
 

@@ -1,4 +1,4 @@
-"""PyTorch's predictor on networks of one's own, and where answers are planted to be wrong."""
+"""PyTorch's predictor on your own networks, and where answers are planted to be wrong."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Listener:
 
 
 def asked(function, settings=None):
-    """Let a network of one's own answer; give what was said, and the verdict on its answers."""
+    """Let your own network answer; return what was said, and the verdict on its answers."""
     order = own_order(FILE, function, settings or Settings())
     reference = TorchBackend().predict(order).reference()
     line = Listener()
@@ -64,7 +64,7 @@ def test_inputs_in_a_dictionary_are_cut_alike():
 
 @pytest.mark.parametrize("function", ["fixed", "uneven"])
 def test_a_network_that_takes_no_other_batch_is_asked_in_its_own(function):
-    """Whether it refuses one item, or its inputs cannot be cut: six are a call, and a note says so."""
+    """Whether it refuses one item, or its inputs cannot be cut: six are a call, and a note names them."""
     line, parity = asked(function)
     assert (line.of("FirstCall")[0].items, parity.status) == (6, "same")
     assert [each.batch for each in line.of("BatchDone")] == [6]

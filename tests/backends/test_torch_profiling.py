@@ -60,8 +60,8 @@ class Told:
 
 
 CPU, CUDA = DeviceType.CPU, DeviceType.CUDA
-# A step's worth, as PyTorch tells it: operators have numbers, runtime calls and kernels are linked to them. The graph's
-# launch has a number of CUPTI's own, which happens to be that of no operator's.
+# A step's worth, as PyTorch reports it: operators have numbers, runtime calls and kernels are linked to them. The
+# graph's launch has a number of CUPTI's own, which happens to be that of no operator's.
 STEP = (
     Told("aten::convolution", CPU, 0, 900, number=7),
     Told("cudaLaunchKernel", CPU, 10, 5, number=501, linked=7),
@@ -76,7 +76,7 @@ STEP = (
 
 
 def test_kernels_are_given_to_the_operator_that_launched_them():
-    """A span that somebody named is no kernel, and a graph's kernels stand for themselves."""
+    """A span that a user named is no kernel, and a graph's kernels stand for themselves."""
     ran = list_activities(STEP, CUDA)
     assert [(each.name, each.cause, each.start_ns, each.end_ns) for each in ran] == [
         ("sm90_xmma_fprop", "aten::convolution", 100, 500),
@@ -122,7 +122,7 @@ def test_memory_outside_of_operators_is_nobodys():
 
 @pytest.mark.filterwarnings("ignore:CUDA is not available")
 def test_a_card_that_tells_of_no_kernel_is_said_to():
-    """Here there is none: a profiler that is told to watch one sees the processor alone, and a note says so."""
+    """Here there is none: a profiler that has to watch one sees the processor alone, and a note reports it."""
     if torch.cuda.is_available():
         pytest.skip("there is a card here")
     profiler = TorchProfiler(torch.device("cuda:0"))

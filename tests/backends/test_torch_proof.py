@@ -80,7 +80,7 @@ def test_a_frozen_array_is_caught(references):
 
 
 def test_the_proof_steps_are_kerass_adam():
-    """One step of Keras's formula, by hand: epsilon beside the root of the raw second moment."""
+    """One step of Keras's formula, by hand: epsilon next to the root of the raw second moment."""
     order = planted.order_for("cifar-cnn", 0)
     recipe = BuiltInRecipe(replace(order, proof=replace(order.proof, steps=1)))
     network = recipe.network().double()

@@ -35,7 +35,7 @@ def line_of(text):
 
 
 def test_reads_are_counted_and_found():
-    """Each where it stands in the user's file; what a printed figure is made of is not counted again."""
+    """Each where it is in the user's file; what a printed figure is made of is not counted again."""
     symptoms = symptoms_of("reads")
     found = {each.where: (each.what, each.per_step) for each in symptoms.sites}
     assert found == {
@@ -47,7 +47,7 @@ def test_reads_are_counted_and_found():
 
 
 def test_a_step_that_reads_nothing_has_no_reads():
-    """Adam's own count of steps lies on the host, and is nobody's wait."""
+    """Adam's own count of steps is on the host, and nothing waits for it."""
     symptoms = symptoms_of("reads_nothing")
     assert (symptoms.reads, symptoms.sites) == (0.0, ())
 
@@ -78,7 +78,7 @@ def test_shapes_are_counted():
 
 
 def test_denormal_numbers_are_found():
-    """Among weights here; the largest share of any kind is told, and whose it is."""
+    """Among weights here; the largest share of any kind is reported, and whose it is."""
     symptoms = symptoms_of("tiny")
     assert symptoms.denormals > 0.2
     assert symptoms.notes["denormals"].startswith("of ")
@@ -87,7 +87,7 @@ def test_denormal_numbers_are_found():
 
 @pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
 def test_denormal_is_what_is_below_the_smallest_normal_number(kind):
-    """And above nought, of either sign."""
+    """And not 0, of either sign."""
     tiny = torch.finfo(kind).tiny
     values = torch.tensor([0.0, -0.0, tiny, -tiny, 1.0, float("inf"), float("nan")], dtype=kind)
     assert count(values) == 0

@@ -40,7 +40,7 @@ CARD = XPlane(
 
 
 def test_time_within_another_event_is_not_ones_own():
-    """100 less 30 and 20; 30 less 5; and what begins as another ends is beside it."""
+    """100 less 30 and 20; 30 less 5; and what begins as another ends is next to it."""
     told = {event.name: own for event, own in own_times((DEEPER, AFTER, OUTER, LATER, INNER))}
     assert told == {"outer": 50, "inner": 25, "deeper": 5, "later": 20, "after": 7}
 
@@ -64,7 +64,7 @@ def test_operators_are_added_up_over_threads():
     ],
 )
 def test_tensorflow_names_operators_by_place_and_kind(expected, name):
-    """As TensorFlow 2.21 tells them; what its runtime does around them is none."""
+    """As TensorFlow 2.21 reports them; what its runtime does around them is none."""
     assert operator_of(XEvent(name, 0, 1)) == expected
 
 

@@ -39,10 +39,10 @@ def test_a_word_gains_what_the_script_says(house):
     [
         (("fake/cpu/input=copy",), "input=copy: on a processor batches are where they are used, and nothing is copied"),
         (("fake/cpu", "fake/cpu/input=copy"), "leave the lane out, or name input=only: the loader alone"),
-        (("fake/cuda/input=copy", "--full"), "--full: fake/cuda:0/input=copy trains nothing, it only copies"),
-        (("fake/cuda/input=copy", "--infer"), "--infer: fake/cuda:0/input=copy only copies, and answers nothing"),
-        (("fake/cuda/reads=deferred", "--full"), "--full: fake/cuda:0/reads=deferred reads old values"),
-        (("fake/cuda/reads=deferred", "--infer"), "--infer: fake/cuda:0/reads=deferred defers what a step reads"),
+        (("fake/cuda/input=copy", "--full"), "laptime train: fake/cuda:0/input=copy trains nothing, it only copies"),
+        (("fake/cuda/input=copy", "--infer"), "laptime infer: fake/cuda:0/input=copy only copies, and answers nothing"),
+        (("fake/cuda/reads=deferred", "--full"), "laptime train: fake/cuda:0/reads=deferred reads old values"),
+        (("fake/cuda/reads=deferred", "--infer"), "laptime infer: fake/cuda:0/reads=deferred defers what a step reads"),
         (("fake/cuda/denormals=flush",), "denormals=flush is a switch of processors, and fake/cuda:0 is none"),
     ],
 )

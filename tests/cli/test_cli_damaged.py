@@ -6,10 +6,12 @@ import json
 
 import pytest
 
+from laptime.model.installation import upgrade_command
+
 
 @pytest.fixture(scope="module")
 def good(shared_house):
-    """Make one good record, to be spoilt in copies."""
+    """Make one good record, to be damaged in copies."""
     shared_house.race("fake/cpu", "--heats", "1")
     (place,) = shared_house.files()
     return place.read_bytes()
@@ -28,7 +30,7 @@ SPOILT = {
     "a schema in words": lambda good: edited(good, schema="one"),
     "lanes of another kind": lambda good: edited(good, lanes="none"),
     "a lane without its name": lambda good: edited(good, lanes=[{}]),
-    "a status of one's own": lambda good: edited(good, status="splendid"),
+    "a status of your own": lambda good: edited(good, status="splendid"),
     "nested too deep": lambda good: b"[" * 100_000,
 }
 
@@ -60,11 +62,11 @@ def test_a_record_of_a_newer_laptime_says_so(house, good):
     answer = house.run("show", place.stem)
     assert (answer.code, answer.out) == (2, "")
     assert f"{place} was written by a newer laptime (schema 99; this one reads up to 2)" in answer.err
-    assert "pip install --upgrade laptime" in answer.err
+    assert upgrade_command() in answer.err
 
 
 def test_a_spoilt_record_stands_in_the_list_with_its_reason(house, good):
-    """The good one beside it is listed, and is the latest that can be shown."""
+    """The good one next to it is listed, and is the latest that can be shown."""
     folder = house.home / "records"
     folder.mkdir(parents=True)
     (folder / "r-2026-01-01-0000.json").write_bytes(good[:100])

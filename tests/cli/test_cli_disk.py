@@ -54,7 +54,7 @@ def test_heats_that_were_saved_before_the_disk_was_full_stay(house):
 
 @pytest.mark.parametrize("words", [("--json",), ()])
 def test_a_place_that_is_no_folder_is_named(house, words):
-    """A file stands where the records should go."""
+    """A file is where the records should go."""
     house.home.write_text("not a folder")
     answer = house.race("fake/cpu", "--heats", "1", *words)
     assert answer.code == 3

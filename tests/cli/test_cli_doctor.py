@@ -65,7 +65,7 @@ def test_what_is_amiss_around_devices_is_told_with_a_command(house):
 
 
 def test_a_folder_of_data_is_looked_at(house, tmp_path):
-    """On which kind of file system it lies."""
+    """On which kind of file system it is."""
     told = house.done(*QUICK, "--json", "--data", str(tmp_path)).json
     kinds = told["machine"]["surroundings"]["filesystems"]
     assert list(kinds) == [str(tmp_path)]

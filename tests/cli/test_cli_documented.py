@@ -10,7 +10,10 @@ import pytest
 
 from laptime.cli.main import COMMANDS, find_command
 
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
+DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+LINES_OF_HELP = 30
+QUESTIONS = ("race", "train", "infer", "why", "profile")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -39,16 +42,66 @@ def test_every_option_is_explained(name):
     assert [each.name for each in options if not each.help] == []
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", sorted(set(COMMANDS) - {"help", "completion"}))
 def test_every_command_speaks_json(name):
     """Other programs get the same answers."""
     assert "--json" in [flag for each in find_command(name).params for flag in each.opts]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_is_in_the_readme(name):
+def test_a_command_is_in_the_docs(name):
     """In the words in which it is typed."""
-    assert f"laptime {name}" in README.read_text(encoding="utf-8")
+    assert any(f"laptime {name}" in each.read_text(encoding="utf-8") for each in DOCS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_fits_a_screen(house, name):
+    """With examples of a question, and the page that says more; what is rare is in `laptime help COMMAND`."""
+    short = house.run(name, "--help", env={"COLUMNS": "80"}).out
+    assert len(short.splitlines()) < LINES_OF_HELP
+    whole = house.run("help", name, env={"COLUMNS": "80"}).out
+    if name in QUESTIONS:
+        assert short.count("  laptime ") >= 2
+        assert "More: docs/" in short
+        assert f"All options: laptime help {name}." in short
+        assert "--patience" not in short
+        assert "--patience" in whole
+    options = [each for each in find_command(name).params if isinstance(each, click.Option)]
+    assert all(each.opts[0] in whole for each in options)
+
+
+def test_there_is_help_on_topics(house):
+    """What a lane is, with every setting; what exit codes mean; and a topic that there is not is refused."""
+    assert "input=published input=fast" in house.done("help", "lanes").out
+    assert "4    not to be relied on" in house.done("help", "exit-codes").out
+    assert "topics: lanes, exit-codes, race" in house.done("help", "lap", code=2).err
+    assert "Topics: laptime help lanes, exit-codes" in house.done("help").out
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_can_complete(house, shell):
+    assert "_LAPTIME_COMPLETE" in house.done("completion", shell).out
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        (("ra",), {"race"}),
+        (("race", "plat"), {"plates-cnn"}),
+        (("race", "cifar-cnn", "tor"), {"torch/"}),
+        (("race", "cifar-cnn", "torch/cu"), {"torch/cuda", "torch/cuda:0"}),
+        (("race", "cifar-cnn", "torch/cpu/best+mal"), {"torch/cpu/best+malloc=keep"}),
+        (("show", "la"), {"latest"}),
+        (("help", "la"), {"lanes"}),
+        (("race", "--bud"), {"--budget"}),
+    ],
+)
+def test_what_is_typed_is_completed(house, typed, offered):
+    """By the protocol that bash uses: one word a line, after its kind."""
+    words = " ".join(("laptime", *typed))
+    asked = {"_LAPTIME_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(len(typed))}
+    lines = house.run(env=asked).out.splitlines()
+    assert offered <= {line.partition(",")[2] for line in lines}
 
 
 @pytest.mark.parametrize("words", [("--help",), ("-h",), ()])

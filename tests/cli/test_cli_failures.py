@@ -138,7 +138,7 @@ def test_a_lane_that_did_other_work_weighs_more_than_one_that_failed(house):
     ],
 )
 def test_a_script_that_cannot_be_read_fails_in_words(house, script, code, said):
-    """A slip in what a fake lane is told is that lane's failure; of a file that is none, nothing can be raced."""
+    """A mistake in a fake lane's script is that lane's failure; of a file that is none, nothing can be raced."""
     house.script(script)
     answer = house.race("fake/cpu", "--heats", "1")
     assert answer.code == code

@@ -64,9 +64,9 @@ def test_data_that_cannot_be_is_refused_before_anything_runs(house, tmp_path, wo
 
 
 def test_a_whole_training_on_given_files_and_a_damaged_one_is_named(torch_house, tmp_path):
-    """Laps with loss, accuracy, validation and test on a folder of one's own; eight steps of a small batch.
+    """Laps with loss, accuracy, validation and test on your own folder; eight steps of a small batch.
 
-    What could not be used stands in the record. The other workloads' float64 references take up to a minute and a
+    What could not be used is in the record. The other workloads' float64 references take up to a minute and a
     half; tests/backends trains them without.
     """
     torch_house.done("data", "make", "plates-cnn", "--items", "256")

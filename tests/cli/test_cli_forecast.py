@@ -1,4 +1,4 @@
-"""The whole foretold by a plain race, beside the whole really run: on the virtual clock both are exact."""
+"""A whole training as a plain race predicts it, and as it really runs: on the virtual clock both are exact."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def race(shared_house):
 
 @pytest.fixture(scope="module")
 def whole(shared_house):
-    return shared_house.run("race", "cifar-cnn", *LANES, "--full", "--json", "-q").json["answer"]["runs"]
+    return shared_house.run("train", "cifar-cnn", *LANES, "--json", "-q").json["answer"]["runs"]
 
 
 def test_every_part_is_as_it_is_when_run(race, whole):
@@ -68,7 +68,7 @@ def test_a_lane_that_trains_nothing_has_no_forecast(house):
 
 
 def test_a_test_set_that_cannot_be_looked_at_costs_the_forecast_only(house):
-    """The timing stands, and the page says why there is no forecast."""
+    """The timing is kept, and the page says why there is no forecast."""
     house.script('["*"]\nfail = { how = "raise", phase = "look ahead" }\n')
     answer = house.race("cifar-cnn", "fake/cpu", "--heats", "1")
     said = " ".join(answer.out.split())

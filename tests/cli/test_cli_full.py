@@ -1,4 +1,4 @@
-"""Whole trainings on the fake back end: the virtual clock and a foretold curve make every figure exact."""
+"""Whole trainings on the fake back end: the virtual clock and a scripted curve make every figure exact."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 pytestmark = pytest.mark.usefixtures("known_references")
 
-FULL = ("race", "cifar-cnn", "fake/cpu", "fake/cpu/best", "--full", "--laps", "3", "--steps-per-lap", "100")
+FULL = ("train", "cifar-cnn", "fake/cpu", "fake/cpu/best", "--laps", "3", "--steps-per-lap", "100")
 RUN_KEYS = {
     *("process", "seed", "order", "laps", "test", "predictions", "reached", "first_step_ms", "proofs", "processes"),
     *("watched", "sources", "changed"),
@@ -57,7 +57,7 @@ def test_a_training_is_not_accused_by_one_chance_event(house):
     answer = house.done(*FULL, "-q", "--json")
     _, best = answer.json["lanes"]
     assert (best["parity"]["status"], best["appeal"]["seed"]) == ("same", 1_000_003)
-    assert "proven at the second try" in house.done("show", "latest").out
+    assert "proven at the second try" in house.done("show", "latest", "--details").out
 
 
 def test_laps_are_exact(record):
@@ -85,7 +85,7 @@ def test_curves_are_exact_and_alike(record):
 
 
 def test_the_accuracy_that_was_asked_for_is_reached_in_its_lap(record):
-    """0.3 lies between the validations of the second and the third lap (0.318 after 200 steps)."""
+    """0.3 is between the validations of the second and the third lap (0.318 after 200 steps)."""
     assert run_of(record)["reached"] == {
         "wanted": 0.3,
         "lap": 2,
@@ -124,7 +124,7 @@ def test_one_line_a_lap_goes_to_stderr_and_the_report_ends_with_totals_predictio
 
     The record on disk says the same as the report by `show`; `list` has it in a line.
     """
-    answer = house.run(*FULL, "--until-accuracy", "0.9")
+    answer = house.run(*FULL, "--until-accuracy", "0.9", "--details")
     laps = [line for line in answer.err.splitlines() if " lap " in line]
     assert len(laps) == 6
     assert laps[0] == (
@@ -136,8 +136,8 @@ def test_one_line_a_lap_goes_to_stderr_and_the_report_ends_with_totals_predictio
     words = " ".join(answer.out.split())
     assert "fake/cpu 30.2 s 10.2 s 10.0 s 1 1.5174 0.4062" in words
     assert "fake/cpu/best 15.2 s 5.25 s 5.00 s 2.00x faster 1.5174 0.4062" in words
-    assert "the first lap, with the first step in it: fake/cpu/best 1.94x faster" in words
-    assert "accuracy 0.9 in validation: fake/cpu never reached; the best was 0.4062" in words
+    assert "in the first, with the first step in it: fake/cpu/best 1.94x faster" in words
+    assert "Accuracy 0.9 in validation: fake/cpu never reached; the best was 0.4062" in words
     assert re.search(r"truth +0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9\n", answer.out)
     assert "same work: yes (proof: 10 steps, worst 5e-8), all lanes" in words
     assert house.run("show", "latest").out == answer.out
@@ -148,7 +148,7 @@ def test_one_line_a_lap_goes_to_stderr_and_the_report_ends_with_totals_predictio
 
 def test_what_is_published_is_the_default(house):
     """cifar-mlp: ten laps of 1,563 steps, no validation, a test at the end."""
-    answer = house.run("race", "cifar-mlp", "fake/cuda", "--full", "--json", "-q")
+    answer = house.run("train", "cifar-mlp", "fake/cuda", "--json", "-q")
     (run,) = answer.json["answer"]["runs"]
     assert [lap["steps"] for lap in run["laps"]] == [1_563] * 10
     assert {None} == {lap["validation"] and 1 for lap in run["laps"]}
@@ -157,7 +157,7 @@ def test_what_is_published_is_the_default(house):
 
 def test_another_batch_takes_as_many_steps_as_see_the_same_items(house):
     """Four times the batch, a quarter of the steps."""
-    record = house.run("race", "cifar-cnn", "fake/cpu/batch=4x", "--full", "--laps", "1", "--json", "-q").json
+    record = house.run("train", "cifar-cnn", "fake/cpu/batch=4x", "--laps", "1", "--json", "-q").json
     (lap,) = record["answer"]["runs"][0]["laps"]
     assert (lap["steps"], lap["score"]["items"]) == (125, 50_000)
 
@@ -209,7 +209,7 @@ def test_lanes_that_fail_do_not_stop_the_others(house):
         "fake/cpu/channels_last": ('how = "exit", phase = "build"', "in build: the process ended on its own"),
     }
     house.script("".join(f'["{lane}"]\nfail = {{ {fail} }}\n' for lane, (fail, _) in failing.items()))
-    answer = house.run("race", "cifar-cnn", *failing, "fake/cpu", *FULL[4:], "-q")
+    answer = house.run("train", "cifar-cnn", *failing, "fake/cpu", *FULL[4:], "--details", "-q")
     assert answer.code == 3
     words = " ".join(answer.out.split())
     for lane, (_, reason) in failing.items():
@@ -256,27 +256,25 @@ def test_no_line_is_wider_than_the_page(house):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--steps-per-lap", "3"), "--steps-per-lap is of whole trainings"),
-        (("--until-accuracy", "0.7"), "--until-accuracy is of whole trainings"),
-        (("--full", "--heats", "3"), "--heats is of heats"),
-        (("--full", "--budget", "3m"), "--budget is of heats"),
-        (("--full", "--alone"), "--alone is of heats"),
-        (("--full", "--laps", "0"), "--laps 0: expected a whole number from 1"),
-        (("--full", "--seeds", "0"), "--seeds 0: expected a whole number from 1 to 100"),
-        (("--full", "--until-accuracy", "70"), "--until-accuracy 70: expected a share"),
+        (("--heats", "3"), "No such option '--heats'; laptime race and laptime infer have it"),
+        (("--margin", "3%"), "No such option '--margin'; laptime race has it"),
+        (("--alone",), "No such option '--alone'; laptime race, laptime infer and laptime why have it"),
+        (("--laps", "0"), "--laps 0: expected a whole number from 1"),
+        (("--seeds", "0"), "--seeds 0: expected a whole number from 1 to 100"),
+        (("--until-accuracy", "70"), "'70' is 7000%; did you mean 70%?"),
     ],
 )
 def test_what_makes_no_sense_is_refused(house, words, says):
     """Exit 2 before anything runs, with the flag and the way out; nothing is kept."""
-    answer = house.run("race", "cifar-cnn", "fake/cpu", *words)
+    answer = house.run("train", "cifar-cnn", "fake/cpu", *words)
     assert answer.code == 2
-    assert says in answer.err
+    assert says in " ".join(answer.err.split())
     assert house.files() == []
 
 
 def test_a_loader_alone_cannot_be_trained_whole(house):
     """It trains nothing."""
-    answer = house.run("race", "cifar-cnn", "fake/cpu/input=only", "--full")
+    answer = house.run("train", "cifar-cnn", "fake/cpu/input=only")
     assert answer.code == 2
     assert "trains nothing" in answer.err
 
@@ -284,6 +282,6 @@ def test_a_loader_alone_cannot_be_trained_whole(house):
 def test_a_training_of_ones_own_needs_its_laps(house):
     """Nobody published them."""
     (house.folder / "my.py").write_text("def training(): ...\n")
-    answer = house.run("race", "my.py:training", "--full")
+    answer = house.run("train", "my.py:training")
     assert answer.code == 2
-    assert "give --laps N" in answer.err
+    assert "add --laps N" in answer.err

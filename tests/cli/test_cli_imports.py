@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-# Whoever looks for a framework finds it installed; whoever imports it is told that this must not be.
+# Code that looks for a framework finds it installed; code that imports it gets an error: this must not be.
 WALLED = """\
 import importlib.machinery
 import sys
@@ -59,7 +59,7 @@ def walled(shared_house):
         (("plan", "cifar-cnn", "torch/cpu/best"), "torch/cpu/best"),
         (("workloads",), "scenes-cnn"),
         (("list",), "cifar-cnn"),
-        (("show", "latest"), "same work"),
+        (("show", "latest"), "Same work"),
         (("--help",), "Commands:"),
         (("race", "--help"), "--budget"),
         (("--version",), "version"),

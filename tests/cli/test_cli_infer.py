@@ -8,7 +8,7 @@ import pytest
 
 pytestmark = pytest.mark.usefixtures("known_references")
 
-INFER = ("race", "cifar-cnn", "fake/cpu", "fake/cpu/best", "--infer")
+INFER = ("infer", "cifar-cnn", "fake/cpu", "fake/cpu/best")
 ONCE = (*INFER, "--heats", "1", "-q")
 HEAT_KEYS = {
     *("process", "order", "round", "items_a_call", "first_call_ns", "calls_ns", "calls_noise", "calls_flag"),
@@ -94,14 +94,14 @@ def test_every_lane_is_proven_by_its_answers(record):
 
 def test_the_report_is_shown_again_and_listed(house):
     """Latency, throughput, the parts, the proof; `show` says the same, `list` has it in a line."""
-    answer = house.run(*INFER)
+    answer = house.run(*INFER, "--details")
     words = words_of(answer)
     assert "fake/cpu/best 5.50 ms ±0.0 % 5.50 ms ±0.0 % 5.50 ms ±0.0 % 2.00x faster (2.00-2.00)" in words
     assert "fake/cpu 90.9 444 865 962" in words
     assert "same answers: fake/cpu, fake/cpu/best yes (5e-8 from float64, 2e-6 allowed)" in words
     assert "3 heats each in turns, " in words
-    assert "heat 1 of at most 6: fake/cpu/as-written answers; ends within about" in answer.err
-    assert house.run("show", "latest").out == answer.out
+    assert "heat 1 of at most 6: fake/cpu/as-written answers; the race ends within about" in answer.err
+    assert house.run("show", "latest", "--details").out == answer.out
     (row,) = house.run("list", "--json").json
     assert (row["question"], row["summary"]) == ("infer", "2 lanes, answers, fake/cpu/best 2.00x faster than fake/cpu")
 
@@ -110,7 +110,7 @@ def test_a_batch_without_memory_is_a_result(house):
     """Its size is a DNF with its reason, the next one is measured; killed for it, what came before is kept. Exit 0."""
     fail = '["fake/cpu{}"]\nfail = {{ how = "{}", phase = "batch 64" }}\n'
     house.script(fail.format("/best", "memory") + fail.format("/as-written", "kill"))
-    answer = house.run(*ONCE)
+    answer = house.run(*ONCE, "--details")
     assert answer.code == 0
     words = words_of(answer)
     assert "fake/cpu/best 182 889 DNF 1,925" in words
@@ -123,7 +123,7 @@ def test_a_batch_without_memory_is_a_result(house):
 def test_a_batch_that_would_take_too_long_is_left_out(house):
     """It says how long a call would take, and what makes room for it."""
     house.script('["fake/*"]\nitem_share = 1.0\n')
-    answer = house.run(*ONCE)
+    answer = house.run(*ONCE, "--details")
     assert answer.code == 0
     assert "fake/cpu batch 256: left out: a call would take about 26 s; a longer --budget" in words_of(answer)
 
@@ -148,7 +148,7 @@ def test_a_lane_that_fails_does_not_stop_the_others(house, script, reason):
 def test_a_lane_that_answers_otherwise_is_found_out(house):
     """Exit 4, and no factor."""
     house.script('["fake/cpu/best"]\nstray = 1e-3\n')
-    answer = house.run(*ONCE)
+    answer = house.run(*ONCE, "--details")
     assert answer.code == 4
     assert "fake/cpu/best no: its answers differ by 1e-03 in fp32 (2e-06 allowed)" in words_of(answer)
     assert "not the same work" in answer.out
@@ -172,46 +172,28 @@ def test_ctrl_c_keeps_finished_heats(house):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--infer", "--laps", "3"), "--laps is of whole trainings"),
-        (("--infer", "--margin", "3%"), "--margin stops a race"),
-        (("fake/cpu/input=only", "--infer"), "only loads, and answers nothing"),
-        (("fake/cpu/lr=0.1", "--infer"), "names a learning rate, and nothing is trained"),
-        (("fake/cpu/batch=8", "--infer"), "names a batch, and every lane is asked in batches of 1, 8, 64, 256"),
+        (("--laps", "3"), "No such option '--laps'; laptime train has it"),
+        (("fake/cpu/input=only",), "only loads, and answers nothing"),
+        (("fake/cpu/lr=0.1",), "names a learning rate, and nothing is trained"),
+        (("fake/cpu/batch=8",), "names a batch, and every lane is asked in batches of 1, 8, 64, 256"),
     ],
 )
 def test_what_makes_no_sense_is_refused(house, words, says):
     """Exit 2 before anything runs, with the flag and the way out; nothing is kept."""
-    answer = house.run("race", "cifar-cnn", "fake/cpu", *words)
+    answer = house.run("infer", "cifar-cnn", "fake/cpu", *words)
     assert answer.code == 2
     assert says in " ".join(answer.err.split())
     assert house.files() == []
 
 
-def test_answers_may_follow_a_whole_training(house):
-    """Two questions, two records, two pages; as JSON one list."""
-    words = ("race", "cifar-cnn", "fake/cpu", "--full", "--laps", "1", "--infer", "--heats", "1", "-q")
-    said = words_of(house.done(*words))
-    assert said.index("test loss") < said.index("latency of one call")
-    assert len(house.files()) == 2
-    both = house.done(*words, "--json").json
-    assert [record["question"] for record in both] == ["full", "infer"]
-    assert [sorted(record["answer"]) for record in both] == [
-        ["factors", "order", "protocol", "runs"],
-        ["alone", "factors", "lanes", "pace", "reference"],
-    ]
-
-
-def test_what_is_wrong_with_the_answers_is_said_before_the_training(house):
-    answer = house.done("race", "cifar-cnn", "fake/cpu/batch=8", "--full", "--infer", code=2)
-    assert "names a batch" in " ".join(answer.err.split())
-    assert not house.files()
-
-
-def test_no_answers_follow_a_training_that_was_interrupted(house):
-    """Whoever stops the training has asked for nothing more; the laps are kept."""
-    house.script('["*"]\nfail = { how = "hang", phase = "lap 2" }\n')
-    process = house.start("race", "cifar-cnn", "fake/cpu", "--full", "--infer")
-    house.read_until(process, "lap 1 of 10")
-    process.send_signal(signal.SIGINT)
-    assert house.finish(process).code == 130
-    assert house.kept()["question"] == "full"
+def test_the_old_spelling_of_a_command_says_the_new_one(house):
+    """`race --infer` is `infer`; both at once are two commands, which are named to be pasted."""
+    answer = house.done("race", "cifar-cnn", "fake/cpu", "--infer", "--dry-run")
+    assert "`laptime race --infer` is now `laptime infer`" in answer.err
+    assert answer.out == house.done("infer", "cifar-cnn", "fake/cpu", "--dry-run").out
+    assert "10 laps" in house.done("plan", "cifar-cnn", "fake/cpu", "--full").out
+    words = ("train", "cifar-cnn", "fake/cpu", "--dry-run")
+    told = house.done(*words, "--epochs", "3", "--batch-size=64", "--learning-rate", "1e-3").out
+    assert told == house.done(*words, "--laps", "3", "--batch", "64", "--lr", "1e-3").out
+    both = house.done("race", "cifar-cnn", "fake/cpu", "--full", "--infer", code=2)
+    assert "laptime train cifar-cnn fake/cpu && laptime infer cifar-cnn fake/cpu" in " ".join(both.err.split())

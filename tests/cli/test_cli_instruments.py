@@ -9,7 +9,7 @@ import pytest
 
 pytestmark = pytest.mark.usefixtures("known_references")
 
-# A training in NumPy that holds a known amount beside its few weights.
+# A training in NumPy that holds a known amount next to its few weights.
 MINE = """\
 import time
 
@@ -63,7 +63,7 @@ def test_a_lane_says_what_it_took(told):
 
 
 def test_it_is_shown_below_the_race(torch_house, told):
-    shown = torch_house.done("show", told["id"]).out
+    shown = torch_house.done("show", told["id"], "--details").out
     assert "while timed" in shown
     assert "cores busy" in shown
 

@@ -1,4 +1,4 @@
-"""Steps of one's own in JAX, by the command that users type; the examples that the README names."""
+"""Steps of your own in JAX, by the command that users type; the examples that the README names."""
 
 from __future__ import annotations
 

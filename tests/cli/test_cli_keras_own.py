@@ -1,4 +1,4 @@
-"""Keras models of one's own, by the command that users type; the example that the README names."""
+"""Keras models of your own, by the command that users type; the example that the README names."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ def test_a_record_is_shown_however_it_is_named(raced, how):
         "latest": ["latest"],
         "nothing": [],
     }
-    answer = raced.run("show", *words[how])
+    answer = raced.run("show", *words[how], "--details")
     assert answer.code == 0
     assert "fake/cpu/best  25.0 s ±0.0 %  50.0 ms ±0.0 %     2,000  2.00x faster (2.00-2.00)  yes" in answer.out
 
@@ -156,10 +156,28 @@ def test_a_record_is_shown_however_it_is_named(raced, how):
 def test_a_record_is_shown_as_it_was_printed(house):
     """To the letter."""
     printed = house.race("cifar-cnn", "fake/cpu", "fake/cpu/best", "--heats", "2")
-    assert printed.out == house.run("show").out
+    assert printed.out == house.run("show", "--details").out
 
 
 def test_a_record_is_shown_as_it_is_kept(raced):
     """--json gives the file's own content."""
     (place,) = raced.files()
     assert json.loads(place.read_bytes()) == raced.run("show", place.stem, "--json").json
+
+
+def test_records_are_marked_and_removed(house):
+    """Figures of fakes are made up. A record goes with what belongs to it, and none goes if one cannot."""
+    ids = [house.raced("fake/cpu", "--heats", "1")["id"] for _ in range(2)]
+    assert "cifar-cnn (fake)" in house.run("list").out
+    assert [row["is_fake"] for row in house.run("list", "--json").json] == [True, True]
+    belongs = [house.home / "traces" / f"{ids[0]}-lane.json.gz", house.home / "checkpoints" / ids[0] / "lane.npz"]
+    for place in belongs:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(b"x")
+    refused = house.done("remove", ids[0], "r-2000-01-01-0000", code=2)
+    assert "there is no record 'r-2000-01-01-0000'" in refused.err
+    assert house.done("remove", ids[0]).out == f"removed {ids[0]}\n"
+    assert [place.stem for place in house.files()] == [ids[1]]
+    assert not any(place.exists() for place in belongs)
+    assert house.done("remove", ids[1][:-1], "--json").json == [ids[1]]
+    assert "No records yet" in house.run("list").out

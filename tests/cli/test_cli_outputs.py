@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("known_references")
 
 FULL_DEVICE = Path("/dev/full")
 RACE = ("race", "cifar-cnn", "fake/cpu", "fake/cpu/best", "--heats")
-FULL = ("race", "cifar-cnn", "fake/cpu", "--full", "--laps", "2", "--steps-per-lap", "5")
+FULL = ("train", "cifar-cnn", "fake/cpu", "--laps", "2", "--steps-per-lap", "5")
 
 
 def full_device(house, *words):
@@ -80,7 +80,7 @@ ASCII = [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTH
 @pytest.mark.parametrize("env", ASCII, ids=["PYTHONIOENCODING", "C locale"])
 def test_an_output_of_ascii_alone_loses_no_result(house, env):
     """What it lacks is spelt: a page in letters that read, JSON in JSON's own escapes."""
-    page = house.done(*RACE, "2", "--quiet", env=env)
+    page = house.done(*RACE, "2", "--quiet", "--details", env=env)
     assert "+-" in page.out
     assert page.out.isascii()
     kept = house.kept()

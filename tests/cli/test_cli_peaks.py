@@ -33,8 +33,8 @@ def test_every_usable_device_is_measured_and_kept(measured):
     """A file each; progress on stderr says which is measured and when it ends, the table is on stdout."""
     assert len(peaks_files(measured)) == 2
     assert measured.said.err.splitlines() == [
-        "1 of 2: fake/cpu (fp32, tf32, bf16, fp16, copy); ends within about 16 s",
-        "2 of 2: fake/cuda:0 (fp32, tf32, bf16, fp16, copy); ends within about 8 s",
+        "1 of 2: fake/cpu (fp32, tf32, bf16, fp16, copy); all is measured within about 16 s",
+        "2 of 2: fake/cuda:0 (fp32, tf32, bf16, fp16, copy); all is measured within about 8 s",
     ]
     assert "500 GFLOP/s" in measured.said.out
     assert "3.00 TB/s" in measured.said.out
@@ -47,7 +47,7 @@ def without_use(page):
 
 
 def test_what_was_measured_is_shown_without_measuring(measured):
-    """The same rows, nothing on stderr, and no file anew."""
+    """The same rows, nothing on stderr, and no new file."""
     before = [place.stat().st_mtime_ns for place in peaks_files(measured)]
     answer = measured.done("devices", "--framework", "fake")
     assert answer.err == ""
@@ -76,7 +76,7 @@ def test_a_race_then_says_how_near_each_lane_comes(measured):
     assert (first["precision"], second["precision"]) == ("fp32", "bf16")
     assert second["copy_share"] == pytest.approx(second["work"]["bytes"] / 0.0025 / 3e12, rel=1e-3)
     assert second["work"]["bytes"] < first["work"]["bytes"]
-    page = measured.done("show", record["id"]).out
+    page = measured.done("show", record["id"], "--details").out
     assert "limit: fake/cpu " in page
     assert "GFLOP/s fp32; " in page
 
@@ -86,7 +86,7 @@ def test_a_lane_that_trains_nothing_has_no_limit(measured):
     record = measured.raced("cifar-cnn", "fake/cpu/input=only", "fake/cpu", "--heats", "1")
     assert [lane["roofline"] is None for lane in record["lanes"]] == [True, False]
     assert record["lanes"][0]["absent"] == {"roofline": {"missing": "this lane trains nothing"}}
-    assert "fake/cpu/input=only - (this lane trains nothing)" in measured.done("show", record["id"]).out
+    assert "fake/cpu/input=only - (this lane trains nothing)" in measured.done("show", record["id"], "--details").out
 
 
 def test_a_race_where_nothing_was_measured_says_nothing(house):
@@ -115,7 +115,7 @@ def test_a_limit_that_failed_is_absent_with_its_reason(house):
 
 
 def test_a_damaged_file_is_said_and_measured_anew(house, measured):
-    """A race says so too, since somebody has measured; then all is well again."""
+    """A race reports it too, because the device was measured; then all is well again."""
     shutil.copytree(measured.home / "peaks", house.home / "peaks")
     (place, _) = peaks_files(house)
     place.write_text("{")

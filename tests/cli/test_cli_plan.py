@@ -8,10 +8,10 @@ import pytest
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ((), ("heats: 3 to 8 of each lane, in turns, until every ratio is within 5 %", "budget: 1 min")),
-        (("--alone",), ("heats: 3 to 5 of each lane, one after another (--alone asks for it), until",)),
+        (("race",), ("heats: 3 to 8 of each lane, in turns, until every ratio is within 5 %", "budget: 1 min")),
+        (("race", "--alone"), ("heats: 3 to 5 of each lane, one after another (--alone asks for it), until",)),
         (
-            ("--full",),
+            ("train",),
             (
                 "each lane: 10 laps of 500 steps, a checkpoint after each",
                 "validation after each lap: the first 1,000 test images",
@@ -19,30 +19,37 @@ import pytest
                 "order: one lane after another",
             ),
         ),
-        (("--full", "--laps", "1", "--seeds", "3", "--seed", "7"), ("each lane: 1 lap of 500", "seeds: 3, from 7 on")),
-        (("--full", "--lr", "1e-3,1e-4"), ("fake/cpu/lr=0.001", "fake/cpu/best+lr=0.0001")),
-        (("--infer",), ("heats: 3 of each lane", "then batches of 1, 8, 64, 256", "against float64")),
+        (("train", "--laps", "1", "--seeds", "3", "--seed", "7"), ("each lane: 1 lap of 500", "seeds: 3, from 7 on")),
+        (("train", "--lr", "1e-3,1e-4"), ("fake/cpu/lr=0.001", "fake/cpu/best+lr=0.0001")),
+        (("infer",), ("heats: 3 of each lane", "then batches of 1, 8, 64, 256", "against float64")),
     ],
     ids=["race", "alone", "full", "seeds", "grid", "infer"],
 )
 def test_a_plan_says_what_each_lane_would_do(house, words, says):
-    said = " ".join(house.done("plan", "cifar-cnn", "fake/cpu", "fake/cpu/best", *words).out.split())
+    command, *options = words
+    answer = house.done(command, "cifar-cnn", "fake/cpu", "fake/cpu/best", *options, "--dry-run")
+    said = " ".join(answer.out.split())
     for sentence in says:
         assert sentence in said
     assert not house.files()
 
 
 @pytest.mark.parametrize(
-    ("words", "keys"),
+    ("command", "keys"),
     [
-        ((), {"ask", "subject", "lanes", "proof", "pace", "notes", "data", "kept_batches", "alone"}),
-        (("--full",), {"plan", "protocol", "order"}),
-        (("--infer",), {"plan", "pace"}),
+        ("race", {"ask", "subject", "lanes", "proof", "pace", "notes", "data", "kept_batches", "alone"}),
+        ("train", {"plan", "protocol", "order"}),
+        ("infer", {"plan", "pace"}),
     ],
 )
-def test_a_plan_is_json_too(house, words, keys):
-    assert house.done("plan", "cifar-cnn", "fake/cpu", *words, "--json").json.keys() == keys
+def test_a_plan_is_json_too(house, command, keys):
+    assert house.done(command, "cifar-cnn", "fake/cpu", "--dry-run", "--json").json.keys() == keys
+
+
+def test_plan_is_the_dry_run_of_a_race(house):
+    words = ("cifar-cnn", "fake/cpu", "fake/cuda")
+    assert house.done("plan", *words).out == house.done("race", *words, "--dry-run").out
 
 
 def test_a_plan_refuses_what_a_race_refuses(house):
-    assert "--lr is of whole trainings" in house.done("plan", "cifar-cnn", "fake/cpu", "--lr", "1", code=2).err
+    assert "No such option '--lr'" in house.done("plan", "cifar-cnn", "fake/cpu", "--lr", "1", code=2).err

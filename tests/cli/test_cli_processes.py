@@ -1,4 +1,4 @@
-"""What a training of one's own may do to processes: leave some behind, print without end, race again."""
+"""What a training of your own may do to processes: leave some behind, print without end, race again."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ def step(state, batch):
 def training():
     return laptime.Training(step=step, state=np.ones(8, np.float32), data=[np.ones(8, np.float32)] * 8)
 
-record = laptime.race(laptime.Ask(__file__ + ":training", ("python/cpu",), heats=1, budget_s=2))
-print(record.lanes[0].status, record.lanes[0].heats[0].process.dnf.reason)
+result = laptime.race(training, "python/cpu", heats=1, budget="2s")
+print(result.lanes[0].status, result.lanes[0].reason)
 """
 
 

@@ -42,8 +42,8 @@ def events_of(trace):
 
 
 def test_lanes_are_profiled_one_after_another(house):
-    """Operators with their share, the profiler's cost, kernels; all in the record, and a trace a lane beside it."""
-    answer = house.done("profile", "fake/cpu", "fake/cuda:0")
+    """Operators with their share, the profiler's cost, kernels; all in the record, and a trace a lane next to it."""
+    answer = house.done("profile", "fake/cpu", "fake/cuda:0", "--details")
     said = words_of(answer)
     assert "fake/cpu: 20 steps under the fake profiler" in said
     assert "a step 125 ms, without it 100 ms (1.25 times)" in said
@@ -62,7 +62,7 @@ def test_lanes_are_profiled_one_after_another(house):
         assert Path(profile["trace"]).parent == house.home / "traces"
         assert Path(profile["trace"]).name.startswith(record["id"])
         assert len(events_of(profile["trace"])) > 3
-    assert house.done("show", "latest").out == answer.out
+    assert house.done("show", "latest", "--details").out == answer.out
     (row,) = house.done("list", "--json").json
     assert (row["question"], row["workload"]) == ("profile", "cifar-cnn")
     assert "most in fake::convolution (60 % of a step)" in row["summary"]
@@ -77,7 +77,7 @@ def test_without_a_device_it_is_the_card(house):
 def test_a_race_is_profiled_off_the_clock(house):
     """The race's own figures are those of its heats; who did not finish, or cannot be profiled, ends nothing."""
     house.script(TROUBLES)
-    answer = house.done(*RACE, code=3)
+    answer = house.done(*RACE, "--details", code=3)
     said = words_of(answer)
     first, unfinished, failed, last = house.kept()["lanes"]
     assert said.index("against first") < said.index("own time")
@@ -135,7 +135,7 @@ def test_a_plan_says_that_lanes_will_be_profiled(shared_house):
 @pytest.mark.parametrize("other", ["--full", "--infer"])
 def test_whole_trainings_and_answers_are_not_profiled(shared_house, other):
     answer = shared_house.done("race", "cifar-cnn", "fake/cpu", "--profile", other, code=2)
-    assert f"--profile looks at the steps of a race, and {other}" in answer.err
+    assert "No such option '--profile'" in answer.err
 
 
 @pytest.mark.parametrize("flag", ["--heats", "--budget", "--sensors"])
@@ -144,7 +144,7 @@ def test_what_is_of_races_alone_is_no_option(shared_house, flag):
 
 
 def test_pytorchs_operators(torch_house):
-    """Products are among the heaviest, beside the update; memory and work are told, the trace has events."""
+    """Products are among the heaviest, and so is the update; memory and work are reported, the trace has events."""
     record = torch_house.done("profile", "cifar-mlp", "torch/cpu", "--json", "-q").json
     (lane,) = record["lanes"]
     profile = lane["profile"]

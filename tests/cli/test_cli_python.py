@@ -1,4 +1,4 @@
-"""Steps of one's own in any framework, by the command that users type; the examples that the README names."""
+"""Steps of your own in any framework, by the command that users type; the examples that the README names."""
 
 from __future__ import annotations
 
@@ -50,23 +50,23 @@ def test_a_planted_difference_is_told(torch_house):
 
 
 @pytest.mark.parametrize(
-    ("function", "phase", "reason", "beside"),
+    ("function", "phase", "reason", "sound_lanes"),
     [
-        ("raises_at_batch_3", "proof", "OSError: batch 3 cannot be read", ()),
+        ("raises_at_batch_3", "proof", ", in lap: OSError: batch 3 cannot be read", ()),
         ("ends_early", "timing", "data gave no batch in lap 2, after 1 that had some", ()),
         ("asks_too_much", "build", "out of memory: Unable to allocate 64.0 PiB", ()),
         ("hangs", "proof", "no message for 3 s; stopped", ("python/cpu",)),
     ],
 )
-def test_data_that_fail_are_that_lanes_failure(torch_house, function, phase, reason, beside):
-    """In words, with the phase; a lane beside it finishes and is proven."""
-    lanes = ("python/cpu/threads=1", *beside)
+def test_data_that_fail_are_that_lanes_failure(torch_house, function, phase, reason, sound_lanes):
+    """With the reason and the phase; a lane next to it finishes and is proven."""
+    lanes = ("python/cpu/threads=1", *sound_lanes)
     record = torch_house.raced(f"{FAULTS}:{function}", *lanes, *SHORT, "--patience", "3s")
     faulty, *others = record["lanes"]
     assert (record["exit code"], faulty["status"]) == (3, "dnf")
     assert faulty["heats"][0]["process"]["dnf"]["phase"] == phase
     assert reason in faulty["reason"]
-    assert [(sound["status"], sound["parity"]["status"]) for sound in others] == [("ok", "same")] * len(beside)
+    assert [(sound["status"], sound["parity"]["status"]) for sound in others] == [("ok", "same")] * len(sound_lanes)
 
 
 def test_data_without_an_end_have_no_lap_and_are_raced(torch_house):
@@ -79,9 +79,16 @@ def test_data_without_an_end_have_no_lap_and_are_raced(torch_house):
     assert [(lane["status"], lane["parity"]["status"]) for lane in record["lanes"]] == [("ok", "same")] * 2
 
 
-def test_the_code_is_told_its_device(torch_house):
-    done = torch_house.done("race", f"{FAULTS}:where_it_is", "python/cpu", *SHORT, "--quiet", code=3)
-    assert "raised ValueError: LAPTIME_DEVICE is cpu" in words_of(done)
+def test_code_that_fails_is_told_once_by_its_place_and_is_told_its_device(torch_house):
+    """Both lanes would fail in the same way: the race ends before the first of them, and keeps no record."""
+    before = torch_house.files()
+    lanes = ("python/cpu", "python/cpu/input=cached")
+    done = torch_house.done("race", f"{FAULTS}:where_it_is", *lanes, *SHORT, "--quiet", code=3)
+    said, source = done.err.splitlines()
+    assert said.startswith("laptime: own_faults.py, line ")
+    assert said.endswith(", in where_it_is: ValueError: LAPTIME_DEVICE is cpu")
+    assert source.endswith(""" | raise ValueError(f"LAPTIME_DEVICE is {os.environ.get('LAPTIME_DEVICE')}")""")
+    assert (done.out, torch_house.files()) == ("", before)
 
 
 def test_a_card_that_is_not_there_is_refused(torch_house):
@@ -99,11 +106,17 @@ def test_a_card_that_is_not_there_is_refused(torch_house):
         ((NUMPY, "python/cpu/input=resident"), "laptime cannot place the batches of a framework that it does not know"),
         ((NUMPY, "python/cpu/input=copy"), "input=copy: on a processor batches are where they are used"),
         ((NUMPY, "python/cpu/bf16"), "bf16: a step of your own has the precision that its code gives it"),
-        ((NUMPY, "python/cpu", "--full", "--laps", "1"), "--full: python/cpu/as-written is of a step function, which"),
-        ((NUMPY, "python/cpu", "--infer"), "--infer: python/cpu/as-written takes steps of your own"),
+        (
+            (NUMPY, "python/cpu", "--full", "--laps", "1"),
+            "laptime train: python/cpu/as-written is of a step function, which",
+        ),
+        ((NUMPY, "python/cpu", "--infer"), "laptime infer: python/cpu/as-written takes steps of your own"),
+        (
+            (NUMPY, "jax/cpu", "--full", "--laps", "1"),
+            "laptime train: jax/cpu/as-written is of a step function, which is",
+        ),
         ((LOOP, "torch/cpu/bf16"), "bf16: a step of your own has the precision that its code gives it"),
-        ((LOOP, "torch/cpu", "--infer"), "--infer: torch/cpu/as-written takes steps of your own"),
-        ((NUMPY, "jax/cpu", "--full", "--laps", "1"), "--full: jax/cpu/as-written is of a step function, which is"),
+        ((LOOP, "torch/cpu", "--infer"), "laptime infer: torch/cpu/as-written takes steps of your own"),
     ],
 )
 def test_what_a_plain_step_cannot_be_asked_for_is_refused(torch_house, words, says):

@@ -121,8 +121,8 @@ def test_what_was_asked_is_in_the_record(record):
     assert record["exit code"] == 0
 
 
-def test_a_race_ends_with_one_table_and_tells_its_heats_on_stderr(house, tmp_path):
-    """From the workload's line to where it was saved, and a line a heat beside it.
+def test_a_race_ends_with_its_answer_and_tells_its_heats_on_stderr(house, tmp_path):
+    """A sentence, bars, the proof, what next; with --details all that the record holds; and a line a heat on stderr.
 
     The lane without a preset is named without one; who has a cache of its own has the reference computed.
     """
@@ -130,14 +130,18 @@ def test_a_race_ends_with_one_table_and_tells_its_heats_on_stderr(house, tmp_pat
     answer = house.run("race", "cifar-cnn", "fake/cpu", "fake/cpu/best", "--heats", "2")
     lines = answer.out.splitlines()
     (record,) = house.files()
-    assert lines[0].startswith("cifar-cnn  1,337,002 parameters  batch 100  500 steps a lap  ")
-    assert lines[1].split() == ["lane", "a", "lap", "step", "images/s", "against", "first", "same", "work"]
-    assert lines[2].split()[:8] == ["fake/cpu", "50.0", "s", "±0.0", "%", "100", "ms", "±0.0"]
-    assert "fake/cpu/best  25.0 s ±0.0 %  50.0 ms ±0.0 %     2,000  2.00x faster (2.00-2.00)  yes" in answer.out
-    assert lines[-1].startswith("2 duets, ")
-    assert lines[-1].endswith(f"Saved as {record.stem}; laptime show {record.stem}")
-    assert "" not in lines
+    assert "fake/cpu/best is 2.00x as fast as fake/cpu as written (2.00-2.00)." in lines[0]
+    assert "Same work: proven (10 steps against float64). 2 duets, " in lines[-2]
+    assert lines[-1].startswith("Next: laptime why cifar-cnn fake/cpu/best · ")
+    assert lines[-1].endswith(f" details: laptime show {record.stem} --details")
     assert answer.code == 0
+    whole = house.done("show", "--details").out.splitlines()
+    assert whole[0] == lines[0]
+    assert whole[1].startswith("cifar-cnn  1,337,002 parameters  batch 100  500 steps a lap  ")
+    assert whole[2].split() == ["lane", "a", "lap", "step", "images/s", "against", "first", "same", "work"]
+    assert whole[3].split()[:8] == ["fake/cpu", "50.0", "s", "±0.0", "%", "100", "ms", "±0.0"]
+    assert "fake/cpu/best  25.0 s ±0.0 %  50.0 ms ±0.0 %     2,000  2.00x faster (2.00-2.00)  yes" in whole
+    assert whole[-1] == f"Saved as {record.stem}; laptime show {record.stem}"
     assert [line.split(";")[0] for line in answer.err.splitlines()] == [
         "computing the float64 reference of the proof, once",
         "heat 1 of at most 4: fake/cpu/as-written",
@@ -169,11 +173,11 @@ def test_no_line_is_wider_than_the_page(house):
     pages = {40: raced} | {width: house.done("show", env={"COLUMNS": str(width)}) for width in (60, 80, 120)}
     for width, page in pages.items():
         assert max(map(len, page.out.splitlines())) <= width
-        assert "2.00x faster" in " ".join(page.out.split())
+        assert "2.00x as fast" in " ".join(page.out.split())
 
 
 def test_a_reduced_precision_prints_how_far_it_strays(house):
-    """A thousandth in the fake's bf16, beside a float32 proof that holds."""
+    """A thousandth in the fake's bf16, next to a float32 proof that holds."""
     answer = house.race("cifar-cnn", "fake/cuda", "fake/cuda/bf16", "--heats", "1")
     assert answer.code == 0
     assert "yes; bf16 strays 1e-3" in " ".join(answer.out.split())
@@ -219,7 +223,7 @@ def test_a_lane_is_not_accused_by_one_chance_event(house):
     assert (best["parity"]["status"], best["parity"]["reason"]) == ("same", None)
     assert best["parity"]["chance"].startswith("its weights moved otherwise")
     assert (best["appeal"]["seed"], len(best["appeal"]["runs"])) == (1_000_003, 1)
-    assert house.done("show", "latest").out.count("proven at the second try") == 1
+    assert house.done("show", "latest", "--details").out.count("proven at the second try") == 1
 
 
 def test_only_what_may_be_chance_is_heard_again(house):
@@ -240,7 +244,7 @@ def test_a_stray_that_rounding_may_explain_is_let_pass(house):
 
 
 def test_a_heat_is_classed_by_its_windows(house):
-    """The warm factors begin at its first window; a heat is told by where it ended up, to the last digit."""
+    """The warm factors begin at its first window; a heat's figure is where it ended up, to the last digit."""
     house.script('["fake/cpu/best"]\nwarm = [0.5, 0.5, 0.5, 0.5, 0.5]\n["fake/cpu/fastest"]\nwarm = [3.0, 2.0, 1.5]\n')
     lanes = house.raced("cifar-cnn", "fake/cpu", "fake/cpu/best", "fake/cpu/fastest", "--heats", "1")["lanes"]
     heats = [heat for each in lanes for heat in each["heats"]]

@@ -14,7 +14,7 @@ import pytest
             "`laptime workloads` lists all",
         ),
         (("", "fake/cpu"), "unknown workload ''", "`laptime workloads` lists all"),
-        (("cifar-cnn", "fake/gpu"), "lane 'fake/gpu': 'gpu' is neither a framework nor a device", "devices: cpu, cuda"),
+        (("cifar-cnn", "fake/npu"), "lane 'fake/npu': 'npu' is neither a framework nor a device", "devices: cpu, gpu,"),
         (("cifar-cnn", "fake/cpu/turbo"), "lane 'fake/cpu/turbo': 'turbo' is not a setting", "settings: as-written"),
         (("cifar-cnn", "fake/cpu/best+fastest"), "two presets, 'best' and 'fastest'", "name one of them"),
         (("cifar-cnn", "fake/cpu", "fake/cpu"), "lane fake/cpu/as-written is named twice", "a race needs lanes that"),
@@ -28,7 +28,7 @@ import pytest
             "leave input",
         ),
         (("scenes-cnn", "fake/cpu/lr=0"), "lr=0 cannot be", "lr takes a learning rate above 0 and up to 100"),
-        (("cifar-cnn", "fake/mps"), "device mps is not there for fake", "usable here: cpu, cuda:0"),
+        (("cifar-cnn", "fake/mps"), "device mps is not there for fake: mps is of Apple", "usable here: cpu, cuda:0"),
         (("cifar-cnn", "fake/cuda:5"), "device cuda:5 is not there for fake", "usable here: cpu, cuda:0"),
         (("cifar-cnn", "fake/cuda:1"), "device cuda:1 cannot be used: it is out of order", "usable here: cpu, cuda:0"),
         (("cifar-cnn", "fake/cpu", "--heats", "0"), "--heats 0: expected a whole number from 1 to 1,000", "usually 5"),
@@ -44,7 +44,7 @@ import pytest
         (("cifar-cnn", "fake/cpu", "--watchdog", "30d"), "--watchdog 2.592e+06s: expected 0.1s to 7d", "such as 10m"),
         (("cifar-cnn", "fake/cpu", "--pretrained"), "--pretrained: ", ""),
         (("mine.py:training",), "there is no file mine.py", "give the path of a Python file, as file.py:function"),
-        (("mine.py", "fake/cpu"), "'mine.py' names a file but no function in it", "give mine.py:function"),
+        (("mine.py:", "fake/cpu"), "'mine.py:' names a file but no function in it", "give mine.py:function"),
     ],
 )
 def test_a_race_that_cannot_be_run_is_refused(house, words, says, way_out):
@@ -75,7 +75,7 @@ def test_a_race_that_cannot_be_run_is_refused(house, words, says, way_out):
         (("race", "--turbo"), "No such option"),
         (("plan", "--quiet"), "No such option"),
         (("show", "one", "two"), "unexpected extra argument"),
-        (("rcae",), "no command 'rcae'; commands: race, resume, why, profile, plan, workloads, data"),
+        (("rcae",), "no command 'rcae' (did you mean race?); commands: race, train, infer, why, profile, resume"),
     ],
 )
 def test_words_that_cannot_be_read_are_refused(house, words, says):

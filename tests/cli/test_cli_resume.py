@@ -11,9 +11,11 @@ from functools import partial
 import numpy as np
 import pytest
 
+from laptime.model.installation import upgrade_command
+
 pytestmark = pytest.mark.usefixtures("known_references")
 
-FULL = ("race", "cifar-cnn", "fake/cpu", "fake/cpu/best", "--full", "--laps", "3", "--steps-per-lap", "50")
+FULL = ("train", "cifar-cnn", "fake/cpu", "fake/cpu/best", "--laps", "3", "--steps-per-lap", "50")
 HANGS = '["fake/*"]\nfail = {{ how = "hang", phase = "{phase}", heat = {heat} }}\n'
 
 
@@ -104,7 +106,7 @@ def test_an_interrupt_keeps_the_last_whole_lap_and_says_how_to_go_on(house, star
     words = " ".join(answer.out.split())
     assert "interrupted: 4 of 6 laps kept, " in words
     assert f"to go on: laptime resume {record['id']}" in words
-    assert "fake/cpu/best, 1 of 3 laps" in words
+    assert "15.2 s on fake/cpu and 1 of 3 laps on fake/cpu/best" in words
     assert curves(resumed(house)[1]) == unbroken
 
 
@@ -158,7 +160,7 @@ def test_a_newer_checkpoint_is_refused(killed):
     refused = killed.run("resume", "latest", "-q", "--again")
     assert (refused.code, place.exists()) == (2, True)
     assert "has version 2, this laptime reads 1" in refused.err
-    assert "pip install --upgrade laptime" in refused.err
+    assert upgrade_command() in refused.err
 
 
 @pytest.mark.parametrize(
@@ -169,7 +171,7 @@ def test_a_newer_checkpoint_is_refused(killed):
     ],
 )
 def test_laps_whose_checkpoint_is_no_more_are_trained_again_only_where_that_is_allowed(killed, unbroken, harm, words):
-    """Refused before anything runs, with how many laps it is about; allowed, the record says so."""
+    """Refused before anything runs, with how many laps it is about; allowed, the record notes it."""
     house = killed
     (place,) = (house.home / "checkpoints").rglob("*.npz")
     before = house.kept()

@@ -1,4 +1,4 @@
-"""A training of one's own is not resumed with other sources than it began with, unless that is asked for."""
+"""A training of your own is not resumed with other sources than it began with, unless that is asked for."""
 
 from __future__ import annotations
 
@@ -27,9 +27,7 @@ def test_changed_sources_are_refused_by_name_and_noted_where_they_are_allowed(ho
     (house.folder / "mine.py").write_text(MINE)
     parts = house.folder / "parts" / "loss.py"
     parts.write_text(LOSS.format(factor=1))
-    process = house.start(
-        "race", "mine.py:training", "torch/cpu/threads=1", "--full", "--laps", "20", env={"PAUSE": "0.3"}
-    )
+    process = house.start("train", "mine.py:training", "torch/cpu/threads=1", "--laps", "20", env={"PAUSE": "0.3"})
     house.read_until(process, "lap 1 of 20")
     process.kill()
     house.finish(process)
@@ -58,5 +56,5 @@ def test_changed_sources_are_refused_by_name_and_noted_where_they_are_allowed(ho
     assert (
         f"after lap {len(before['answer']['runs'][0]['laps'])} it went on with changed sources: parts/loss.py" in page
     )
-    assert "unproven: parts/loss.py changed between these trainings" in page
+    assert "(parts/loss.py changed between these trainings" in page
     assert "same work: yes" not in page

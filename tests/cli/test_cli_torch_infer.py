@@ -38,7 +38,7 @@ def test_answers_say_what_they_took(torch_house, answered):
     busy = {each["batch"]: each["usage"]["processor_percent"] for each in lane["usages"]}
     assert 10 < busy[256] <= 101
     assert answered["lanes"][0]["usage"] == lane["usages"][0]["usage"]
-    page = torch_house.done("show", answered["id"]).out
+    page = torch_house.done("show", answered["id"], "--details").out
     assert "torch/cpu/best, single calls" in page
 
 

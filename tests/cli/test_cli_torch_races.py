@@ -50,9 +50,16 @@ def test_settings_are_reachable_by_name(torch_house):
 
 
 def test_the_example_of_a_training_of_ones_own(torch_house):
-    """What the README tells people to run."""
+    """What the README asks people to run."""
     done = torch_house.done(
-        "race", f"{ROOT / 'examples' / 'own_training.py'}:training", "--heats", "1", "--budget", "5s", "--quiet"
+        "race",
+        f"{ROOT / 'examples' / 'own_training.py'}:training",
+        "--heats",
+        "1",
+        "--budget",
+        "5s",
+        "--quiet",
+        "--details",
     )
     assert "54,277 parameters" in done.out
     assert "torch/cpu/best" in done.out

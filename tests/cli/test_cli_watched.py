@@ -9,7 +9,7 @@ import pytest
 
 pytestmark = pytest.mark.usefixtures("known_references")
 
-FULL = ("race", "cifar-mlp", "torch/cpu/best", "--full", "--laps", "2", "--steps-per-lap", "40", "--rate", "3.6")
+FULL = ("train", "cifar-mlp", "torch/cpu/best", "--laps", "2", "--steps-per-lap", "40", "--rate", "3.6")
 NOT_HERE = "amd" if sys.platform == "darwin" else "apple"
 
 
@@ -46,7 +46,7 @@ def test_a_training_has_a_time_line_with_marks(trained):
 
 
 def test_a_whole_training_says_what_it_took(trained):
-    """Both cores are kept busy while it trains; where no meter is, the reason stands in the energy's place."""
+    """Both cores are kept busy while it trains; where no meter is, the reason takes the energy's place."""
     usage = trained["lanes"][0]["usage"]
     assert 15 < usage["processor_percent"] <= 101
     assert 2e8 < usage["memory_most_bytes"] < 4e9
@@ -57,7 +57,7 @@ def test_a_whole_training_says_what_it_took(trained):
 
 def test_it_is_shown_below_the_training(torch_house, trained):
     """With the money that the machine's time costs, from the start of the process to the end of the test."""
-    page = torch_house.done("show", trained["id"]).out
+    page = torch_house.done("show", trained["id"], "--details").out
     assert "while timed" in page
     assert "money for it" in page
     (run,) = trained["answer"]["runs"]
@@ -69,8 +69,8 @@ def test_it_is_shown_below_the_training(torch_house, trained):
 
 def test_a_fake_lane_is_watched_in_neither(house):
     """Its clock is its own."""
-    for words in (("--full", "--laps", "1", "--steps-per-lap", "5"), ("--infer", "--heats", "1")):
-        record = house.done("race", "cifar-cnn", "fake/cpu", *words, "--json", "-q").json
+    for command, *words in (("train", "--laps", "1", "--steps-per-lap", "5"), ("infer", "--heats", "1")):
+        record = house.done(command, "cifar-cnn", "fake/cpu", *words, "--json", "-q").json
         assert record["lanes"][0]["usage"] is None
         if record["question"] == "full":
             assert record["answer"]["runs"][0]["watched"] == []
@@ -78,10 +78,10 @@ def test_a_fake_lane_is_watched_in_neither(house):
             assert record["answer"]["lanes"][0]["heats"][0]["process"]["timeline"] is None
 
 
-@pytest.mark.parametrize("question", ["--full", "--infer"])
-def test_a_named_instrument_has_to_be_there_before_anything_is_trained(house, question):
+@pytest.mark.parametrize("command", ["train", "infer"])
+def test_a_named_instrument_has_to_be_there_before_anything_is_trained(house, command):
     """And nothing is left on disk."""
-    answer = house.done("race", "cifar-cnn", "fake/cpu", question, "--sensors", NOT_HERE, code=5)
+    answer = house.done(command, "cifar-cnn", "fake/cpu", "--sensors", NOT_HERE, code=5)
     assert f"--sensors {NOT_HERE}" in answer.err
     assert "leave it out" in answer.err
     assert house.files() == []

@@ -107,7 +107,7 @@ class Unbuilt(keras.Model):
 
 
 def unbuilt():
-    """A model of one's own class, whose weights are made by its first batch."""
+    """A model of your own class, whose weights are made by its first batch."""
     model = Unbuilt()
     model.compile(optimizer=keras.optimizers.RMSprop(1e-3), loss=LOSS)
     return model, BATCHES

@@ -1,7 +1,7 @@
 """Which back ends a contract suite is run on: those that can live in one process, or the one that is named.
 
 The rooms of users' own steps have no training of ours. Keras has one engine a process, so `test_keras_contract.py`
-starts the suites anew for each.
+starts the suites again for each.
 """
 
 from __future__ import annotations

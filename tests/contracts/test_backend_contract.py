@@ -58,7 +58,7 @@ def test_every_room_is_tested_or_not_installed():
 
 
 def test_it_knows_its_name_and_its_versions(backend):
-    """Its own version comes first, then those of what it stands on."""
+    """Its own version comes first, then those of what it uses."""
     assert backend.name in INSTALLED
     assert all(name and version for name, version in backend.versions().items())
     assert next(iter(backend.versions())) == backend.name.partition("-")[0]
@@ -128,7 +128,7 @@ def test_a_reference_is_the_same_work_in_float64(training, proof):
 
 
 def test_a_runner_steps_and_marks(backend, training):
-    """Between two fences each mark is a point of the work, and the spans are what steps took; or nothing is told."""
+    """Between two fences each mark is a point of the work, and the spans are what steps took; or there is none."""
     runner = training.start()
     runner.fence()
     began_ns = backend.clock()
@@ -145,7 +145,7 @@ def test_a_runner_steps_and_marks(backend, training):
 
 
 def test_a_runner_may_be_started_again(training):
-    """Each start is a training of its own, closed by itself."""
+    """Each start is a training of its own, and is closed on its own."""
     for _ in range(2):
         runner = training.start()
         runner.run(runner.stride)

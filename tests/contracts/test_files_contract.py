@@ -162,7 +162,7 @@ def test_several_steps_are_taken_at_once(backend, sources):
 
 
 def test_a_whole_training_goes_on_where_it_was(backend, sources):
-    """Whatever an engine had read ahead by the lap's end: the next lap begins with the batch that is due."""
+    """Whatever an engine had read ahead by the end of the lap: the next lap begins with the batch that is due."""
     order = order_for(backend, sources, "plates-cnn", input="fast")
     unbroken = backend.build(order).learn()
     unbroken.begin(0, None)
@@ -210,7 +210,7 @@ def test_the_authors_reading_needs_no_pytorch(sources):
     ("what", "settings"), here([("plates-cnn", {"preset": "best"})], [("scenes-cnn", {}), ("plates-cnn", {})])
 )
 def test_files_are_read_without_fit(backend, sources, what, settings):
-    """By the authors' loader, or by ours where the preset says so; nothing is trained."""
+    """By the authors' loader, or by ours where the preset asks for it; nothing is trained."""
     runner = backend.build(order_for(backend, sources, what, input="only", **settings)).start()
     runner.run(3)
     runner.fence()

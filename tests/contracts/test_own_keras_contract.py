@@ -219,7 +219,7 @@ def test_what_is_not_keras_says_where_it_runs(file, function, says):
     assert says in caught.value.says
 
 
-@pytest.mark.skipif(HERE != ["keras-torch"], reason="it takes PyTorch, and Keras beside it")
+@pytest.mark.skipif(HERE != ["keras-torch"], reason="it takes PyTorch, and Keras as well")
 def test_a_torch_lane_says_where_keras_models_run():
     subject = Subject("batches", "", None, None, None, None, "items", file=FILE, function="batches")
     order = HeatOrder(subject, PlannedLane("torch/cpu/test", "torch", CPU, Settings()), 0, ProofPlan(steps=5), PACE)
@@ -299,7 +299,7 @@ def test_a_copy_takes_one_batch_after_another():
 
 
 def test_what_is_compiled_anew_is_counted():
-    """Where the engine tells; nothing is, once each shape was there."""
+    """Where the engine reports it; nothing is, once each shape was there."""
     runner = build("two_lengths").start()
     runner.run(8)
     signs = check_parts(runner, shapes=2)

@@ -1,4 +1,4 @@
-"""One suite for every back end: what its profiler tells of a known network, and what it leaves behind."""
+"""One suite for every back end: what its profiler reports of a known network, and what it leaves behind."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def profile(framework, tmp_path_factory):
 
 
 def test_the_sum_of_operators_is_within_reason_of_the_step(profile):
-    """Where one thread tells of all, they cannot take more than the step; XLA's threads each tell of their own."""
+    """Where one thread reports all, they cannot take more than the step; XLA's threads each report their own."""
     own_ms = sum(each.own_ms for each in profile.operators if each.where == "processor")
     assert 0.5 * profile.profiled_ms < own_ms < 1.05 * profile.profiled_ms * (os.cpu_count() or 1)
     assert all(each.own_ms >= 0 and each.calls >= 0 for each in profile.operators)

@@ -82,7 +82,7 @@ def test_all_kinds_of_images_are_found(fill, suffix):
 
 
 def test_what_is_no_image_is_left_out_and_counted(fill):
-    """Hidden files, other kinds, files beside the class folders."""
+    """Hidden files, other kinds, files next to the class folders."""
     folder = fill("train/cats", "train/dogs", "test/cats", "test/dogs")
     for name in (".DS_Store", "train/cats/.hidden.jpg", "train/cats/notes.txt", "train/list.csv"):
         (folder / name).write_text("x")

@@ -22,6 +22,7 @@ from laptime.data.making import ItemCounts, MakingRate, announce, choose_counts
 from laptime.data.manifest import MAKER
 from laptime.disk import host
 from laptime.errors import StoreError, UsageError
+from laptime.model.installation import install_command
 from laptime.workloads import CATALOGUE
 
 SCENES, PETS, PLATES = (CATALOGUE[name] for name in ("scenes-cnn", "pets-densenet", "plates-cnn"))
@@ -206,7 +207,7 @@ make_source(CATALOGUE['pets-densenet'], 200, lambda _: None)
 
 
 def test_sets_are_removed_by_name(told, cache):
-    """And an unknown name is told which there are."""
+    """And an unknown name is answered with those that there are."""
     make_source(PETS, 4, told.append)
     with pytest.raises(UsageError, match="no made data 'pets'; there is: pets-densenet-4"):
         remove_set("pets")
@@ -287,7 +288,7 @@ def test_progress_is_told_with_the_time_to_go(told, monkeypatch):
 
 @pytest.mark.parametrize("workload", [PETS, CIFAR])
 def test_a_full_disk_leaves_nothing_half_written(workload, cache):
-    """Said in a sentence; the limit on a file's size stands for the disk."""
+    """Said in a sentence; the limit on a file's size takes the place of the disk."""
     program = f"""
 import resource
 resource.setrlimit(resource.RLIMIT_FSIZE, (9_000, 9_000))
@@ -305,7 +306,7 @@ except StoreError as error:
 
 
 def test_a_cache_that_is_no_folder_is_named(told, cache):
-    """A file stands where the folder should be."""
+    """A file is where the folder should be."""
     cache.parent.mkdir()
     cache.write_text("not a folder")
     with pytest.raises(StoreError, match="a file is where a folder is needed"):
@@ -331,6 +332,6 @@ def test_without_pillow_it_is_said_what_to_install(told, monkeypatch, cache):
     with pytest.raises(UsageError) as caught:
         make_source(SCENES, 16, told.append)
     assert "needs Pillow" in caught.value.says
-    assert caught.value.hint == "pip install 'laptime[images]'"
+    assert caught.value.hint == install_command("images")
     assert list((cache / "data").iterdir()) == []
     assert make_source(CIFAR, 20, told.append).train_items == 20

@@ -60,7 +60,7 @@ def test_a_tree_is_divided_by_the_seed(tmp_path):
 
 
 def test_train_and_test_are_read_as_they_are(tmp_path):
-    """What lies beside them is not read."""
+    """What is next to them is not read."""
     source = read_source(PLATES, fill(tmp_path, *plates(3, "train/"), *plates(2, "test/a/"), "x.jpg"), 0)
     assert (source.train_items, source.test_items, source.split_seed) == (3, 2, None)
     assert [str(tmp_path / f"test/a/AB00000{number}.jpg") for number in (0, 1)] == list(

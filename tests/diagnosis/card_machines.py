@@ -1,4 +1,4 @@
-"""Machines as literals: a card, a framework that should use it, and what stands around them."""
+"""Machines as literals: a card, a framework that should use it, and what is around them."""
 
 from __future__ import annotations
 

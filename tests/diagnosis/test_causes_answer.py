@@ -1,4 +1,4 @@
-"""The answer as a whole: parts that add up, ceilings, gains foretold, the order of experiments, the verdict."""
+"""The answer as a whole: parts that add up, ceilings, predicted gains, the order of experiments, the verdict."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_serial_step_is_divided_as_its_stages_are():
 
 
 def test_what_is_worked_on_meanwhile_costs_nothing():
-    """A loader that would take 80 of 100 ms alone, beside 75 ms of computing, is waited for no longer than 25."""
+    """A loader that would take 80 of 100 ms alone, next to 75 ms of computing, is waited for no longer than 25."""
     assert shares(case_of(lane_of(100.0), stages={"loader": 80.0, "compute": 75.0})) == pytest.approx(
         {"loader": 0.25, "compute": 0.75, "unattributed": 0.0}
     )
@@ -85,7 +85,7 @@ def test_a_device_that_waits_for_its_host_is_a_part_of_its_own():
 
 
 def test_pauses_are_outside_the_step():
-    """A third of the time lies between the laps; the rest is divided as ever."""
+    """A third of the time is between the laps; the rest is divided as ever."""
     lane = lane_of(15.0, windows=steps_windows(*[[*[10.0] * 9, 60.0] * 2] * 5))
     told = shares(case_of(lane, stages={"loader": 1.0, "compute": 9.0}))
     assert told == pytest.approx({"outside": 1 / 3, "compute": 0.6, "loader": 1 / 15, "unattributed": 0.0}, abs=0.01)
@@ -103,7 +103,7 @@ def test_nothing_known_is_unattributed():
 
 
 def test_the_slowest_ceiling_binds():
-    """In items a second with its interval; a processor has no copy, and says so."""
+    """In items a second with its interval; a processor has no copy, and a reason."""
     loader, copy, compute = ceilings(case_of(lane_of(100.0), stages=SLOW_LOADER))
     assert (round(loader.items_per_s), loader.binds, loader.lane) == (1111, True, "torch/cpu/as-written")
     assert loader.low < loader.items_per_s < loader.high

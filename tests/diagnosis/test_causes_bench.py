@@ -10,12 +10,12 @@ from causes_cards import STATES, STEP_MS, explain_replay, script_of
 from laptime.diagnosis.causes import judge_causes
 
 RIGHT = {"cause": "input pipeline", "how": "-", "training": "cnn", "first": ["input pipeline"], "seconds": 60.0,
-         "standings": {"input pipeline": "proven"}, "recommended": "decode", "foretold": 4.0, "measured": 4.4,
+         "standings": {"input pipeline": "proven"}, "recommended": "decode", "predicted": 4.0, "measured": 4.4,
          "budget_s": 60.0}  # fmt: skip
-SECOND = {**RIGHT, "first": ["poor kernels", "input pipeline"], "foretold": 4.0, "measured": 8.0,
+SECOND = {**RIGHT, "first": ["poor kernels", "input pipeline"], "predicted": 4.0, "measured": 8.0,
           "standings": {"input pipeline": "likely", "poor kernels": "proven"}}  # fmt: skip
 CLEAN = {**RIGHT, "cause": "none", "first": [], "standings": {"input pipeline": "ruled out"}, "recommended": None,
-         "foretold": None, "measured": None}  # fmt: skip
+         "predicted": None, "measured": None}  # fmt: skip
 FAILED = {"cause": "input pipeline", "how": "-", "training": "mlp", "failed": "exit code 3"}
 SKIPPED = {"cause": "several devices", "how": "-", "training": "-", "skipped": "one device"}
 
@@ -35,7 +35,7 @@ def test_figures_count_what_was_named():
     assert told["planted cause named first or second"] == pytest.approx(2 / 3)
     assert told["no other cause called proven"] == pytest.approx(2 / 3)
     assert told["nothing planted: nothing proven"] == 1
-    assert told["recommended remedy within 20 % of what was foretold"] == pytest.approx(1 / 2)
+    assert told["recommended remedy within 20 % of its prediction"] == pytest.approx(1 / 2)
 
 
 @pytest.mark.parametrize("cause", STATES)

@@ -25,7 +25,7 @@ UNTOLD = lane_of(1.0).peak_memory_bytes
 
 
 def busy_cores(lane, cores):
-    """Return the lane with so many of its four cores busy."""
+    """Return the lane with this many of its four cores busy."""
     nothing = [UNTOLD] * 5
     energy = Energy("the processor", *[UNTOLD] * 5)
     return replace(lane, usage=Usage(100 * cores / 4, *nothing, "host", UNTOLD, UNTOLD, UNTOLD, energy))
@@ -65,7 +65,7 @@ CASES = {
         processor_limited, "proven", "16 threads share 4 cores; with as many threads as cores it is 2.50x",
         lambda: case_of(lane_of(100.0, threads=16), trial("threads", 2.5)),
     ),
-    "a quota that fewer threads do not mend is likely": (
+    "a quota that fewer threads do not fix is likely": (
         processor_limited, "likely", "for 40 % of the time; with as many threads as cores it is 0.80x",
         lambda: case_of(throttled(0.4), trial("threads", 0.8)),
     ),
@@ -73,7 +73,7 @@ CASES = {
         processor_limited, "ruled out", "held it back for 0 % of the time, 1 thread for 4 cores",
         lambda: case_of(replace(throttled(0.0), device=unasked(1)), trial("threads", 2.0)),
     ),
-    "what a framework takes unasked counts": (
+    "what a framework takes by default counts": (
         processor_limited, "likely", "16 threads share 4 cores",
         lambda: case_of(replace(lane_of(100.0), device=unasked(16))),
     ),
@@ -137,7 +137,7 @@ CASES = {
         changing_shapes, "likely", "5 compilations in 10 steps",
         lambda: case_of(lane_of(100.0, signs=signs_of(shapes=7, compiles=5))),
     ),
-    "what batches at hand gain as well is not the shapes'": (
+    "what batches that are ready gain as well is not the shapes'": (
         changing_shapes, "ruled out", "7 shapes of batch",
         lambda: case_of(lane_of(100.0, signs=signs_of(shapes=7, compiles=0)), trial("one", 5.0), trial("compute", 5.0)),
     ),
@@ -213,7 +213,7 @@ def test_a_finding_and_a_cause_reckon_with_one_cost_of_a_page_fault(measured_ns,
 
 
 def test_an_oddity_is_named():
-    """Three oddities are one cause: the one that weighs is told, the others' figures are kept."""
+    """Three oddities are one cause: the one that weighs is reported, the others' figures are kept."""
     verdict = processor_oddities(case_of(faulting(500_000), trial("keep", 2.0), trial("flush", 1.0)))
     assert verdict.evidence["oddity"] == "memory given back"
     assert verdict.evidence["denormal numbers"]["standing"] == "ruled out"

@@ -47,7 +47,7 @@ def foretold(validation_s):
 
 
 CASES = {
-    "pauses that batches at hand leave out are proven": (
+    "pauses that batches that are ready leave out are proven": (
         outside_step, "proven", "every 10 steps a pause of 50 ms takes 33 % of the time",
         lambda: case_of(lap_ends(), trial("compute", 1.5), stages={"loader": 0.1, "compute": 10.0}),
     ),
@@ -87,7 +87,7 @@ CASES = {
         input_pipeline, "likely", "the loader takes 90 % of a step",
         lambda: case_of(lane_of(100.0), stages={"loader": 90.0, "compute": 10.0}),
     ),
-    "a loader that is quick": (
+    "a loader that is fast": (
         input_pipeline, "ruled out", "the loader takes 2 % of a step (2 ms of 100 ms)",
         lambda: case_of(lane_of(100.0), stages={"loader": 2.0, "compute": 98.0}),
     ),
@@ -107,7 +107,7 @@ CASES = {
         copy_to_device, "likely", "the copy to the device takes 20 % of a step",
         lambda: case_of(on_card(), trial("compute", 3.3), stages={"loader": 50.0, "copy": 20.0, "compute": 30.0}),
     ),
-    "a copy that is quick, with its rate": (
+    "a copy that is fast, with its rate": (
         copy_to_device, "ruled out", "takes 2 % of a step, at 10 GB/s",
         lambda: case_of(
             on_card(signs=signs_of(copied_bytes=200_000_000, copy_ns=20_000_000)), stages={"copy": 2.0, "compute": 98.0}

@@ -37,7 +37,7 @@ def on_card(shown, **changes):
 
 
 def disturbed(*cores, slow=1.5):
-    """Return windows in which others took so many cores, and in which a step took longer where these were many."""
+    """Return windows in which others took this many cores, and in which a step took longer where these were many."""
     windows = steps_windows(*[[100.0 * (slow if other > 0.2 else 1.0)] * 4 for other in cores])
     return tuple(replace(each, noise=Noise(other, 0.5, 0.0)) for each, other in zip(windows, cores, strict=True))
 
@@ -99,7 +99,7 @@ CASES = {
         memory_full, "ruled out", "25 %",
         lambda: case_of(on_card({USED: lambda _: 20e9, TOTAL: lambda _: 80e9})),
     ),
-    "no instrument tells of memory": (
+    "no instrument reads memory": (
         memory_full, "not testable here", "no instrument was read",
         lambda: case_of(lane_of(100.0, device=CUDA)),
     ),

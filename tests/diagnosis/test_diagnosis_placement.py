@@ -1,4 +1,4 @@
-"""Cards that are not used: for each machine the one cause that is told, and a command that can be typed."""
+"""Cards that are not used: for each machine the one cause that is named, and a command that can be typed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TWO_VERSIONS = {"NVIDIA": Missing("its library and its kernel module are of two 
 KFD = DeviceNode("/dev/kfd", "0660", "root", "render", may_open=False)
 OLD_ARCHITECTURES = "sm_50 sm_60 sm_70 sm_75 sm_80 sm_86"
 
-# What is the matter; the machine; the cause that is told; words of what is said; words of the command.
+# What is wrong; the machine; the cause that is named; words of what is said; words of the command.
 CASES = {
     "a build for processors": (
         machine(card(), frameworks=(for_processors("torch"),)),
@@ -84,7 +84,7 @@ CASES = {
         machine(card(processes=OTHERS), frameworks=(framework(reason=BUSY),)),
         "exclusive", "process 4711 has it", "nvidia-smi -i 0000:3b:00 -c DEFAULT",
     ),
-    "memory held by somebody": (
+    "memory held by another process": (
         machine(
             card(processes=OTHERS, memory_used_bytes=79_000_000_000),
             frameworks=(framework(reason="out of memory"),),
@@ -114,7 +114,7 @@ CASES = {
         machine(card(**UNSEEN, module="nouveau", reason="nouveau holds it"), nodes=()),
         "no driver", "nouveau holds this card: the free driver for displays", "nvidia-driver",
     ),
-    "a driver that was not loaded anew": (
+    "a driver that was not loaded again": (
         machine(card(**UNSEEN, reason="-"), absent=TWO_VERSIONS),
         "driver mismatch", "of two versions", "sudo reboot",
     ),
@@ -208,7 +208,7 @@ def test_a_race_tells_of_cards_with_one_cause_together():
 
 
 def test_a_race_does_not_tell_who_chose_a_card_of_the_others():
-    """One is used, and the other is left out by the variable; the doctor tells of it all the same."""
+    """One is used, and the other is left out by the variable; the doctor reports it all the same."""
     second = card(uuid="GPU-cccccccc-0000-0000-0000-000000000003", bus="0000:5e:00")
     here = machine(card(), second, frameworks=(using(),), variables={"CUDA_VISIBLE_DEVICES": UUID})
     assert find_unseen_cards(here) == ()

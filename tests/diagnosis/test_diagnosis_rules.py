@@ -101,7 +101,7 @@ def test_a_rule_finds_what_it_is_for(rule):
 
 
 def test_more_threads_than_cores():
-    """The setting tells it, no reading is needed."""
+    """The setting shows it, no reading is needed."""
     (found,) = judge({counter("heat", "busy_s", "s"): lambda t: t}, threads=8)
     assert (found.rule, found.advice) == ("threads above cores", "Race threads=4 against it.")
 
@@ -145,7 +145,7 @@ def test_quiet_lanes_are_not_accused():
 
 
 def test_nothing_is_judged_where_clocks_differ():
-    """A reading that cannot be laid beside a window is no evidence."""
+    """A reading that cannot be compared with a window is no evidence."""
     _, shown, _ = CASES["page faults"]
     line = replace(timeline(shown), clock=Missing("a virtual clock"))
     heat = heat_of(100.0, windows=windows_of(*[100.0] * 5), timeline=line)

@@ -1,4 +1,4 @@
-"""What a race sees of steps for nothing: a slow beginning, pauses, signs, a loader beside its lane."""
+"""What a race sees of steps for nothing: a slow beginning, pauses, signs, a loader next to its lane."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_quiet_steps_are_not_accused():
 
 
 def test_a_lane_without_its_loader_proves_the_loader():
-    """Raced beside it, whatever it was raced for."""
+    """Raced next to it, whatever it was raced for."""
     lane, ready = lane_of(100.0), named("torch/cpu/input=cached", lane_of(40.0, input="cached"))
     (found,) = find_findings([lane, ready], MACHINE)
     assert (found.rule, found.sure, found.evidence["share"]) == ("loader", "proven", pytest.approx(0.6))
@@ -95,7 +95,7 @@ def test_pauses_are_not_looked_for_across_steps_that_were_not_timed():
 
 
 def test_the_beat_of_many_workers_is_no_pause():
-    """Six of them make five quick steps and a long one, at distances as even as those of a lap's end."""
+    """Six of them make five fast steps and a long one, at distances as even as those of the end of a lap."""
     beat = steps_windows(*[[1.0, 1.0, 1.0, 1.0, 1.0, 900.0] * 2] * 5)
     assert find_pauses(lane_of(10.0, windows=beat)).every == 6
     assert find_pauses(lane_of(10.0, windows=beat, burst=12)) is None
@@ -112,7 +112,7 @@ def test_a_slow_beginning_is_seen_in_bursts_by_whole_windows():
 def test_chance_and_a_loaders_beat_are_no_pauses():
     """Long steps at no even distances are noise, and those very near to each other the beat of its workers.
 
-    Where a step takes next to nothing, its jitter is no pause, and a lap's end is.
+    Where a step takes next to nothing, its jitter is no pause, and the end of a lap is.
     """
     uneven = [10.0] * 60
     for place in (3, 9, 31, 38, 55):

@@ -33,7 +33,7 @@ class FirstStep:
         return Outcome(lanes, FirstStepAnswer(tuple(lane.first_step_ms for lane in lanes)))
 
 
-def page(record, width, *, color, kept, blocks):
+def page(record, view):
     return f"the first step takes {record.answer.first_step_ms[0]:.0f} ms"
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from laptime import api
+from laptime.cli.help import lanes_text
 from laptime.errors import UsageError
 from laptime.model.ask import Ask
 from laptime.planner.lanes import parse_lane
-from laptime.planner.settings import SETTINGS, Setting, describe_settings, settings_table
+from laptime.planner.settings import SETTINGS, Setting, settings_table
 from laptime.questions.proving import order_heat
 from laptime.run.scout import ask_proof
 
@@ -54,7 +55,7 @@ def shout(monkeypatch, tmp_path):
 
 def test_it_is_read_and_listed():
     assert parse_lane("cpu/best+shout=louder").overrides == (("shout", "louder"),)
-    assert "shout=loud|louder" in describe_settings()
+    assert "shout=loud shout=louder" in lanes_text()
     assert "| shout | `shout=loud` `shout=louder` | how a step is announced | the learning |" in settings_table()
 
 

@@ -1,4 +1,4 @@
-"""What a page fault costs is measured: more than writing the same memory again, and nothing on a clock that stands."""
+"""What a page fault costs is measured: more than writing the same memory again, and 0 on a clock that stays."""
 
 from __future__ import annotations
 

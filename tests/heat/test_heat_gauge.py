@@ -35,7 +35,7 @@ class Notebook:
 
 
 class Workshop:
-    """A device on a virtual clock: so many operations and bytes a second, in so many bytes of memory."""
+    """A device on a virtual clock: its operations and bytes a second, and its bytes of memory."""
 
     by = "workshop 1"
 

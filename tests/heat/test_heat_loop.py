@@ -154,7 +154,7 @@ def test_what_a_loader_had_ready_is_run_down_before_a_window_opens():
 
 
 def test_steps_that_are_very_slow_do_not_run_down_all_that_was_ready():
-    """Their loader makes more meanwhile: after half a minute the rest stays, and a note tells how much."""
+    """Their loader makes more meanwhile: after half a minute the rest stays, and a note says how much."""
     clock, line = FakeClock(), Notebook()
     runner = Diary(clock, 20_000.0)
     runner.ready_batches = 11
@@ -172,14 +172,14 @@ def test_the_first_window_corrects_the_estimate_that_stood_on_one_step():
 
 
 def test_a_first_window_that_was_halted_does_not_shorten_all_others():
-    """Five seconds in one of its steps would leave windows of one step each; the second window tells better."""
+    """Five seconds in one of its steps would leave windows of one step each; the second window knows better."""
     clock, line = FakeClock(), Notebook()
     measure(clock, Diary(clock, 10.0, opening_ms=(*[10.0] * 20, 5000.0)), PACE, line)
     assert [each.window.steps for each in line.windows][:4] == [20, 1, 20]
 
 
 def test_steps_that_take_next_to_nothing_but_now_and_then_make_no_endless_window():
-    """Of a loader that works at a lap's end alone one step takes a ten-thousandth of the mean."""
+    """Of a loader that works at the end of a lap alone one step takes a ten-thousandth of the mean."""
     clock, line = FakeClock(), Notebook()
     laps = ([0.01] * 15 + [100.0]) * 100
     measure(clock, Diary(clock, 0.01, opening_ms=tuple(laps)), PACE, line)
@@ -214,7 +214,7 @@ def test_a_step_that_was_disturbed_is_no_burst():
 
 
 def test_many_bursts_in_a_window_are_none_to_wait_for():
-    """A window that is long enough by itself holds a hundred: one more or less is nothing."""
+    """A window that is long enough on its own holds a hundred: one more or less is nothing."""
     clock, line = FakeClock(), Notebook()
     runner = Diary(clock, 0.01, opening_ms=tuple(([1.0] + [0.01] * 5) * 2_000))
     runner.ready_batches = 6

@@ -98,7 +98,7 @@ def test_a_scout_says_what_a_framework_sees(child):
 
 
 def test_a_reference_is_the_same_work_in_float64(child):
-    """One exact run, and a float32 twin beside it."""
+    """One exact run, and a float32 twin next to it."""
     child.say(wire.Refer(ORDER))
     reference = child.hear_all()[-1].reference
     assert (reference.exact.precision, reference.twin.precision) == ("fp64", "fp32")

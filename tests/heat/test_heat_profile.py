@@ -80,7 +80,7 @@ def test_as_many_steps_are_profiled_as_take_two_seconds(run, expected, step_ms, 
 
 
 def test_operators_are_those_of_one_step_and_add_up_to_it(run):
-    """Heaviest first; one profiler's window of steps is told as a step's mean."""
+    """Heaviest first; one profiler's window of steps is reported as a step's mean."""
     profile = profile_of(run())
     assert [each.name for each in profile.operators] == ["fake::convolution", "fake::product", "fake::update"]
     assert sum(each.own_ms for each in profile.operators) == pytest.approx(profile.profiled_ms)
@@ -100,7 +100,7 @@ def test_a_card_has_kernels_beside_the_processors_operators(run):
 
 
 def test_the_trace_is_packed_and_opens(run, tmp_path):
-    """Chrome's events, written whole where they were ordered, and nothing else left beside them."""
+    """Chrome's events, written whole where they were ordered, and nothing else left next to them."""
     profile = profile_of(run())
     assert profile.trace == str(tmp_path / "trace.json.gz")
     told = json.loads(gzip.decompress(Path(profile.trace).read_bytes()))["traceEvents"]

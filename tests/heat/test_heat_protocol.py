@@ -70,7 +70,7 @@ def test_a_training_goes_through_its_phases_in_order(order):
 
 
 def test_a_lap_holds_its_steps_and_nothing_else(order):
-    """20 steps of 100 ms; the first has 300 ms; validation, of a tenth of the test items, takes 100 ms beside it."""
+    """20 steps of 100 ms; the first has 300 ms; validation, of a tenth of the test items, takes 100 ms on top."""
     line = Notebook()
     run_protocol(FakeBackend(), order, line)
     assert [lap.train_s for lap in line.laps] == pytest.approx([2.2, 2.0, 2.0])
@@ -110,7 +110,7 @@ def test_quick_steps_are_told_no_oftener(order, monkeypatch):
 
 
 class Room(FakeBackend):
-    """A fake room with a learner of one's own."""
+    """A fake room with a learner of your own."""
 
     def __init__(self, learner) -> None:
         super().__init__()
@@ -168,14 +168,14 @@ def test_one_that_ended_before_its_test_is_only_tested(order):
 
 
 def test_a_new_training_says_that_nothing_is_done(order):
-    """The parent may know of laps whose checkpoint somebody has deleted."""
+    """The parent may know of laps whose checkpoint was deleted."""
     line = Notebook()
     run_protocol(FakeBackend(), order, line)
     assert line.all(wire.Resumed) == [wire.Resumed(())]
 
 
 def test_a_loss_that_is_no_number_ends_the_lane_and_keeps_the_lap_before(order, monkeypatch):
-    """The lap is told without its loss; the checkpoint is that of the lap before."""
+    """The lap is reported without its loss; the checkpoint is that of the lap before."""
 
     class Lost(FakeLearner):
         def score(self):

@@ -1,4 +1,4 @@
-"""Steps are taken apart after all windows, part by part between fences; where that fails, the heat stands."""
+"""Steps are taken apart after all windows, part by part between fences; where that fails, the heat is kept."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_loader_that_runs_beside_is_waited_for_less(heard):
 
 
 def test_what_a_back_end_tells_stands_over_the_clock(heard):
-    """A part that it cannot tell from the others is missing with its reason, and never nought."""
+    """A part that it cannot tell from the others is missing with its reason, and never 0."""
     signs = signs_in(heard("step_ms = 10.0\nsigns = { reads = 2.0, shapes = 4 }"))
     assert all(isinstance(each, Missing) for each in (signs.wait_ns, signs.copy_ns, signs.compute_ns))
     assert (signs.reads, signs.shapes) == (2.0, 4)

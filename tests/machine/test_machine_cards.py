@@ -112,7 +112,7 @@ def test_a_card_has_the_name_that_the_system_knows(plug, tmp_path):
 
 
 def test_a_card_that_a_driver_tells_of_is_listed_once(plug):
-    """What the driver knows stands, and not what the bus knows."""
+    """What the driver knows counts, and not what the bus knows."""
     sys = plug("0000:3b:00.0", "0x030200", "0x10de", driver="nvidia")
     told = replace(describe_pci(list_pci(sys)[0]), uuid="GPU-1f", name="NVIDIA H200", reason=None)
     assert joined(sys, Survey((told,))).cards == (told,)

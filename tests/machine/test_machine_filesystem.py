@@ -1,4 +1,4 @@
-"""On which file system a folder lies, from a table of mounts as the kernel writes it."""
+"""On which file system a folder is, from a table of mounts as the kernel writes it."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def dev(tmp_path):
 
 
 def test_nodes_are_told_with_who_may_open_them(dev, tmp_path):
-    """Folders beside them are none, nor are nodes of other things."""
+    """Folders next to them are none, nor are nodes of other things."""
     nodes = {each.path: each for each in read_host_environment(dev, tmp_path, tmp_path, {}).nodes}
     named = ("nvidia0", "nvidiactl", "nvidia-caps/nvidia-cap1", "dri/renderD128", "kfd")
     assert sorted(nodes) == sorted(str(dev / each) for each in named)

@@ -21,7 +21,7 @@ def test_a_processor_is_its_name_and_the_cores_that_may_be_used():
 
 
 def test_a_card_is_its_uuid_whatever_its_number():
-    """As CUDA and the driver write it; the driver is told apart."""
+    """As CUDA and the driver write it; the driver is kept separate."""
     first = key_of(card(uuid="GPU-1F2E", bus="0000:3b:00", driver="580.1"), "torch", CHIP)
     second = key_of(card("cuda:1", uuid="1f2e"), "jax", CHIP)
     assert (first.device, second.device) == ("1f2e", "1f2e")

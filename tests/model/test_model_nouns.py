@@ -46,7 +46,7 @@ def test_the_nouns_stand_on_the_standard_library(name):
 
 
 def test_an_ask_cannot_be_changed():
-    """What was asked stands in the record as it was asked."""
+    """What was asked is in the record as it was asked."""
     ask = Ask()
     with pytest.raises(FrozenInstanceError):
         ask.what = "another"

@@ -11,6 +11,7 @@ import pytest
 from pictures import encoded, smooth
 from PIL import Image
 
+from laptime.model.installation import install_command
 from laptime.pipelines.decode import DamagedImageError, decode_small, open_plain, smallest_part
 
 SOUND = encoded(smooth(0), quality=95)
@@ -163,4 +164,4 @@ def test_without_pillow_it_says_what_to_install():
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout
     assert "needs Pillow" in said
-    assert "laptime[images]" in said
+    assert install_command("images") in said

@@ -32,7 +32,7 @@ def test_draws_fill_the_published_range_evenly(turns, name, least, most):
 
 
 def test_half_of_all_are_flipped_and_nothing_goes_with_anything_else(turns):
-    """Each transform is drawn by itself, as Keras's generator draws."""
+    """Each transform is drawn on its own, as Keras's generator draws."""
     columns = np.array([[t.rotation, t.shear, t.zoom_x, t.zoom_y, t.flip] for t in turns], float)
     assert columns[:, 4].mean() == pytest.approx(0.5, abs=0.02)
     assert np.abs(np.corrcoef(columns.T) - np.eye(5)).max() < 0.03

@@ -100,7 +100,7 @@ REFUSED = r"Image size \(\d+ pixels\) exceeds limit of \d+ pixels"
 
 
 def bomb(kind: str, width: int, height: int) -> bytes:
-    """A file that says that it has so many pixels; what it really holds is a few."""
+    """A file that claims a number of pixels; what it really holds is a few."""
     held = bytearray(encoded(smooth(0), kind))
     if kind == "PNG":
         held[16:24] = width.to_bytes(4, "big") + height.to_bytes(4, "big")

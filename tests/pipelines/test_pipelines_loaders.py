@@ -86,7 +86,7 @@ def test_the_threads_of_the_generator_change_nothing_but_the_time(paths, opened)
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_processes_give_what_the_training_itself_would_make(paths, opened, workers):
-    """In order and to the last bit, whoever made them."""
+    """In order and to the last bit, whichever process made them."""
     job = job_of(paths, turned=True)
     expected = batches(opened(LoaderThreads(job, 2, 0)), 12)
     made = batches(opened(LoaderProcesses(job, workers, 0)), 12)
@@ -175,7 +175,7 @@ def test_spoilt_files_are_passed_over_counted_and_named(paths, opened, tmp_path)
 
 @pytest.mark.parametrize("kind", ["threads", "processes", "published", "queued", "workers"])
 def test_too_many_spoilt_files_end_the_training_in_words(paths, opened, kind):
-    """Three of twenty-two may be spoilt, not five."""
+    """Three of twenty-two may be damaged, not five."""
     for path in paths[:5]:
         Path(path).write_bytes(encoded(smooth(0, 1, 1)))
     opening = {"threads": lambda job: LoaderThreads(job, 1, 0), "processes": lambda job: LoaderProcesses(job, 1, 0),
@@ -187,7 +187,7 @@ def test_too_many_spoilt_files_end_the_training_in_words(paths, opened, kind):
 
 
 def loader_workers() -> list[psutil.Process]:
-    """Return this process's loader workers; Python may have started helpers of its own beside them."""
+    """Return this process's loader workers; Python may have started helpers of its own as well."""
     return [child for child in psutil.Process().children() if "laptime.pipelines.worker" in child.cmdline()]
 
 
@@ -247,7 +247,7 @@ def _runs(pid: int) -> bool:
 
 
 def test_without_shared_memory_it_goes_on_with_threads_and_says_so(paths):
-    """Here the system is told to give no more than a kilobyte."""
+    """Here the system is set to allow no more than a kilobyte."""
     code = (
         "import resource, numpy as np\n"
         "from pictures import job_of\n"

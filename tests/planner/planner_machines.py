@@ -5,7 +5,7 @@ from __future__ import annotations
 from laptime.model.ask import Ask
 from laptime.model.machine import Device, Framework, Machine, Processor
 from laptime.model.missing import Missing
-from laptime.model.plan import Plan, Subject
+from laptime.model.plan import OwnTraining, Plan, Subject
 from laptime.model.workload import Workload
 from laptime.planner import make_plan
 from laptime.workloads import CATALOGUE, find_workload
@@ -53,9 +53,14 @@ OWN = Subject("my.py:training", "training of my.py", None, None, None, None, "it
 
 
 def plan_for(
-    machine: Machine, *lanes: str, what: str = "cifar-cnn", reads_images: bool = True, **asked: object
+    machine: Machine,
+    *lanes: str,
+    what: str = "cifar-cnn",
+    reads_images: bool = True,
+    own: OwnTraining | None = None,
+    **asked: object,
 ) -> Plan:
     """Plan a built-in workload, or a user's own where `what` is none."""
     workload = find_workload(what) if what in CATALOGUE else None
     subject = subject_of(workload) if workload else OWN
-    return make_plan(Ask(what, lanes, **asked), machine, subject, workload, reads_images=reads_images)
+    return make_plan(Ask(what, lanes, **asked), machine, subject, workload, reads_images=reads_images, own=own)

@@ -36,7 +36,7 @@ def settings_of(device, lane, what):
     ],
 )
 def test_a_setting_is_filled_in(device, lane, what, told):
-    """A built-in's batch is multiplied; of a training of one's own so many batches are joined."""
+    """A built-in's batch is multiplied; of a training of your own, N batches are joined."""
     found = settings_of(device, lane, what)
     assert told == {name: getattr(found, name) for name in told}
 

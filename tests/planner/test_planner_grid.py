@@ -32,6 +32,19 @@ def test_one_axis_alone_is_a_row():
     assert lanes_of("cpu", batches=(8,)) == {"torch/cpu/batch=8": (8, None)}
 
 
+def test_a_short_race_has_a_lane_for_each_batch():
+    """Its speed depends on that; on a learning rate it does not."""
+    plan = plan_for(machine_with(CPU), "cpu", "cpu/best", what="pets-densenet", batches=(8, 16))
+    assert [lane.name for lane in plan.lanes] == [
+        "torch/cpu/batch=8",
+        "torch/cpu/batch=16",
+        "torch/cpu/best+batch=8",
+        "torch/cpu/best+batch=16",
+    ]
+    with pytest.raises(UsageError, match="--batch 0: expected whole numbers from 1 to 1,000,000"):
+        plan_for(machine_with(CPU), "cpu", batches=(0,))
+
+
 def test_without_a_grid_lanes_stay_as_they_are():
     assert lanes_of("cpu", "cpu/best") == {"torch/cpu/as-written": (None, None), "torch/cpu/best": (None, None)}
 

@@ -18,7 +18,7 @@ from laptime.planner.pace import choose_infer_pace
     ],
 )
 def test_every_part_gets_an_equal_share(ask, lanes, heats, part_s, patience_s):
-    """Within reason: quick calls are known well after two seconds, and patience grows with the budget."""
+    """Within reason: fast calls are known well after two seconds, and patience grows with the budget."""
     pace = choose_infer_pace(ask, lanes)
     assert pace.heats == heats
     assert pace.measure_s == pytest.approx(part_s)

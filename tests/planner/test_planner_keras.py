@@ -23,7 +23,7 @@ def machine(usable=6):
 
 
 def test_a_lane_names_its_engine():
-    """Each is a lane of its own, beside PyTorch's own loop."""
+    """Each is a lane of its own, next to PyTorch's own loop."""
     plan = plan_for(machine(), "torch", "keras-tf", "keras-jax", "keras-torch/cpu/bf16", what="cifar-cnn")
     assert [lane.name for lane in plan.lanes] == [
         "torch/cpu/as-written",
@@ -132,13 +132,15 @@ def test_every_and_lanes_exclude_each_other():
 
 @pytest.mark.parametrize("lane", ["keras-tf/cpu", "keras-jax/cpu/best", "keras-torch/cpu/bf16"])
 def test_every_engine_is_asked_for_answers(lane):
-    check_question(plan_for(machine(), "torch", lane), "--infer")
+    check_question(plan_for(machine(), "torch", lane), "infer")
 
 
 def test_a_lane_that_takes_several_steps_at_once_is_not_asked():
     """No step is taken."""
-    with pytest.raises(UsageError, match=r"--infer: .* says how many steps are taken at once, and nothing is trained"):
-        check_question(plan_for(machine(), "keras-tf/cpu/steps_per_execution=4"), "--infer")
+    with pytest.raises(
+        UsageError, match=r"laptime infer: .* says how many steps are taken at once, and nothing is trained"
+    ):
+        check_question(plan_for(machine(), "keras-tf/cpu/steps_per_execution=4"), "infer")
 
 
 def test_a_keras_model_of_ones_own_is_not_asked_yet():
@@ -146,7 +148,7 @@ def test_a_keras_model_of_ones_own_is_not_asked_yet():
     plan = plan_for(machine(), "keras-tf/cpu")
     own = replace(plan, subject=replace(plan.subject, file="/my.py", function="training"))
     with pytest.raises(UsageError, match="of trainings of your own only torch lanes answer so far"):
-        check_question(own, "--infer")
+        check_question(own, "infer")
     step = replace(own, lanes=(replace(plan.lanes[0], framework="jax", name="jax/cpu/as-written"),))
-    with pytest.raises(UsageError, match="--infer: jax/cpu/as-written takes steps of your own"):
-        check_question(step, "--infer")
+    with pytest.raises(UsageError, match="laptime infer: jax/cpu/as-written takes steps of your own"):
+        check_question(step, "infer")

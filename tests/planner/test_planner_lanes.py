@@ -12,7 +12,7 @@ from laptime.model.lane import Lane
 from laptime.planner.lanes import name_lane, parse_lane
 from laptime.planner.settings import PRESETS
 
-DEVICES = ("cpu", "cuda", "cuda:0", "cuda:12", "mps", "xpu:1", "tpu")
+DEVICES = ("cpu", "gpu", "cuda", "cuda:0", "cuda:12", "mps", "xpu:1", "tpu")
 CHOICES = (
     ("fp32", "tf32", "bf16", "fp16"),
     ("eager", "compile", "graph"),
@@ -41,7 +41,7 @@ def lanes(draw) -> str:
 @given(lanes())
 @settings(deadline=None)
 def test_a_lane_is_the_same_after_it_was_named(text):
-    """The name under which a lane stands in a record is itself a lane, and the same one."""
+    """The name under which a lane is in a record is itself a lane, and the same one."""
     lane = parse_lane(text)
     name = name_lane(lane.framework, lane.device, lane.preset, lane.overrides)
     assert lane == parse_lane(name)
@@ -50,7 +50,7 @@ def test_a_lane_is_the_same_after_it_was_named(text):
 @given(lanes())
 @settings(deadline=None)
 def test_nothing_that_was_written_is_lost(text):
-    """Every word of a lane stands in its name, only `as-written` may go unsaid."""
+    """Every word of a lane is in its name, only `as-written` may go unsaid."""
     lane = parse_lane(text)
     name = name_lane(lane.framework, lane.device, lane.preset, lane.overrides)
     assert set(text.replace("/", "+").split("+")) - {"as-written"} <= set(name.replace("/", "+").split("+"))
@@ -59,7 +59,7 @@ def test_nothing_that_was_written_is_lost(text):
 @given(st.text(max_size=30) | st.text("/+=:cpuda0159x", max_size=30).map("fake/cpu/".__add__))
 @settings(deadline=None)
 def test_any_other_text_is_refused_in_words(text):
-    """Whatever somebody writes is a lane or a usage error that quotes it, never another error."""
+    """Whatever is typed is a lane or a usage error that quotes it, never another error."""
     said = answer_to(text)
     assert said == "a lane" or said.startswith(f"lane '{text}': ")
 
@@ -105,10 +105,17 @@ def test_a_lane_is_named(text, name):
     assert name == name_lane(lane.framework, lane.device, lane.preset, lane.overrides)
 
 
+def test_a_second_training_is_refused_with_another_way():
+    with pytest.raises(UsageError) as caught:
+        parse_lane("other.py:training")
+    assert caught.value.says == "'other.py:training' is a second training: all lanes of a race run the same one"
+    assert caught.value.hint == "race each on its own, then compare their items per second"
+
+
 @pytest.mark.parametrize(
     ("text", "says", "hint"),
     [
-        ("gpu", "'gpu' is neither a framework nor a device", "devices: cpu, cuda, cuda:1, mps, xpu, tpu"),
+        ("gpu:1", "'gpu:1' is neither a framework nor a device", "devices: cpu, gpu, cuda, cuda:1, mps, xpu, tpu"),
         ("", "'' is neither a framework nor a device", "frameworks: torch, jax, keras-tf, keras-jax, keras-torch"),
         ("pytorch/cpu", "'pytorch' is neither a framework nor a device", "such as torch/cuda:0/bf16+compile"),
         ("torch/cuda:x", "'cuda:x' is neither a framework nor a device", "a lane is [framework/]device"),

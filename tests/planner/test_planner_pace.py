@@ -52,7 +52,7 @@ def test_every_pace_is_one_that_can_be_run(lanes, budget_s, heats):
 
 
 def test_a_number_of_heats_turns_the_adaptive_stop_off():
-    """Exactly so many were asked for."""
+    """Exactly this many were asked for."""
     assert not plan_for(machine_with(CPU), "cpu", "cpu/best", heats=6).pace.adaptive
     assert plan_for(machine_with(CPU), "cpu", "cpu/best").pace.adaptive
 

@@ -78,7 +78,7 @@ def test_a_training_of_ones_own_is_compiled_rather_than_recorded():
 
 @pytest.mark.parametrize("what", ["scenes-cnn", "plates-cnn", "pets-densenet"])
 def test_a_workload_that_reads_files_has_the_authors_loader_or_ours(what):
-    """Its work is reading and turning images, too: what lies decoded on the device would be another training."""
+    """Its work is reading and turning images, too: what is decoded on the device would be another training."""
     assert settings_of(CPU, "cpu", what=what).input == "published"
     assert settings_of(CPU, "cpu/best", what=what).input == "fast"
     assert settings_of(AMPERE, "cuda", what=what).input == "published"

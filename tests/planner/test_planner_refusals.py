@@ -8,7 +8,9 @@ import pytest
 from planner_machines import AMPERE, APPLE, BROKEN, CPU, NO_CUDA, PASCAL, PLAIN_CPU, machine_with, plan_for
 
 from laptime.errors import UsageError
+from laptime.model.installation import install_command
 from laptime.model.machine import Framework
+from laptime.model.plan import OwnTraining
 
 
 def refusal(machine, *lanes, **asked):
@@ -72,7 +74,10 @@ def test_a_device_may_bring_its_own_reason():
         (
             "cpu/batch=8",
             "my.py:training",
-            ("batch=N: a training of your own brings its batches with it", "set it in its data"),
+            (
+                "batch=N: a training of your own brings its batches with it",
+                "set it in its data, or join its batches: batch=2x",
+            ),
         ),
         (
             "cpu/batch=0.5x",
@@ -125,8 +130,15 @@ def test_a_lane_that_is_named_twice_is_refused(lanes, name):
 @pytest.mark.parametrize(
     ("lane", "refused"),
     [
-        ("mps", ("device mps is not there for torch", "usable here: cpu, cuda:0")),
-        ("cuda:7", ("device cuda:7 is not there for torch", "usable here: cpu, cuda:0")),
+        (
+            "mps",
+            (
+                "device mps is not there for torch: mps is of Apple computers, and this is Linux 6.1 on x86_64",
+                "usable here: cpu, cuda:0",
+            ),
+        ),
+        ("xpu", ("device xpu is not there for torch: it sees no Intel card", "usable here: cpu, cuda:0")),
+        ("cuda:7", ("device cuda:7 is not there for torch: it sees cuda:0, cuda:1", "usable here: cpu, cuda:0")),
         ("cuda:1/best", ("device cuda:1 cannot be used: a small product came out wrong", "usable here: cpu, cuda:0")),
     ],
 )
@@ -135,8 +147,50 @@ def test_a_device_that_is_absent_or_broken_is_refused_with_its_reason(lane, refu
     assert refused == refusal(machine_with(CPU, AMPERE, BROKEN), lane)
 
 
+@pytest.mark.parametrize(("card", "name"), [(AMPERE, "cuda:0"), (APPLE, "mps")])
+def test_gpu_means_the_first_accelerator_that_is_there(card, name):
+    """Of whatever kind."""
+    assert [lane.name for lane in plan_for(machine_with(CPU, card), "gpu/best", "gpu").lanes] == [
+        f"torch/{name}/best",
+        f"torch/{name}/as-written",
+    ]
+
+
+def test_gpu_without_an_accelerator_is_refused_with_the_reason():
+    says = "gpu: torch can use no accelerator here (cuda: this PyTorch is a build without CUDA)"
+    assert (says, "laptime doctor says what to do") == refusal(machine_with(CPU, NO_CUDA), "gpu")
+
+
+def own_training(kind, **known):
+    told = {"data": "list", "takes_workers": False, "sets_batch": False, "has_fence": False, **known}
+    return OwnTraining(kind, **told)
+
+
+@pytest.mark.parametrize(
+    ("kind", "lane", "says"),
+    [
+        ("step", "cpu", "torch cannot run my.py:training: its function returns a step function"),
+        ("keras", "cpu/best", "torch cannot run my.py:training: its function returns a Keras model"),
+        (
+            "torch",
+            "cpu/workers=2",
+            "workers=2: the data of my.py:training are list, which worker processes cannot load",
+        ),
+        ("torch", "cpu/batch=64", "batch=N: a training of your own brings its batches with it, as list"),
+    ],
+)
+def test_what_a_users_training_cannot_do_is_refused_where_it_is_known(kind, lane, says):
+    assert refusal(machine_with(CPU), lane, what="my.py:training", own=own_training(kind))[0] == says
+
+
+def test_what_a_users_training_can_do_is_planned():
+    able = own_training("torch", takes_workers=True, sets_batch=True)
+    lanes = plan_for(machine_with(CPU), "cpu/batch=64", "cpu/workers=2", what="my.py:training", own=able).lanes
+    assert [(lane.settings.batch, lane.settings.workers) for lane in lanes] == [(64, None), (None, 2)]
+
+
 def test_a_kind_of_device_that_the_framework_knows_no_device_of_has_its_reason():
-    """A build without CUDA says so, rather than that there is no such device."""
+    """A build without CUDA is named as such; it is not said that there is no such device."""
     says = "device cuda is not there for torch: this PyTorch is a build without CUDA"
     assert (says, "usable here: cpu") == refusal(machine_with(CPU, NO_CUDA), "cuda/best")
 
@@ -154,7 +208,7 @@ def test_a_framework_that_is_not_installed_names_its_extra(lane, extra):
     """The hint is the line to paste."""
     machine = replace(machine_with(CPU), frameworks=())
     says = f"{lane.removesuffix('/cpu')} is not installed here"
-    assert (says, f"pip install 'laptime[{extra}]'") == refusal(machine, lane)
+    assert (says, install_command(*extra.split(","))) == refusal(machine, lane)
 
 
 def test_a_framework_that_cannot_run_says_why():
@@ -197,7 +251,7 @@ def test_files_need_pillow(kind):
     refused = refusal(machine_with(PLAIN_CPU), f"cpu/input={kind}", what="plates-cnn", reads_images=False)
     assert refused == (
         f"input={kind}: plates-cnn reads image files, and Pillow is not installed",
-        "pip install 'laptime[images]', or name input=cached: decoded images made in memory",
+        f"{install_command('images')}, or name input=cached: decoded images made in memory",
     )
     for what, lane in (("plates-cnn", "cpu/input=cached"), ("cifar-cnn", f"cpu/input={kind}")):
         assert plan_for(machine_with(PLAIN_CPU), lane, what=what, reads_images=False).lanes

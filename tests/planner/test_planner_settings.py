@@ -1,4 +1,4 @@
-"""SETTINGS is the one table of settings: each row is read, listed and named, and README's table is made from it."""
+"""SETTINGS is the one table of settings: each row is read, listed and named; docs/lanes.md has that table."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 from planner_machines import CPU, machine_with, plan_for
 
+from laptime.cli.help import lanes_text
 from laptime.model.lane import Settings
 from laptime.planner.settings import (
     SETTINGS,
-    describe_settings,
     find_setting,
     learn_alike,
     list_settings,
     settings_table,
 )
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "lanes.md"
 EXAMPLES = {"N": "2", "X": "0.001"}
 
 
@@ -33,19 +33,18 @@ def test_every_listed_value_is_read_as_it_is_written(name):
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_every_setting_is_listed_where_people_look(name):
-    """In the help of a race, and in the hint where a setting is not known."""
+    """In `laptime help lanes`, and in the hint where a setting is not known."""
     row = SETTINGS[name]
     assert row.list_values(row.listed) in list_settings()
-    for value in row.listed:
-        assert value in describe_settings()
+    assert " ".join(map(row.written, row.listed)) in lanes_text()
     assert row.about
     assert row.takes or row.stands_alone
 
 
-def test_the_readme_has_the_table_that_is_made_from_the_rows():
+def test_the_page_of_lanes_has_the_table_that_is_made_from_the_rows():
     made = settings_table()
-    found = made in README.read_text(encoding="utf-8")
-    assert found, f"README.md's table of settings is not the one that SETTINGS makes; replace it by:\n\n{made}"
+    found = made in PAGE.read_text(encoding="utf-8")
+    assert found, f"the table in docs/lanes.md is not the one that SETTINGS makes; replace it by:\n\n{made}"
 
 
 def test_a_row_is_in_what_a_plan_fills_in():

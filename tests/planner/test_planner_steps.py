@@ -45,7 +45,7 @@ def test_other_lanes_are_not_told():
 
 @pytest.mark.parametrize("what", ["cifar-cnn", OWN])
 def test_nothing_races_it_but_a_step(what):
-    """It stands wherever laptime does; who may give a model is not refused for it."""
+    """It is there wherever laptime is; who may give a model is not refused for it."""
     seen = machine(TORCH)
     assert {lane.framework for lane in plan_for(seen, what=what).lanes} == {"torch"}
     plan = plan_for(seen, what=what, every=True)
@@ -53,7 +53,7 @@ def test_nothing_races_it_but_a_step(what):
 
 
 def test_a_step_races_on_the_processor_as_written_and_at_its_best():
-    """A card that nobody has tried is named by whoever wants it."""
+    """A card that was not tried has to be named."""
     subject = replace(OWN_SUBJECT, written_for="python")
     names = [lane.name for lane in make_plan(Ask(OWN), machine(), subject, None).lanes]
     assert names == ["python/cpu/as-written", "python/cpu/best"]
@@ -99,8 +99,8 @@ def test_what_a_step_leaves_no_room_for_is_refused(lane, what, says):
 
 
 def test_steps_are_not_asked_for_answers():
-    with pytest.raises(UsageError, match="--infer: python/cpu/as-written takes steps of your own"):
-        check_question(plan_for(machine(), "python/cpu", what=OWN), "--infer")
+    with pytest.raises(UsageError, match="laptime infer: python/cpu/as-written takes steps of your own"):
+        check_question(plan_for(machine(), "python/cpu", what=OWN), "infer")
 
 
 STEP = replace(OWN_SUBJECT, written_for="torch", gives_step=True)
@@ -139,7 +139,7 @@ def test_what_the_code_of_a_step_decides_is_refused(setting):
     assert caught.value.hint == "set it there"
 
 
-@pytest.mark.parametrize("flag", ["--full", "--infer"])
-def test_a_step_is_neither_trained_whole_nor_asked(flag):
-    with pytest.raises(UsageError, match=f"{flag}: torch/cpu/as-written (is of a step function|takes steps)"):
-        check_question(plan_step("torch/cpu"), flag)
+@pytest.mark.parametrize("command", ["train", "infer"])
+def test_a_step_is_neither_trained_whole_nor_asked(command):
+    with pytest.raises(UsageError, match=f"{command}: torch/cpu/as-written (is of a step function|takes steps)"):
+        check_question(plan_step("torch/cpu"), command)

@@ -98,7 +98,7 @@ def test_an_interrupt_at_any_write_can_be_resumed(world, after):
 
 
 def test_progress_tells_where_a_training_is(world):
-    """Step, steps, milliseconds, loss, accuracy and what is left of the lap; each lap's end is news."""
+    """Step, steps, milliseconds, loss, accuracy and what is left of the lap; the end of each lap is news."""
     world.train("fake/cpu", protocol=replace(PROTOCOL, laps=1, evaluation_items=0))
     news = [moment for moment in world.moments if moment.is_news]
     assert [moment.doing for moment in news] == ["computing the float64 reference of the proof, once", "begins", "lap"]

@@ -112,7 +112,7 @@ def test_rounds_turn_about_and_each_heat_is_told_and_kept(world):
 
 
 def test_an_interrupt_keeps_what_is_finished(world):
-    """The record of an interrupted race is a record like any other, and stands in the journal."""
+    """The record of an interrupted race is a record like any other, and is in the journal."""
     world.stop_after = 3
     record = world.race("fake/cpu", "fake/cpu/best", heats=9)
     assert record.status == "interrupted"
@@ -137,7 +137,7 @@ def test_heats_run_one_after_another_where_that_is_asked_for(world):
 
 
 def test_lanes_that_do_not_fit_into_memory_together_race_in_groups(world, monkeypatch):
-    """The first lane is in each of them, and no lane is without its pairs; one that fits beside nobody runs alone."""
+    """The first lane is in each of them, and no lane is without its pairs; one that fits next to none runs alone."""
     room = iter([None, "planted", None, "planted", "planted"])
     monkeypatch.setattr("laptime.questions.together.why_no_room", lambda *_: next(room))
     lanes = ("fake/cpu", "fake/cpu/best", "fake/cuda")

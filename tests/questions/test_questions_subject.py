@@ -36,7 +36,7 @@ def test_a_workload_is_found_by_its_name(name):
 
 @pytest.mark.parametrize("function", ["training", "second", "bound", "borrowed", "renamed"])
 def test_a_training_of_ones_own_is_found_without_running_its_file(mine, function):
-    """Defined, assigned or imported: its name stands in the text."""
+    """Defined, assigned or imported: its name is in the text."""
     name, title = f"mine.py:{function}", f"{function} of mine.py"
     expected = Subject(name, title, None, None, None, None, "items", file=str(mine), function=function)
     assert find_subject(f"{mine}:{function}") == (expected, None)
@@ -100,13 +100,52 @@ def test_an_unknown_workload_names_the_nearest(what, nearest):
     assert caught.value.exit_code == 2
 
 
-@pytest.mark.parametrize("what", ["mine.py", "mine.py:", "mine.py:1st", "mine.py:a.b", "mine.py:a b"])
+@pytest.mark.parametrize("what", ["mine.py:", "mine.py:1st", "mine.py:a.b", "mine.py:a b"])
 def test_a_file_without_a_function_is_refused(what):
     """The hint shows how it is written."""
     with pytest.raises(UsageError) as caught:
         find_subject(what)
     assert caught.value.says == f"'{what}' names a file but no function in it"
     assert caught.value.hint == "give mine.py:function, where the function returns a laptime.Training"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def helper(): ...\ndef mine() -> laptime.Training: ...\ndef other(size): return Training(size)",
+        "def mine() -> 'Training': ...\ndef other(): return Training()",
+        "def _make(): return laptime.Training()\ndef mine(size=3):\n    if size: return laptime.Training(step=1)",
+        "if True:\n    def mine():\n        made = Training()\n        return made",
+    ],
+)
+def test_a_file_alone_means_its_one_training(tmp_path, text):
+    """By its annotation, or because it makes a Training; a function that needs arguments cannot be called."""
+    place = tmp_path / "mine.py"
+    place.write_text(f"raise SystemExit\n{text}\n")
+    subject, workload = find_subject(str(place))
+    assert (subject.name, subject.function, workload) == ("mine.py:mine", "mine", None)
+
+
+def test_a_file_with_two_trainings_is_refused_with_both(tmp_path):
+    place = tmp_path / "mine.py"
+    place.write_text("def one(): return Training()\ndef two(): return Training()\n")
+    with pytest.raises(UsageError) as caught:
+        find_subject(str(place))
+    assert (caught.value.says, caught.value.hint) == (f"{place} has 2 trainings: one, two", f"name one: {place}:one")
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [("def make(): return model, data", "name the function that returns the training, as {}:make; functions there:"),
+     ("x = 1", "write one: def training(): return laptime.Training(")],
+)  # fmt: skip
+def test_a_file_without_a_training_is_refused_with_what_to_write(tmp_path, text, hint):
+    place = tmp_path / "mine.py"
+    place.write_text(f"{text}\n")
+    with pytest.raises(UsageError) as caught:
+        find_subject(str(place))
+    assert caught.value.says == f"{place} has no function that returns a laptime.Training"
+    assert caught.value.hint.startswith(hint.format(place))
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path):
@@ -173,7 +212,7 @@ def test_a_function_under_a_condition_is_found(tmp_path, text):
 
 
 def test_a_step_under_a_condition_is_found(tmp_path):
-    """What the function returns tells what it is for, wherever in the file it is defined."""
+    """What the function returns shows what it is for, wherever in the file it is defined."""
     place = tmp_path / "mine.py"
     place.write_text(
         "import torch\nif True:\n    def training():\n        return laptime.Training(step=step, data=[])\n"

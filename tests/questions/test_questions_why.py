@@ -1,4 +1,4 @@
-"""An inquiry through the front door of the library: a hidden card is told first, rounds pair with the lane itself."""
+"""An inquiry through the front door of the library: a hidden card is named first, rounds pair with the lane itself."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_card_that_is_hidden_is_told_first_and_experiments_are_paired_with_the
     """Whatever bounds the processor: who meant the card wants to know first that it is not used.
 
     In every round in which an experiment ran the lane itself ran too; after the first, they take turns. Steps are
-    broken down once: it costs time, and the first heat tells all.
+    broken down once: it costs time, and the first heat is enough.
     """
     here = machine(card(), frameworks=(FAKE, framework("torch")), variables={"CUDA_VISIBLE_DEVICES": ""})
     record = ask_why(here, budget_s=180.0)

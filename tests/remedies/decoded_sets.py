@@ -52,7 +52,7 @@ class Images(Dataset):
 
 
 class Huge(Dataset):
-    """Items that take a while to copy, for whoever is killed while it does."""
+    """Items that take a while to copy, for a process that is killed while it does."""
 
     def __init__(self, items: int, size: int) -> None:
         self.items, self.size = items, size

@@ -33,7 +33,7 @@ kept = laptime.keep_memory()
 faults()
 print(json.dumps([before, faults(), bool(kept), kept.note]))
 """
-# An allocator of somebody else's, which stands before glibc's: a map for each block, with its size before it.
+# Another allocator, which is found before glibc's: a map for each block, with its size before it.
 OTHERS = """\
 #include <stddef.h>
 #include <string.h>
@@ -83,7 +83,7 @@ def test_pages_are_no_longer_faulted_in_again():
     assert keeps
     assert note.startswith("glibc 2.")
     pages = 20 * (64 << 20) / os.sysconf("SC_PAGE_SIZE")
-    huge = 100  # where the system gives huge pages, there are so many fewer
+    huge = 100  # where the system gives huge pages, there are that many fewer
     assert before > pages / huge / 8
     assert after < before / 10
 

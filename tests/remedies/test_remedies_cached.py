@@ -1,4 +1,4 @@
-"""Each item is decoded once, whoever asks for it; what does not fit is decoded as before."""
+"""Each item is decoded once, whichever process asks for it; what does not fit is decoded as before."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, Dataset, Subset
 import laptime
 from laptime.errors import UsageError
 
-# From Python 3.12 on it warns of a fork beside threads, which loaders do too.
+# From Python 3.12 on it warns of a fork next to threads, which loaders do too.
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 ITEMS = 12
 
@@ -164,11 +164,11 @@ def test_what_raises_is_raised_and_not_kept(ledger):
     class Spoilt(Images):
         def __getitem__(self, index):
             self.ledger.write(index)
-            raise OSError(f"image {index} is spoilt")
+            raise OSError(f"image {index} is damaged")
 
     dataset = laptime.cached(Spoilt(ledger), "1 MB")
     for _ in range(2):
-        with pytest.raises(OSError, match="image 3 is spoilt"):
+        with pytest.raises(OSError, match="image 3 is damaged"):
             dataset[3]
     assert ledger.decoded() == [3, 3]
     assert (dataset.kept.items, dataset.kept.not_kept) == (0, 0)

@@ -15,7 +15,7 @@ from laptime.errors import UsageError
 
 
 class OnDevice:
-    """An array of one number on a device that counts how often somebody waits for it."""
+    """An array of one number on a device that counts how often a program waits for it."""
 
     waits = 0
     shape = ()
@@ -67,7 +67,7 @@ def test_batches_of_different_sizes_weigh_as_much_as_they_hold():
 
 
 def test_a_loss_leaves_its_gradients_behind():
-    """What is kept holds no graph, and is a copy: the same tensor may be filled anew by the next step."""
+    """What is kept holds no graph, and is a copy: the same tensor may be filled again by the next step."""
     weights = torch.ones(3, requires_grad=True)
     meter = laptime.Deferred()
     loss = (weights * 2).sum()
@@ -99,7 +99,7 @@ def test_a_loss_leaves_its_gradients_behind():
     ids=str,
 )
 def test_the_mean_is_that_of_the_numbers(values):
-    """Numbers and arrays of one; half precision overflows or stands still in a sum, and does not here."""
+    """Numbers and arrays of one; half precision overflows or stays the same in a sum, and does not here."""
     meter = laptime.Deferred()
     for value in values:
         meter.add(value)
@@ -151,7 +151,7 @@ import laptime
 for kind in ("float32", "bfloat16", "float16"):
     meter = laptime.Deferred(every=2)
     told = [meter.add(value(number, kind)) for number in (1.0, 2.0, 3.0, 2050.0)]
-    assert told[0] is told[2] is None
+    assert (told[0], told[2]) == (None, None)
     assert (told[1].mean, told[1].last) == (1.5, 2.0), told
     assert told[3].mean == (6 + float(value(2050.0, kind))) / 4, (kind, told)
 meter = laptime.Deferred()
@@ -175,7 +175,7 @@ def test_arrays_of_other_frameworks(framework):
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch sees no card here")
 def test_a_card_is_not_waited_for():
-    """PyTorch raises where a program waits for the card, when it is told to."""
+    """PyTorch raises where a program waits for the card, when it is set to."""
     meter = laptime.Deferred()
     losses = torch.arange(10.0, device="cuda")
     torch.cuda.set_sync_debug_mode("error")

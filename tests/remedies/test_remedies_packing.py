@@ -130,7 +130,7 @@ def test_what_comes_out_can_be_written_and_is_nobody_elses():
 
 
 def test_large_arrays_are_not_copied_on_their_way_in():
-    """The parts are the array's own memory, and the pickle beside them is short."""
+    """The parts are the array's own memory, and the pickle next to them is short."""
     array, tensor = np.zeros(100_000), torch.zeros(100_000)
     stream, *parts = pack((array, tensor))
     assert len(stream) < 400

@@ -46,7 +46,7 @@ def test_shapes_are_few_and_what_is_real_stays(kind, lengths, sizes):
 
 @pytest.mark.parametrize(("last", "items"), [("drop", [3, 3]), ("pad", [3, 3, 3]), ("keep", [3, 3, 1])])
 def test_a_short_last_batch_is_dropped_padded_or_kept(last, items):
-    """In every lap anew, and its length is known before where the batches lie in a list."""
+    """In every lap again, and its length is known before where the batches are in a list."""
     batches = [batch_of(4), batch_of(3), batch_of(4, items=1)]
     wrapped = laptime.same_shapes(batches, sizes=SIZES, target_axis=1, last=last)
     for _ in range(2):
@@ -58,7 +58,7 @@ def test_a_short_last_batch_is_dropped_padded_or_kept(last, items):
 
 
 def test_how_many_a_loader_gives_is_known_where_it_can_be():
-    """Of a DataLoader by its items; of what tells nothing, by walking through it."""
+    """Of a DataLoader by its items; of what has no length, by walking through it."""
     loader = torch.utils.data.DataLoader(torch.arange(20.0).reshape(10, 2), batch_size=4)
     wrapped = laptime.same_shapes(loader)
     assert len(wrapped) == len(list(wrapped)) == 2

@@ -1,4 +1,4 @@
-"""Memory with numbered places: whole or not at all, whoever dies in between, and gone with the last process."""
+"""Memory with numbered places: whole or not at all, whichever process dies meanwhile, and gone with the last one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from decoded_sets import Huge, die_holding_the_turn, store_all
 import laptime
 from laptime.remedies import shared_items
 
-# From Python 3.12 on it warns of a fork beside threads, which loaders do too.
+# From Python 3.12 on it warns of a fork next to threads, which loaders do too.
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 SIZE = 8 << 20
 

@@ -9,7 +9,7 @@ GOLDEN = Path(__file__).parent.parent / "golden"
 
 
 def assert_agreed(name: str, width: int, page: str) -> None:
-    """Hold a page against the one that was agreed; LAPTIME_REGOLD=1 writes it anew."""
+    """Compare a page with the one that was agreed; LAPTIME_REGOLD=1 writes it again."""
     path = GOLDEN / f"{name}-{width}.txt"
     if os.environ.get("LAPTIME_REGOLD") == "1":
         path.write_text(page, encoding="utf-8")

@@ -137,7 +137,7 @@ OUT_OF_MEMORY = Dnf("warm-up", "killed by the system", "SIGKILL", None, 22_100_0
 
 
 def foretold(lane: LaneResult, laps: int) -> LaneResult:
-    """Return the lane with a forecast of so many laps, each with 10 s of validation after it, and a test of 9 s."""
+    """Return the lane with a forecast of N laps, each with 10 s of validation after it, and a test of 9 s."""
     assert lane.lap_s is not None
     train_s, looks_s = Estimate(lane.lap_s.median * laps, ONE_HEAT, ONE_HEAT), 10.0 * laps
     whole_s = figure(train_s.median + looks_s + 11.5, 0.03)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from records import MACHINE
 
 from golden import assert_agreed
 from laptime.model.checkup import Checkup, DeviceTest, Problem
+from laptime.model.installation import install_command
 from laptime.model.limits import Peak
+from laptime.model.machine import Framework
 from laptime.model.missing import Missing
 from laptime.report.devices import render_checkup
 
@@ -41,5 +45,12 @@ def test_a_machine_that_is_well_is_told_so():
     assert "51 % of its measured peak" in page
 
 
+def test_without_a_framework_nothing_is_well():
+    """Python's own lanes are there without one."""
+    alone = replace(MACHINE, frameworks=(Framework("python", "3.11.7"),))
+    assert not Checkup(alone, (), (), ()).is_well
+    assert Checkup(replace(MACHINE, frameworks=(Framework("torch", "2"),)), (), (), ()).is_well
+
+
 def test_without_a_framework_nothing_can_be_tried():
-    assert "pip install 'laptime[torch]'" in render_checkup(Checkup(MACHINE, (), (), ()), 100, color=False)
+    assert install_command("torch") in render_checkup(Checkup(MACHINE, (), (), ()), 100, color=False)

@@ -67,7 +67,7 @@ def block(machine, name, data, width=120, frameworks=("torch",)):
 
 
 def told(page, name):
-    """Return what is said beside a name, on one line."""
+    """Return what is said next to a name, on one line."""
     (line,) = [line for line in page.splitlines() if line.strip().startswith(f"{name} ")]
     return line.strip().removeprefix(name).strip()
 
@@ -75,7 +75,7 @@ def told(page, name):
 @pytest.mark.parametrize("width", [80, 120])
 @pytest.mark.parametrize("name", SHOWN)
 def test_a_block_is_as_it_was_agreed(name, width):
-    """It changes only on purpose; LAPTIME_REGOLD=1 writes it anew."""
+    """It changes only on purpose; LAPTIME_REGOLD=1 writes it again."""
     assert_agreed(f"environment-{name}", width, block(*SHOWN[name], width))
 
 
@@ -110,7 +110,7 @@ def test_a_device_that_cannot_be_used_says_why():
 
 
 def test_a_card_that_tells_little_is_told_with_that():
-    """No memory, no driver, no capability: its name stands alone, with no dash and no zero."""
+    """No memory, no driver, no capability: its name is alone, with no dash and no zero."""
     bare = replace(RTX, memory_bytes=Missing("not reported"), details={"capability": ""})
     machine = replace(MACHINE, frameworks=(replace(TORCH, devices=(bare,)),))
     assert told(block(machine, "cifar-mlp", None), "cuda:0") == "NVIDIA GeForce RTX 2060"
@@ -143,7 +143,7 @@ def test_processor_and_memory_are_what_may_be_used():
 
 
 def test_only_the_frameworks_that_run_are_told_and_each_once():
-    """One that is broken, absent or not asked yet says so in its line."""
+    """One that is broken, absent or not asked yet has the reason in its line."""
     jax = Framework("jax", "0.4.35", problem="jaxlib is missing")
     keras = Framework("keras-tf", "3.6.0", {"keras": "3.6.0", "tensorflow": "2.18.0"})
     machine = replace(MACHINE, frameworks=(TORCH, jax, keras, Framework("fake", "1")))

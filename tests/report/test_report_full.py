@@ -1,6 +1,6 @@
 """The report of whole trainings: golden pages, and what must hold of every page.
 
-After a change that is meant, write the pages anew with `LAPTIME_REGOLD=1 python -m pytest tests/report`.
+After a change that is meant, write the pages again with `LAPTIME_REGOLD=1 python -m pytest tests/report`.
 """
 
 from __future__ import annotations
@@ -9,13 +9,17 @@ import pytest
 from full_records import SHOWN, laps, whole
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from shown import in_details
 
 from golden import assert_agreed
 from laptime.model.missing import Missing
 from laptime.model.protocol import Moment
-from laptime.report.full import live_lines, moment_words, render
+from laptime.report import full
+from laptime.report.laps import live_lines, moment_words
 from laptime.report.numbers import four_places
 from laptime.visible import cells_wide
+
+render = in_details(full.render)
 
 STEPPED = Moment("torch/cpu/best", None, "lap", 10, False, 2, 123, 500, 62.1, 1.5234, 0.4561, 23.4)
 

@@ -1,6 +1,6 @@
 """The report of inference: golden pages, and what must hold of every page.
 
-After a change that is meant, write the pages anew with `LAPTIME_REGOLD=1 python -m pytest tests/report`.
+After a change that is meant, write the pages again with `LAPTIME_REGOLD=1 python -m pytest tests/report`.
 """
 
 from __future__ import annotations
@@ -9,12 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from infer_records import SHOWN, broken, two_lanes
+from shown import in_details
 
 from golden import assert_agreed
-from laptime.report.infer import live_lines, render
+from laptime.report import infer
+from laptime.report.infer import live_lines
 from laptime.store.index import row_of
 from laptime.store.schema import decode, encode
 from laptime.visible import cells_wide
+
+render = in_details(infer.render)
 
 
 @pytest.mark.parametrize("width", [80, 120])
@@ -43,7 +47,7 @@ def test_every_figure_is_on_every_page(width):
 
 
 def test_a_lane_that_answers_otherwise_is_not_called_faster():
-    """No factor stands where the work is not the same."""
+    """There is no factor where the work is not the same."""
     page = render(broken(), 120)
     assert "not the same work" in page
     assert "x faster" not in page

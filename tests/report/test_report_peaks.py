@@ -6,12 +6,15 @@ from dataclasses import replace
 
 import pytest
 from records import BEST, FIRST, record
+from shown import in_details
 
 from laptime.model.limits import NOT_MEASURED, DeviceKey, DevicePeaks, Peak, Roofline, StepWork
 from laptime.model.missing import Missing
+from laptime.report import race
 from laptime.report.devices import peak_lines, rate, rates
 from laptime.report.profile import limit_lines
-from laptime.report.race import render
+
+render = in_details(race.render)
 
 CHIP = DeviceKey("AMD EPYC 9755 128-Core Processor, 2 cores", "AMD EPYC 9755 128-Core Processor (2 cores)")
 CARD = DeviceKey("1f2e", "NVIDIA H100", "580.1")
@@ -75,7 +78,7 @@ def test_two_rates_share_the_prefix_of_the_peak():
 
 
 def test_each_lane_says_which_side_binds_and_how_near_it_comes():
-    """The side that binds stands first."""
+    """The side that binds comes first."""
     lanes = (replace(FIRST, roofline=ROOF), replace(BEST, roofline=WAITING))
     assert limit_lines(record(lanes), 120) == [
         "limit: torch/cpu 41 % of what its products allow (96.0 of 235 GFLOP/s fp32; 12.0 of 47.0 GB/s)",
@@ -106,7 +109,7 @@ def test_a_lane_that_was_profiled_says_how_its_limit_could_be_known():
 
 
 def test_a_limit_that_is_not_known_has_its_reason():
-    """Beside those that are."""
+    """Next to those that are."""
     own = replace(BEST, absent={"roofline": Missing("a training of your own is counted with --profile")})
     told = limit_lines(record((replace(FIRST, roofline=ROOF), own)), 120)
     assert told[1] == "  torch/cpu/best - (a training of your own is counted with --profile)"

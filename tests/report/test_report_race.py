@@ -1,6 +1,6 @@
 """The final table: golden pages, and what must hold of every page.
 
-The pages in tests/golden are compared letter by letter. After a change that is meant, write them anew with
+The pages in tests/golden are compared letter by letter. After a change that is meant, write them again with
 `LAPTIME_REGOLD=1 python -m pytest tests/report`, and read the difference before it is kept.
 """
 
@@ -29,14 +29,17 @@ from records import (
     unfinished,
     without_figures,
 )
+from shown import in_details
 
 from golden import assert_agreed
 from laptime.model.ask import Ask
 from laptime.model.missing import Missing
 from laptime.model.process import Dnf
 from laptime.model.record import Finding, Parity
-from laptime.report.race import render
+from laptime.report import race
 from laptime.visible import cells_wide
+
+render = in_details(race.render)
 
 ANSI = re.compile(r"\x1b\[\d+m")
 FIGURES = re.compile(r"\d[\d.,]* (?:ms|µs|s|min|h|GB|%)|\([\d.,]+-[\d.,]+\)|\d+e-\d+")
@@ -80,10 +83,10 @@ def test_colour_changes_no_letter(name, width):
 def test_the_page_is_the_one_that_was_drawn_first():
     """The form of the main job: who, how long, by what factor, and proven."""
     page = render(two_lanes(), 140).splitlines()
-    assert page[0].startswith("cifar-cnn  1,337,002 parameters  batch 100  500 steps a lap  ")
-    assert page[0].endswith("  2 x AMD EPYC 7763 (2 cores), 24 GB")
-    assert page[1].split() == ["lane", "a", "lap", "step", "images/s", "against", "first", "same", "work"]
-    assert re.split(r"  +", page[3]) == [
+    assert page[1].startswith("cifar-cnn  1,337,002 parameters  batch 100  500 steps a lap  ")
+    assert page[1].endswith("  2 x AMD EPYC 7763 (2 cores), 24 GB")
+    assert page[2].split() == ["lane", "a", "lap", "step", "images/s", "against", "first", "same", "work"]
+    assert re.split(r"  +", page[4]) == [
         "torch/cpu/best",
         "31.0 s ±3 %",
         "62.0 ms ±3 %",
@@ -91,15 +94,14 @@ def test_the_page_is_the_one_that_was_drawn_first():
         "1.49x faster (1.38-1.61)",
         "yes",
     ]
-    assert "yes (proof: 10 steps, worst 3e-6)" in page[2]
-    assert page[-1].startswith(
-        "5 heats each, 58 s. Not settled: torch/cpu varies 9 % from heat to heat.  Saved as r-2026"
-    )
+    assert "yes (proof: 10 steps, worst 3e-6)" in page[3]
+    assert page[-2].endswith("5 heats each, 58 s. Not settled: torch/cpu varies 9 % from heat to heat.")
+    assert page[-1].startswith("Saved as r-2026")
 
 
 def said_against(ratio, low, high, **changes):
     made = record((FIRST, BEST), (comparison("torch/cpu/best", ratio, low, high, **changes),))
-    return render(made, 200).splitlines()[3]
+    return render(made, 200).splitlines()[4]
 
 
 @pytest.mark.parametrize(
@@ -120,7 +122,7 @@ def test_a_factor_is_said_so_that_it_is_above_one(expected, interval):
 
 
 def test_no_factor_is_stated_where_the_first_lane_did_other_work():
-    """A ratio to something else is no answer, whoever differs."""
+    """A ratio to something else is no answer, whichever lane differs."""
     differs = Parity("differs", 10, 1e-2, 2e-5, reason="other losses")
     page = render(record((replace(FIRST, parity=differs), BEST), (FASTER,)), 160)
     assert "x faster" not in page
@@ -152,29 +154,29 @@ def test_the_title_names_the_lane_that_the_others_are_held_against():
 def test_whether_it_was_the_same_work_is_said_in_a_few_words(expected, parity, batch):
     """Equal work is proven, disproven or unproven, and nothing in between."""
     other = replace(BEST, parity=parity, settings=replace(BEST.settings, batch=batch))
-    assert render(record((FIRST, other), (FASTER,)), 200).splitlines()[3].endswith(f"  {expected}")
+    assert render(record((FIRST, other), (FASTER,)), 200).splitlines()[4].endswith(f"  {expected}")
 
 
 def test_the_end_of_a_killed_lane_is_told_with_the_last_five_lines():
-    """Phase, signal, memory and stderr are what one needs to mend it."""
+    """Phase, signal, memory and stderr are what one needs to fix it."""
     killed = without_figures("torch/cuda:0/best", "dnf", None, (unfinished(OUT_OF_MEMORY),))
     page = render(record((FIRST, killed)), 120).splitlines()
-    assert page[3].split("  ")[0] == "torch/cuda:0/best"
-    assert page[3].endswith("DNF in warm-up")
+    assert page[4].split("  ")[0] == "torch/cuda:0/best"
+    assert page[4].endswith("DNF in warm-up")
     told = "torch/cuda:0/best did not finish, in warm-up: killed by the system, SIGKILL, peak memory 22.1 GB"
-    assert page[4] == told
-    assert page[5:10] == [f"  | {line}" for line in STDERR.splitlines()[-5:]]
+    assert page[5] == told
+    assert page[6:11] == [f"  | {line}" for line in STDERR.splitlines()[-5:]]
 
 
 def test_a_lane_that_lost_one_heat_of_many_says_so():
-    """A single crash is told even where the others suffice."""
+    """A single crash is reported even where the others suffice."""
     lost = unfinished(Dnf("timing", "its own error", exit_code=1, peak_memory_bytes=Missing("gone")), 5)
     page = render(record((replace(FIRST, heats=(*FIRST.heats, lost)), BEST), (FASTER,)), 120)
     assert "torch/cpu: 1 of 6 heats did not finish, in timing: its own error, exit code 1\n" in page
 
 
 def test_a_long_line_of_stderr_does_not_flood_the_page():
-    """A dump of an array on stderr is shown in part, and says so."""
+    """A dump of an array on stderr is shown in part, and the page says that there is more."""
     killed = unfinished(replace(OUT_OF_MEMORY, stderr_tail="0.123 " * 5000))
     page = render(record((FIRST, without_figures("torch/cpu/best", "dnf", None, (killed,)))), 80)
     assert len(page.splitlines()) < 20
@@ -210,10 +212,10 @@ def test_a_lap_that_is_not_stated_says_why():
 
 
 def test_a_lap_that_nobody_defined_is_a_dash_with_one_reason():
-    """Absence has its reason, and the reason stands once."""
+    """Absence has its reason, and the reason is there once."""
     lanes = (replace(FIRST, lap_s=None), replace(BEST, lap_s=None))
     page = render(record(lanes, (FASTER,)), 120)
-    assert page.count("No lap: nobody said how many steps make one.") == 1
+    assert page.count("No lap: the training does not say how many steps make one.") == 1
     assert re.search(r"torch/cpu +- +92\.2 ms", page)
 
 
@@ -248,7 +250,7 @@ def test_a_finding_says_how_sure_it_is():
         ("interrupted: 10 of 14 heats kept, 58 s.", "interrupted", 7),
         ("interrupted: 10 heats kept, 58 s.", "interrupted", None),
         ("running, or ended: 10 heats kept, 58 s.", "running", None),
-        ("5 heats each, 58 s.", "finished", None),
+        ("5 heats each, 58 s, settled within 5 %.", "finished", None),
     ],
 )
 def test_a_race_that_did_not_end_says_what_is_kept(expected, status, heats):
@@ -283,13 +285,13 @@ def test_a_race_in_turns_counts_its_duets():
     )
     other = replace(IN_TURNS, lane="torch/cpu/fastest")
     trio = record((FIRST, BEST, lane("torch/cpu/fastest", 50.0)), (IN_TURNS, other))
-    assert "4 rounds in turns, 58 s.  Saved" in render(trio, 160)
+    assert "4 rounds in turns, 58 s, settled within 5 %.\n" in render(trio, 160)
     mixed = record(trio.lanes, (IN_TURNS, replace(other, pairs=3)))
-    assert "5 heats each, 58 s.  Saved" in render(mixed, 160)
+    assert "5 heats each, 58 s, settled within 5 %.\n" in render(mixed, 160)
 
 
 def test_a_race_that_took_no_turns_says_why():
-    """So does one of which a lane did not fit beside the first."""
+    """So does one of which a lane did not fit next to the first."""
     alone = ("the heats ran one after another: --alone asks for it",)
     made = record((FIRST, BEST), (FASTER,))
     assert f"\n{alone[0]}\n" in render(replace(made, answer=replace(made.answer, alone=alone)), 160)
@@ -298,7 +300,7 @@ def test_a_race_that_took_no_turns_says_why():
 
 def test_a_record_without_any_figure_is_a_page_too():
     """All lanes failed, or none has begun: never a crash."""
-    failed = without_figures("torch/cpu/as-written", "dnf", "it hung", (unfinished(OUT_OF_MEMORY),))
+    failed = without_figures("torch/cpu/as-written", "dnf", "it stopped", (unfinished(OUT_OF_MEMORY),))
     assert "No heat finished, 58 s." in render(record((failed,)), 80)
     waiting = without_figures("torch/cpu/as-written", "ok", None)
     assert "unproven" in render(record((waiting,), status="running"), 120)

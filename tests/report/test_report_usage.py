@@ -13,7 +13,7 @@ from laptime.report.usage import usage_lines
 
 NO_METER = Missing("rapl: only root may read it")
 NO_CARD = Missing("this lane computes on the processor")
-COOL = Missing("a virtual machine tells none")
+COOL = Missing("a virtual machine has none")
 NONE = Energy("the processor", *[NO_METER] * 5)
 PROCESSOR = Usage(
     processor_percent=97.6,
@@ -53,13 +53,13 @@ def test_a_processor_without_meters_says_why_once():
     assert shown(PROCESSOR).splitlines() == [
         "while timed    cores busy    others    memory",
         "torch/cpu      98 %          1 %       812 MB",
-        "- (temperature: a virtual machine tells none)",
+        "- (temperature: a virtual machine has none)",
         "- (power, energy: rapl: only root may read it)",
     ]
 
 
 def test_a_card_shows_all_it_has():
-    """Beside a processor lane, which has no such figures: a dash, and never nought."""
+    """Next to a processor lane, which has no such figures: a dash, and never 0."""
     head, first, second = shown(PROCESSOR, CARD).splitlines()
     titles = ("cores busy", "others", "memory", "card busy", "of its units", "card memory", "hottest", "power", "a lap")
     places = [head.index(title) for title in (*titles, "1,000 items", "items/J")]

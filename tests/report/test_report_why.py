@@ -8,14 +8,18 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from shown import in_details
 from why_records import DECODE, SHOWN, failed_remedy, loader_bound, not_trusted, nothing_found
 
 from golden import assert_agreed
 from laptime.model.missing import Missing
 from laptime.model.why import Factor, StepPart
-from laptime.report.why import BLOCKS, LETTERS, bar_lines, measured_words, render
+from laptime.report import why
+from laptime.report.why import BLOCKS, LETTERS, bar_lines, measured_words
 from laptime.store.index import row_of
 from laptime.visible import cells_wide
+
+render = in_details(why.render)
 
 
 @pytest.mark.parametrize("width", [80, 120, 160])
@@ -60,7 +64,7 @@ def test_a_failed_remedy_is_a_row_with_its_reason():
 
 def test_noise_is_told_before_the_verdict():
     page = render(not_trusted(), 100)
-    assert page.startswith("Not to be trusted: the step of the lane as it is varies by 84 % from heat to heat")
+    assert page.startswith("NOT RELIABLE: the step of the lane as it is varies by 84 % from heat to heat")
 
 
 def test_colour_is_only_where_it_may_be():
@@ -118,6 +122,6 @@ def test_a_list_names_the_cause_and_the_remedy(expected, made):
 
 
 def test_a_line_of_code_is_never_broken():
-    """On a narrow page it stands below the table."""
+    """On a narrow page it is below the table."""
     page = render(loader_bound(replace(DECODE, code="DataLoader(" + "x" * 90 + ")")), 80)
     assert f"    DataLoader({'x' * 90})" in page.splitlines()

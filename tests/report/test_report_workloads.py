@@ -24,7 +24,7 @@ def page_of(name, width, **changes):
 @pytest.mark.parametrize("width", [80, 120])
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_a_page_is_as_it_was_agreed(name, width):
-    """A page changes only on purpose; LAPTIME_REGOLD=1 writes it anew."""
+    """A page changes only on purpose; LAPTIME_REGOLD=1 writes it again."""
     assert_agreed(f"workload-{name}", width, page_of(name, width))
 
 

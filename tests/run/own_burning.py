@@ -21,7 +21,7 @@ def _step(state, batch):
 
 
 def stopped():
-    """Stop the process for 1.5 s in its fortieth step, which lies in a window of 0.2 s: proof and estimate take some
+    """Stop the process for 1.5 s in its fortieth step, which is in a window of 0.2 s: proof and estimate take some
     twenty.
     """
     calls = []

@@ -17,7 +17,7 @@ from heat_orders import environment_for, order_for
 
 from laptime import wire
 from laptime.errors import LaneError, UsageError, WireError
-from laptime.run.child import Child, Silence
+from laptime.run.child import Child, Silence, _without_marks
 
 HANGS = 'fail = { how = "hang", phase = "build" }'
 
@@ -69,7 +69,7 @@ def test_the_end_of_the_pipe_is_heard_as_nothing(tmp_path):
 
 
 def test_a_child_that_will_not_end_is_ended(tmp_path, house):
-    """Its signal is told, as is how much memory it held."""
+    """Its signal is reported, and so is how much memory it held."""
     child = start(tmp_path, HANGS)
     hear_until(child, "build")
     ended = child.end(grace_s=0)
@@ -196,7 +196,7 @@ def test_where_no_pipe_can_be_opened_it_is_said(monkeypatch):
 
 
 def test_a_stop_by_a_signal_is_told_once(tmp_path):
-    """The heat is below its guardian, so the system tells the guardian alone."""
+    """The heat is below its guardian, so the system signals the guardian alone."""
     child = start(tmp_path, HANGS)
     hear_until(child, "build")
     (heat,) = psutil.Process(child.pid).children()
@@ -208,3 +208,9 @@ def test_a_stop_by_a_signal_is_told_once(tmp_path):
         child.hear(0.3)
     assert [child.was_stopped(), child.was_stopped()] == [True, False]
     assert child.end(grace_s=0).stderr_tail == ""
+
+
+def test_rows_that_only_mark_a_place_are_left_out():
+    """Python marks it below each frame of a traceback; a page shows only the last few rows."""
+    printed = "  File 'a.py', line 1\n    x = 1 / 0\n        ~~^~~\n\nZeroDivisionError: ^\n^^^^\n"
+    assert _without_marks(printed) == "File 'a.py', line 1\n    x = 1 / 0\n\nZeroDivisionError: ^"

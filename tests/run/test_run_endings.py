@@ -82,7 +82,8 @@ def test_a_crash_for_want_of_memory_is_known_by_its_last_words(refused_by_tensor
 def test_a_step_that_exits_says_where(tmp_path):
     """By Python's word, which can be heard; and behind its back, which leaves an exit code."""
     said, silent = run(tmp_path, "python_exit").process.dnf, run(tmp_path, "system_exit").process.dnf
-    assert said.reason.startswith("its code ended the process: sys.exit('enough of this'), in own_endings.py:")
+    assert said.reason.startswith("own_endings.py, line ")
+    assert said.reason.endswith(": its code ended the process: sys.exit('enough of this')")
     assert (said.phase, said.exit_code) == ("proof", 1)
     assert (silent.phase, silent.exit_code, silent.reason) == ("proof", 9, "the process ended on its own")
 
@@ -100,7 +101,7 @@ def test_a_step_may_print_as_much_as_it_likes(tmp_path):
 
 
 def test_cards_are_not_filled_by_what_a_users_code_imports(tmp_path):
-    """Both are set before its first import, unless somebody wants it otherwise."""
+    """Both are set before its first import, unless they were set to something else."""
     assert "['false', 'true']" in run(tmp_path, "environment").process.dnf.reason
     wanted = run(tmp_path, "environment", XLA_PYTHON_CLIENT_PREALLOCATE="true").process.dnf.reason
     assert "['true', 'true']" in wanted

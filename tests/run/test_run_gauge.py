@@ -1,4 +1,4 @@
-"""A child measures what a device can do at most; what it told before it failed stands."""
+"""A child measures what a device can do at most; what it reported before it failed is kept."""
 
 from __future__ import annotations
 

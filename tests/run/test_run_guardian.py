@@ -98,7 +98,7 @@ def test_the_guardian_ends_as_the_heat_ends_and_nothing_is_left(guard, ending, c
 
 
 def test_a_parent_that_is_gone_ends_all_too(guard):
-    """The heat does not read its pipe here; the guardian notices by itself."""
+    """The heat does not read its pipe here; the guardian notices on its own."""
     guarded = guard(f"{STRAY}; exec sleep 600")
     wait_for(lambda: len(guarded.below()) == 2)
     below = guarded.below()
@@ -122,7 +122,7 @@ def work_of(processes: list[psutil.Process]) -> list[float]:
 
 
 def test_a_paused_heat_does_nothing_and_goes_on(guard):
-    """All that it started is stopped, also what belongs to nobody; that is no stop by somebody else."""
+    """All that it started is stopped, also what belongs to no process; that is no stop by another program."""
     busy = "while :; do :; done"
     guarded = guard(f"(setsid sh -c '{busy}' &); ({busy}) & {busy}")
     wait_for(lambda: len(guarded.below()) == 3)

@@ -48,7 +48,7 @@ def test_a_heat_that_finishes_brings_everything_back(tmp_path, house):
 
 
 def test_what_a_heat_tells_of_its_steps_is_kept(tmp_path):
-    """Where it was asked to take them apart; it stands in the heat's result too."""
+    """Where it was asked to take them apart; it is in the heat's result too."""
     script = "loader_ms = 30.0\ncopy_ms = 2.0\ncompute_ms = 8.0\nsigns = { reads = 2.0 }"
     heat = run(replace(order_for(tmp_path, script), breakdown=True))
     assert (heat.signs.steps, heat.signs.wait_ns, heat.signs.reads) == (25, 750_000_000, 2.0)
@@ -64,7 +64,7 @@ def test_each_phase_has_its_length(tmp_path):
 
 
 def test_each_phase_is_told_as_it_begins(tmp_path):
-    """Progress is shown by what is told here."""
+    """Progress is shown by what is reported here."""
     told = []
     run(order_for(tmp_path), told=told)
     assert told == ["import", *PHASES, "end"]
@@ -117,7 +117,7 @@ def test_what_was_measured_before_a_failure_is_kept(tmp_path):
 
 
 def test_a_loss_that_is_no_number_ends_the_heat(tmp_path):
-    """It stands as a failure in the timing, and the window without a loss is kept."""
+    """It is kept as a failure in the timing, and the window without a loss is kept."""
     heat = run(order_for(tmp_path, 'fail = { how = "nan" }'))
     assert (heat.process.dnf.phase, heat.process.dnf.reason) == (
         "timing",
@@ -149,7 +149,7 @@ def heard():
 
 @pytest.mark.usefixtures("heard")
 def test_an_interrupt_ends_the_child_and_goes_on(tmp_path, house):
-    """Ctrl-C is not swallowed: the child is gone, and whoever called decides what is kept."""
+    """Ctrl-C is not swallowed: the child is gone, and the caller decides what is kept."""
     order = order_for(tmp_path, 'fail = { how = "hang", phase = "build" }')
     main, building = threading.main_thread().ident, threading.Event()
 

@@ -54,7 +54,7 @@ def test_before_it_is_opened_there_is_nothing_to_compare_with():
 
 
 def test_what_other_processes_take_is_seen():
-    """A busy process beside a sleeping child takes most of a core, and the window is flagged."""
+    """A busy process next to a sleeping child takes most of a core, and the window is flagged."""
     sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
@@ -72,7 +72,7 @@ def test_what_other_processes_take_is_seen():
 
 
 def reading(at_s, **told):
-    """Return a reading of counters that are zero but for what is told."""
+    """Return a reading of counters that are zero except for what is named."""
     counters = ("busy_s", "tree_s", "cores_busy_s", "io_wait_s", "waited_s", "throttled_ms", "load_1m", "asleep_s")
     return NoiseReading(round(at_s * 1e9), **{**dict.fromkeys(counters, 0.0), **told})
 

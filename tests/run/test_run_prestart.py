@@ -89,7 +89,7 @@ def test_who_is_not_taken_is_ended(tmp_path, house):
 
 
 def test_a_framework_that_cannot_be_imported_is_its_own_lanes_end(tmp_path):
-    """The others beside it are warm."""
+    """The others next to it are warm."""
     lanes = [*lanes_of(tmp_path, "bad", framework="nonsense"), *lanes_of(tmp_path, "good")]
     with Prestarter(4, 20.0) as ahead:
         ahead.line_up(lanes)

@@ -85,9 +85,9 @@ def test_a_sensor_that_cannot_be_opened_is_absent():
 def test_a_sensor_that_hangs_is_left_behind():
     """After a second; the other's readings are whole."""
     began_s = time.monotonic()
-    hung, sound = watch(fake("hung", fail=Failure("hang", 4)), fake("sound")).tracks
+    stuck, sound = watch(fake("stuck", fail=Failure("hang", 4)), fake("sound")).tracks
     assert time.monotonic() - began_s < 3
-    assert (hung.lost, len(hung.times_ns())) == (Missing("no answer for 1 s: it hangs"), 3)
+    assert (stuck.lost, len(stuck.times_ns())) == (Missing("no answer for 1 s: it hangs"), 3)
     assert len(sound.times_ns()) > 8
 
 
@@ -100,7 +100,7 @@ def test_a_reading_that_tells_nothing_is_a_gap():
 
 
 def test_figures_are_kept_in_steps_of_their_unit():
-    """A watt is told to a tenth; what cannot be a number is a gap."""
+    """A watt is kept to a tenth; what cannot be a number is a gap."""
     series = make_series(Channel("fake-0", "power_instant_mw", "mW"), [100_049.0, None, float("nan"), 99_950.0])
     assert series.changes == (1000, None, None, 0)
     assert list(series.values()) == [100_000.0, None, None, 100_000.0]

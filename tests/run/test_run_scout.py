@@ -16,7 +16,7 @@ from laptime.run.scout import ask_reference, ask_scouts
 
 
 def framework_of(name):
-    """Return a framework as it stands before it was scouted."""
+    """Return a framework as it is before it was scouted."""
     return Framework(name, "1")
 
 
@@ -45,7 +45,7 @@ def test_a_scout_that_does_not_answer_is_given_up(house):
 
 
 def test_scouts_work_side_by_side_and_end_with_a_ctrl_c(house):
-    """Three frameworks take as long as the slowest of them; whoever gives up leaves none behind."""
+    """Three frameworks take as long as the slowest of them; a caller that gives up leaves none behind."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the background ignores it
     main = threading.main_thread().ident
     threading.Timer(0.3, signal.pthread_kill, (main, signal.SIGINT)).start()
@@ -68,7 +68,7 @@ def test_a_reference_that_fails_says_why(tmp_path):
     """The first sentence of what went wrong."""
     order = order_for(tmp_path)
     asked = replace(order, subject=replace(order.subject, name="nonsense"))
-    assert ask_reference(asked, 60.0).startswith("unknown workload 'nonsense'")
+    assert ask_reference(asked, 60.0).reason.startswith("unknown workload 'nonsense'")
 
 
 def test_scouts_that_hang_share_one_deadline(house):

@@ -162,7 +162,7 @@ def test_other_versions_than_before_are_told(train, taken_up):
 
 
 def test_a_watched_training_has_readings_and_marks_of_each_process(train):
-    """Its parts are joined; a fake's clock is its own, and says so in each."""
+    """Its parts are joined; a fake's clock is its own, as each of them notes."""
     sampler = Sampler([FakeSensor()], 100.0)
     runner, dnf, _ = train('fail = { how = "kill", phase = "lap 3" }', sampler=sampler)
     before = runner.training_run("dnf", dnf)

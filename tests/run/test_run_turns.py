@@ -1,4 +1,4 @@
-"""Heats that are alive at once take turns: A B, B A; whoever does not play is stopped."""
+"""Heats that are alive at once take turns: A B, B A; a heat that does not play is stopped."""
 
 from __future__ import annotations
 
@@ -92,14 +92,14 @@ def test_a_heat_that_fails_before_its_turns_does_not_wait(tmp_path):
 
 
 def test_turns_are_as_many_as_the_time_that_is_measured(tmp_path):
-    """Slow steps get three turns at least, quick ones as many as fill the time."""
+    """Slow steps get three turns at least, fast ones as many as fill the time."""
     slow = player_of(tmp_path, "slow", "step_ms = 9000")
     play_turns([slow], IN_TURNS)
     assert [window.steps for window in heat_of(slow).windows] == [1, 1, 1]
     longer = replace(IN_TURNS, measure_s=4.0)
-    quick = player_of(tmp_path, "quick", pace=longer)
-    play_turns([quick], longer)
-    assert len(heat_of(quick).windows) == 8
+    fast = player_of(tmp_path, "fast", pace=longer)
+    play_turns([fast], longer)
+    assert len(heat_of(fast).windows) == 8
 
 
 def test_a_turn_that_was_disturbed_is_repeated_for_all(pair, monkeypatch):

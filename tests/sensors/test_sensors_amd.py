@@ -93,7 +93,7 @@ def test_cards_are_known_by_their_addresses(plug):
 
 
 def test_one_card_may_be_asked_for(plug):
-    """By its place as a framework tells it, without the function; one that is not there is said to be missing."""
+    """By its place as a framework reports it, without the function; one that is not there is said to be missing."""
     plug(0, "0000:03:00.0", CARD)
     sys = plug(1, "0000:83:00.0", OLD)
     sensor = AmdSensor("0000:83:00", sys)

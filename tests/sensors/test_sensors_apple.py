@@ -42,7 +42,7 @@ def test_what_anybody_may_ask_is_shown(ioreg):
 
 
 def test_a_figure_that_is_not_printed_is_absent(ioreg):
-    """And one that is left out later tells nothing."""
+    """And one that is left out later has no figure."""
     printed = ioreg.with_name("printed")
     printed.write_text('"PerformanceStatistics" = {"Device Utilization %"=5}')
     sensor = AppleSensor(ioreg)

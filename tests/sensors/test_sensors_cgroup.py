@@ -64,7 +64,7 @@ def test_a_quota_is_given_in_cores(tree, files, cores):
     ],
 )
 def test_memory_that_is_left_counts_what_would_be_given_back(tree, files, left):
-    """Files that were read stay in memory, and count as the group's, until somebody needs the room."""
+    """Files that were read stay in memory, and count as the group's, until a process needs the room."""
     limit = {"memory__memoryDOTlimit_in_bytes" if "memory__memoryDOTstat" in files else "memoryDOTmax": "10000\n"}
     assert cgroup.memory_left_bytes(tree(**files, **limit)) == left
 

@@ -1,4 +1,4 @@
-"""The fake sensor plays its script on the clock that it is given, and fails as it is told."""
+"""The fake sensor plays its script on the clock that it is given, and fails as the script says."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_it_can_tell_nothing_for_once(clock):
 
 
 def test_it_can_hang(clock):
-    """Whoever reads it then waits for ever."""
+    """A process that reads it then waits for ever."""
     sensor = FakeSensor(SensorScript(fail=Failure("hang", 1)), clock)
     sensor.open(1)
     reader = threading.Thread(target=sensor.read, daemon=True)

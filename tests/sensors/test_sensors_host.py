@@ -1,4 +1,4 @@
-"""The host's sensor on made-up /proc and /sys: what it reads, what it says is absent, and when dear files are read."""
+"""The host's sensor on made-up /proc and /sys: what it reads, what it says is absent, and when slow files are read."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_container_without_sys_says_what_is_absent(watch):
 
 
 def test_files_that_lack_a_word_or_hold_another_thing_are_absent(watch, tmp_path):
-    """An old kernel tells no MemAvailable; a file that is garbage, or not there, tells nothing."""
+    """An old kernel has no MemAvailable; a file that is garbage, or not there, has no figure."""
     old = {"proc/meminfo": "MemTotal: 1000 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\n"}
     garbage = {"sys/fs/cgroup/memory.current": "much\n"}
     sensor, opened = watch(MACHINE, old, GROUPS, garbage, WARM, process(100))
@@ -170,7 +170,7 @@ def test_of_many_cores_some_are_asked(watch):
 
 
 def test_dear_files_are_read_once_a_second(watch, tmp_path, clock):
-    """Between, nothing is told of them; the cheap ones are told at every reading."""
+    """Between, they have no figure; the fast ones have one at every reading."""
     sensor, opened = watch(MACHINE, WARM, process(100))
     sensor.read()
     lay_out(tmp_path, {"proc/meminfo": "MemAvailable: 9 kB\nSwapTotal: 9 kB\nSwapFree: 2 kB\n"})
@@ -185,7 +185,7 @@ def test_dear_files_are_read_once_a_second(watch, tmp_path, clock):
 
 
 def test_a_clock_that_jumps_back_stops_nothing(watch, clock):
-    """Dear files are due at once; a jump forward is only late."""
+    """Slow files are due at once; a jump forward is only late."""
     sensor, opened = watch(MACHINE, WARM, process(100))
     for jump_s in (0.0, -1e5, 1e6, -1.0):
         clock.forward(jump_s)
@@ -209,7 +209,7 @@ def test_files_that_go_away_tell_nothing_any_more(watch, tmp_path, clock):
 
 
 def test_a_process_that_is_not_there_is_absent_and_the_host_is_read(watch):
-    """Every figure of the heat says so; those of the machine are told."""
+    """Every figure of the heat has that reason; those of the machine are read."""
     sensor, opened = watch(MACHINE, WARM, GROUPS, pid=4242)
     assert set(reasons(opened).values()) == {"process 4242 is not there"}
     assert {device for device, _ in reasons(opened)} == {"heat"}

@@ -1,4 +1,4 @@
-"""The host's sensor beside others on a real load: psutil as it runs, /usr/bin/time or the system when it has ended."""
+"""The host's sensor against others on a real load: psutil as it runs, /usr/bin/time or the system when it has ended."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def open_on(process) -> NoiseReader:
 
 
 def test_another_process_is_not_taken_for_the_tree(start):
-    """A busy process beside the tree counts for everybody, and not for the tree."""
+    """A busy process next to the tree counts for everybody, and not for the tree."""
     sensor = open_on(start(SLEEP))
     start(BUSY)
     busy_s, tree_s, wall_s = spent(sensor)

@@ -1,4 +1,4 @@
-"""The processor's energy meters on made-up trees: names, wrap-around, and what stands in the way of reading them."""
+"""The processor's energy meters on made-up trees: names, wrap-around, and what prevents reading them."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def as_nobody():
 
 
 def test_what_only_root_may_read_names_the_way_out():
-    """A package that may be read is shown, and one that may not is absent; if none may, the probe says so."""
+    """A package that may be read is shown, and one that may not is absent; if none may, the probe has the reason."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         root.chmod(0o755)

@@ -32,7 +32,7 @@ SMALL = {
 
 
 class Clock:
-    """Stands still until it is moved."""
+    """Does not move until it is moved."""
 
     def __init__(self) -> None:
         self.now_ns = 77 * S
@@ -159,9 +159,9 @@ def test_who_reads_before_opening_is_told(small):
         ReplaySensor(small()).read()
 
 
-@pytest.mark.parametrize(("path", "questions"), [(H200, FAST), (H200_SLOW, SLOW)], ids=["quick", "slow"])
+@pytest.mark.parametrize(("path", "questions"), [(H200, FAST), (H200_SLOW, SLOW)], ids=["fast", "slow"])
 def test_the_h200_shows_what_the_sensors_ask_for(path, questions, clock):
-    """A figure that is added to a sensor, or renamed, is missed here: make the recordings anew."""
+    """A figure that is added to a sensor, or renamed, is missed here: make the recordings again."""
     opened = opened_of(open_on(path, clock))
     known = [*opened.channels, *(channel for channel, _ in opened.absent)]
     asked = {(figure.name, figure.unit, figure.kind) for question in questions for figure in question.shows}

@@ -161,7 +161,7 @@ def test_a_made_up_family_is_added_up_as_it_changes(tmp_path):
 
 
 def test_new_members_are_looked_for_only_after_somebody_forked(tmp_path):
-    """The number last given to a process tells; while it stays, the lists of children are not read."""
+    """The number last given to a process decides; while it stays, the lists of children are not read."""
     clock = Clock()
     lay_out(tmp_path, MACHINE | process(100))
     sensor = HostSensor(tmp_path / "proc", tmp_path / "sys", clock)

@@ -1,4 +1,4 @@
-"""Made-up /proc and /sys for the sensors: a few files under a folder, and a clock that is told what to show."""
+"""Made-up /proc and /sys for the sensors: a few files under a folder, and a clock that shows what it is set to."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def process(pid: int, *, children: str = "", resident_pages: int = 10, **stat) -
 
 
 class Clock:
-    """A clock that shows what it is told, so it may jump."""
+    """A clock that shows what it is set to, so it may jump."""
 
     def __init__(self) -> None:
         self.now_ns = 10**12

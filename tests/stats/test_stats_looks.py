@@ -106,5 +106,5 @@ def greedy_false_calls(alpha_for):
 
 
 def looks(planned):
-    """List the numbers of heats at which a race of so many is looked at."""
+    """List the numbers of heats at which a race of N heats is looked at."""
     return range(FIRST_LOOK, planned + 1)

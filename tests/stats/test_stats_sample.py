@@ -56,7 +56,7 @@ def test_quantiles_agree_with_the_standard_library(values):
 
 @given(samples, st.floats(0, 1), st.floats(0, 1))
 def test_quantiles_rise_and_stay_inside_the_sample(values, one, other):
-    """Rounding must not push a quantile past the values it lies between."""
+    """Rounding must not push a quantile past the values it is between."""
     low, high = sorted((one, other))
     assert min(values) <= quantile(values, low) <= quantile(values, high) <= max(values)
 
@@ -71,7 +71,7 @@ def test_mad_agrees_with_its_definition(values):
 
 @given(samples, st.randoms())
 def test_order_does_not_matter_and_the_sample_is_left_alone(values, shuffler):
-    """A sample is a set of values; whoever measured it keeps it as it was."""
+    """A sample is a set of values; its owner keeps it as it was."""
     mixed = values[:]
     shuffler.shuffle(mixed)
     before = mixed[:]
@@ -96,7 +96,7 @@ def test_a_quantile_outside_the_sample_is_refused(q):
 
 @pytest.mark.parametrize("statistic", [median, mad])
 def test_a_million_steps_cost_little_more_than_sorting_them(statistic):
-    """Somebody's training run has a million steps. bench/stats.py tells the seconds."""
+    """A training run may have a million steps. bench/stats.py measures the seconds."""
     generator = random.Random(1)
     values = [generator.random() for _ in range(1_000_000)]
 

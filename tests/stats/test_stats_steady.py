@@ -134,7 +134,7 @@ def test_a_long_series_is_pooled_without_losing_the_change():
 
 
 def test_ten_times_the_windows_take_nothing_like_a_hundred_times_as_long():
-    """The cut is quadratic, so long series are pooled first; bench/stats.py tells the milliseconds."""
+    """The cut is quadratic, so long series are pooled first; bench/stats.py measures the milliseconds."""
 
     def took_s(windows):
         values = quiet(9, windows)

@@ -79,7 +79,7 @@ def test_the_lower_half_mirrors_the_upper(p, dof):
 
 @pytest.mark.parametrize("dof", [1, 2.5, 1e7])
 def test_the_middle_is_zero(dof):
-    """Half the probability lies below zero, exactly."""
+    """Half the probability is below zero, exactly."""
     assert t_quantile(0.5, dof) == 0
 
 

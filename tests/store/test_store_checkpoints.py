@@ -64,7 +64,7 @@ def test_one_process_at_a_time(home):
 
 
 def test_a_folder_that_cannot_be_made_is_said_before_anything_runs(tmp_path, monkeypatch):
-    """A file stands in its place."""
+    """A file is in its place."""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("LAPTIME_HOME", str(tmp_path / "file"))
     with pytest.raises(StoreError, match="no checkpoint can be kept in"), checkpoints.claim("r-1"):

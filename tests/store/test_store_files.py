@@ -160,7 +160,7 @@ def test_what_holds_no_record_is_said_at_once(name):
 
 
 def test_a_folder_is_no_record(tmp_path):
-    """Whatever stands at a path, the answer is a sentence."""
+    """Whatever is at a path, the answer is a sentence."""
     with pytest.raises(RecordError, match="cannot be read"):
         load(str(tmp_path) + os.sep)
 
@@ -246,7 +246,7 @@ def test_what_a_living_process_or_another_machine_writes_is_left_alone():
 
 
 def test_what_another_machine_left_days_ago_is_cleared_away():
-    """Age tells where no process can be asked."""
+    """Age decides where no process can be asked."""
     save(record())
     left = records_folder() / ".r-x.another-machine.12.laptime.tmp"
     left.write_text("half")
@@ -284,7 +284,7 @@ except StoreError as error:
 
 
 def test_a_home_that_cannot_be_made_is_a_store_error(tmp_path, monkeypatch):
-    """A file where a folder should be is told from a full disk."""
+    """A file where a folder should be is distinguished from a full disk."""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("LAPTIME_HOME", str(tmp_path / "file"))
     with pytest.raises(StoreError, match="a file is where a folder is needed"):

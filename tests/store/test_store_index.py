@@ -1,4 +1,4 @@
-"""The index makes a list quick, and its loss or damage is never noticed."""
+"""The index makes a list fast, and its loss or damage is never noticed."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_a_flipped_bit_anywhere_gives_no_wrong_row(index):
 
 
 def test_an_index_that_cannot_be_written_is_passed_by(index):
-    """A folder stands where the index should be."""
+    """A folder is where the index should be."""
     index.unlink()
     index.mkdir()
     assert listed() == NAMES

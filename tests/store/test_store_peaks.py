@@ -1,4 +1,4 @@
-"""What a device can do at most is kept by device and driver; what does not fit is a reason to measure anew."""
+"""What a device can do at most is kept by device and driver; what does not fit is a reason to measure again."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_device_that_nobody_measured_is_absent(home):
 
 
 def test_another_driver_is_another_device():
-    """A card is faster or slower under it; where no driver is told, none is other."""
+    """A card is faster or slower under it; where no driver is known, none is another."""
     save_peaks(PEAKS)
     found = load_peaks(replace(KEY, driver="590.10"))
     assert "measured with driver 580.65.06, and this is 590.10" in found.missing
@@ -54,7 +54,7 @@ def test_another_driver_is_another_device():
 
 @pytest.mark.parametrize("data", [b"", b"{", b"\xff", b"[]", b'{"shape": "one"}', b'{"peaks": {}}', b"[" * 100_000])
 def test_a_damaged_file_is_one_to_measure_anew(data):
-    """It says so, and is replaced."""
+    """It is reported, and is replaced."""
     path = save_peaks(PEAKS)
     path.write_bytes(data)
     assert "damaged; laptime devices --measure measures them again" in load_peaks(KEY).missing

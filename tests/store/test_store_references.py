@@ -60,7 +60,7 @@ def test_an_unknown_key_is_absent():
 
 @pytest.mark.parametrize("data", [b"", b"{", b"\xff", b"[]", b'{"key": "k"}', b"[" * 100_000])
 def test_an_unreadable_reference_counts_as_absent_and_is_replaced(data, cache):
-    """A damaged cache mends itself."""
+    """A damaged cache repairs itself."""
     cache.mkdir(parents=True)
     (cache / "k.json").write_bytes(data)
     assert load_reference("k") is None

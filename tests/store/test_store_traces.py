@@ -1,4 +1,4 @@
-"""Where traces lie: beside the records, one file a lane, no two lanes in one."""
+"""Where traces are: next to the records, one file a lane, no two lanes in one."""
 
 from __future__ import annotations
 

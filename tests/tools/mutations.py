@@ -36,7 +36,7 @@ SLOW = {
 }
 SLOW_OTHERWISE = ("cli", "alone")
 NOT_FOUND = "pytest ended with 4"
-NO_END = "no end"  # it may hang by the change, or the machine was busy: counted by itself
+NO_END = "no end"  # it may hang by the change, or the machine was busy: counted separately
 SWAPPED: dict[type, type] = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,
@@ -197,7 +197,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=150)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--longest", type=float, default=900.0, help="seconds a stage may take")
-    parser.add_argument("--stages", type=int, default=3, help="1: its own room alone; 2: and all quick tests")
+    parser.add_argument("--stages", type=int, default=3, help="1: its own room alone; 2: and all fast tests")
     parser.add_argument("--only", action="append", default=[], help="a room; all by default")
     asked = parser.parse_args()
     found = [each for each in all_mutations(asked.root) if not asked.only or each.room in asked.only]

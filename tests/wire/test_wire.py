@@ -16,7 +16,7 @@ from laptime.model.lane import Settings
 from laptime.model.limits import Peak, PeakOrder, StepWork
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
-from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
+from laptime.model.plan import HeatOrder, OwnTraining, Pace, PlannedLane, Subject
 from laptime.model.profile import Operator, Profile, ProfileOrder
 from laptime.model.protocol import Evaluation, FullOrder, LapResult, Predictions, Protocol, Score
 from laptime.model.sample import Examination, FreshSteps, Noise, ProofRun, Reference, Window
@@ -93,7 +93,9 @@ FROM_CHILD = (
     wire.Noted(("left out 1 of 9 images: a.jpg is only 1x1 pixels",)),
     wire.Finished(1 << 30, Missing("a fake device holds no memory")),
     wire.Failed("build", 'it said:\n"no"', "RuntimeError", Missing("gone")),
+    wire.Failed("build", "my.py, line 3, in f: ValueError: no", "own", 1 << 30, "3 | raise ValueError('no')"),
     wire.Seen("2.13.0", {"torch": "2.13.0"}, (DEVICE, ABSENT), None),
+    wire.Seen("2.13.0", {}, (), None, OwnTraining("torch", "list", False, True, False)),
     wire.Referenced(Reference("key", RUN, RUN, 4, 1_337_002, "no float64")),
     wire.AnswersReferenced(AnswerReference(ANSWERS, ANSWERS, 4, "no float64")),
     wire.Rated("fp32", Peak(2.35e11, 2.3e11, "torch 2.13.0", "product of 2,048 rows"), None),
@@ -111,6 +113,7 @@ FROM_PARENT = (
     wire.ReferAnswers(ORDER),
     wire.Gauge(PeakOrder("torch", DEVICE, ("fp32", "bf16"), 8192, 1 << 30)),
     wire.Look("keras-tf"),
+    wire.Look("torch", SUBJECT),
     wire.TakeTurn(),
     wire.Again(2),
     wire.Enough(),

@@ -6,12 +6,14 @@ import contextlib
 import importlib.util
 import itertools
 import os
+import re
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from laptime.backends.own_batch import with_batch
 from laptime.backends.returned import as_training
 from laptime.errors import TrainingError
 from laptime.model.memory_errors import is_memory_error
@@ -20,10 +22,14 @@ from laptime.model.workload import Training
 
 INSTALLED = {"site-packages", "dist-packages"}
 LAPTIME = Path(__file__).parents[1]
+RELATIVE_IMPORT = re.compile(rb"^\s*from\s+\.", re.MULTILINE)
 
 
-def call_own(file: str, function: str) -> Training:
-    """Load the file with its folder on the import path, as `python file.py` does, and call its function."""
+def call_own(file: str, function: str, batch: int | None = None) -> Training:
+    """Load the file with its folder on the import path, as `python file.py` does, and call its function.
+
+    A lane may set the `batch` of its data.
+    """
     path = Path(file)
     sys.path.insert(0, str(path.parent))
     module = _load(path)
@@ -36,23 +42,45 @@ def call_own(file: str, function: str) -> Training:
         if is_memory_error(error):
             raise
         raise TrainingError(f"{path.name}:{function} raised {type(error).__name__}: {error}") from error
-    return as_training(returned, f"{path.name}:{function}")
+    name = f"{path.name}:{function}"
+    return with_batch(as_training(returned, name), batch, name)
 
 
 def _load(path: Path) -> Any:
     # The module has the file's name, so that its classes and functions can be pickled for loader processes.
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    package = _package_of(path)
+    name = f"{package}.{path.stem}" if package else path.stem
+    spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise TrainingError(f"{path} cannot be loaded as Python", "give the path of a .py file")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
+    sys.modules[name] = module
     try:
+        if package:
+            importlib.import_module(package)
         spec.loader.exec_module(module)
     except Exception as error:
         if is_memory_error(error):
             raise
         raise TrainingError(f"{path.name} raised {type(error).__name__} on import: {error}") from error
     return module
+
+
+def _package_of(path: Path) -> str:
+    """Return the package of a file that imports relative to it, and put the package's folder on the import path."""
+    try:
+        text = path.read_bytes()
+    except OSError:
+        return ""
+    if not RELATIVE_IMPORT.search(text):
+        return ""
+    names: list[str] = []
+    folder = path.parent
+    while (folder / "__init__.py").is_file():
+        names.insert(0, folder.name)
+        folder = folder.parent
+    sys.path.insert(0, str(folder))
+    return ".".join(names)
 
 
 def length_of(data: Any) -> int | None:
@@ -88,13 +116,23 @@ def digest_imported(file: str) -> dict[str, str]:
 
 
 def _imported_from(folder: Path) -> Iterator[str]:
-    inside = _as_beginning(folder)
-    outside = tuple(map(_as_beginning, _installed_folders()))
+    is_own = make_own_test(folder)
     for module in list(sys.modules.values()):
         path = _file_of(module)
-        is_ours = path.startswith(inside) and not path.startswith(outside)
-        if is_ours and INSTALLED.isdisjoint(Path(path).relative_to(folder).parts):
+        if is_own(path):
             yield path
+
+
+def make_own_test(folder: Path) -> Callable[[str], bool]:
+    """Return a test whether a path is in the user's folder, and not of an installed package, Python or laptime."""
+    inside = _as_beginning(folder)
+    outside = tuple(map(_as_beginning, _installed_folders()))
+
+    def is_own(path: str) -> bool:
+        is_ours = path.startswith(inside) and not path.startswith(outside)
+        return is_ours and INSTALLED.isdisjoint(Path(path).relative_to(folder).parts)
+
+    return is_own
 
 
 def _installed_folders() -> list[Path]:

@@ -271,7 +271,9 @@ class StepBackend:
         """Do nothing: the framework or the user's file imports all there is."""
 
     def predict(self, order: HeatOrder) -> Predictor:
-        raise LaneError(f"{order.lane.framework}: a step of your own gives no answers to be timed", "leave --infer out")
+        raise LaneError(
+            f"{order.lane.framework}: a step of your own gives no answers to be timed", "laptime race takes it"
+        )
 
     def clock(self) -> int:
         return time.perf_counter_ns()
@@ -284,7 +286,7 @@ class StepTraining:
     notes: tuple[str, ...] = ()
 
     def learn(self) -> Learner:
-        raise LaneError("--full: a step function is timed, and not trained whole, in this version", "leave --full out")
+        raise LaneError("a step function is timed, and not trained whole, in this version", "laptime race takes it")
 
 
 def start_runner(

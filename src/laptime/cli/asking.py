@@ -1,4 +1,4 @@
-"""The arguments that race, plan, profile and why share: their types, and which cannot be combined."""
+"""The arguments of commands: their types, which command takes which, and the ask that they make."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 import click
 
 from laptime import api
-from laptime.errors import UsageError
+from laptime.cli.completion import complete_lane, complete_what
+from laptime.cli.help import rare
 from laptime.model.ask import DEFAULT_WORKLOAD, Ask, FullAsk
+from laptime.model.quantities import parse_duration, parse_share
 from laptime.model.sensors import SENSORS as SENSOR_ROWS
-
-UNITS_S = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 class Duration(click.ParamType[float]):
@@ -26,10 +26,10 @@ class Duration(click.ParamType[float]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         if isinstance(value, float):
             return value
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)([a-z]*)", str(value).strip())
-        if not found or found[2] not in UNITS_S:
-            self.fail(f"'{value}' is not a length of time; such as 60s, 2m or 1h", param, ctx)
-        return float(found[1]) * UNITS_S[found[2]]
+        try:
+            return parse_duration(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 class Share(click.ParamType[float]):
@@ -40,28 +40,37 @@ class Share(click.ParamType[float]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         if isinstance(value, float):
             return value
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)(%?)", str(value).strip())
-        if not found:
-            self.fail(f"'{value}' is not a share; such as 3% or 0.03", param, ctx)
-        return float(found[1]) / (100 if found[2] else 1)
+        try:
+            return parse_share(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 ALL_SENSORS = ",".join(row.name for row in SENSOR_ROWS)
+OF_TRAINING = ("laps", "steps_per_lap", "seeds", "until_accuracy", "learning_rates", "batches")
+OF_ASK = {  # the field of an option whose name differs
+    "budget": "budget_s",
+    "patience": "patience_s",
+    "watchdog": "watchdog_s",
+    "sensor_rate": "sensors_hz",
+    "price": "price_per_kwh",
+    "rate": "rate_per_hour",
+}
 SAYS = {
-    "heats": "Exactly N heats a lane; usually margin and budget decide.",
-    "budget": "End by then: 60s, 2m, 1h.",
+    "heats": "Exactly N heats a lane.",
+    "budget": "Time that it may take: 60s, 2m, 1h.",
     "margin": "Stop when every ratio is known this well.",
-    "seed": "Of starting weights and made data.",
-    "data": "The real thing: CIFAR-10's archive, a folder a class, a folder of plates.",
-    "items": "How many files are made where there is no real thing; or all.",
+    "seed": "Seed of starting weights and made data.",
+    "data": "Folder or archive of real data.",
+    "items": "How many items to make where there is no real data; or all.",
     "pretrained": "Start pets-densenet from torchvision's weights.",
-    "patience": "For start-up, compiling and the first step.",
-    "sensors": f"Instruments to read: none, or some of {ALL_SENSORS}.  [default: all there are]",
-    "rate": "Readings a second.  [default: 10; 1 with --full]",
-    "price": "Of a kWh: shows what a lap, a training or 1,000 answers cost.",
-    "hour": "Of the machine, an hour: shows what a lap, a training or 1,000 answers cost.",
-    "alone": "Run heats one after another; usually those of a round take turns of 0.25 s.",
-    "watchdog": "End a heat that is silent for so long (at least 20 medians).",
+    "patience": "Time allowed for start-up, compiling and the first step.",
+    "sensors": f"Instruments: none, or some of {ALL_SENSORS}.",
+    "sensor_rate": "Readings a second.  [default: 10; 1 for trainings]",
+    "price": "Price of a kWh; adds cost.",
+    "rate": "Price of the machine per hour; adds cost.",
+    "alone": "Run heats one after another, not in turns of 0.25 s.",
+    "watchdog": "End a heat that sends no message for this long.",
 }
 
 
@@ -110,50 +119,60 @@ class ItemCount(click.ParamType[int]):
         return int(value)
 
 
+WHAT = click.argument("what", default=DEFAULT_WORKLOAD, shell_complete=complete_what)
+LANES = click.argument("lanes", nargs=-1, metavar="[LANE]...", shell_complete=complete_lane)
 SUBJECT_OPTIONS = (
-    click.argument("what", default=DEFAULT_WORKLOAD),
-    click.argument("lanes", nargs=-1, metavar="[LANE]..."),
-    click.option("--every", is_flag=True, help="Race every installed framework on every device, as written."),
-    click.option("--seed", type=int, default=0, show_default=True, help=SAYS["seed"]),
+    WHAT,
+    LANES,
+    rare("--every", is_flag=True, help="Every installed framework on every device, as written."),
     click.option("--data", type=click.Path(), help=SAYS["data"]),
-    click.option("--items", type=ItemCount("number", "is not a count; such as 5000, or all"), help=SAYS["items"]),
-    click.option("--pretrained", is_flag=True, help=SAYS["pretrained"]),
-    click.option("--patience", type=Duration(), default="10m", show_default=True, help=SAYS["patience"]),
+    rare("--items", type=ItemCount("number", "is not a count; such as 5000, or all"), help=SAYS["items"]),
+    rare("--pretrained", is_flag=True, help=SAYS["pretrained"]),
+    rare("--seed", type=int, default=0, show_default=True, help=SAYS["seed"]),
+    rare("--patience", type=Duration(), default="10m", show_default=True, help=SAYS["patience"]),
 )
-WATCHDOG = click.option("--watchdog", type=Duration(), default="60s", show_default=True, help=SAYS["watchdog"])
-ALONE = click.option("--alone", is_flag=True, help=SAYS["alone"])
-SENSORS = click.option("--sensors", type=Words(), help=SAYS["sensors"])
+HEATS = click.option("--heats", type=int, help=SAYS["heats"])
+BUDGET = click.option("--budget", type=Duration(), default="60s", show_default=True, help=SAYS["budget"])
+ALONE = rare("--alone", is_flag=True, help=SAYS["alone"])
+WATCH_OPTIONS = (
+    click.option("--sensors", type=Words(), help=SAYS["sensors"]),
+    rare("--sensor-rate", type=float, help=SAYS["sensor_rate"]),
+    rare("--watchdog", type=Duration(), default="60s", show_default=True, help=SAYS["watchdog"]),
+)
+MONEY_OPTIONS = (
+    rare("--price", type=float, help=SAYS["price"]),
+    rare("--rate", type=float, help=SAYS["rate"]),
+)
+DRY_RUN = click.option("--dry-run", is_flag=True, help="Print what would run, and run nothing.")
 RACE_OPTIONS = (
-    click.option("--heats", type=int, help=SAYS["heats"]),
-    click.option("--budget", type=Duration(), default="60s", show_default=True, help=SAYS["budget"]),
+    *SUBJECT_OPTIONS,
+    BUDGET,
     click.option("--margin", type=Share(), default="5%", show_default=True, help=SAYS["margin"]),
+    HEATS,
     ALONE,
-    WATCHDOG,
-    SENSORS,
-    click.option("--sensor-rate", type=float, help=SAYS["rate"]),
-    click.option("--price", type=float, help=SAYS["price"]),
-    click.option("--rate", type=float, help=SAYS["hour"]),
-    click.option("--profile", is_flag=True, help="Then profile each lane, off the clock: operators, kernels, a trace."),
-    click.option("--full", is_flag=True, help="Train each lane whole: all laps, validation, test."),
-    click.option("--infer", is_flag=True, help="Time answers, not training: latency of one item, throughput by batch."),
-    click.option("--laps", type=int, help="With --full: N laps, in place of those published."),
-    click.option("--steps-per-lap", type=int, help="With --full: N steps a lap, in place of those published."),
-    click.option("--seeds", type=int, help="With --full: train each lane from N seeds.  [default: 1]"),
-    click.option("--until-accuracy", type=Share(), help="With --full: say when an accuracy was reached: 0.7 or 70%."),
-    click.option("--lr", "learning_rates", type=Several(float), help="With --full: a lane each: 1e-3,1e-4."),
-    click.option("--batch", "batches", type=Several(int), help="With --full: a lane each: 64,128."),
+    *WATCH_OPTIONS,
+    *MONEY_OPTIONS,
+    click.option("--batch", "batches", type=Several(int), help="Batch sizes, a lane each: 64,128."),
+    click.option("--profile", is_flag=True, help="Then profile each lane: operators, kernels, a trace."),
 )
-INQUIRY_OPTIONS = (
+TRAIN_OPTIONS = (
+    *SUBJECT_OPTIONS,
+    click.option("--laps", type=int, help="N laps.  [default: as published]"),
+    rare("--steps-per-lap", type=int, help="N steps a lap.  [default: as published]"),
+    click.option("--seeds", type=int, help="Train each lane from N seeds.  [default: 1]"),
+    click.option("--until-accuracy", type=Share(), help="Say when an accuracy was reached: 0.7 or 70%."),
+    click.option("--lr", "learning_rates", type=Several(float), help="Learning rates, a lane each: 1e-3,1e-4."),
+    click.option("--batch", "batches", type=Several(int), help="Batch sizes, a lane each: 64,128."),
+    *WATCH_OPTIONS,
+    *MONEY_OPTIONS,
+)
+INFER_OPTIONS = (*SUBJECT_OPTIONS, BUDGET, HEATS, ALONE, *WATCH_OPTIONS, *MONEY_OPTIONS)
+WHY_OPTIONS = (
+    *SUBJECT_OPTIONS,
     click.option("--budget", type=Duration(), default="2m", show_default=True, help=SAYS["budget"]),
     ALONE,
-    WATCHDOG,
-    SENSORS,
-    click.option("--sensor-rate", type=float, help="Readings a second.  [default: 10]"),
+    *WATCH_OPTIONS,
 )
-OF_FULL = ("laps", "steps_per_lap", "seeds", "until_accuracy", "learning_rates", "batches")
-FLAGS = {"learning_rates": "--lr", "batches": "--batch"}
-OF_HEATS = ("heats", "budget", "margin", "alone")
-OF_RACES = ("margin",)
 
 
 def takes(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -161,83 +180,27 @@ def takes(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda function: reduce(lambda made, option: option(made), reversed(options), function)
 
 
-takes_a_subject = takes(*SUBJECT_OPTIONS)
-takes_an_ask = takes(*SUBJECT_OPTIONS, *RACE_OPTIONS)
-takes_an_inquiry = takes(*SUBJECT_OPTIONS, *INQUIRY_OPTIONS)
+def make_ask(given: dict[str, Any]) -> Ask:
+    """Turn a command's options into an ask. `laptime race torch/cpu cpu/best` means the default workload."""
+    told = {OF_ASK.get(name, name): value for name, value in given.items() if name not in OF_TRAINING}
+    what, lanes = told.pop("what"), tuple(told.pop("lanes"))
+    if api.names_a_lane(what):
+        what, lanes = DEFAULT_WORKLOAD, (what, *lanes)
+    return Ask(what=what, lanes=lanes, **told)
 
 
-def make_asks(context: click.Context, given: dict[str, Any]) -> tuple[Ask, ...]:
-    """Turn the command line into asks. --full with --infer becomes two asks, each with its own record."""
-    _refuse_strangers(context, full=given["full"], infer=given["infer"])
-    asked = _make_ask(given)
-    if asked.full is not None and asked.infer:
-        return replace(asked, infer=False), replace(asked, full=None)
-    return (asked,)
+def make_race_ask(given: dict[str, Any]) -> Ask:
+    return replace(make_ask(given), batches=given["batches"] or ())
 
 
 def make_profile_ask(given: dict[str, Any]) -> Ask:
     return replace(make_ask(given), profile=True)
 
 
-def make_why_ask(given: dict[str, Any]) -> Ask:
-    return _with_heats(make_ask(given), given)
+def make_training_ask(given: dict[str, Any]) -> Ask:
+    named = {name: given[name] for name in OF_TRAINING if given[name] is not None}
+    return replace(make_ask(given), full=FullAsk(**named))
 
 
-def make_ask(given: dict[str, Any]) -> Ask:
-    """Return an ask with its subject and lanes. `laptime race torch/cpu cpu/best` means the default workload."""
-    what, lanes = given["what"], tuple(given["lanes"])
-    if api.names_a_lane(what):
-        what, lanes = DEFAULT_WORKLOAD, (what, *lanes)
-    return Ask(
-        what=what,
-        lanes=lanes,
-        seed=given["seed"],
-        pretrained=given["pretrained"],
-        data=given["data"],
-        items=given["items"],
-        patience_s=given["patience"],
-        every=given["every"],
-    )
-
-
-def _with_heats(ask: Ask, given: dict[str, Any]) -> Ask:
-    """Add the budget, the watchdog, the sensors, and whether heats take turns."""
-    return replace(
-        ask,
-        budget_s=given["budget"],
-        watchdog_s=given["watchdog"],
-        sensors=given["sensors"],
-        sensors_hz=given["sensor_rate"],
-        alone=given["alone"],
-    )
-
-
-def _make_ask(given: dict[str, Any]) -> Ask:
-    return replace(
-        _with_heats(make_ask(given), given),
-        heats=given["heats"],
-        margin=given["margin"],
-        full=FullAsk(**{name: given[name] for name in OF_FULL if given[name] is not None}) if given["full"] else None,
-        infer=given["infer"],
-        price_per_kwh=given["price"],
-        rate_per_hour=given["rate"],
-        profile=given["profile"],
-    )
-
-
-def _refuse_strangers(context: click.Context, *, full: bool, infer: bool) -> None:
-    """Refuse an option that would have no effect."""
-    if full and not infer:
-        for flag in _given(context, OF_HEATS):
-            raise UsageError(f"{flag} is of heats, and --full trains whole", "leave one of the two out")
-    for flag in () if full else _given(context, OF_FULL):
-        raise UsageError(f"{flag} is of whole trainings", f"add --full, or leave {flag} out")
-    for flag in _given(context, OF_RACES) if infer else ():
-        raise UsageError(f"{flag} stops a race, and --infer runs its heats to the end", "--heats N says how many")
-
-
-def _given(context: click.Context, names: tuple[str, ...]) -> list[str]:
-    """Return the flags among `names` that are on the command line."""
-    typed = click.core.ParameterSource.COMMANDLINE
-    told = [name for name in names if context.get_parameter_source(name) is typed]
-    return [FLAGS.get(name, f"--{name.replace('_', '-')}") for name in told]
+def make_infer_ask(given: dict[str, Any]) -> Ask:
+    return replace(make_ask(given), infer=True)

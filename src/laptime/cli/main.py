@@ -16,28 +16,28 @@ from typing import Any, NoReturn
 import click
 
 from laptime.cli.printing import ReaderGone, complain, emit_error, give_up_output, say
+from laptime.cli.spellings import renew
 from laptime.errors import LaptimeError
 from laptime.streams import fill_closed_streams
 
 # Where each command is, and its line in `laptime --help`. Its module is imported when it runs, so help is instant.
 COMMANDS = {
     "race": ("questions:race", "Which lane is faster, by how much, and did they learn the same?"),
-    "resume": ("questions:resume", "Train on where a whole training was ended."),
-    "why": (
-        "questions:why",
-        "Where does the time go, what limits it, and what does each remedy gain? By experiment.",
-    ),
-    "profile": ("questions:profile", "Where does a step go? Operators by time and memory, kernels, and a trace."),
-    "plan": ("questions:plan", "Show what a race would run, without running it."),
-    "workloads": ("workloads:workloads", "List the built-in trainings."),
-    "data": ("workloads:data", "List, make or remove the data that is made where none is given."),
-    "devices": ("devices:devices", "List what there is to train on, and why something cannot be used."),
-    "doctor": (
-        "devices:doctor",
-        "Is each device really usable by each framework? If not: the one cause, and the command.",
-    ),
-    "list": ("records:list_records", "List saved records, newest first."),
+    "train": ("questions:train", "How long does a whole training take, and what does it learn?"),
+    "infer": ("questions:infer", "How long does an answer take, and how many are there per second?"),
+    "why": ("questions:why", "Where does the time go, what limits it, and what would gain?"),
+    "profile": ("questions:profile", "Which operators take the time of a step?"),
+    "resume": ("questions:resume", "Go on with a training that was ended."),
+    "plan": ("questions:plan", "Print what a race would run, and run nothing."),
     "show": ("records:show_record", "Show a saved record."),
+    "list": ("records:list_records", "List saved records, newest first."),
+    "remove": ("records:remove_records", "Remove saved records."),
+    "workloads": ("workloads:workloads", "List the built-in trainings."),
+    "devices": ("devices:devices", "List what there is to train on."),
+    "doctor": ("devices:doctor", "Is each device usable? If not: the cause, and the command."),
+    "data": ("workloads:data", "List, make or remove made data."),
+    "help": ("help:help_", "Explain a command with all its options, or lanes."),
+    "completion": ("completion:completion", "Print the script for a shell's completion."),
 }
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
@@ -80,7 +80,10 @@ class LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            raise click.UsageError(f"no command '{args[0]}'; commands: {', '.join(COMMANDS)}", ctx) from error
+            difflib = importlib.import_module("difflib")  # only where a name is wrong: help is instant
+            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            guess = f" (did you mean {near[0]}?)" if near else ""
+            raise click.UsageError(f"no command '{args[0]}'{guess}; commands: {', '.join(COMMANDS)}", ctx) from error
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -110,7 +113,7 @@ def main() -> NoReturn:
 
 def _run() -> int:
     try:
-        code = group.main(prog_name="laptime", standalone_mode=False)
+        code = group.main(renew(sys.argv[1:]), prog_name="laptime", standalone_mode=False)
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
     except click.ClickException as error:

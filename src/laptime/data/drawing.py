@@ -15,6 +15,7 @@ import numpy as np
 
 from laptime.errors import UsageError
 from laptime.model.dataset import Part
+from laptime.model.installation import install_command
 
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture
@@ -45,7 +46,7 @@ def check_pillow(what: str) -> None:
         from PIL import Image, ImageFont  # noqa: F401, PLC0415  an extra that only images need
     except ImportError as error:
         says = f"{what} needs Pillow, which cannot be imported ({error})"
-        raise UsageError(says, "pip install 'laptime[images]'") from None
+        raise UsageError(says, install_command("images")) from None
 
 
 def background(chance: Random, width: int, height: int, colours: tuple[Colour, ...]) -> Picture:

@@ -39,12 +39,13 @@ def explain(facts: WhyFacts, missing: tuple[str, ...] = ()) -> Why:
 
 
 def remedies(facts: WhyFacts, trials: Mapping[str, Trial]) -> tuple[Remedy, ...]:
-    """Return a row for each remedy: measured ones by their gain first, then the others by their prediction.
+    """Return a row for each remedy that the lane can have: measured ones by their gain, others by their prediction.
 
     The best of those that change nothing or only take memory is recommended. One that changes nothing is preferred if
     it gains nearly as much.
     """
-    rows = sorted((_row(facts, trial) for trial in trials.values() if trial.experiment.is_remedy), key=_place)
+    possible = [each for each in trials.values() if each.experiment.is_remedy and each.experiment.absent is None]
+    rows = sorted((_row(facts, trial) for trial in possible), key=_place)
     gaining = [row for row in rows if _gains(row, facts.margin)]
     free = [row for row in gaining if row.changes == NO_CHANGE]
     memory = [row for row in gaining if any(word in row.changes for word in MEMORY_WORDS)]
@@ -67,7 +68,7 @@ def _row(facts: WhyFacts, trial: Trial) -> Remedy:
     tried = trial.experiment
     reason = trial.reason
     if trial.factor is None and reason is None:
-        reason = "it was not tried" if tried.absent is None else tried.absent.missing
+        reason = "it was not tried"
     return Remedy(
         cause=tried.cause,
         says=tried.says,

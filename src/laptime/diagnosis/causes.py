@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from laptime.diagnosis import compute_causes, device_causes, step_causes
+from laptime.diagnosis.experiments import LEARNING
 from laptime.diagnosis.why_facts import WhyFacts
 from laptime.model.digits import brief, percent, times
 from laptime.model.missing import Missing
@@ -96,9 +97,16 @@ def _pace(facts: WhyFacts, verdict: Verdict) -> str:
     rate = facts.lane.items_per_s
     if rate is None:
         return ""
-    if isinstance(verdict.gain, Missing) or verdict.gain <= 1:
+    if isinstance(verdict.gain, Missing) or verdict.gain <= 1 or _changes_learning(facts, verdict):
         return f" {brief(rate.median)} {facts.items}/s."
     return f" {brief(rate.median)} {facts.items}/s of a possible {brief(rate.median * verdict.gain)}."
+
+
+def _changes_learning(facts: WhyFacts, verdict: Verdict) -> bool:
+    """Whether a gain was only found by what changes the learning: the same training cannot have it."""
+    tried = [trial for trial in facts.trials.values() if trial.lane in verdict.lanes]
+    deciding = [each.experiment for each in tried if each.factor and each.factor.ratio == verdict.gain]
+    return bool(deciding) and all(each.changes == LEARNING for each in deciding)
 
 
 def _nothing_found(facts: WhyFacts, verdicts: Sequence[Verdict]) -> str:

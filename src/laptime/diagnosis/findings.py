@@ -10,7 +10,7 @@ from laptime.model.digits import brief
 from laptime.model.lane import KEPT, READY, Input
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
-from laptime.model.record import Finding, LaneResult
+from laptime.model.record import NOT_RELIABLE, Finding, LaneResult
 
 IDLE_PERCENT = 1.0
 HELD_BACK_SHARE = 0.05
@@ -25,6 +25,7 @@ HEATS_LEAST = 2
 PAUSES = 0.05
 DENORMAL = 0.01
 LOADED = 0.05
+MOSTLY = 0.5  # of a lane's windows
 ALONE = 0.8  # of a step; a loader that takes less may overlap with the computing
 # The driver's bits for the reasons of lowered clocks (nvml.h: nvmlClocksEventReasons).
 POWER_BITS, HEAT_BITS = 0x04 | 0x80, 0x08 | 0x20 | 0x40
@@ -254,7 +255,19 @@ def find_findings(lanes: Sequence[LaneResult], machine: Machine) -> tuple[Findin
     """Judge each lane by each rule, and compare lanes that differ only in their loader."""
     readings = [read_lane(lane, machine) for lane in lanes if lane.status == "ok"]
     found = (rule(each) for each in readings for rule in RULES)
-    return (*(finding for finding in found if finding is not None), *find_slow_loaders(lanes))
+    return (*find_unreliable(lanes), *(each for each in found if each is not None), *find_slow_loaders(lanes))
+
+
+def find_unreliable(lanes: Sequence[LaneResult]) -> tuple[Finding, ...]:
+    """Return a finding if most windows of any lane were disturbed: its times are then those of a busy machine."""
+    for lane in lanes:
+        windows = [window for heat in lane.heats if heat.process.status == "ok" for window in heat.windows]
+        flags = [window.flag for window in windows if window.flag is not None]
+        if len(flags) > MOSTLY * len(windows):
+            says = f"{len(flags)} of {len(windows)} windows of {lane.name} were disturbed ({flags[len(flags) // 2]})."
+            evidence = {"disturbed": len(flags), "windows": len(windows)}
+            return (Finding(NOT_RELIABLE, says, evidence, "Race again while the machine is quiet.", "proven"),)
+    return ()
 
 
 def find_slow_loaders(lanes: Sequence[LaneResult]) -> tuple[Finding, ...]:

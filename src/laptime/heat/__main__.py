@@ -20,6 +20,8 @@ from pathlib import Path
 from laptime import wire
 from laptime.backends import open_backend
 from laptime.backends.base import Backend
+from laptime.backends.own_errors import find_own_error
+from laptime.backends.own_kind import describe_own
 from laptime.errors import LaptimeError, WireError
 from laptime.heat.gauge import run_gauge
 from laptime.heat.inference import run_inference
@@ -27,7 +29,7 @@ from laptime.heat.loop import run_heat, take_proof
 from laptime.heat.profile import run_profile
 from laptime.model.memory_errors import is_memory_error, refusal_words
 from laptime.model.missing import Missing
-from laptime.model.plan import HeatOrder
+from laptime.model.plan import HeatOrder, Subject
 
 
 class Lifeline:
@@ -86,23 +88,44 @@ def main() -> int:
 
 def answer(order: wire.FromParent, line: Lifeline) -> int:
     """Carry out the order, and report any failure in words."""
+    file = None
     try:
         if isinstance(order, wire.Warm):
             order = warm_up(order.framework, line)
+        file = own_file_of(order)
+        if file is not None:
+            sys.argv = [file]  # as for `python file.py`: its code may read its own arguments, and finds none
         obey(order, line)
-    except LaptimeError as error:
+    except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a framework raises becomes the heat's result
+        return report(error, file, line)
+    return 0
+
+
+def own_file_of(order: wire.FromParent) -> str | None:
+    """Return the user's file that an order is about, or None."""
+    told = getattr(order, "order", order)
+    subject: Subject | None = getattr(getattr(told, "heat", told), "subject", None)
+    return subject.file if subject is not None else None
+
+
+def report(error: BaseException, file: str | None, line: Lifeline) -> int:
+    """Report in words why the order could not be carried out."""
+    own = find_own_error(error, file) if file is not None else None
+    if isinstance(error, SystemExit):
+        reason = f"its code ended the process: sys.exit({error.code!r}), in {_where(error)}"
+        return _fail(line, own.reason if own else reason, "exit", own.line if own else "")
+    if own is not None:
+        sys.stderr.write(own.trace)
+        return _fail(line, own.reason, "load" if own.on_load else "own", own.line)
+    if isinstance(error, LaptimeError):
         said = f"{error.says} ({error.hint})" if error.hint else error.says
         return _fail(line, said, type(error).__name__)
-    except SystemExit as error:
-        return _fail(line, f"its code ended the process: sys.exit({error.code!r}), in {_where(error)}", "exit")
-    except Exception as error:  # noqa: BLE001  whatever a framework raises becomes the heat's result
-        if not isinstance(error, MemoryError):
-            traceback.print_exc()
-        if is_memory_error(error):
-            refused = refusal_words(error).rstrip(".")
-            return _fail(line, f"out of memory: {refused}; a smaller batch needs less", "memory")
-        return _fail(line, f"{type(error).__name__}: {error}", "error")
-    return 0
+    if not isinstance(error, MemoryError):
+        traceback.print_exception(error)
+    if is_memory_error(error):
+        refused = refusal_words(error).rstrip(".")
+        return _fail(line, f"out of memory: {refused}; a smaller batch needs less", "memory")
+    return _fail(line, f"{type(error).__name__}: {error}", "error")
 
 
 def warm_up(framework: str, line: Lifeline) -> wire.FromParent:
@@ -118,10 +141,11 @@ def obey(order: wire.FromParent, line: Lifeline) -> None:
     """Carry out the order and send the result."""
     line.say(wire.Phase("import", time.perf_counter_ns()))
     match order:
-        case wire.Look(framework=framework):
+        case wire.Look(framework=framework, subject=subject):
             backend = open_backend(framework)
             versions = backend.versions()
-            line.say(wire.Seen(next(iter(versions.values())), versions, backend.devices()))
+            own = None if subject is None else describe_own(subject)
+            line.say(wire.Seen(next(iter(versions.values())), versions, backend.devices(), own=own))
         case wire.Refer(order=heat):
             backend = _open(heat, "reference", line)
             line.say(wire.Referenced(backend.build(heat).reference()))
@@ -174,8 +198,8 @@ def _where(error: BaseException) -> str:
     return f"{Path(last.filename).name}:{last.lineno}"
 
 
-def _fail(line: Lifeline, reason: str, kind: str) -> int:
-    line.say(wire.Failed(line.phase, reason, kind, peak_memory_bytes()))
+def _fail(line: Lifeline, reason: str, kind: str, source: str = "") -> int:
+    line.say(wire.Failed(line.phase, reason, kind, peak_memory_bytes(), source))
     return 1
 
 

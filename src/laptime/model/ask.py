@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 DEFAULT_WORKLOAD = "cifar-cnn"
+WHY_BUDGET_S = 120.0  # experiments take longer than a race of two lanes
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class FullAsk:
 class Ask:
     """One request for a race; every field can be set on the command line.
 
+    Each lane is raced once for every one of `batches`, where any are named; those of whole trainings are in `full`.
     `data` is a folder or an archive of real data. Where there is none, `items` is how many items laptime makes; 0 makes
     as many as were published. `full` asks for whole trainings instead of heats, `every` for all installed frameworks
     instead of named lanes. `sensors` names the sensors that may be read (None: all). `sensors_hz` is how often a second
@@ -54,3 +56,4 @@ class Ask:
     rate_per_hour: float | None = None
     profile: bool = False
     alone: bool = False
+    batches: tuple[int, ...] = ()

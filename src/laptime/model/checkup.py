@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from laptime.model.frameworks import find_framework
 from laptime.model.limits import Peak
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
@@ -48,5 +49,7 @@ class Checkup:
 
     @property
     def is_well(self) -> bool:
-        """Whether every device can be used by every framework that has a build for it."""
-        return not self.unused and all(each.reason is None for each in self.trials)
+        """Whether there is a framework, and every device can be used by every one that has a build for it."""
+        named = any(not find_framework(each.name).is_opaque for each in self.machine.frameworks)
+        tried = all(each.reason is None for each in self.trials)
+        return bool(self.trials or named) and not self.unused and tried

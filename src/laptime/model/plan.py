@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from laptime.model.ask import Ask
 from laptime.model.dataset import DataSource
 from laptime.model.lane import Settings
 from laptime.model.machine import Device
 from laptime.model.workload import ProofPlan
+
+OwnKind = Literal["torch", "keras", "step", "other"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,21 @@ class Subject:
     loss: str | None = None
     written_for: str | None = None
     gives_step: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OwnTraining:
+    """What a user's function returned, as far as it decides which lanes can run it.
+
+    `kind` is the framework of its model, or `step` for a step function. `data` is the type of its data, and
+    `takes_workers` says whether worker processes can load these, and `sets_batch` whether laptime can set their batch.
+    """
+
+    kind: OwnKind
+    data: str
+    takes_workers: bool
+    sets_batch: bool
+    has_fence: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,7 +135,7 @@ QUESTIONS: list[Question] = [
         prepare="laptime.questions.protocol:prepare_full",
         run="laptime.questions.full:WholeTrainings",
         render="laptime.pages:training_page",
-        live="laptime.report.full:live_lines",
+        live="laptime.report.laps:live_lines",
         summary="laptime.report.summaries:of_training",
     ),
     Question(

@@ -21,6 +21,7 @@ from laptime.model.usage import AnswerUsage, Usage
 from laptime.model.workload import Published
 
 SCHEMA = 2
+NOT_RELIABLE = "not reliable"  # the rule of the finding that the machine was disturbed nearly all along
 GONE = "its process is gone (killed or crashed)"  # the reason in a record that is "ended"
 
 
@@ -85,7 +86,7 @@ class Forecast:
     """How long the whole training would take on a lane, predicted part by part from its heats.
 
     `ready_s` is from the start of the process to the end of the first step, `train_s` all other steps of all laps. What
-    only laptime does (proof, checkpoints) is left out, as in `race --full`. Where a loader keeps decoded items,
+    only laptime does (proof, checkpoints) is left out, as in `laptime train`. Where a loader keeps decoded items,
     `fresh_factor` is how many times as long a step takes until every item was decoded once.
     """
 
@@ -270,7 +271,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class RecordRow:
-    """One line of the list of records; `unreadable` says why a file could not be read."""
+    """One line of the list of records; `unreadable` says why a file could not be read. A fake's figures are made up."""
 
     id: str
     started: str
@@ -279,3 +280,4 @@ class RecordRow:
     status: str
     summary: str
     unreadable: str | None = None
+    is_fake: bool = False

@@ -17,6 +17,7 @@ import numpy as np
 
 from laptime.data.files import read_regular
 from laptime.errors import LaneError, TrainingError
+from laptime.model.installation import install_command
 from laptime.pipelines.transforms import Pixels
 
 KINDS: dict[str, tuple[bytes, ...]] = {
@@ -39,7 +40,6 @@ MOST_BYTES = 8 * MOST_PIXELS
 
 LEAST_SIDE = 8
 SMALLEST_PART = 8
-INSTALL = "pip install 'laptime[images]'"
 MOST_SHARE = 0.01
 ALWAYS_ALLOWED = 3
 NAMED = 3
@@ -109,7 +109,7 @@ def import_pillow() -> Any:
     try:
         from PIL import Image  # noqa: PLC0415  an extra, needed only to read image files
     except ImportError:
-        raise LaneError("reading image files needs Pillow, which is not installed", INSTALL) from None
+        raise LaneError("reading image files needs Pillow, which is not installed", install_command("images")) from None
     return Image
 
 

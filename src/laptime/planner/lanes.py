@@ -7,14 +7,15 @@ from dataclasses import replace
 from itertools import product
 
 from laptime.errors import UsageError
-from laptime.model.ask import FullAsk
+from laptime.model.ask import Ask
 from laptime.model.frameworks import DEFAULT, all_frameworks
 from laptime.model.lane import AS_WRITTEN, Lane, Preset
 from laptime.planner.settings import PRESETS, SETTINGS, find_setting, list_settings
 
 Overrides = tuple[tuple[str, str], ...]
 
-DEVICE = re.compile(r"(cpu|cuda|mps|xpu|tpu)(?::(0|[1-9][0-9]{0,2}))?", re.ASCII)
+GPU = "gpu"  # the first accelerator that a framework can use, of whatever kind
+DEVICE = re.compile(r"gpu|(cpu|cuda|mps|xpu|tpu)(?::(0|[1-9][0-9]{0,2}))?", re.ASCII)
 SYNTAX = "a lane is [framework/]device[/setting+setting...], such as torch/cuda:0/bf16+compile"
 
 
@@ -47,11 +48,14 @@ def name_lane(framework: str, device: str, preset: Preset, overrides: Overrides)
 
 
 def _read_device(text: str, part: str) -> str:
+    if ".py" in text:
+        says = f"'{text}' is a second training: all lanes of a race run the same one"
+        raise UsageError(says, "race each on its own, then compare their items per second")
     if not DEVICE.fullmatch(part):
         names = [row.name for row in all_frameworks().values() if not row.switch]
         raise UsageError(
             f"lane '{text}': '{part}' is neither a framework nor a device",
-            f"frameworks: {', '.join(names)}; devices: cpu, cuda, cuda:1, mps, xpu, tpu; {SYNTAX}",
+            f"frameworks: {', '.join(names)}; devices: cpu, gpu, cuda, cuda:1, mps, xpu, tpu; {SYNTAX}",
         )
     return part
 
@@ -82,12 +86,11 @@ def _read_setting(text: str, word: str) -> tuple[str, str]:
     return row.name, value
 
 
-def spread_lanes(lanes: list[Lane], asked: FullAsk | None) -> list[Lane]:
+def spread_lanes(lanes: list[Lane], ask: Ask) -> list[Lane]:
     """Return each lane once for every pair of a requested batch and learning rate, sorted by batch first."""
-    if asked is None or not (asked.learning_rates or asked.batches):
-        return lanes
-    batches: list[Overrides] = [(("batch", str(batch)),) for batch in asked.batches] or [()]
-    rates: list[Overrides] = [(("lr", f"{rate:g}"),) for rate in asked.learning_rates] or [()]
+    wanted = ask.batches if ask.full is None else ask.full.batches
+    batches: list[Overrides] = [(("batch", str(batch)),) for batch in wanted] or [()]
+    rates: list[Overrides] = [(("lr", f"{rate:g}"),) for rate in (ask.full.learning_rates if ask.full else ())] or [()]
     return [_with_overrides(lane, (*batch, *rate)) for lane in lanes for batch, rate in product(batches, rates)]
 
 

@@ -9,21 +9,28 @@ from typing import Any
 from laptime.errors import UsageError
 from laptime.model.ask import Ask
 from laptime.model.frameworks import find_framework
+from laptime.model.installation import install_command
 from laptime.model.lane import AS_WRITTEN, Lane, Settings
 from laptime.model.machine import Device, Framework, Machine
-from laptime.model.plan import Plan, PlannedLane, Subject
+from laptime.model.plan import OwnTraining, Plan, PlannedLane, Subject
 from laptime.model.sensors import all_sensors
 from laptime.model.workload import ProofPlan, Workload
 from laptime.planner.duets import why_alone
 from laptime.planner.frameworks import able_frameworks, default_framework, devices_to_race
-from laptime.planner.lanes import name_lane, parse_lane, spread_lanes
+from laptime.planner.lanes import GPU, name_lane, parse_lane, spread_lanes
 from laptime.planner.pace import choose_pace
-from laptime.planner.refusals import LaneFacts, SubjectFacts, refuse_framework, refuse_lane_for
-from laptime.planner.settings import SETTINGS
+from laptime.planner.refusals import LaneFacts, SubjectFacts, refuse_framework, refuse_lane_for, refuse_training
+from laptime.planner.settings import LARGEST_COUNT, SETTINGS
 
 LARGEST_BUDGET_S = 7 * 24 * 3600
 MOST_ITEMS = 1_000_000
 LEAST_HZ, MOST_HZ = 0.01, 100.0
+SEES_NONE = {
+    "cuda": "no NVIDIA or AMD card",
+    "mps": "no GPU of an Apple computer",
+    "xpu": "no Intel card",
+    "tpu": "no TPU",
+}
 FIELDS = frozenset(field.name for field in fields(Settings))
 OWN_PROOF = ProofPlan(steps=5, single_step_scale=100.0)
 
@@ -40,13 +47,17 @@ def check_ask(ask: Ask) -> None:
         raise UsageError(f"--seed {ask.seed}: expected a whole number from 0 to {(1 << 32) - 1:,}", "such as 1")
     if ask.items is not None and not 0 <= ask.items <= MOST_ITEMS:
         raise UsageError(f"--items {ask.items}: expected a whole number to {MOST_ITEMS:,}, or all", "such as 5000")
+    for batch in ask.batches:
+        if not 1 <= batch <= LARGEST_COUNT:
+            says = f"--batch {batch}: expected whole numbers from 1 to {LARGEST_COUNT:,}"
+            raise UsageError(says, "such as 64,128")
     if ask.every and ask.lanes:
         raise UsageError("--every races all that is installed, and lanes are named", "leave one of the two out")
     if ask.items is not None and ask.data is not None:
         raise UsageError("--items says how many are made, and --data brings its own", "leave one of them out")
     if ask.profile and (ask.full is not None or ask.infer):
-        other = "--full trains whole" if ask.full is not None else "--infer trains nothing"
-        raise UsageError(f"--profile looks at the steps of a race, and {other}", "leave one of the two out")
+        other = "train" if ask.full is not None else "infer"
+        raise UsageError(f"--profile is of a race, not of laptime {other}", "laptime profile takes the same lanes")
     _check_sensors(ask)
     for flag, seconds in (("--patience", ask.patience_s), ("--watchdog", ask.watchdog_s)):
         if not (math.isfinite(seconds) and 0.1 <= seconds <= LARGEST_BUDGET_S):
@@ -68,16 +79,22 @@ def _check_sensors(ask: Ask) -> None:
 
 
 def make_plan(
-    ask: Ask, machine: Machine, subject: Subject, workload: Workload | None, *, reads_images: bool = True
+    ask: Ask,
+    machine: Machine,
+    subject: Subject,
+    workload: Workload | None,
+    *,
+    reads_images: bool = True,
+    own: OwnTraining | None = None,
 ) -> Plan:
-    """Decide everything that will run. `workload` is None for a user's own training."""
+    """Decide everything that will run. `workload` is None for a user's own training, and `own` what is known of it."""
     check_ask(ask)
-    facts = SubjectFacts(workload, reads_images, subject.gives_step)
+    facts = SubjectFacts(workload, reads_images, own, subject.name, gives_step=subject.gives_step)
     if ask.every:
         planned = plan_every(ask, machine, subject, facts)
     else:
         lanes = [parse_lane(text) for text in ask.lanes] or default_lanes(machine, default_framework(machine, subject))
-        planned = tuple(plan_lane(lane, machine, facts) for lane in spread_lanes(lanes, ask.full))
+        planned = tuple(plan_lane(lane, machine, facts) for lane in spread_lanes(lanes, ask))
     names = [lane.name for lane in planned]
     for name in names:
         if names.count(name) > 1:
@@ -105,7 +122,7 @@ def plan_every(ask: Ask, machine: Machine, subject: Subject, facts: SubjectFacts
         if framework.name not in able:
             continue
         devices: list[str | None] = [device.name for device in devices_to_race(framework)]
-        for lane in spread_lanes([Lane(framework.name, device) for device in devices or [None]], ask.full):
+        for lane in spread_lanes([Lane(framework.name, device) for device in devices or [None]], ask):
             try:
                 planned.append(plan_lane(lane, machine, facts))
             except UsageError as error:
@@ -123,7 +140,7 @@ def plan_lane(lane: Lane, machine: Machine, subject: SubjectFacts) -> PlannedLan
     if subject.workload is None and not find_framework(lane.framework).runs_own_code:
         raise UsageError("the fake back end runs no code: it cannot race a training of your own", "name a workload")
     view = _view(machine, lane.framework)
-    device = _find_device(lane, view)
+    device = _find_device(lane, view, machine)
     settings = fill_settings(lane, LaneFacts(lane.framework, device, machine, subject))
     name = name_lane(lane.framework, device.name, lane.preset, lane.overrides)
     notes = (*view.notes, *_fallen_back(view, device), *_left_out(lane, subject))
@@ -140,6 +157,7 @@ def fill_settings(lane: Lane, facts: LaneFacts) -> Settings:
     for name, text in lane.overrides:
         settings = _with_values(settings, SETTINGS[name].fill(text, facts))
     refuse_framework(facts)
+    refuse_training(facts)
     for row in SETTINGS.values():
         row.refuse(settings, facts)
     return settings
@@ -187,33 +205,49 @@ def _view(machine: Machine, name: str) -> Framework:
     if view is None and row.switch:
         raise UsageError(f"the {name} back end is switched off", f"set {row.switch}=1 to switch it on")
     if view is None:
-        raise UsageError(f"{name} is not installed here", f"pip install 'laptime[{','.join(row.modules)}]'")
+        raise UsageError(f"{name} is not installed here", install_command(*row.modules))
     if view.problem:
         raise UsageError(f"{name} {view.version} cannot be used here: {view.problem}", "laptime devices shows more")
     return view
 
 
-def _find_device(lane: Lane, view: Framework) -> Device:
+def _find_device(lane: Lane, view: Framework, machine: Machine) -> Device:
     usable = [device for device in view.devices if device.usable]
-    if lane.device is None:
-        return next((each for each in usable if each.kind != "cpu"), usable[0])
+    cards = [device for device in usable if device.kind != "cpu"]
+    if lane.device == GPU and not cards:
+        reasons = [f"{each.kind}: {each.reason}" for each in view.devices if not each.usable and each.reason]
+        says = f"gpu: {lane.framework} can use no accelerator here"
+        raise UsageError(f"{says} ({'; '.join(reasons)})" if reasons else says, "laptime doctor says what to do")
+    if lane.device is None or lane.device == GPU:
+        return next(iter(cards), usable[0])
     wanted = lane.device if lane.device in {"cpu", "mps", "tpu"} or ":" in lane.device else f"{lane.device}:0"
     found = next((each for each in view.devices if each.name == wanted), None)
     there = ", ".join(each.name for each in usable)
     if found is None:
-        absent = next((each for each in view.devices if each.kind == lane.device and not each.usable), None)
-        why = f": {absent.reason}" if absent else ""
-        raise UsageError(f"device {lane.device} is not there for {lane.framework}{why}", f"usable here: {there}")
+        why = _why_absent(lane.device.partition(":")[0], view, machine)
+        says = f"device {lane.device} is not there for {lane.framework}: {why}"
+        raise UsageError(says, f"usable here: {there}")
     if not found.usable:
         raise UsageError(f"device {found.name} cannot be used: {found.reason}", f"usable here: {there}")
     return found
 
 
-def check_question(plan: Plan, flag: str) -> None:
-    """Refuse lanes that --full or --infer (`flag`) cannot run."""
+def _why_absent(kind: str, view: Framework, machine: Machine) -> str:
+    """Return why a framework has no such device. One that looked for its kind has reported a reason."""
+    alike = [each for each in view.devices if each.kind == kind]
+    reason = next((each.reason for each in alike if not each.usable and each.reason), None)
+    if any(each.usable for each in alike) or reason is None:
+        reason = f"it sees {', '.join(each.name for each in alike) or SEES_NONE.get(kind, 'none')}"
+    if kind == "mps" and not machine.system.startswith("Darwin"):
+        return f"mps is of Apple computers, and this is {machine.system} on {machine.processor.architecture}"
+    return reason
+
+
+def check_question(plan: Plan, command: str) -> None:
+    """Refuse lanes that `laptime train` or `laptime infer` cannot run."""
     for lane in plan.lanes:
-        refuse_lane_for(flag, lane, plan.subject)
+        refuse_lane_for(command, lane, plan.subject)
         for row in SETTINGS.values():
-            if flag in row.refused_for and row.values_of(lane.settings) != row.values_of(Settings()):
-                says, hint = row.refused_for[flag]
-                raise UsageError(f"{flag}: {lane.name} {says}", hint)
+            if command in row.refused_for and row.values_of(lane.settings) != row.values_of(Settings()):
+                says, hint = row.refused_for[command]
+                raise UsageError(f"laptime {command}: {lane.name} {says}", hint)

@@ -6,13 +6,19 @@ from dataclasses import dataclass
 
 from laptime.errors import UsageError
 from laptime.model.frameworks import FrameworkRow, find_framework
+from laptime.model.installation import install_command
 from laptime.model.lane import FROM_FILES, KEPT, NO_TRAINING, Settings
 from laptime.model.machine import Device, Machine
 from laptime.model.network import Conv
-from laptime.model.plan import PlannedLane, Subject
+from laptime.model.plan import OwnTraining, PlannedLane, Subject
 from laptime.model.workload import Workload
 
 PLAIN = ("fp32", "eager", "framework")  # what every device can do
+RETURNS = {
+    "torch": ("a PyTorch model", "torch lanes, such as torch/cpu"),
+    "keras": ("a Keras model", "Keras lanes, such as keras-torch/cpu"),
+    "step": ("a step function", "python/cpu, or on torch/cpu or jax/cpu if it is theirs"),
+}
 WHY_NOT = {
     "tf32": "it is a mode of NVIDIA GPUs from Ampere (compute capability 8.0) on",
     "graph": "CUDA graphs need a CUDA device",
@@ -24,10 +30,12 @@ WHY_NOT = {
 
 @dataclass(frozen=True, slots=True)
 class SubjectFacts:
-    """What settings depend on in the subject. Nothing is known of a user's own training until it is built."""
+    """What settings depend on in the subject. `own` is what a user's function returned, if it was called."""
 
     workload: Workload | None
     reads_images: bool = True
+    own: OwnTraining | None = None
+    name: str = ""
     gives_step: bool = False
 
     @property
@@ -68,6 +76,28 @@ def refuse_framework(lane: LaneFacts) -> None:
         raise UsageError(
             f"{lane.framework}: {lane.workload.name} {why}; its lanes run steps of your own",
             f"laptime race {lane.workload.name} {instead}, or a function that returns laptime.Training(step=...)",
+        )
+
+
+def refuse_kind(row: FrameworkRow, own: OwnTraining, name: str) -> None:
+    """Refuse a user's training on a framework that cannot run what its function returns."""
+    can_run = (row.takes_steps_only or row.takes_steps) if own.kind == "step" else row.family == own.kind
+    if own.kind != "other" and not can_run:
+        returns, instead = RETURNS[own.kind]
+        raise UsageError(f"{row.name} cannot run {name}: its function returns {returns}", f"race it on {instead}")
+
+
+def refuse_training(lane: LaneFacts) -> None:
+    """Refuse a user's training on a lane that cannot run it."""
+    own, name = lane.subject.own, lane.subject.name
+    if own is None:
+        return
+    refuse_kind(lane.row, own, name)
+    if lane.row.is_opaque and not lane.on_processor and not own.has_fence:
+        raise UsageError(
+            f"{lane.framework}/{lane.device.name}: {name} gives no fence, and a step may still be running there when "
+            "it returns",
+            "give fence=, a function of the state that waits for the device",
         )
 
 
@@ -135,7 +165,7 @@ def refuse_input(settings: Settings, lane: LaneFacts) -> None:
     if kind in FROM_FILES and workload is not None and workload.reads_files and not lane.subject.reads_images:
         raise UsageError(
             f"input={kind}: {workload.name} reads image files, and Pillow is not installed",
-            "pip install 'laptime[images]', or name input=cached: decoded images made in memory",
+            f"{install_command('images')}, or name input=cached: decoded images made in memory",
         )
     if kind == "fast" and workload is not None and not workload.reads_files and lane.row.family == "keras":
         raise UsageError(
@@ -146,7 +176,7 @@ def refuse_input(settings: Settings, lane: LaneFacts) -> None:
 
 def refuse_workers(settings: Settings, lane: LaneFacts) -> None:
     """Refuse loader processes where there is nothing to load."""
-    workers, kind, workload = settings.workers, settings.input, lane.workload
+    workers, kind, workload, own = settings.workers, settings.input, lane.workload, lane.subject.own
     if workers is None or kind == "fast":
         return
     if workload is not None and lane.row.runs_own_code and not workload.reads_files:
@@ -158,6 +188,11 @@ def refuse_workers(settings: Settings, lane: LaneFacts) -> None:
         raise UsageError(
             f"workers={workers}: the data of a step of your own are iterated as they are", "give them workers there"
         )
+    if own is not None and not own.takes_workers:
+        raise UsageError(
+            f"workers={workers}: the data of {lane.subject.name} are {own.data}, which worker processes cannot load",
+            "give a DataLoader or a PyDataset whose items have numbers, or leave workers out",
+        )
     if kind in KEPT:
         raise UsageError(
             f"workers={workers} with input={kind}: batches that are kept need no loader",
@@ -166,8 +201,14 @@ def refuse_workers(settings: Settings, lane: LaneFacts) -> None:
 
 
 def refuse_batch(settings: Settings, lane: LaneFacts) -> None:
-    if lane.workload is None and settings.batch is not None:
-        raise UsageError("batch=N: a training of your own brings its batches with it", "set it in its data")
+    """Refuse to set the batch of a training of your own, unless its data are a DataLoader of PyTorch's."""
+    batch, own = settings.batch, lane.subject.own
+    if lane.workload is not None or batch is None:
+        return
+    if own is None or own.kind != "torch" or not own.sets_batch:
+        brings = f"brings its batches with it, as {own.data}" if own is not None else "brings its batches with it"
+        joined = ", or join its batches: batch=2x" if lane.row.changes_own_steps else ""
+        raise UsageError(f"batch=N: a training of your own {brings}", f"set it in its data{joined}")
 
 
 def refuse_rate(settings: Settings, lane: LaneFacts) -> None:
@@ -223,23 +264,25 @@ def refuse_reads(settings: Settings, lane: LaneFacts) -> None:
         )
 
 
-def refuse_lane_for(flag: str, lane: PlannedLane, subject: Subject) -> None:
-    """Refuse --full and --infer for lanes that run single steps only, and for lanes that train nothing."""
+def refuse_lane_for(command: str, lane: PlannedLane, subject: Subject) -> None:
+    """Refuse train and infer for lanes that run single steps only, and for lanes that train nothing."""
     row, name, kind = find_framework(lane.framework), lane.name, lane.settings.input
     takes_step, is_own = row.takes_steps_only or subject.gives_step, subject.file is not None
-    if takes_step and flag == "--full":
+    if takes_step and command == "train":
         raise UsageError(
-            f"--full: {name} is of a step function, which is timed, and not trained whole, in this version",
-            "leave --full out",
+            f"laptime train: {name} is of a step function, which is timed, and not trained whole, in this version",
+            "laptime race takes it",
         )
     if takes_step:
-        raise UsageError(f"--infer: {name} takes steps of your own, and a step gives no answers", "leave its lanes out")
-    if flag == "--infer" and is_own and row.family == "keras":
         raise UsageError(
-            f"--infer: {name} cannot be asked; of trainings of your own only torch lanes answer so far",
+            f"laptime infer: {name} takes steps of your own, and a step gives no answers", "leave its lanes out"
+        )
+    if command == "infer" and is_own and row.family == "keras":
+        raise UsageError(
+            f"laptime infer: {name} cannot be asked; of trainings of your own only torch lanes answer so far",
             "leave the Keras lanes out",
         )
     if kind in NO_TRAINING:
         does = "loads" if kind == "only" else "copies"
-        says = f"trains nothing, it only {does}" if flag == "--full" else f"only {does}, and answers nothing"
-        raise UsageError(f"{flag}: {name} {says}", f"leave input={kind} out")
+        says = f"trains nothing, it only {does}" if command == "train" else f"only {does}, and answers nothing"
+        raise UsageError(f"laptime {command}: {name} {says}", f"leave input={kind} out")

@@ -32,14 +32,14 @@ KEEP_MEMORY = {
 class Setting:
     """One setting. A lane writes it as `name=value`, or as the value alone if it `stands_alone`.
 
-    `listed` are the values as lists of settings show them, or a placeholder if it is a number (`kind`). The `compared`
-    ones only serve to see what one thing costs. `accepts` checks a value (default: a listed value, or a count); `takes`
-    describes the allowed values. `fields` names the fields of Settings that it sets (default: the field of its name),
-    and `read` returns their values. If there is no such field, the value is in `Settings.extra`; see `value_of(name)`.
+    `listed` are the values as lists of settings show them, or a placeholder if it is a number (`kind`). `accepts`
+    checks a value (default: a listed value, or a count); `takes` describes the allowed values. `fields` names the
+    fields of Settings that it sets (default: the field of its name), and `read` returns their values. If there is no
+    such field, the value is in `Settings.extra`; see `value_of(name)`.
 
     `best` returns the value that the preset `best` sets on a lane, and `fastest` that of `fastest` if it differs
-    (None: as written). `refuse` raises UsageError if the setting is not possible. `refused_for` maps a flag (--full,
-    --infer) to what is wrong with the setting there, and a hint. `environment` returns variables of the lane's process.
+    (None: as written). `refuse` raises UsageError if the setting is not possible. `refused_for` maps a command (train,
+    infer) to what is wrong with the setting there, and a hint. `environment` returns variables of the lane's process.
     """
 
     name: str
@@ -49,7 +49,6 @@ class Setting:
     stands_alone: bool = False
     kind: type[str | int | float] = str
     accepts: Callable[[str], bool] | None = None
-    compared: tuple[str, ...] = ()
     only_of: str = ""
     changes: Literal["", "arithmetic", "learning"] = ""
     fields: tuple[str, ...] = ()
@@ -216,7 +215,6 @@ ROWS = (
         takes="flush (numbers too small for full precision count as 0) or keep",
         changes="arithmetic",
         accepts=lambda value: value in {"flush", "keep"},
-        compared=("flush",),
         refuse=refusals.refuse_denormals,
     ),
     Setting(
@@ -224,11 +222,10 @@ ROWS = (
         ("deferred",),
         "a loss that is read each step is read later",
         takes="deferred (a step's code reads values of an earlier step, and does not wait)",
-        compared=("deferred",),
         refuse=refusals.refuse_reads,
         refused_for={
-            "--full": ("reads old values, which is no training", "leave reads out"),
-            "--infer": ("defers what a step reads, and nothing is trained", "leave reads=deferred out"),
+            "train": ("reads old values, which is no training", "leave reads out"),
+            "infer": ("defers what a step reads, and nothing is trained", "leave reads=deferred out"),
         },
     ),
     Setting(
@@ -238,7 +235,6 @@ ROWS = (
         "on the device; `only`: the loader without the training; `one`: the first batch again and again; `copy`: to "
         "the device, nothing computed",
         takes="published, fast, cached, resident, only, one, copy",
-        compared=("one", "copy"),
         best=_best_input,
         refuse=refusals.refuse_input,
     ),
@@ -262,7 +258,7 @@ ROWS = (
         fields=("batch", "joined"),
         read=_as_batch,
         refuse=refusals.refuse_batch,
-        refused_for={"--infer": (f"names a batch, and every lane is asked in batches of {SIZES}", "leave batch out")},
+        refused_for={"infer": (f"names a batch, and every lane is asked in batches of {SIZES}", "leave batch out")},
     ),
     Setting(
         "lr",
@@ -274,7 +270,7 @@ ROWS = (
         accepts=_is_rate,
         fields=("learning_rate",),
         refuse=refusals.refuse_rate,
-        refused_for={"--infer": ("names a learning rate, and nothing is trained", "leave lr out")},
+        refused_for={"infer": ("names a learning rate, and nothing is trained", "leave lr out")},
     ),
     Setting(
         "steps_per_execution",
@@ -285,7 +281,7 @@ ROWS = (
         kind=int,
         refuse=refusals.refuse_steps_at_once,
         refused_for={
-            "--infer": (
+            "infer": (
                 "says how many steps are taken at once, and nothing is trained",
                 "leave steps_per_execution out",
             )
@@ -309,17 +305,6 @@ def find_setting(word: str) -> tuple[Setting, str] | None:
 def list_settings() -> str:
     """Return every preset and setting, for the hint of an error."""
     return ", ".join((*PRESETS, *(row.list_values(row.listed) for row in SETTINGS.values())))
-
-
-def describe_settings() -> str:
-    """Return the paragraph on settings in `laptime race --help`."""
-    usual = [", ".join(PRESETS)]
-    compared = []
-    for row in SETTINGS.values():
-        plain = tuple(value for value in row.listed if value not in row.compared)
-        usual += [row.list_values(plain) + (f" ({row.only_of})" if row.only_of else "")] if plain else []
-        compared += [row.list_values(row.compared)] if row.compared else []
-    return f"Settings: {'; '.join(usual)}. To see what one thing costs: {', '.join(compared)}."
 
 
 def settings_table() -> str:

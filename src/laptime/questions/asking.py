@@ -20,6 +20,7 @@ from laptime.planner import make_plan
 from laptime.planner.frameworks import default_framework, frameworks_asked
 from laptime.planner.lanes import names_a_lane
 from laptime.planner.plan import check_ask
+from laptime.questions.own_code import family_of, inspect_training
 from laptime.questions.subject import describe_supply, find_given, find_subject
 from laptime.run.scout import ask_scouts
 
@@ -44,15 +45,21 @@ class Prepared:
         return self.plan
 
 
-def prepare(ask: Ask, machine: Machine) -> Prepared:
-    """Check everything that needs no process, then scout and plan."""
+def prepare(ask: Ask, machine: Machine, *, one_lane: bool = False) -> Prepared:
+    """Check everything that needs no process, then scout and plan. With `one_lane`, an ask without lanes gets one."""
     check_ask(ask)
     subject, workload = find_subject(ask.what)
     if ask.pretrained:
         _check_pretrained(subject.name)
+    if workload is None:
+        find_given(ask, None)  # refuses --data before the user's function is called
+    own = inspect_training(ask, machine, subject)
+    if own is not None:
+        subject = replace(subject, written_for=family_of(own, subject), gives_step=own.kind == "step")
+    ask = with_lane(ask, machine, subject) if one_lane else ask
     seen = scout_machine(machine, frameworks_asked(ask, machine, subject), ask.patience_s)
     data = find_given(ask, workload)
-    plan = make_plan(ask, seen, subject, workload, reads_images=util.find_spec("PIL") is not None)
+    plan = make_plan(ask, seen, subject, workload, reads_images=util.find_spec("PIL") is not None, own=own)
     plan = replace(plan, data=data)
     said = [describe_supply(plan), PROFILED if ask.profile else None]
     plan = replace(plan, notes=(*plan.notes, *filter(None, said)))
@@ -80,7 +87,11 @@ def _check_pretrained(name: str) -> None:
 
 def say_end(left_s: float) -> str:
     """Return a note on when a race ends that has `left_s` of its budget left. A round that has begun is completed."""
-    return f"ends within about {left_s:.0f} s" if left_s >= 1 else "the budget is used up, this round ends the race"
+    return (
+        f"the race ends within about {left_s:.0f} s"
+        if left_s >= 1
+        else "the budget is used up, this round ends the race"
+    )
 
 
 def installed_of(wanted: Iterable[str] | None, machine: Machine) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ class WholeTrainings:
         self._job, self._protocol, self._before = job, prepared.protocol, prepared.before
         hz = job.plan.ask.sensors_hz
         self._sensors = SensorSelection(job.plan.ask.sensors, FULL_HZ if hz is None else hz, READINGS_MOST)
-        self._proof = Proof(job.services.references, self._announce)
+        self._proof = Proof(job.services.references, self._announce, job.own_code)
         self._runs: dict[Key, FullRun] = {}
         self._again: dict[Key, str] = {}
         if prepared.before is not None:
@@ -146,6 +146,7 @@ class WholeTrainings:
         except KeyboardInterrupt:
             note("interrupted")
             raise
+        job.own_code.look_at(lane, runner)
         note("dnf" if dnf else "ok", dnf)
         job.save()
         if dnf is None:

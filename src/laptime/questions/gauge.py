@@ -75,7 +75,7 @@ def _measure(machine: Machine, tell: Callable[[str], None], patience_s: float) -
         order = turn.order
         left_s = sum(IMPORT_S + LIMIT_S * len(each.order.limits) for each in turns[number:])
         what = f"{order.framework}/{order.device.name} ({', '.join(order.limits)})"
-        tell(f"{number + 1} of {len(turns)}: {what}; ends within about {left_s:.0f} s")
+        tell(f"{number + 1} of {len(turns)}: {what}; all is measured within about {left_s:.0f} s")
         told.setdefault(turn.key, {})[order.framework] = ask_peaks(order, environment_of(order, machine), patience_s)
     return told
 

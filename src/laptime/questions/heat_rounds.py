@@ -43,7 +43,7 @@ class HeatRounds:
     def __init__(self, job: Job, pace: Pace, examines: Callable[[PlannedLane], bool] = lambda _lane: True) -> None:
         self.job, self.pace, self._examines = job, pace, examines
         self.heats: dict[str, list[Heat]] = {lane.name: [] for lane in job.plan.lanes}
-        self.proof = Proof(job.services.references, job.announce)
+        self.proof = Proof(job.services.references, job.announce, job.own_code)
         self.rounds = 0
         self.took_s: dict[str, float] = {}
         self.alone: dict[str, str] = {}
@@ -137,7 +137,9 @@ class HeatRounds:
         began_s = time.monotonic()
         order = replace(self.order(lane, without_turns(self.pace)), breakdown=breakdown)
         runner = self.runner(lane, order, most)
-        self.keep(lane, runner.run(prestarter.take(lane), number))
+        heat = runner.run(prestarter.take(lane), number)
+        self.job.own_code.look_at(lane, runner)
+        self.keep(lane, heat)
         self.took_s[lane.name] = time.monotonic() - began_s
 
     def keep(self, lane: PlannedLane, heat: Heat) -> None:
@@ -212,6 +214,7 @@ class _Crew:
 
     def join(self, lane: PlannedLane, player: Player[HeatRunner]) -> None:
         player.join(self.prestarter.take(lane))
+        self.rounds.job.own_code.look_at(lane, player.runner)
 
     def pass_over(self, lane: PlannedLane, why: str) -> None:
         self.rounds.alone[lane.name] = why

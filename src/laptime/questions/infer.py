@@ -29,7 +29,7 @@ from laptime.questions.together import run_together, say_why_alone
 from laptime.run.answers import InferenceRunner
 from laptime.run.child import Child
 from laptime.run.runner import Limits, Started
-from laptime.run.scout import ask_answers
+from laptime.run.scout import Failure, ask_answers
 from laptime.run.sensor_selection import SensorSelection
 from laptime.run.turns import Player, play_parts
 
@@ -48,7 +48,7 @@ class PreparedInference(Prepared):
 def prepare_infer(ask: Ask, machine: Machine) -> PreparedInference:
     """Check everything that needs no process, then scout and plan."""
     prepared = prepare(ask, machine)
-    check_question(prepared.plan, "--infer")
+    check_question(prepared.plan, "infer")
     lanes = len(prepared.plan.lanes)
     pace = choose_infer_pace(ask, lanes, takes_turns=prepared.plan.alone is None and lanes > 1)
     return PreparedInference(prepared.plan, prepared.machine, prepared.published, pace)
@@ -98,7 +98,13 @@ class InferenceRace:
         framework = job.plan.lanes[0].framework
         lane = PlannedLane("reference", framework, processor, Settings(input="cached"), KEEP_MEMORY)
         order = order_heat(job.plan, lane, job.plan.pace, -1)
-        self._reference = ask_answers(order, job.plan.ask.patience_s)
+        made = ask_answers(order, job.plan.ask.patience_s)
+        if isinstance(made, Failure):
+            job.own_code.note_failure(lane, made)
+            self._reference = made.reason
+        else:
+            job.own_code.note_success()
+            self._reference = made
 
     def _run_round(self) -> None:
         """Run one heat of each lane, in turns or one after another, every other round in reverse order: A B, B A."""
@@ -119,6 +125,7 @@ class InferenceRace:
 
     def join(self, lane: PlannedLane, player: Player[InferenceRunner]) -> None:
         player.join(Started(Child(lane.environment)))
+        self._job.own_code.look_at(lane, player.runner)
 
     def pass_over(self, lane: PlannedLane, why: str) -> None:
         self._alone[lane.name] = why
@@ -130,7 +137,10 @@ class InferenceRace:
         self._keep(lane, player.runner.heat(player.leave(), number))
 
     def run_alone(self, lane: PlannedLane, number: int) -> None:
-        self._keep(lane, self._runner(lane, replace(self._pace, takes_turns=False)).run(number))
+        runner = self._runner(lane, replace(self._pace, takes_turns=False))
+        heat = runner.run(number)
+        self._job.own_code.look_at(lane, runner)
+        self._keep(lane, heat)
 
     def known(self, lane: PlannedLane) -> ProcessRun | None:
         return next((heat.process for heat in self._heats[lane.name] if heat.process.status == "ok"), None)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, Protocol
 
+from laptime.errors import TrainingError
 from laptime.model.plan import Plan
 from laptime.model.protocol import Moment
 from laptime.model.questions import Question
@@ -21,6 +22,7 @@ from laptime.model.record import SCHEMA, Answer, Finding, LaneResult, Record
 from laptime.model.sample import Reference
 from laptime.questions.asking import Prepared
 from laptime.questions.bounds import Recall, nothing_measured
+from laptime.questions.own_code import OwnCode
 from laptime.questions.proving import ReferenceCache
 from laptime.questions.subject import supply
 
@@ -84,8 +86,10 @@ class Job:
         self.question, self.services = question, services
         self.plan: Plan = prepared.plan
         self.machine, self.published = prepared.machine, prepared.published
+        self.own_code = OwnCode(prepared.plan)
         self.before_s = 0.0  # what earlier processes of a resumed training took
         self._journal_s = 0.0
+        self._is_saved = False
         self._reduce: Callable[[RecordStatus], Outcome] | None = None
 
     def answer(self, running: RunningQuestion) -> Record:
@@ -96,6 +100,10 @@ class Job:
             record = self.record("finished")
         except KeyboardInterrupt:
             record = self.record("interrupted")
+        except TrainingError:
+            if self._is_saved:
+                self.services.journal(self.record("interrupted"))
+            raise
         self.services.journal(record)
         return record
 
@@ -122,6 +130,7 @@ class Job:
     def save(self) -> None:
         """Save the record so far."""
         began_s = time.monotonic()
+        self._is_saved = True
         self.services.journal(self.record())
         self._journal_s += time.monotonic() - began_s
 

@@ -15,11 +15,10 @@ from laptime.model.plan import PlannedLane
 from laptime.model.profile import ProfileOrder, ProfileRun
 from laptime.model.questions import ProfileAnswer
 from laptime.model.record import LaneResult, Parity
-from laptime.questions.asking import Prepared, prepare, with_lane
+from laptime.questions.asking import Prepared, prepare
 from laptime.questions.bounds import find_bounds, with_roofline
 from laptime.questions.job import SHOWN_AT, Job, Outcome, RecordStatus
 from laptime.questions.proving import order_heat
-from laptime.questions.subject import find_subject
 from laptime.run.profiles import ProfileRunner
 
 NOT_ASKED = Parity("unproven", reason="it was profiled, and not raced")
@@ -29,7 +28,7 @@ NOT_FINISHED = Missing("the lane did not finish")
 
 def prepare_profile(ask: Ask, machine: Machine) -> Prepared:
     """Scout and plan. With no lane named, it is the framework's card if there is one, else the processor."""
-    return prepare(with_lane(ask, machine, find_subject(ask.what)[0]), machine)
+    return prepare(ask, machine, one_lane=True)
 
 
 class Profiles:
@@ -68,7 +67,10 @@ def profile_lane(job: Job, number: int, tell: Callable[[str], None]) -> ProfileR
     with tempfile.TemporaryDirectory(prefix="laptime-", ignore_cleanup_errors=True) as scratch:
         heat = order_heat(plan, lane, plan.pace, number)
         order = ProfileOrder(heat, str(job.services.place_trace(lane.name)), scratch)
-        return ProfileRunner(order, plan.ask.patience_s, job.cores, tell).run()
+        runner = ProfileRunner(order, plan.ask.patience_s, job.cores, tell)
+        run = runner.run()
+        job.own_code.look_at(lane, runner)
+        return run
 
 
 def with_profile(lane: LaneResult, run: ProfileRun | None) -> LaneResult:

@@ -57,7 +57,7 @@ def prepare_full(ask: Ask, machine: Machine) -> PreparedTraining:
     """Check everything that needs no process, then scout and plan."""
     protocol = make_protocol(ask.full or FullAsk(), find_subject(ask.what)[1])
     prepared = prepare(ask, machine)
-    check_question(prepared.plan, "--full")
+    check_question(prepared.plan, "train")
     return PreparedTraining(prepared.plan, prepared.machine, prepared.published, protocol)
 
 
@@ -100,7 +100,8 @@ def make_protocol(asked: FullAsk, workload: Workload | None) -> Protocol:
     if workload is None:
         if asked.laps is None:
             raise UsageError(
-                "--full: nobody published how many laps a training of your own takes", "give --laps N, such as --laps 5"
+                "laptime train: a training of your own does not say how many laps it takes",
+                "add --laps N, such as --laps 5",
             )
         return Protocol(asked.laps, asked.steps_per_lap, seeds=asked.seeds, until_accuracy=asked.until_accuracy)
     return Protocol(

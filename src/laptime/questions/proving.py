@@ -15,7 +15,8 @@ from laptime.model.plan import HeatOrder, Pace, Plan, PlannedLane
 from laptime.model.sample import Appeal, ProofRun, Reference
 from laptime.planner.plan import name_device
 from laptime.planner.settings import KEEP_MEMORY
-from laptime.run.scout import ask_proof, ask_reference
+from laptime.questions.own_code import OwnCode
+from laptime.run.scout import Failure, ask_proof, ask_reference
 
 PROOF_VERSION = 4
 """Changes when the networks, the made data or the proof's steps change, so that references are computed again."""
@@ -35,8 +36,8 @@ class ReferenceCache:
 class Proof:
     """The float64 reference that the lanes of a job are compared with. A lane that differs is proven twice."""
 
-    def __init__(self, cache: ReferenceCache, announce: Callable[[str], None]) -> None:
-        self._cache, self._announce = cache, announce
+    def __init__(self, cache: ReferenceCache, announce: Callable[[str], None], own_code: OwnCode) -> None:
+        self._cache, self._announce, self._own_code = cache, announce, own_code
         self.reference: Reference | str | None = None
         self.appeals: dict[str, Appeal | None] = {}
 
@@ -85,8 +86,10 @@ class Proof:
         environment = KEEP_MEMORY | name_device(framework, processor)
         lane = PlannedLane("reference", framework, processor, Settings(input="cached"), environment)
         made = ask_reference(order_heat(plan, lane, plan.pace, -1), plan.ask.patience_s)
-        if isinstance(made, str):
-            return made
+        if isinstance(made, Failure):
+            self._own_code.note_failure(lane, made)
+            return made.reason
+        self._own_code.note_success()
         made = replace(made, key=key or "")
         if key and not made.problem:
             self._cache.keep(made)

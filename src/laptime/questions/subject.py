@@ -50,8 +50,8 @@ def _describe(workload: Workload) -> Subject:
 
 
 def _own_subject(what: str) -> Subject:
-    place, colon, function = what.rpartition(":")
-    if not colon or not function.isidentifier():
+    place, _, function = (what, "", "") if what.endswith(".py") else what.rpartition(":")
+    if not (place and function.isidentifier()) and place != what:
         raise UsageError(
             f"'{what}' names a file but no function in it",
             f"give {what.split(':', 1)[0]}:function, where the function returns a laptime.Training",
@@ -60,6 +60,7 @@ def _own_subject(what: str) -> Subject:
     if not file.is_file():
         raise UsageError(f"there is no file {file}", "give the path of a Python file, as file.py:function")
     tree = _read_tree(file)
+    function = function or _only_training(tree, file)
     _check_function(tree, file, function)
     gives_step = _gives_step(tree, function)
     return Subject(
@@ -109,6 +110,37 @@ def _gives_step(tree: ast.Module, function: str) -> bool:
     bodies = [node for node in _functions_at_top(tree) if node.name == function]
     made = [call for body in bodies for call in _trainings_in(body)] or _trainings_in(tree)
     return any(keyword.arg == "step" for call in made for keyword in call.keywords)
+
+
+def _only_training(tree: ast.Module, file: Path) -> str:
+    """Return the one function that returns a Training: by its annotation, or else because it makes one."""
+    callable_ones = [node for node in _functions_at_top(tree) if _needs_no_arguments(node)]
+    annotated = [node.name for node in callable_ones if node.returns is not None and _names_training(node.returns)]
+    making = [node.name for node in callable_ones if not node.name.startswith("_") and _trainings_in(node)]
+    found = list(dict.fromkeys(annotated or making))
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UsageError(f"{file} has {len(found)} trainings: {', '.join(found)}", f"name one: {file}:{found[0]}")
+    there = ", ".join(node.name for node in callable_ones if not node.name.startswith("_"))
+    raise UsageError(
+        f"{file} has no function that returns a laptime.Training",
+        f"name the function that returns the training, as {file}:{there.split(', ')[0]}; functions there: {there}"
+        if there
+        else "write one: def training(): return laptime.Training(model=..., loss=..., optimizer=..., data=...)",
+    )
+
+
+def _needs_no_arguments(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    given = node.args
+    return len(given.posonlyargs) + len(given.args) == len(given.defaults) and None not in given.kw_defaults
+
+
+def _names_training(annotation: ast.expr) -> bool:
+    """Whether an annotation is Training or laptime.Training, in quotes or not."""
+    if isinstance(annotation, ast.Constant):
+        return annotation.value in {"Training", "laptime.Training"}
+    return _is_training(annotation)
 
 
 def _trainings_in(tree: ast.AST) -> list[ast.Call]:

@@ -29,7 +29,7 @@ from laptime.planner.experiments import AskedLane, check_experiments, plan_exper
 from laptime.planner.lanes import parse_lane
 from laptime.planner.pace import HEATS_LEAST, shortest_pace
 from laptime.planner.refusals import SubjectFacts
-from laptime.questions.asking import Prepared, prepare, with_lane
+from laptime.questions.asking import Prepared, prepare
 from laptime.questions.heat_rounds import HeatRounds
 from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.subject import find_subject
@@ -59,14 +59,13 @@ def prepare_why(ask: Ask, machine: Machine) -> Inquiry:
     """Scout and plan. With no lane named, it is the framework's card if there is one, else the processor."""
     if ask.every or len(ask.lanes) > 1:
         raise UsageError("why looks at one lane, and several are asked for", "name one: laptime why WHAT torch/cpu")
-    subject, workload = find_subject(ask.what)
-    ask = with_lane(ask, machine, subject)
-    prepared = prepare(ask, machine)
+    workload = find_subject(ask.what)[1]
+    prepared = prepare(ask, machine, one_lane=True)
     planned = prepared.plan.lanes[0]
     if planned.settings.input in NO_TRAINING:
         raise UsageError(f"why: {planned.name} trains nothing", "name the lane of a training")
-    given = SubjectFacts(workload, util.find_spec("PIL") is not None, subject.gives_step)
-    lane = replace(parse_lane(ask.lanes[0]), device=planned.device.name)
+    given = SubjectFacts(workload, util.find_spec("PIL") is not None, gives_step=prepared.plan.subject.gives_step)
+    lane = replace(parse_lane(prepared.plan.ask.lanes[0]), device=planned.device.name)
     asked = AskedLane(lane, planned, prepared.machine, given)
     return Inquiry(prepared.plan, prepared.machine, prepared.published, asked, list_possible(asked))
 
@@ -103,9 +102,9 @@ class WhySearch:
                 rounds.hear_appeals()
 
     def reduce(self, status: RecordStatus) -> Outcome:
-        """Explain what was measured. While the heats run, nothing is concluded."""
+        """Explain what was measured. While the heats run, or if the lane did not finish one, nothing is concluded."""
         lanes, machine, rounds = self._rounds.results(), self._job.machine, self._rounds
-        if status == "running" or not rounds.heats[self._base.name]:
+        if status == "running" or lanes[0].step_ms is None:
             return Outcome(lanes, WhyAnswer(), (), rounds.proof.kept_reference, rounds.parameters)
         missing = self._promising()
         compared = tuple(each for lane in lanes[1:] if (each := _compare(lanes[0], lane)))

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from laptime.model.card import Card, match_card
 from laptime.model.checkup import Checkup, DeviceTest, Problem
 from laptime.model.frameworks import find_framework
+from laptime.model.installation import install_command
 from laptime.model.limits import COPY, NOT_MEASURED, DeviceKey, DevicePeaks
 from laptime.model.machine import Device, Framework, Machine, Use
 from laptime.model.missing import Missing
@@ -25,7 +26,7 @@ PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
 HINT = "What each can do at most: laptime devices --measure"
 ALL_WELL = "Every device that is here can be used by every framework that is installed."
 ALL_ASKED_WELL = "Every device that is here can be used by what was asked."
-NO_FRAMEWORK = "No framework is installed, so nothing can be tried: pip install 'laptime[torch]'"
+NO_FRAMEWORK = "No framework is installed"
 
 
 def hardware(machine: Machine, width: int) -> list[str]:
@@ -263,7 +264,7 @@ def render_checkup(checkup: Checkup, width: int, *, color: bool) -> str:
     for problem in (*checkup.unused, *checkup.around):
         lines += ["", *_problem(problem, width)]
     if not checkup.trials:
-        lines += ["", NO_FRAMEWORK]
+        lines += ["", f"{NO_FRAMEWORK}, so nothing can be tried: {install_command('torch')}"]
     elif checkup.is_well:
         well = ALL_ASKED_WELL if _not_asked(checkup) else ALL_WELL
         lines += ["", well if not checkup.around else f"{well} What is named above can slow them."]
@@ -320,7 +321,7 @@ def render_devices(machine: Machine, width: int) -> str:
     table = table_or_sentences(columns, seen, width, failed=_why_no_device)
     notes = list(dict.fromkeys(note for framework in machine.frameworks for note in framework.notes))
     if all(find_framework(each.name).is_opaque for each in machine.frameworks):
-        notes.append("No framework is installed. pip install 'laptime[torch]'")
+        notes.append(f"{NO_FRAMEWORK}. {install_command('torch')}")
     return "\n".join([*head, *table, *wrap_all(notes, width)]) + "\n"
 
 

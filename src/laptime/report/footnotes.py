@@ -10,15 +10,60 @@ from laptime.model.checkup import CARD_NOT_SEEN
 from laptime.model.missing import Missing
 from laptime.model.process import Dnf
 from laptime.model.questions import alone_words, comparisons_of
-from laptime.model.record import GONE, HeatResult, LaneResult, Record
+from laptime.model.record import GONE, NOT_RELIABLE, Finding, HeatResult, LaneResult, Record
 from laptime.report.layout import clean, flow, wrap
-from laptime.report.numbers import about, duration, factor, over, percent, size, spread
-from laptime.report.words import short_name
+from laptime.report.numbers import about, duration, factor, over, percent, size, spread, whole_minutes
+from laptime.report.page import Said
+from laptime.report.words import joined, short_name, short_names
 
 WORTH_A_WORD = 1.03
+OVER_BUDGET = 1.2
 STDERR_LINES = 5
 STDERR_ROWS_A_LINE = 3
 FIGURES = re.compile(r"\d+(?:\.\d+)?")
+
+
+def distrust(record: Record) -> list[Said]:
+    """Return why the figures cannot be relied on, for the top of the page."""
+    found = [each for each in record.findings if each.rule == NOT_RELIABLE]
+    return [Said(f"NOT RELIABLE: {finding_words(each)}", "bad") for each in found]
+
+
+def finding_words(finding: Finding) -> str:
+    """Return what a finding says, and what to do."""
+    return short_names(f"{finding.says} {finding.advice}".rstrip())
+
+
+def failure_sentences(record: Record) -> list[str]:
+    """Report in a sentence a lane how its last unfinished heat ended, with the last words of its process."""
+    said = []
+    for lane in record.lanes:
+        ended = [heat.process.dnf for heat in lane.heats if heat.process.dnf is not None]
+        if ended and lane.status == "dnf":
+            last = [line.strip() for line in ended[-1].stderr_tail.splitlines() if clean(line).strip()][-1:]
+            words = f": {last[0]}" if last and last[0] not in ended[-1].reason else ""
+            said.append(f"{short_name(lane.name)} did not finish, {_end_words(ended[-1])}{words}")
+        elif ended:
+            said.append(f"{short_name(lane.name)}: {len(ended)} of {len(lane.heats)} heats did not finish.")
+        elif lane.status == "dnf" and lane.reason:
+            said.append(f"{short_name(lane.name)} did not finish: {lane.reason}")
+    return said
+
+
+def doubts(record: Record) -> list[str]:
+    """Return what limits how far the figures can be trusted, and what was proven about them."""
+    proven = [finding_words(each) for each in _judged(record) if each.sure == "proven"]
+    return list(filter(None, [*alone_words(record), _no_lap(record), _disturbance(record), *proven]))
+
+
+def forecast_sentence(record: Record) -> list[str]:
+    """Return how long the whole training would take on each lane."""
+    told = [(short_name(lane.name), lane.whole) for lane in record.lanes if lane.whole is not None]
+    if not told:
+        return []
+    laps = told[0][1].laps
+    parts = joined([f"{duration(whole.whole_s.median)} on {name}" for name, whole in told])
+    return [f"A whole training ({laps:,} lap{'s' * (laps != 1)}) would take {parts}."]
 
 
 def failures(record: Record, width: int) -> list[str]:
@@ -57,9 +102,13 @@ def remarks(record: Record) -> list[str]:
         _freshness(record),
         *notes(record),
     ]
-    judged = [each for each in record.findings if each.rule != CARD_NOT_SEEN]  # it is shown above the table
-    said += [f"{each.sure}: {each.says} {each.advice}".rstrip() for each in judged]
+    said += [f"{each.sure}: {finding_words(each)}" for each in _judged(record)]
     return [sentence for sentence in said if sentence]
+
+
+def _judged(record: Record) -> list[Finding]:
+    """Return the findings that are not shown above the table."""
+    return [each for each in record.findings if each.rule not in {CARD_NOT_SEEN, NOT_RELIABLE}]
 
 
 def starts(record: Record, width: int) -> list[str]:
@@ -114,7 +163,7 @@ def _no_lap(record: Record) -> str:
     reasons = [f"{short_name(lane.name)}: {lane.absent['lap'].missing}" for lane in lacking if "lap" in lane.absent]
     if reasons:
         return f"No lap of {'; '.join(reasons)}."
-    return "No lap: nobody said how many steps make one." if lacking else ""
+    return "No lap: the training does not say how many steps make one." if lacking else ""
 
 
 def _steadiness(record: Record) -> str:
@@ -152,8 +201,8 @@ def disturbed(flags: Sequence[str | None]) -> str:
         return ""
     count = sum(map(len, kinds.values()))
     worst = ", ".join(max(each, key=_first_figure) for each in kinds.values())
-    were = "window was" if len(flags) == 1 else "windows were"
-    return f"{count} of {len(flags)} {were} disturbed, at worst: {worst}."
+    windows = "window" if len(flags) == 1 else "windows"
+    return f"{count} of {len(flags)} {windows} {'was' if count == 1 else 'were'} disturbed, at worst: {worst}."
 
 
 def _first_figure(flag: str) -> float:
@@ -183,7 +232,10 @@ def _extent(record: Record) -> str:
     elapsed = duration(record.elapsed_s)
     if record.status == "finished":
         heats = _each([len(_finished(lane)) for lane in record.lanes if lane.status == "ok"])
-        return f"{_duets(record) or heats}, {elapsed}."
+        compared = comparisons_of(record)
+        is_settled = bool(compared) and all(each.settled for each in compared)
+        settled = f", settled within {percent(record.ask.margin)}" if is_settled else ""
+        return f"{_duets(record) or heats}, {elapsed}{settled}."
     counts = [len(_finished(lane)) for lane in record.lanes if lane.status != "unusable"]
     planned = f" of {record.ask.heats * len(counts)}" if record.ask.heats else ""
     kept = f"{sum(counts)}{planned} heat{'s' * (bool(planned) or sum(counts) != 1)} kept, {elapsed}."
@@ -221,6 +273,10 @@ def _unsettled(record: Record) -> str:
     if not open_:
         return ""
     margin = percent(record.ask.margin)
+    took_s, budget = record.elapsed_s, duration(record.ask.budget_s)
+    if record.ask.heats is None and record.status == "finished" and took_s > OVER_BUDGET * record.ask.budget_s:
+        least = f"the least that is possible took {duration(took_s)}, more than the budget of {budget}"
+        return f"Not settled within {margin}: {least}. Try --budget {whole_minutes(2 * took_s)}."
     if all(each.in_turns and each.pairs > 1 for each in open_):
         told = [f"{short_name(each.lane)} by {percent(max(each.ratios) / min(each.ratios) - 1)}" for each in open_]
         return f"Not settled within {margin}: the ratio varies from duet to duet, of {', '.join(told)}."
@@ -231,8 +287,9 @@ def _unsettled(record: Record) -> str:
     ]
     if varying:
         return f"Not settled: {', '.join(varying)} from heat to heat."
-    why = f"the budget of {duration(record.ask.budget_s)} allowed " if record.ask.heats is None else ""
-    return f"Not settled within {margin}: {why}too few heats."
+    if record.ask.heats is not None:
+        return f"Not settled within {margin}: too few heats."
+    return f"Not settled within {margin}: the budget of {budget} allowed too few heats."
 
 
 def _variation(lane: LaneResult) -> float:

@@ -1,332 +1,130 @@
-"""The page of whole trainings (every lap; each lane's total, factor and final scores), and the live bar of a lap."""
+"""The page of whole trainings: which lane trains faster, what it learned, and what to know of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Literal
+from dataclasses import replace
 
 from laptime.model.missing import Missing
-from laptime.model.protocol import Evaluation, FullRun, LapResult, Moment, Reached, Score
-from laptime.model.questions import TrainingAnswer, training_of
-from laptime.model.record import LaneResult, Record
+from laptime.model.protocol import LapFactor
+from laptime.model.questions import training_of
+from laptime.model.record import Record
 from laptime.report import footnotes
-from laptime.report.layout import Cell, Column, flow, lay_out, painted, wrap, wrap_all
-from laptime.report.numbers import about, duration, four_places, step, training_lap
-from laptime.report.page import NARROWEST, RecordColumn, fit_table, header, page_text, quiet
-from laptime.report.race import proof_lines, published_line
-from laptime.report.usage import usage_lines
-from laptime.report.words import NOT_SAME, ratio_cell, short_name, times
-from laptime.visible import cells_wide
-
-LEAST_BAR = 8
-
-
-def render(record: Record, width: int = 100, *, color: bool = False, kept: bool = True, blocks: bool = True) -> str:  # noqa: ARG001
-    """Return the page, at most `width` cells wide. If the record is `kept`, it ends with the id."""
-    full, width = training_of(record), max(width, NARROWEST)
-    lines = [*header(record, width, color=color), *wrap_all([_protocol(record)], width)]
-    for run in full.runs:
-        lines += _laps(run, full, width, color=color)
-    lines += _totals(record, width, color=color)
-    lines += usage_lines(record, width, color=color)
-    lines += proof_lines(record, width)
-    lines += _failures(record, width)
-    lines += wrap_all([_first_laps(record), _reached(record)], width)
-    lines += _predictions(record, width)
-    lines += wrap_all(footnotes.remarks(record), width)
-    lines += quiet([*_beside(record, width), *footnotes.starts(record, width)], color=color)
-    lines += _wholes(record, width)
-    lines += wrap_all([published_line(record, width), f"{full.order}."], width)
-    command = "laptime show" if _is_whole(record) else "to go on: laptime resume"
-    return page_text(lines, _closing(record), record, width, kept=kept, command=command)
-
-
-def live_lines(moment: Moment, width: int, *, color: bool = False, blocks: bool = True) -> list[str]:
-    """Return the current lap as a bar with its figures, or between laps what is being done."""
-    if not moment.steps or moment.lap is not None:
-        return painted(moment_words(moment), width, "quiet", color=color)
-    figures = [
-        f"{moment.step:,}/{moment.steps:,}",
-        f"{step(moment.step_ms)} a step" if moment.step_ms is not None else "",
-        f"loss {four_places(moment.loss)}",
-        f"accuracy {four_places(moment.accuracy)}",
-        f"{duration(moment.left_s)} left" if moment.left_s is not None else "",
-    ]
-    title = painted(moment_words(moment), width, "strong", color=color)
-    told = "  ".join(filter(None, figures))
-    space = width - cells_wide(told) - 2
-    if space < LEAST_BAR:
-        return [*title, *flow(filter(None, figures), width)]
-    done = min(max(round(space * moment.step / moment.steps), 0), space)
-    full, empty = ("█", "░") if blocks else ("#", ".")
-    return [*title, f"{full * done}{empty * (space - done)}  {told}"]
-
-
-def moment_words(moment: Moment) -> str:
-    """Return a moment in one line, for a file or above the bar."""
-    who = short_name(moment.lane) + (f" (seed {moment.seed})" if moment.seed is not None else "")
-    if moment.lap is not None:
-        return f"{who} {_lap_words(moment.lap, moment.laps)}"
-    where = f" {moment.number} of {moment.laps}" if moment.number else ""
-    return f"{who}{': ' if who else ''}{moment.doing}{where}"
-
-
-def _laps(run: FullRun, full: TrainingAnswer, width: int, *, color: bool) -> list[str]:
-    """Return one training as a table of laps, or as a sentence per lap if no table fits."""
-    title = painted(_title(run, full), width, "strong", color=color)
-    if not run.laps:
-        return title
-    several = any(not isinstance(each.score.whole, Missing) for each in run.laps)
-    validated = any(each.validation is not None for each in run.laps)
-    columns: list[Column[LapResult]] = [
-        Column("lap", lambda each: str(each.number), right=True),
-        Column("time", lambda each: training_lap(each.train_s), right=True),
-        Column("step", lambda each: step(each.train_s * 1e3 / each.steps), right=True),
-        Column("loss", lambda each: four_places(each.score.loss), right=True),
-        Column("accuracy", lambda each: four_places(each.score.accuracy), right=True),
-    ]
-    columns += [Column("whole", lambda each: four_places(each.score.whole), right=True)] if several else []
-    if validated:
-        columns.append(Column("val. loss", lambda each: four_places(_seen_in(each, "loss")), right=True))
-        columns.append(Column("val. accuracy", lambda each: four_places(_seen_in(each, "accuracy")), right=True))
-        columns += [Column("whole", lambda each: four_places(_seen_in(each, "whole")), right=True)] if several else []
-    table = lay_out(columns, run.laps, width, color=color)
-    return [*title, *(table or wrap_all([_lap_words(each, full.protocol.laps) for each in run.laps], width))]
-
-
-def _seen_in(each: LapResult, figure: str) -> float | Missing | None:
-    """Return a figure of a lap's validation."""
-    return getattr(each.validation.score, figure) if each.validation else None
-
-
-def _totals(record: Record, width: int, *, color: bool) -> list[str]:
-    """Return the table of lanes, with means over seeds. If the loss column does not fit, losses follow below."""
-
-    def failed(lane: LaneResult) -> str:
-        return "" if _trained(record, lane.name) else "DNF" if lane.status == "dnf" else "not trained"
-
-    lines, gone = fit_table(TOTAL_COLUMNS, record.lanes, record, width, color=color, failed=failed)
-    return [*lines, *_losses(record, width)] if LOSS in gone else lines
-
-
-def _first_lap(lane: LaneResult, record: Record) -> str:
-    return _mean_time([run.laps[0].train_s for run in _trained(record, lane.name)])
-
-
-def _later_laps(lane: LaneResult, record: Record) -> str:
-    """Return the mean of the laps without a first step."""
-    return _mean_time([each.train_s for run in _trained(record, lane.name) for each in run.laps if not each.fresh])
-
-
-def _mean_time(seconds: Sequence[float]) -> str:
-    mean = _mean(seconds)
-    return "-" if mean is None else training_lap(mean)
-
-
-def _total(lane: LaneResult, record: Record) -> Cell:
-    """Return the time of all laps, or how many laps there are if a training is not complete."""
-    runs, wanted = _trained(record, lane.name), training_of(record).protocol.laps
-    short = next((run for run in runs if _kept(run) < wanted), None)
-    if short is not None:
-        return Cell(f"{_kept(short)} of {wanted} laps", "bad")
-    return Cell(_mean_time([run.train_s for run in runs]))
-
-
-def _against(lane: LaneResult, record: Record) -> Cell:
-    """Return the factor of the later laps against the first lane, unless one of the two did other work."""
-    found = next((each for each in training_of(record).factors if each.lane == lane.name), None)
-    first = next((each for each in record.lanes if each.step_ms is not None), lane)
-    if "differs" in {lane.parity.status, first.parity.status}:
-        return Cell(NOT_SAME, "bad")
-    if found is None:
-        return Cell("1" if lane.name == first.name and len(record.lanes) > 1 else "-")
-    ratio, low, high = found.later_laps, found.low, found.high
-    if isinstance(ratio, Missing):
-        return Cell("-")
-    if isinstance(low, Missing) or isinstance(high, Missing):
-        return Cell(times(ratio))
-    return ratio_cell(ratio, low, high, "not distinguishable" if low <= 1 <= high else "faster")
-
-
-def _kept(run: FullRun) -> int:
-    """Count the laps that have or had a checkpoint: a lap without a finite loss has none."""
-    return sum(not isinstance(each.score.loss, Missing) for each in run.laps)
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None
-
-
-def _trained(record: Record, lane: str) -> list[FullRun]:
-    return [run for run in training_of(record).runs if run.process.lane == lane and run.laps]
-
-
-def _is_tested(record: Record) -> bool:
-    return any(run.test is not None for run in training_of(record).runs)
-
-
-def _ends(record: Record) -> str:
-    """Return what the final figures come from: "test", "val.", or "" if there are none."""
-    if not any(_finals(record, lane.name) for lane in record.lanes):
-        return ""
-    return "test" if _is_tested(record) else "val."
-
-
-def _losses(record: Record, width: int) -> list[str]:
-    """Return the lanes' final losses, for a page whose table has no room for them."""
-    ended = [lane for lane in record.lanes if _finals(record, lane.name)]
-    parts = (f"{short_name(lane.name)} {_end(lane, record, 'loss')}" for lane in ended)
-    return flow(parts, width, f"{_ends(record)} loss: ")
-
-
-def _end(lane: LaneResult, record: Record, figure: Literal["loss", "accuracy"]) -> str:
-    values = [score.loss if figure == "loss" else score.accuracy for score in _finals(record, lane.name)]
-    return four_places(_mean([value for value in values if not isinstance(value, Missing)]))
-
-
-def _finals(record: Record, lane: str) -> list[Score]:
-    """Return a lane's final scores: its tests or, without a test, the last validation of each seed."""
-    tested = _is_tested(record)
-    runs = [run for run in _trained(record, lane) if run.process.status == "ok" or not tested]
-    looks = [run.test if tested else run.laps[-1].validation for run in runs]
-    return [each.score for each in looks if each is not None]
-
-
-LOSS: RecordColumn[LaneResult] = RecordColumn(
-    lambda record: f"{_ends(record)} loss", lambda lane, record: _end(lane, record, "loss"), True, leaves=1, shown=_ends
+from laptime.report.bars import Row, bar_rows
+from laptime.report.laps import (
+    against_first_lane,
+    count_kept,
+    ends_with,
+    final_score,
+    first_lap_words,
+    later_laps,
+    mean,
+    published_laps,
+    reached_words,
+    runs_of,
+    total,
+    training_details,
+    training_name,
 )
-TOTAL_COLUMNS: list[RecordColumn[LaneResult]] = [
-    RecordColumn("lane", lambda lane, _: short_name(lane.name), least=14),
-    RecordColumn("total", _total, right=True),
-    RecordColumn("first lap", _first_lap, right=True),
-    RecordColumn("later laps", _later_laps, right=True),
-    RecordColumn("against first", _against, least=12),
-    LOSS,
-    RecordColumn("accuracy", lambda lane, record: _end(lane, record, "accuracy"), right=True, shown=_ends),
-]
+from laptime.report.layout import Cell
+from laptime.report.numbers import duration, factor, over
+from laptime.report.page import NARROWEST, PageParts, Said, View, page_text
+from laptime.report.race import proof_sentence, spoken_name
+from laptime.report.usage import money_words
+from laptime.report.words import joined, place_words, short_name
 
 
-def _protocol(record: Record) -> str:
-    asked, items = training_of(record).protocol, record.workload.items
-    laps = f"whole training: {asked.laps:,} lap{'s' * (asked.laps != 1)}"
-    steps = f" of {asked.steps_per_lap:,} steps" if asked.steps_per_lap else ""
-    seeds = f", {asked.seeds} seeds" if asked.seeds > 1 else ""
-    if record.workload.file is not None:
-        return f"{laps}{steps}{seeds}; no validation and no test: a training of your own brings none in this version"
-    runs = training_of(record).runs
-    validations, tests = (each.validation for run in runs for each in run.laps), (run.test for run in runs)
-    seen = f", validation on {_counted(validations, asked.validation_items)} {items}" if asked.validation_items else ""
-    held = f", test on {_counted(tests, asked.evaluation_items)} {items}" if asked.evaluation_items else ""
-    return f"{laps}{steps}{seeds}{seen}{held}"
+def render(record: Record, view: View) -> str:
+    """Return the page of whole trainings."""
+    view = replace(view, width=max(view.width, NARROWEST))
+    page = PageParts(
+        answer=[Said(f"{place_words(record)}: {_answer(record)}")],
+        figures=_bars(record, view.inner),
+        notes=_notes(record, view.width),
+        done=" ".join(filter(None, [proof_sentence(record), _closing(record)])),
+        details=training_details(record, view),
+    )
+    command = "laptime show" if _is_whole(record) else "to go on: laptime resume"
+    return page_text(page, record, view, command=command)
 
 
-def _counted(looks: Iterable[Evaluation | None], published: int) -> str:
-    """Return how many items were examined, and the published number if it differs."""
-    items = next((each.score.items for each in looks if each), published)
-    return f"{items:,}" if items == published else f"{items:,} (published: {published:,})"
-
-
-def _title(run: FullRun, full: TrainingAnswer) -> str:
-    words = [short_name(run.process.lane)]
-    words += [f"seed {run.seed}"] if full.protocol.seeds > 1 else []
-    words += [f"taken up {run.processes - 1} time{'s' * (run.processes != 2)}"] if run.processes > 1 else []
-    done = _kept(run)
-    return ", ".join([*words, *([f"{done} of {full.protocol.laps} laps"] if done < full.protocol.laps else [])])
-
-
-def _lap_words(each: LapResult, laps: int) -> str:
-    said = [
-        f"lap {each.number} of {laps}: {training_lap(each.train_s)}",
-        f"{step(each.train_s * 1e3 / each.steps)} a step",
-        f"loss {four_places(each.score.loss)}",
-        f"accuracy {four_places(each.score.accuracy)}{_whole(each.score)}",
-    ]
-    if each.validation is not None:
-        seen = each.validation.score
-        said += [f"validation loss {four_places(seen.loss)}", f"accuracy {four_places(seen.accuracy)}{_whole(seen)}"]
-    return ", ".join(said)
-
-
-def _whole(score: Score) -> str:
-    return "" if isinstance(score.whole, Missing) else f" (whole {four_places(score.whole)})"
-
-
-def _failures(record: Record, width: int) -> list[str]:
-    """Report where and why each unfinished training ended."""
-    lines: list[str] = []
-    for run in training_of(record).runs:
-        if run.process.dnf is not None:
-            laps = f"; {_kept(run)} lap{'s' * (_kept(run) != 1)} kept"
-            lines += footnotes.end_lines(_who(run, training_of(record)), run.process.dnf, width, laps)
-    return lines
-
-
-def _first_laps(record: Record) -> str:
-    factors = [each for each in training_of(record).factors if each.same_work is not False]
-    first = [(short_name(each.lane), each.first_lap) for each in factors]
-    said = [f"{name} {times(ratio)}" for name, ratio in first if not isinstance(ratio, Missing)]
-    head = "against first is of later laps; the first lap, with the first step in it: "
-    return f"{head}{', '.join(said)}" if said else ""
-
-
-def _reached(record: Record) -> str:
-    until = training_of(record).protocol.until_accuracy
-    if until is None:
-        return ""
-    where = "validation" if training_of(record).protocol.validation_items else "training"
-    said = [f"{_who(run, training_of(record))} {_when(run.reached)}" for run in training_of(record).runs]
-    return f"accuracy {until:g} in {where}: {'; '.join(said)}"
-
-
-def _who(run: FullRun, full: TrainingAnswer) -> str:
-    return short_name(run.process.lane) + (f" (seed {run.seed})" if full.protocol.seeds > 1 else "")
-
-
-def _when(reached: Reached | None) -> str:
-    if reached is None:
-        return "was not looked for"
-    if isinstance(reached.accuracy, Missing):
-        return f"cannot be told: {reached.accuracy.missing}"
-    if reached.lap is None or reached.train_s is None:
-        return f"never reached; the best was {four_places(reached.accuracy)}"
-    return f"in lap {reached.lap}, after {training_lap(reached.train_s)} of training"
-
-
-def _predictions(record: Record, width: int) -> list[str]:
-    """Return the class numbers that each lane predicts, below the true ones."""
-    runs = [run for run in training_of(record).runs if run.predictions is not None and run.predictions.truth]
-    if not runs:
-        return []
-    rows = [("truth", runs[0].predictions.truth)]  # type: ignore[union-attr]
-    rows += [(_who(run, training_of(record)), run.predictions.predicted) for run in runs]  # type: ignore[union-attr]
-    wide = max(len(name) for name, _ in rows)
-    lines = [f"predictions of the first {len(rows[0][1])} test {record.workload.items}, by class number:"]
-    lines += [f"  {name:<{wide}}  {' '.join('-'.join(map(str, each)) for each in numbers)}" for name, numbers in rows]
-    return [broken for line in lines for broken in wrap(line, width, " " * (wide + 4))]
-
-
-def _beside(record: Record, width: int) -> list[str]:
-    """Return the time of everything that is not training. It is in no lap and in no factor."""
-    parts = []
-    for run in training_of(record).runs:
-        kept = [each.checkpoint_s for each in run.laps if not isinstance(each.checkpoint_s, Missing)]
-        said = [f"validation {about(run.validation_s)}"] if run.validation_s else []
-        said += [f"checkpoints {about(sum(kept))}"] if kept else []
-        said += [f"test {about(run.test.seconds)}"] if run.test else []
-        parts += [f"{_who(run, training_of(record))} {', '.join(said)}"] if said else []
-    return flow(parts, width, "besides the laps: ") if parts else []
-
-
-def _wholes(record: Record, width: int) -> list[str]:
-    """Return the time that a user waits, from the start of the process to the end of the test."""
+def _answer(record: Record) -> str:
+    """Return which lane trained faster and by how much or, of a single lane, how long it took."""
     full = training_of(record)
-    parts = [f"{_who(run, full)} {duration(run.whole_s)}" for run in full.runs if run.process.status == "ok"]
-    return flow(parts, width, "from start to end, without proof and checkpoints: ") if parts else []
+    trained = [lane for lane in record.lanes if runs_of(record, lane.name)]
+    if not trained:
+        return "no lap was trained."
+    laps = f"{full.protocol.laps:,} lap{'s' * (full.protocol.laps != 1)}"
+    fair = [(each, each.later_laps) for each in full.factors if each.same_work is not False]
+    known = [(each, ratio) for each, ratio in fair if isinstance(ratio, float)]
+    if not known:
+        whole = all(total(lane, record).style == "" for lane in trained)
+        told = joined([f"{total(lane, record).text} on {short_name(lane.name)}" for lane in trained])
+        return f"{laps} took {told}." if whole else f"not finished; trained are {told}."
+    fastest, ratio = max(known, key=lambda pair: pair[1])
+    names = (fastest.lane, fastest.reference) if ratio >= 1 else (fastest.reference, fastest.lane)
+    faster, slower = spoken_name(names[0], names[1]), spoken_name(names[1], names[0])
+    totals = {lane.name: total(lane, record).text for lane in trained}
+    took = f"{totals.get(names[0], '-')} against {totals.get(names[1], '-')}"
+    how_much = f"{factor(max(ratio, over(1, ratio)))}x as fast as {slower}{_between(fastest, ratio)}"
+    return f"{faster} trains {how_much}; {laps} took {took}."
+
+
+def _between(found: LapFactor, ratio: float) -> str:
+    if isinstance(found.low, Missing) or isinstance(found.high, Missing):
+        return " (one training of each)"
+    low, high = (found.low, found.high) if ratio >= 1 else (over(1, found.high), over(1, found.low))
+    return f" ({factor(low, ratio)}-{factor(high, ratio)})"
+
+
+def _bars(record: Record, view: View) -> list[str]:
+    """Return a row a lane: the time of its later laps as a bar, all laps, and what it learned."""
+    rows = []
+    for lane in record.lanes:
+        trained = runs_of(record, lane.name)
+        later = [each.train_s for run in trained for each in run.laps if not each.fresh]
+        whole = total(lane, record) if trained else Cell("")
+        against = against_first_lane(lane, record)
+        accuracy = final_score(lane, record, "accuracy") if ends_with(record) else "-"
+        figures = (
+            Cell(f"{later_laps(lane, record)} a lap" if later else ""),
+            replace(whole, text=f"{whole.text} in all" if whole.text and not whole.style else whole.text),
+            Cell("") if against.text in {"1", "-"} else replace(against, text=against.text.replace("x faster", "x")),
+            Cell("" if accuracy == "-" else f"{ends_with(record)} accuracy {accuracy}"),
+        )
+        failed = "" if trained else "DNF" if lane.status == "dnf" else "not trained"
+        rows.append(Row(short_name(lane.name), mean(later), figures, failed))
+    return bar_rows(rows, view)
+
+
+def _notes(record: Record, width: int) -> list[str]:
+    """Return what a reader must know, the most important first."""
+    return [
+        *_ended_runs(record),
+        *[footnotes.finding_words(each) for each in record.findings if each.rule == "learning"],
+        *footnotes.doubts(record),
+        *footnotes.notes(record),
+        *money_words(record),
+        *filter(None, [first_lap_words(record), reached_words(record), published_laps(record, width)]),
+    ]
+
+
+def _ended_runs(record: Record) -> list[str]:
+    """Return why trainings ended early, a sentence each."""
+    full = training_of(record)
+    ended = [(run, run.process.dnf) for run in full.runs if run.process.dnf is not None]
+    said = [
+        f"{training_name(run, full)} did not finish, in {dnf.phase}: {dnf.reason}"
+        for run, dnf in ended
+        if dnf is not None
+    ]
+    told = {run.process.lane for run, _ in ended}
+    others = [lane for lane in record.lanes if lane.status == "dnf" and lane.name not in told]
+    return [*said, *(f"{short_name(lane.name)} did not finish: {lane.reason}" for lane in others)]
 
 
 def _closing(record: Record) -> str:
     full = training_of(record)
-    laps, elapsed = sum(map(_kept, full.runs)), duration(record.elapsed_s)
+    laps, elapsed = sum(map(count_kept, full.runs)), duration(record.elapsed_s)
     if _is_whole(record):
         return f"{laps:,} lap{'s' * (laps != 1)}, {elapsed}."
     wanted = full.protocol.laps * full.protocol.seeds * len(record.lanes)

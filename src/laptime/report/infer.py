@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from laptime.model.missing import Missing
 from laptime.model.questions import alone_words, inference_of
 from laptime.model.record import Estimate, InferFactor, InferLane, Parity, Record, Wait
 from laptime.report import footnotes
-from laptime.report.layout import SEPARATOR, Cell, Column, flow, table_or_sentences, wrap, wrap_all
-from laptime.report.numbers import about, duration, number, spread, step, tiny
-from laptime.report.page import NARROWEST, RecordColumn, fit_table, header, live_page, page_text, quiet
-from laptime.report.usage import usage_lines
-from laptime.report.words import NOT_SAME, ratio_cell, short_name
+from laptime.report.layout import SEPARATOR, Cell, Column, flow, table_or_sentences, wrap
+from laptime.report.numbers import about, duration, factor, number, over, spread, step, tiny
+from laptime.report.page import (
+    NARROWEST,
+    PageParts,
+    RecordColumn,
+    Said,
+    View,
+    fit_table,
+    header,
+    live_page,
+    page_text,
+    quiet,
+)
+from laptime.report.race import spoken_name
+from laptime.report.usage import money_words, usage_lines
+from laptime.report.words import NOT_SAME, joined, place_words, ratio_cell, short_name
 
 HOW = (
     "inference: one call goes from inputs in the host's memory to answers in the host's memory, in evaluation mode, "
@@ -21,24 +34,115 @@ HOW = (
 LANE: RecordColumn[InferLane] = RecordColumn("lane", lambda lane, _: short_name(lane.lane), least=14)
 
 
-def render(record: Record, width: int = 100, *, color: bool = False, kept: bool = True, blocks: bool = True) -> str:  # noqa: ARG001
-    """Return the page, at most `width` cells wide. If the record is `kept`, it ends with the id."""
-    width = max(width, NARROWEST)
+def render(record: Record, view: View) -> str:
+    """Return the page of inference."""
+    view = replace(view, width=max(view.width, NARROWEST))
+    page = PageParts(
+        answer=[Said(f"{place_words(record)}: {_answer(record)}")],
+        figures=_rows(record, view.inner),
+        notes=_notes(record),
+        done=" ".join(filter(None, [_answers_sentence(record), _closing(record)])),
+        details=_details(record, view),
+    )
+    return page_text(page, record, view)
+
+
+def _answer(record: Record) -> str:
+    """Return which lane answers faster, by how much, and how long a call takes."""
+    lanes = [lane for lane in inference_of(record).lanes if lane.p50_ms is not None]
+    if not lanes:
+        return "no call was answered."
+    fair = [each for each in inference_of(record).factors if each.batch is None and each.same_work is not False]
+    fastest = max(fair, key=lambda each: each.ratio, default=None)
+    call = _call_words(lanes[0], record)
+    if fastest is None:
+        return f"{short_name(lanes[0].lane)} answers {call} in {_latency_words(lanes[0].p50_ms)} (median)."
+    names = (fastest.lane, fastest.reference) if fastest.ratio >= 1 else (fastest.reference, fastest.lane)
+    faster = next((lane for lane in lanes if lane.lane == names[0]), lanes[0])
+    answers = f"{spoken_name(*names)} answers {call} in {_latency_words(faster.p50_ms)} (median)"
+    return f"{answers}, {_factor_words(fastest, spoken_name(*reversed(names)))}."
+
+
+def _call_words(lane: InferLane, record: Record) -> str:
+    count = lane.items_a_call or 1
+    items = record.workload.items
+    return f"one {items.removesuffix('s')}" if count == 1 else f"a call of {count} {items}"
+
+
+def _factor_words(found: InferFactor, other: str) -> str:
+    if isinstance(found.low, Missing) or isinstance(found.high, Missing):
+        return f"{factor(max(found.ratio, over(1, found.ratio)))}x as fast as {other} (one pair, no interval)"
+    if found.verdict == "not distinguishable":
+        return f"which is not distinguishable from {other} (ratio {factor(found.low)}-{factor(found.high)})"
+    ends = (found.ratio, found.low, found.high)
+    ratio, low, high = ends if found.ratio >= 1 else (over(1, ends[0]), over(1, ends[2]), over(1, ends[1]))
+    return f"{factor(ratio)}x as fast as {other} ({factor(low, ratio)}-{factor(high, ratio)})"
+
+
+def _rows(record: Record, view: View) -> list[str]:
+    """Return the table of single calls, with each lane's highest throughput."""
     lanes = inference_of(record).lanes
-    lines = [*header(record, width, color=color), *wrap(HOW, width, "  ")]
-    lines += _latency(record, width, color=color)
-    lines += _throughput(record, width, color=color)
-    lines += _batch_factors(record, width)
-    lines += _waits(record, width, color=color)
-    lines += usage_lines(record, width, color=color)
-    lines += _same_answers(record, width)
-    for lane in lanes:
-        lines += footnotes.heat_failures(lane.lane, [heat.process.dnf for heat in lane.heats], width)
+    columns = [*CALL_COLUMNS, RecordColumn(f"most {record.workload.items}/s", _most, leaves=1, view="page")]
+    return fit_table(columns, lanes, record, view.width, color=view.color, failed=_failure)[0]
+
+
+def _most(lane: InferLane, _record: Record) -> str:
+    rates = [(each.items_per_s.median, each.batch) for each in lane.batches if each.items_per_s is not None]
+    return f"{number(max(rates)[0])} at batch {max(rates)[1]}" if rates else "-"
+
+
+def _notes(record: Record) -> list[str]:
+    """Return what a reader must know, the most important first."""
+    lanes = inference_of(record).lanes
+    ended = [(lane, heat.process.dnf) for lane in lanes for heat in lane.heats[-1:] if heat.process.dnf is not None]
+    failed = [f"{short_name(lane.lane)} did not finish, in {dnf.phase}: {dnf.reason}" for lane, dnf in ended if dnf]
+    waits = [(short_name(lane.lane), lane.wait) for lane in lanes if lane.wait is not None]
+    first = joined([f"{about(wait.first_answer_s)} on {name}" for name, wait in waits])
+    return list(
+        filter(
+            None,
+            [
+                *failed,
+                *alone_words(record),
+                footnotes.disturbed(_flags(record)),
+                *money_words(record),
+                f"A program that starts for one answer waits {first}." if first else "",
+                _published(record),
+            ],
+        )
+    )
+
+
+def _answers_sentence(record: Record) -> str:
+    """Return whether all lanes answer as the reference does, in one sentence."""
+    told = [lane for lane in record.lanes if lane.step_ms is not None or lane.parity.status == "differs"]
+    said = []
+    for status, words in (("differs", "NOT by"), ("unproven", "not proven for")):
+        names = [f"{short_name(lane.name)} ({lane.parity.reason})" for lane in told if lane.parity.status == status]
+        said += [f"{words} {joined(names)}"] if names else []
+    same = [short_name(lane.name) for lane in told if lane.parity.status == "same"]
+    who = "" if len(same) == len(told) else f" for {joined(same)}"
+    return f"Same answers: {'; '.join([*([f'proven against float64{who}'] if same else []), *said])}." if told else ""
+
+
+def _details(record: Record, view: View) -> list[list[str]]:
+    """Return all that the record holds, in sections."""
+    width, color, lanes = view.width, view.color, inference_of(record).lanes
     said = [f"{short_name(lane.lane)} batch {each.batch}: {each.reason}"
             for lane in lanes for each in lane.batches if each.reason]  # fmt: skip
-    lines += wrap_all([*said, *_remarks(record)], width)
-    lines += quiet(wrap(_published(record), width, "  "), color=color)
-    return page_text(lines, _closing(record), record, width, kept=kept)
+    return [
+        header(record, width, color=color),
+        wrap(HOW, width, "  "),
+        _latency(record, width, color=color),
+        _throughput(record, width, color=color),
+        _batch_factors(record, width),
+        _waits(record, width, color=color),
+        usage_lines(record, width, color=color),
+        _same_answers(record, width),
+        *(footnotes.heat_failures(lane.lane, [heat.process.dnf for heat in lane.heats], width) for lane in lanes),
+        *(wrap(each, width, "  ") for each in [*said, *_remarks(record)] if each),
+        quiet(wrap(_published(record), width, "  "), color=color) if _published(record) else [],
+    ]
 
 
 def live_lines(record: Record, note: str, width: int, *, color: bool = False) -> list[str]:
@@ -86,7 +190,7 @@ def _waits(record: Record, width: int, *, color: bool) -> list[str]:
         Column("a further one", lambda pair: _further(pair[1].further_call_s), right=True),
     ]
     table = table_or_sentences(columns, waits, width, color=color, titled=True)
-    return [*wrap("who starts a program for one answer waits:", width, "  "), *table] if waits else []
+    return [*wrap("A program that starts for one answer waits:", width, "  "), *table] if waits else []
 
 
 def _part(seconds: float | Missing) -> str:
@@ -186,7 +290,7 @@ def _published(record: Record) -> str:
     quotes = [f"{each.device} {each.infer_one_s:g} s" for each in results if each.infer_one_s is not None]
     if not quotes:
         return ""
-    said = f"published for one item: {SEPARATOR.join(quotes)}."
+    said = f"Published for one item: {SEPARATOR.join(quotes)}."
     lane = next((each for each in inference_of(record).lanes if each.wait is not None), None)
     if lane is None or lane.wait is None or isinstance(lane.wait.further_call_s, Missing):
         return said

@@ -25,7 +25,7 @@ def render_records(rows: Sequence[RecordRow], width: int) -> str:
     columns: list[Column[RecordRow]] = [
         Column("record", lambda row: row.id),
         Column("started", lambda row: row.started[:16].replace("T", " ")),
-        Column("workload", lambda row: row.workload, least=10),
+        Column("workload", lambda row: f"{row.workload} (fake)" if row.is_fake else row.workload, least=10),
         Column("status", lambda row: row.status),
         Column("result", lambda row: row.summary, least=20),
     ]

@@ -8,6 +8,7 @@ from laptime.model import digits
 from laptime.model.missing import Missing
 from laptime.model.record import Estimate
 
+WIDE = 0.5  # half an interval, as a share of its figure
 SIZE_UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
@@ -32,6 +33,11 @@ def duration(seconds: float) -> str:
     return _joined((hours, "h"), (left, "min"))
 
 
+def whole_minutes(seconds: float) -> str:
+    """Return a time as an option takes it: `2m`."""
+    return f"{max(1, round(seconds / 60))}m"
+
+
 def about(seconds: float) -> str:
     """Return a time with two digits only, for what happens once."""
     if not isfinite(seconds) or seconds >= 10:
@@ -50,9 +56,14 @@ def training_lap(seconds: float) -> str:
 
 
 def spread(estimate: Estimate) -> str:
-    """Return half the interval in percent of the figure, or "" if there is no interval."""
+    """Return half the interval in percent of the figure, or "" if there is no interval.
+
+    Half an interval that is more than half of the figure says nothing that a percentage could.
+    """
     if isinstance(estimate.low, Missing) or isinstance(estimate.high, Missing) or not estimate.median:
         return ""
+    if (estimate.high - estimate.low) / 2 > WIDE * estimate.median:
+        return "(varies too much)"
     return f"±{percent((estimate.high - estimate.low) / 2 / estimate.median)}"
 
 

@@ -1,18 +1,115 @@
-"""What all pages share: the header, tables of one record, dimmed lines, the closing line, the frame of a live view."""
+"""What all pages share: the answer first and the rest on request, tables of one record, the frame of a live view."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Generic, Literal
 
 from laptime.model.record import Record
-from laptime.report.layout import Cell, Column, Item, clean, lay_out, paint, painted, table_or_sentences, wrap
+from laptime.report.layout import (
+    Cell,
+    Column,
+    Item,
+    Style,
+    clean,
+    flow,
+    lay_out,
+    paint,
+    painted,
+    table_or_sentences,
+    wrap,
+)
 from laptime.report.words import accelerator_words, machine_words, subject_words
 from laptime.visible import cells_wide
 
 NARROWEST = 40
+NOTES_MOST = 5  # lines below the figures
+INDENT = "  "
 NOT_SAVED = "Not saved."
+Lines = Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How a page is shown. Without `blocks`, letters draw the charts. A record that is not `kept` was not saved."""
+
+    width: int = 100
+    color: bool = False
+    kept: bool = True
+    blocks: bool = True
+    details: bool = False
+
+    @property
+    def inner(self) -> View:
+        """Return the view that is left inside of the indent of figures."""
+        return replace(self, width=self.width - len(INDENT))
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A sentence of the answer."""
+
+    text: str
+    style: Style = "strong"
+
+
+@dataclass(frozen=True, slots=True)
+class PageParts:
+    """What a page says. The answer, figures, and the first lines of the notes are always shown.
+
+    `notes` are sentences, the most important ones first. `done` says what was run and how sure it is, `then` which
+    commands come next. `details` has everything that the record holds, in sections; they take the place of figures and
+    notes where a reader asks for them.
+    """
+
+    answer: Sequence[Said]
+    figures: Lines
+    notes: Lines
+    done: str
+    then: Lines = ()
+    details: Sequence[Lines] = field(default_factory=tuple)
+
+
+def page_text(page: PageParts, record: Record, view: View, *, command: str = "laptime show") -> str:
+    """Return the page as text. It ends with the id, and the `command` that goes on with the record."""
+    answer = [line for each in page.answer for line in painted(each.text, view.width, each.style, color=view.color)]
+    saved = f"Saved as {record.id}; {command} {record.id}"
+    if view.details:
+        body = [line for section in page.details for line in section]
+        return _joined([answer, body, _own_cost(record, view.width), _closing(page, saved, view)])
+    figures = [INDENT + line if line else "" for line in page.figures]
+    notes, left_out = _first_notes(page.notes, view.width)
+    count = sum(1 for section in page.details if section) + left_out
+    more = f"{count} details: laptime show {record.id} --details"
+    saved = more if command == "laptime show" else saved
+    return _joined([answer, ["", *figures, ""] if figures else [], notes, _closing(page, saved, view)])
+
+
+def _joined(parts: Sequence[Lines]) -> str:
+    return "\n".join(line for part in parts for line in part) + "\n"
+
+
+def _first_notes(notes: Lines, width: int) -> tuple[list[str], int]:
+    """Return the lines of the notes that fit into a few lines, and how many notes do not."""
+    lines: list[str] = []
+    left_out = 0
+    for note in filter(None, notes):
+        broken = wrap(note, width, INDENT)
+        if len(lines) + len(broken) <= NOTES_MOST:
+            lines += broken
+        else:
+            left_out += 1
+    return lines, left_out
+
+
+def _closing(page: PageParts, saved: str, view: View) -> list[str]:
+    """Return what was done and, in the last line, what to type next."""
+    done = wrap(page.done, view.width, INDENT)
+    saved = saved if view.kept else NOT_SAVED
+    if view.details:
+        return [*done, *wrap(saved, view.width, INDENT)]
+    return [*done, *flow([*page.then, saved], view.width)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,18 +170,6 @@ def header(record: Record, width: int, *, color: bool) -> list[str]:
 
 def quiet(lines: list[str], *, color: bool) -> list[str]:
     return [paint(line, "quiet", color=color) for line in lines]
-
-
-def page_text(
-    lines: Iterable[str], said: str, record: Record, width: int, *, kept: bool, command: str = "laptime show"
-) -> str:
-    """Return a page that ends with what was done and, if the record is `kept`, the command that shows it again."""
-    said, saved = clean(said), clean(f"Saved as {record.id}; {command} {record.id}" if kept else NOT_SAVED)
-    if cells_wide(said) + 2 + cells_wide(saved) <= width:
-        closing = [f"{said}  {saved}"]
-    else:
-        closing = [*wrap(said, width, "  "), *wrap(saved, width, "  ")]
-    return "\n".join(line for line in [*lines, *_own_cost(record, width), *closing] if line) + "\n"
 
 
 def _own_cost(record: Record, width: int) -> list[str]:

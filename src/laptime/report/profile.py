@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from laptime.model.limits import COPY, NOT_MEASURED, Roofline
 from laptime.model.missing import Missing
@@ -11,12 +12,14 @@ from laptime.model.record import LaneResult, Record
 from laptime.report import footnotes
 from laptime.report.devices import BYTES, FLOPS, rates
 from laptime.report.layout import Column, clean, flow, painted, table_or_sentences, wrap, wrap_all
-from laptime.report.numbers import duration, factor, number, percent, size, step
-from laptime.report.page import NARROWEST, header, page_text
-from laptime.report.words import short_name
+from laptime.report.numbers import duration, factor, number, over, percent, size, step
+from laptime.report.page import NARROWEST, PageParts, Said, View, header, page_text
+from laptime.report.words import joined, place_words, short_name
 from laptime.visible import cells_wide
 
 TOP_BELOW_A_RACE = 5
+LANES_SHOWN = 3  # on the short page
+LONGEST_NAME = 60
 TOP_OF_MEMORY = 5
 WORTH_A_WORD = 0.01  # share of what the operator with the most memory allocated
 LEAST_NAME = 16
@@ -31,16 +34,16 @@ OVER = {
 }
 
 
-def profiles(record: Record, width: int, top: int = TOP_BELOW_A_RACE, *, color: bool) -> list[str]:
+def profiles(record: Record, width: int, top: int = TOP_BELOW_A_RACE, *, color: bool) -> list[list[str]]:
     """Return every lane's profile with its `top` operators, or the reason why it has none."""
-    lines: list[str] = []
+    sections: list[list[str]] = []
     for lane in record.lanes:
         absent = lane.absent.get("profile")
         if lane.profile is not None:
-            lines += _of_lane(lane, lane.profile, width, top, color=color)
+            sections.append(_of_lane(lane, lane.profile, width, top, color=color))
         elif absent is not None:
-            lines += wrap(f"{short_name(lane.name)}: - (profile: {absent.missing})", width, "  ")
-    return lines
+            sections.append(wrap(f"{short_name(lane.name)}: - (profile: {absent.missing})", width, "  "))
+    return sections
 
 
 def _of_lane(lane: LaneResult, profile: Profile, width: int, top: int, *, color: bool) -> list[str]:
@@ -145,13 +148,59 @@ def _bytes(value: float | Missing) -> str:
     return "0" if not value else f"{'-' * (value < 0)}{size(abs(value))}"
 
 
-def render(record: Record, width: int = 100, *, color: bool = False, kept: bool = True, blocks: bool = True) -> str:  # noqa: ARG001
-    """Return the page, at most `width` cells wide except for a trace's name."""
-    width = max(width, NARROWEST)
-    lines = [*header(record, width, color=color), *profiles(record, width, TOP_ALONE, color=color)]
-    lines += limit_lines(record, width)
-    lines += wrap_all(footnotes.remarks(record), width)
-    return page_text(lines, _closing(record), record, width, kept=kept)
+def render(record: Record, view: View) -> str:
+    """Return the page of profiles, at most as wide as the view except for a trace's name."""
+    view = replace(view, width=max(view.width, NARROWEST))
+    page = PageParts(
+        answer=[Said(f"{place_words(record)}: {_answer(record)}")],
+        figures=profile_figures(record, view.inner),
+        notes=[*footnotes.failure_sentences(record), *_absent(record), *footnotes.doubts(record)],
+        done=_closing(record),
+        details=_details(record, view),
+    )
+    return page_text(page, record, view)
+
+
+def _answer(record: Record) -> str:
+    """Return the operator that takes most of a step, for each lane with a profile."""
+    told = [(lane, lane.profile, lane.profile.operators[0]) for lane in record.lanes
+            if lane.profile is not None and lane.profile.operators]  # fmt: skip
+    if not told:
+        return "no lane has a profile."
+    said = [
+        f"{cut_middle(clean(most.name), LONGEST_NAME)} takes {percent(over(most.own_ms, profile.profiled_ms))}"
+        f" of a step on {short_name(lane.name)} ({step(profile.plain_ms)})"
+        for lane, profile, most in told
+    ]
+    return f"{joined(said)}."
+
+
+def profile_figures(record: Record, view: View, lanes: int = LANES_SHOWN) -> list[str]:
+    """Return the operators with the most time of the first lanes, and where their traces are."""
+    lines: list[str] = []
+    shown = [(lane, lane.profile) for lane in record.lanes if lane.profile is not None]
+    for lane, profile in shown[:lanes]:
+        if len(record.lanes) > 1:
+            lines += painted(short_name(lane.name), view.width, "strong", color=view.color)
+        lines += _table(lane, profile, profile.operators[:TOP_BELOW_A_RACE], view.width, color=view.color)
+        lines += [] if isinstance(profile.trace, Missing) else _trace(profile, view.width)
+    return lines
+
+
+def _absent(record: Record) -> list[str]:
+    reasons = [(lane, lane.absent.get("profile")) for lane in record.lanes if lane.profile is None]
+    return [f"{short_name(lane.name)} has no profile: {why.missing}" for lane, why in reasons if why is not None]
+
+
+def _details(record: Record, view: View) -> list[list[str]]:
+    """Return all that the record holds, in sections."""
+    width, color = view.width, view.color
+    return [
+        header(record, width, color=color),
+        *profiles(record, width, TOP_ALONE, color=color),
+        limit_lines(record, width),
+        *(wrap(each, width, "  ") for each in footnotes.remarks(record)),
+    ]
 
 
 def _closing(record: Record) -> str:

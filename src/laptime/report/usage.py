@@ -8,12 +8,27 @@ from dataclasses import dataclass, replace
 from laptime.model.missing import Missing
 from laptime.model.questions import InferAnswer, TrainingAnswer, inference_of, training_of
 from laptime.model.record import LaneResult, Record
-from laptime.model.usage import Usage
+from laptime.model.usage import AnswerUsage, Energy, Usage
 from laptime.report.layout import Column, flow, lay_out, wrap_all
 from laptime.report.numbers import number, over, size
 from laptime.report.words import short_name
 
 NONE = Missing("")
+NO_SENSOR = Missing("no sensor was read")
+NO_ENERGY = Energy("", NO_SENSOR, NO_SENSOR, NO_SENSOR, NO_SENSOR, NO_SENSOR)
+NOT_WATCHED = Usage(
+    processor_percent=NO_SENSOR,
+    others_percent=NO_SENSOR,
+    memory_most_bytes=NO_SENSOR,
+    device_percent=NO_SENSOR,
+    active_percent=NO_SENSOR,
+    device_memory_most_bytes=NO_SENSOR,
+    temperature_of="",
+    temperature_most_c=NO_SENSOR,
+    temperature_slope_c_per_min=NO_SENSOR,
+    power_most_w=NO_SENSOR,
+    energy=NO_ENERGY,
+)
 PERCENT = "{:.0f} %".format
 JOULE_UNITS = ((1e6, "MJ"), (1e3, "kJ"), (1.0, "J"))
 
@@ -47,7 +62,7 @@ class UsageColumn:
 
 def usage_lines(record: Record, width: int, *, color: bool) -> list[str]:
     """Return the table with those columns in which any lane has a figure, and the reasons for empty ones."""
-    rows = _answers(record) if isinstance(record.answer, InferAnswer) else _lanes(record)
+    rows = _rows(record)
     columns = [each for each in USAGE_COLUMNS if _kind(record) in each.shown]
     known = [each for each in columns if any(not isinstance(each.figure(row), Missing) for row in rows)]
     if not known:
@@ -57,6 +72,20 @@ def usage_lines(record: Record, width: int, *, color: bool) -> list[str]:
     return [*(table or _as_sentences(known, rows, width)), *wrap_all(_reasons(columns, rows), width)]
 
 
+def money_words(record: Record) -> list[str]:
+    """Return what a lap, a training or 1,000 answers cost on each lane, where a price was given."""
+    if record.ask.price_per_kwh is None and record.ask.rate_per_hour is None:
+        return []
+    said = []
+    for column in USAGE_COLUMNS:
+        if column.title.startswith("money") and _kind(record) in column.shown:
+            costs = [(row.name, column.figure(row)) for row in _rows(record)]
+            known = [f"{name} {cost}" for name, cost in costs if not isinstance(cost, Missing)]
+            missing = {cost.missing for _, cost in costs if isinstance(cost, Missing)}
+            said.append(f"{column.title}: {', '.join(known) if known else '; '.join(sorted(missing))}.")
+    return [f"{each[0].upper()}{each[1:]}" for each in said]
+
+
 def _kind(record: Record) -> str:
     """Return the kind of page: energy and money are per lap, per lap and training, or per 1,000 answers."""
     if isinstance(record.answer, InferAnswer):
@@ -64,8 +93,17 @@ def _kind(record: Record) -> str:
     return TRAININGS if isinstance(record.answer, TrainingAnswer) else LAPS
 
 
+def _rows(record: Record) -> list[UsageRow]:
+    return _answers(record) if isinstance(record.answer, InferAnswer) else _lanes(record)
+
+
 def _lanes(record: Record) -> list[UsageRow]:
-    return [UsageRow(lane, lane.usage, record) for lane in record.lanes if lane.usage is not None]
+    """Return a row for each lane that was watched and, where the time itself has a price, for each that finished."""
+    is_paid = record.ask.rate_per_hour is not None
+    rows = [
+        (lane, lane.usage or (NOT_WATCHED if is_paid and lane.lap_s is not None else None)) for lane in record.lanes
+    ]
+    return [UsageRow(lane, usage, record) for lane, usage in rows if usage is not None]
 
 
 def _answers(record: Record) -> list[UsageRow]:
@@ -76,7 +114,8 @@ def _answers(record: Record) -> list[UsageRow]:
         lane = replace(lanes[answers.lane], peak_memory_bytes=NONE, device_memory_bytes=NONE, lap_s=None)
         rates = {each.batch: each.items_per_s for each in answers.batches if each.items_per_s is not None}
         fastest = max(rates, key=lambda batch: rates[batch].median, default=None)
-        for each in answers.usages:
+        unwatched = [AnswerUsage(batch, NOT_WATCHED) for batch in (None, fastest)] if record.ask.rate_per_hour else []
+        for each in answers.usages or unwatched:
             if each.batch is None:
                 part = replace(lane, name=f"{short_name(lane.name)}, single calls")
             elif each.batch == fastest:

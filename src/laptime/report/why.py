@@ -12,9 +12,9 @@ from laptime.model.questions import WhyAnswer
 from laptime.model.record import LaneResult, Record
 from laptime.model.why import Ceiling, Factor, PartOf, Remedy, Standing, StepPart, Why
 from laptime.report import footnotes, race
-from laptime.report.layout import Cell, Column, Style, clean, flow, lay_out, painted, table_or_sentences, wrap, wrap_all
-from laptime.report.numbers import duration, factor, number, percent
-from laptime.report.page import NARROWEST, page_text, quiet
+from laptime.report.layout import Cell, Column, Style, clean, flow, lay_out, table_or_sentences, wrap
+from laptime.report.numbers import WIDE, duration, factor, number, percent
+from laptime.report.page import NARROWEST, PageParts, Said, View, page_text, quiet
 from laptime.report.words import machine_words, step_words
 from laptime.visible import cells_wide
 
@@ -25,36 +25,83 @@ BLOCKS = dict(zip(PARTS, "█▓▒░▚·", strict=True))
 LETTERS = dict(zip(PARTS, "#=+-o.", strict=True))
 NAMES: dict[PartOf, str] = {"host": "host (the device waits)", "outside": "outside the step"}
 WORTH_A_BLOCK = 0.005
+REMEDIES_MOST = 4  # on the short page
+NOT_THE_LOADER = 1.5  # a loader alone this many times as fast as the training is not its limit
+BEYOND_MEASURE = 1_000
 NOT_PREDICTED = "not predicted: "
 OF_OLD_RECORDS = re.compile(r"^not \w+: ")  # their reasons begin so
 
 
-def render(record: Record, width: int = 100, *, color: bool = False, kept: bool = True, blocks: bool = True) -> str:
-    """Return the page, at most `width` cells wide except for lines of code. Without `blocks`, letters draw the bar.
+def render(record: Record, view: View) -> str:
+    """Return the page of why, at most as wide as the view except for lines of code.
 
     If nothing was concluded, return the page of a race.
     """
     why = record.answer.why if isinstance(record.answer, WhyAnswer) else None
     if why is None:
-        return race.render(record, width, color=color, kept=kept)
-    width = max(width, NARROWEST)
-    lines = [*_verdict(why, width, color=color), *_step(record, why, width, blocks=blocks)]
-    lines += _ceilings(record, why, width)
-    lines += remedy_lines(why.remedies, width, color=color)
-    for standing in STANDINGS:
-        lines += _causes(why, standing, width)
-    lines += _missing(why, width)
-    lines += quiet(_notes(record, width), color=color)
-    return page_text(lines, _closing(record), record, width, kept=kept)
+        return race.render(record, view)
+    view = replace(view, width=max(view.width, NARROWEST))
+    doubt = Said(f"NOT RELIABLE: {why.distrust or 'the noise was too great'}.", "bad")
+    page = PageParts(
+        answer=[*([] if why.trusted else [doubt]), Said(why.says)],
+        figures=_figures(record, why, view.inner),
+        notes=_notes(record, why),
+        done=_closing(record),
+        details=_details(record, why, view),
+    )
+    return page_text(page, record, view)
 
 
-def _verdict(why: Why, width: int, *, color: bool) -> list[str]:
-    """Return the verdict. If there was too much noise, that comes first."""
-    lines = []
-    if not why.trusted:
-        said = f"Not to be trusted: {why.distrust or 'the noise was too great'}."
-        lines += painted(said, width, "bad", color=color)
-    return [*lines, *painted(why.says, width, "strong", color=color)]
+def _figures(record: Record, why: Why, view: View) -> list[str]:
+    """Return where a step's time goes, the remedies that were proven to gain, and the code of the best one."""
+    lines = _step(record, why, view.width, blocks=view.blocks)
+    measured = [each for each in why.remedies if each.measured is not None]
+    gaining = [each for each in measured if each.recommended or (each.measured and _style(each.measured) == "good")]
+    shown = sorted(gaining, key=lambda each: (not each.recommended, -_gain(each)))[:REMEDIES_MOST]
+    if not shown:
+        return lines
+    table = table_or_sentences(_columns()[:-1], shown, view.width, color=view.color)
+    code = next((clean(each.code) for each in shown if each.code), "")
+    return [*lines, "", *table, *(["", f"  {code}"] if code else [])]
+
+
+def _gain(remedy: Remedy) -> float:
+    return remedy.measured.ratio if remedy.measured else 0.0
+
+
+def _notes(record: Record, why: Why) -> list[str]:
+    """Return what a reader must know, the most important first."""
+    asked = _of_lane(record)
+    missing = [f"The budget had no room for: {', '.join(why.missing)}. Try --budget 5m."] if why.missing else []
+    return [*_loader_words(record, why), *footnotes.failure_sentences(asked), *footnotes.doubts(asked), *missing]
+
+
+def _loader_words(record: Record, why: Why) -> list[str]:
+    """Return what the loader alone gives, where it is not what limits the lane."""
+    loader = next((each for each in why.ceilings if each.stage == "loader"), None)
+    lane = _lane(record, why)
+    if loader is None or lane is None or lane.items_per_s is None or isinstance(loader.items_per_s, Missing):
+        return []
+    used = lane.items_per_s.median
+    if loader.binds or loader.items_per_s < NOT_THE_LOADER * used:
+        return []
+    items = record.workload.items
+    if loader.items_per_s > BEYOND_MEASURE * used:
+        return [f"The loader is no limit: it gives over {BEYOND_MEASURE:,} times the {items} that this training uses."]
+    return [f"The loader is no limit: it gives {number(loader.items_per_s)} {items}/s, you use {number(used)}."]
+
+
+def _details(record: Record, why: Why, view: View) -> list[list[str]]:
+    """Return all that was found, in sections."""
+    width, color = view.width, view.color
+    return [
+        _step(record, why, width, blocks=view.blocks),
+        _ceilings(record, why, width),
+        *remedy_sections(why.remedies, width, color=color),
+        *(_causes(why, standing, width) for standing in STANDINGS),
+        _missing(why, width),
+        *_remarks(record, width, color=color),
+    ]
 
 
 def _step(record: Record, why: Why, width: int, *, blocks: bool) -> list[str]:
@@ -98,11 +145,16 @@ def _missing(why: Why, width: int) -> list[str]:
     return wrap(f"The budget had no room for: {names}. A larger one has: --budget 5m.", width, "  ")
 
 
-def _notes(record: Record, width: int) -> list[str]:
-    """Return what a reader must know about the lane itself. Of the experiments only the gains matter."""
-    asked = replace(record, lanes=record.lanes[:1], findings=(), answer=WhyAnswer())
-    lines = footnotes.failures(asked, width)
-    return [*lines, *wrap_all([*footnotes.remarks(asked), machine_words(record.machine)], width)]
+def _of_lane(record: Record) -> Record:
+    """Return the record of the lane itself. Of the experiments only the gains matter."""
+    return replace(record, lanes=record.lanes[:1], findings=(), answer=WhyAnswer())
+
+
+def _remarks(record: Record, width: int, *, color: bool) -> list[list[str]]:
+    """Return what a reader must know about the lane itself."""
+    asked = _of_lane(record)
+    said = [wrap(each, width, "  ") for each in [*footnotes.remarks(asked), machine_words(record.machine)]]
+    return [quiet(lines, color=color) for lines in [footnotes.failures(asked, width), *said]]
 
 
 def _lane(record: Record, why: Why) -> LaneResult | None:
@@ -144,14 +196,16 @@ def _shared_out(shares: Sequence[float], whole: int, *, least: float) -> list[in
     return given
 
 
-def remedy_lines(remedies: Sequence[Remedy], width: int, *, color: bool) -> list[str]:
+def remedy_sections(remedies: Sequence[Remedy], width: int, *, color: bool) -> list[list[str]]:
     """Return the table of tried remedies, failed ones with their reason. Then list the others, grouped by reason."""
     tried = [each for each in remedies if each.measured is not None or each.lane is not None]
-    lines = _remedy_table(tried, width, color=color) if tried else []
     unknown = [each for each in tried if isinstance(each.predicted, Missing)]
-    lines += _grouped(unknown, _why_not_predicted, NOT_PREDICTED, width)
     others = [each for each in remedies if each not in tried]
-    return lines + _grouped(others, lambda each: each.reason or "no reason is known", "not tried: ", width)
+    return [
+        _remedy_table(tried, width, color=color) if tried else [],
+        _grouped(unknown, _why_not_predicted, NOT_PREDICTED, width),
+        _grouped(others, lambda each: each.reason or "no reason is known", "not tried: ", width),
+    ]
 
 
 def measured_words(measured: Factor) -> str:
@@ -159,21 +213,29 @@ def measured_words(measured: Factor) -> str:
     ratio = f"{factor(measured.ratio)}x"
     if isinstance(measured.low, Missing) or isinstance(measured.high, Missing):
         return f"{ratio} (one pair)"
-    return f"{ratio} \N{PLUS-MINUS SIGN}{factor((measured.high - measured.low) / 2, measured.ratio)}"
+    half = (measured.high - measured.low) / 2
+    if half > WIDE * measured.ratio:
+        return f"{ratio} ({factor(measured.low)}-{factor(measured.high)})"
+    return f"{ratio} \N{PLUS-MINUS SIGN}{factor(half, measured.ratio)}"
 
 
 def _remedy_table(tried: Sequence[Remedy], width: int, *, color: bool) -> list[str]:
     """Return the table. If the column of code does not fit, the code follows below, unbroken, to be copied."""
-    columns: list[Column[Remedy]] = [
+    with_code = lay_out(_columns(), tried, width, color=color)
+    if with_code is not None:
+        return with_code
+    return [*table_or_sentences(_columns()[:-1], tried, width, color=color), *_code_lines(tried, width)]
+
+
+def _columns() -> list[Column[Remedy]]:
+    """Return the columns of the remedies, the code last."""
+    return [
         Column("remedy", _name, least=18),
         Column("predicted", lambda each: _said(each.predicted), right=True),
         Column("measured", _measured),
         Column("changes", lambda each: each.changes, least=10),
+        Column("how", lambda each: each.code),
     ]
-    with_code = lay_out([*columns, Column("how", lambda each: each.code)], tried, width, color=color)
-    if with_code is not None:
-        return with_code
-    return [*table_or_sentences(columns, tried, width, color=color), *_code_lines(tried, width)]
 
 
 def _name(remedy: Remedy) -> Cell:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from laptime.model.lane import AS_WRITTEN
 from laptime.model.machine import Machine
@@ -22,6 +23,11 @@ def short_name(lane: str) -> str:
     return lane.removesuffix(f"/{AS_WRITTEN}")
 
 
+def short_names(text: str) -> str:
+    """Return a sentence in which lanes are named without the default preset."""
+    return text.replace(f"/{AS_WRITTEN}", "")
+
+
 def subject_words(subject: Subject) -> str:
     """Return the workload's name and size."""
     facts = [
@@ -30,6 +36,20 @@ def subject_words(subject: Subject) -> str:
         (subject.steps_per_lap, "{:,} steps a lap"),
     ]
     return "  ".join([subject.name, *(words.format(value) for value, words in facts if value is not None)])
+
+
+def joined(words: Sequence[str]) -> str:
+    """Join words by commas, and the last by "and"."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
+def place_words(record: Record) -> str:
+    """Return what was trained, and on which chips."""
+    chip = record.machine.processor
+    processor = f"{chip.cores_visible} x {chip_words(chip.name) or chip.architecture}"
+    on_processor = any(lane.device.kind == "cpu" for lane in record.lanes) or not record.lanes
+    chips = [*filter(None, [accelerator_words(record)]), *([processor] if on_processor else [])]
+    return f"{record.workload.name} on {joined(chips)}"
 
 
 def machine_words(machine: Machine) -> str:
@@ -129,6 +149,8 @@ def ratio_cell(
 
 
 def times(ratio: float) -> str:
+    if factor(ratio) == "1.00":
+        return "as fast, 1.00x"
     return f"{factor(ratio)}x faster" if ratio >= 1 else f"{factor(over(1, ratio))}x slower"
 
 

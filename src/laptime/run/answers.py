@@ -101,6 +101,11 @@ class InferenceRunner(ProcessRunner):
             case _:
                 pass
 
+    @property
+    def works(self) -> bool:
+        """Whether its answers were proven."""
+        return bool(self._answers)
+
     def wait_s(self) -> float:
         """Return how long to wait: compiling may take long, single calls come in one message, windows one by one."""
         if self.phase == SINGLE_PHASE and self._first_call is not None:

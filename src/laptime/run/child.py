@@ -53,7 +53,7 @@ class Child:
     """
 
     def __init__(self, environment: dict[str, str]) -> None:
-        _refuse_within_a_heat()
+        refuse_within_a_heat()
         self.started_ns = time.monotonic_ns()
         self._buffer, self._searched = bytearray(), 0
         self._tail = b""
@@ -150,7 +150,7 @@ class Child:
             exit_code=code if code is not None and code >= 0 else None,
             signal=_signal_name(-code) if code is not None and code < 0 else None,
             peak_memory_bytes=self._peak_memory_bytes,
-            stderr_tail=self._tail.decode("utf-8", "replace").strip(),
+            stderr_tail=_without_marks(self._tail.decode("utf-8", "replace")),
         )
 
     def abandon(self) -> None:
@@ -218,7 +218,7 @@ class Child:
         return False
 
 
-def _refuse_within_a_heat() -> None:
+def refuse_within_a_heat() -> None:
     """Refuse an endless chain of processes: a heat imports its training's file, which may start a race."""
     if HEAT_MARK in os.environ:
         raise UsageError(
@@ -234,6 +234,11 @@ def _open_pipe(theirs: contextlib.ExitStack, ours: contextlib.ExitStack, *, outw
     theirs.callback(os.close, child_fd)
     ours.callback(os.close, parent_fd)
     return child_fd, parent_fd
+
+
+def _without_marks(printed: str) -> str:
+    """Leave out the rows of `^^^^` with which Python marks a place in the line above."""
+    return "\n".join(row for row in printed.splitlines() if not row.strip() or row.strip(" ^~")).strip()
 
 
 def _signal_name(number: int) -> str:

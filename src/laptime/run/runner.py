@@ -101,6 +101,11 @@ class ProcessRunner:
         """Close what was opened for the run."""
 
     @property
+    def works(self) -> bool:
+        """Whether the training ran its proof, or took its first step."""
+        return bool(self.proofs) or self.first_step_ns is not None
+
+    @property
     def phase(self) -> str:
         return self.phases[-1][0] if self.phases else "start"
 

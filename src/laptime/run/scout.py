@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from laptime import wire
 from laptime.errors import LaneError, WireError
@@ -16,9 +16,19 @@ from laptime.model.inference import AnswerReference
 from laptime.model.limits import Peak, PeakOrder
 from laptime.model.machine import Framework
 from laptime.model.missing import Missing
-from laptime.model.plan import HeatOrder
+from laptime.model.plan import HeatOrder, OwnTraining, Subject
 from laptime.model.sample import ProofRun, Reference
 from laptime.run.child import Child, Silence
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a child gave no answer. `kind` and `source` are those that it reported; empty if it reported nothing."""
+
+    reason: str
+    kind: str = ""
+    source: str = ""
+
 
 LAST_WORDS = wire.Seen | wire.Referenced | wire.Proven | wire.AnswersReferenced | wire.Gauged
 
@@ -30,14 +40,14 @@ def ask_scouts(frameworks: Sequence[Framework], patience_s: float) -> list[Frame
     than one.
     """
     deadline = time.monotonic() + patience_s
-    waiting: list[Child | str] = []
+    waiting: list[Child | Failure] = []
     scouted: list[Framework] = []
     try:
         for framework in frameworks:
             waiting.append(_start(framework))  # noqa: PERF401  after an interrupt, the started ones have to be ended
         for framework in frameworks:
             child = waiting.pop(0)
-            answer = child if isinstance(child, str) else _hear_out(child, patience_s, deadline=deadline)
+            answer = child if isinstance(child, Failure) else _hear_out(child, patience_s, deadline=deadline)
             scouted.append(_fill_in(framework, answer))
     except BaseException:
         for child in waiting:  # the one that was being read has been ended
@@ -47,27 +57,37 @@ def ask_scouts(frameworks: Sequence[Framework], patience_s: float) -> list[Frame
     return scouted
 
 
-def _start(framework: Framework) -> Child | str:
+def _start(framework: Framework) -> Child | Failure:
     """Start a scout. If the system allows no more processes, return the reason."""
     try:
         return _ask(wire.Look(framework.name), {})
     except LaneError as error:
-        return error.says
+        return Failure(error.says)
 
 
-def _fill_in(framework: Framework, answer: wire.FromChild | str) -> Framework:
+def _fill_in(framework: Framework, answer: wire.FromChild | Failure) -> Framework:
     if not isinstance(answer, wire.Seen):
-        problem = answer if isinstance(answer, str) else "the scout gave no answer"
+        problem = answer.reason if isinstance(answer, Failure) else "the scout gave no answer"
         return replace(framework, versions={}, devices=(), problem=problem)
     return replace(framework, versions=answer.versions, devices=answer.devices, problem=answer.problem)
 
 
-def ask_reference(order: HeatOrder, patience_s: float) -> Reference | str:
+def ask_training(
+    framework: str, subject: Subject, environment: dict[str, str], patience_s: float
+) -> OwnTraining | Failure:
+    """Have a child call the user's function. Return what kind of training it gives, or why that is not known."""
+    answer = _ask_child(wire.Look(framework, subject), environment, patience_s)
+    if isinstance(answer, wire.Seen) and answer.own is not None:
+        return answer.own
+    return answer if isinstance(answer, Failure) else Failure("the scout gave no answer")
+
+
+def ask_reference(order: HeatOrder, patience_s: float) -> Reference | Failure:
     """Have a child compute the float64 reference. Return it, or why there is none."""
     answer = _ask_child(wire.Refer(order), order.lane.environment, patience_s)
     if isinstance(answer, wire.Referenced):
         return answer.reference
-    return answer if isinstance(answer, str) else "the reference gave no answer"
+    return answer if isinstance(answer, Failure) else Failure("the reference gave no answer")
 
 
 def ask_proof(order: HeatOrder, patience_s: float) -> tuple[ProofRun, ...]:
@@ -76,12 +96,12 @@ def ask_proof(order: HeatOrder, patience_s: float) -> tuple[ProofRun, ...]:
     return answer.runs if isinstance(answer, wire.Proven) else ()
 
 
-def ask_answers(order: HeatOrder, patience_s: float) -> AnswerReference | str:
+def ask_answers(order: HeatOrder, patience_s: float) -> AnswerReference | Failure:
     """Have a child compute a network's answers in float64. Return them, or why there are none."""
     answer = _ask_child(wire.ReferAnswers(order), order.lane.environment, patience_s)
     if isinstance(answer, wire.AnswersReferenced):
         return answer.reference
-    return answer if isinstance(answer, str) else "the reference gave no answer"
+    return answer if isinstance(answer, Failure) else Failure("the reference gave no answer")
 
 
 def ask_peaks(order: PeakOrder, environment: dict[str, str], patience_s: float) -> dict[str, Peak | Missing]:
@@ -93,11 +113,11 @@ def ask_peaks(order: PeakOrder, environment: dict[str, str], patience_s: float) 
             told[message.limit] = message.peak or Missing(message.reason or "no reason given")
 
     answer = _hear_out(_ask(wire.Gauge(order), environment), patience_s, note)
-    lost = Missing(answer if isinstance(answer, str) else "it was not told")
+    lost = Missing(answer.reason if isinstance(answer, Failure) else "it was not told")
     return {limit: told.get(limit, lost) for limit in order.limits}
 
 
-def _ask_child(question: wire.FromParent, environment: dict[str, str], patience_s: float) -> wire.FromChild | str:
+def _ask_child(question: wire.FromParent, environment: dict[str, str], patience_s: float) -> wire.FromChild | Failure:
     return _hear_out(_ask(question, environment), patience_s)
 
 
@@ -113,7 +133,7 @@ def _hear_out(
     note: Callable[[wire.FromChild], None] | None = None,
     *,
     deadline: float = math.inf,
-) -> wire.FromChild | str:
+) -> wire.FromChild | Failure:
     """Return the child's final message, or why there is none, and end it. `note` is called with each message.
 
     No silence may be longer than `patience_s`, and nothing may go on after the deadline.
@@ -137,7 +157,8 @@ def _hear_out(
     ended = child.end(grace_s=0 if problem else 5)
     tail = ended.stderr_tail.splitlines()
     if isinstance(last, wire.Failed):
-        return f"{last.reason}, after: {tail[-1]}" if last.kind == "exit" and tail else last.reason
+        said = f"{last.reason}, after: {tail[-1]}" if last.kind == "exit" and tail else last.reason
+        return Failure(said, last.kind, last.source)
     if problem or not isinstance(last, LAST_WORDS):
-        return problem or (tail[-1] if tail else f"its process ended: {ended.signal or ended.exit_code}")
+        return Failure(problem or (tail[-1] if tail else f"its process ended: {ended.signal or ended.exit_code}"))
     return last

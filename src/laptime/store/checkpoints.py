@@ -40,6 +40,17 @@ def drop(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+def drop_all(record_id: str) -> None:
+    """Remove the checkpoints of a record that is removed, unless a process works on them."""
+    folder = _folder(record_id)
+    with contextlib.suppress(OSError, lock.Busy):
+        if folder.is_dir():
+            held = lock.take(folder)
+            for path in folder.glob("*.npz"):
+                path.unlink()
+            held.release()  # removes the folder if nothing else is in it
+
+
 @contextlib.contextmanager
 def claim(record_id: str) -> Iterator[None]:
     """Lock a record's trainings against other processes. The lock ends with this process, however that ends."""

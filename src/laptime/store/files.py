@@ -136,6 +136,29 @@ def find(name: str) -> Path:
     return _begun_by(name, sorted(stamp.id for stamp in _stamps()))
 
 
+def find_removable(name: str) -> str:
+    """Return the id of a record that may be removed: one in the folder of records that no process is writing."""
+    path = find(name)
+    if path.absolute().parent != records_folder().absolute():
+        raise RecordError(f"{path} is not in the folder of records", "Give a record's id, or delete the file yourself.")
+    status: str = "unreadable"
+    with contextlib.suppress(RecordError):
+        status = _read(path).status
+    if status == "running":
+        raise RecordError(f"{path.stem} is still running", "Wait for its end, or end it with Ctrl-C.")
+    return path.stem
+
+
+def remove(identity: str) -> None:
+    """Remove a record's file."""
+    path = _path_of(identity)
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        reason = REASONS.get(error.errno or 0) or error.strerror or str(error)
+        raise StoreError(f"{path} could not be removed: {reason}", "Check the permissions of its folder.") from error
+
+
 def list_records() -> tuple[RecordRow, ...]:
     """List all records, newest first. One that cannot be read has a row with the reason.
 

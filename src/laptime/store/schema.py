@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from laptime.errors import RecordError
+from laptime.model.installation import upgrade_command
 from laptime.model.questions import find_question
 from laptime.model.record import SCHEMA, Record
 from laptime.store.sound import list_faults
@@ -23,7 +24,6 @@ DEEPEST = 64
 LARGEST = 2**63
 UNFINITE = {f"not a finite number: {value}": value for value in (nan, inf, -inf)}
 HINT_DAMAGED = "The other records are not touched; `laptime list` shows them. Repair the file or delete it."
-HINT_NEWER = "Upgrade: pip install --upgrade laptime"
 
 
 def encode(record: Record) -> bytes:
@@ -50,7 +50,7 @@ def upgrade(tree: Tree, where: str, to: int = SCHEMA, upgrades: Sequence[Callabl
     found = tree["schema"]
     if found > to:
         says = f"{where} was written by a newer laptime (schema {found}; this one reads up to {to})"
-        raise RecordError(says, HINT_NEWER)
+        raise RecordError(says, f"Upgrade: {upgrade_command()}")
     try:
         for step in upgrades[found - 1 : to - 1]:
             tree = step(tree)

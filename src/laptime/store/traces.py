@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 from pathlib import Path
@@ -17,6 +18,13 @@ def place_trace(record_id: str, lane: str) -> Path:
     folder = home_folder() / "traces"
     remove_stale(folder)
     return folder / f"{record_id}-{_plain(lane)}.json.gz"
+
+
+def drop_all(record_id: str) -> None:
+    """Remove the traces of a record that is removed."""
+    with contextlib.suppress(OSError):
+        for path in (home_folder() / "traces").glob(f"{record_id}-*.json.gz"):
+            path.unlink()
 
 
 def _plain(lane: str) -> str:

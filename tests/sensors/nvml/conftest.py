@@ -35,7 +35,7 @@ def library(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def run_beside(tmp_path) -> Callable[..., Any]:
-    """Return how to run a program beside the libraries of a folder; what it tells comes back."""
+    """Return how to run a program with the libraries of a folder; what it prints comes back."""
 
     def run(program: str, folder: Path, **environment: str) -> Any:
         path = os.pathsep.join([str(HOUSE), str(HERE)])

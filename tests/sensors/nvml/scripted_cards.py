@@ -1,4 +1,4 @@
-"""Scripts for scripted_nvml.c: cards as an H200 tells of itself, and what is otherwise about them."""
+"""Scripts for scripted_nvml.c: cards as an H200 describes itself, and what is different about them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ DRIVER: Script = {(-1, "DriverVersion", 0): "580.95.05", (-1, "CudaVersion", 0):
 
 
 def cards(*identities: tuple[str, str]) -> Script:
-    """Return so many H200, by UUID and bus, in NVML's order."""
+    """Return N H200, by UUID and bus, in NVML's order."""
     script: Script = {**DRIVER, (-1, "Count", 0): str(len(identities))}
     script |= {("*", name, argument): told for (name, argument), told in H200.items()}
     for number, (uuid, bus) in enumerate(identities):

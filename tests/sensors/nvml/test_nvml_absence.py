@@ -46,7 +46,7 @@ def test_cards_that_cannot_be_counted_are_said(watch):
 
 
 def test_no_library_is_no_driver(run_beside, tmp_path):
-    """A file that is no library stands in its place, so that none of the system's own is found."""
+    """A file that is no library is in its place, so that none of the system's own is found."""
     folder = tmp_path / "empty"
     folder.mkdir()
     (folder / "libnvidia-ml.so.1").write_text("no library")

@@ -75,7 +75,7 @@ def test_every_device_is_matched_to_its_card(rows):
 
 
 def test_every_card_says_who_uses_it(rows):
-    """The split card by its instance; one that nobody counts is not usable, and says so."""
+    """The split card by its instance; one that nothing counts is not usable, with that reason."""
     told = by_uuid(rows)
     assert {name: told[name]["users"] for name in told} == {
         FIRST: ["fake cuda:2"],
@@ -117,7 +117,7 @@ def test_variables_that_hide_cards_are_told(scripted):
 
 
 def test_a_driver_that_hangs_holds_up_nobody(library, tmp_path):
-    """Its silence is its reason; the rest of the machine is told all the same."""
+    """Its silence is its reason; the rest of the machine is reported all the same."""
     (tmp_path / "machine").write_text(lines({**machine(), (-1, "Init", 0): HANGS}))
     program = (
         "import json, sys\nfrom laptime import api\n"

@@ -49,7 +49,7 @@ def neighbours(watch, heat: int, computing: str, drawing: str = NOT_SUPPORTED, m
 
 
 def test_the_heat_and_its_children_are_no_neighbours(watch, start):
-    """A process started by the heat's counts as its own; one beside it does not."""
+    """A process started by the heat's counts as its own; one next to it does not."""
     heat, other = start(STAYS), start(SLEEP)
     child = int(heat.stdout.readline())
     computing = f"{heat.pid},{2 * GIB},{child},{GIB},{other.pid},{3 * GIB}"
@@ -82,7 +82,7 @@ def test_an_empty_list_is_believed_on_an_empty_card(watch):
 
 
 def test_an_empty_list_is_not_believed_once_memory_is_in_use(watch):
-    """In some containers the list is empty, whoever computes there."""
+    """In some containers the list is empty, whichever process computes there."""
     script = one() | {(0, "Computing", 0): NOBODY, (0, "NewMemory", 0): EMPTY}
     program = "sensor = SlowNvmlSensor()\nopened = sensor.open(1)\nlater()\ntell(shown(opened, sensor.read()))"
     told = watch(script, program, then={(0, "NewMemory", 0): IN_USE})[FIRST]

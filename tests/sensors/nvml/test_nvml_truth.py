@@ -22,9 +22,9 @@ pytestmark = [
 ASK_CUDA = "from laptime.backends.cuda import identify_card; told = identify_card(0); print(told['uuid'], told['bus'])"
 
 
-@pytest.mark.parametrize("sensor", [NvmlSensor(), SlowNvmlSensor()], ids=["quick", "slow"])
+@pytest.mark.parametrize("sensor", [NvmlSensor(), SlowNvmlSensor()], ids=["fast", "slow"])
 def test_a_real_card_tells_what_it_shows(sensor, capsys):
-    """Each channel is told in most readings; shares are shares, and counters do not go back."""
+    """Each channel has a figure in most readings; shares are shares, and counters do not go back."""
     opened = sensor.open(os.getpid())
     readings = []
     for _ in range(5):
@@ -48,7 +48,7 @@ def test_energy_is_counted_as_power_says():
     quick, slow = NvmlSensor(), SlowNvmlSensor()
     names, counts = ([each.name for each in sensor.open(os.getpid()).channels] for sensor in (quick, slow))
     if "energy_mj" not in counts or "power_average_mw" not in names:
-        pytest.skip("this card counts no energy, or tells no mean power")
+        pytest.skip("this card counts no energy, or reports no mean power")
     energy, power = counts.index("energy_mj"), names.index("power_average_mw")
     before, began = slow.read()[energy], time.monotonic()
     powers = []

@@ -24,7 +24,7 @@ READ = "tell([shown(opened, sensor.read()), absent(opened)])\nsensor.close()\n"
 
 
 def test_a_card_shows_what_it_does(watch):
-    """Every quick figure stands under its own name, with none missing."""
+    """Every fast figure is under its own name, with none missing."""
     told, absent = watch(one(), FAST + READ)
     assert absent == {}
     assert told == {
@@ -87,7 +87,7 @@ def test_only_strange_cards_leave_nothing_to_watch(watch):
 
 
 def test_instances_have_memory_and_activity_of_their_own(watch):
-    """What only the whole card can tell stands at the whole card; use is what it does not tell when it is split."""
+    """What only the whole card can report is at the whole card; use is what it does not report when it is split."""
     told, absent = watch(split(), FAST + READ)
     assert {name: told[name] for name in INSTANCES} == {
         INSTANCES[0]: {"memory_used_bytes": 1000000000},
@@ -144,7 +144,7 @@ def test_an_old_chip_has_no_mean_power(watch):
 
 
 def test_a_card_before_hopper_has_no_counters_of_activity(watch):
-    """It says so, and all else is read."""
+    """It has that reason, and all else is read."""
     told, absent = watch(one() | {(0, "Gpm", 0): "0"}, SLOW + READ)
     assert absent == {f"{FIRST} sm_active_percent": "cards before Hopper have no such counters (NVML's GPM)"}
     assert told[FIRST]["energy_mj"] == 5001400
@@ -186,7 +186,7 @@ def test_a_lost_card_leaves_the_other_in_peace(watch):
 
 @pytest.mark.parametrize("sensor", [FAST, SLOW])
 def test_when_all_cards_are_lost_the_reading_ends(watch, sensor):
-    """Who reads is told by an error, and can close after it."""
+    """A reader gets an error, and can close after it."""
     program = sensor + (
         "sensor.read()\nlater()\n"
         "try:\n    sensor.read()\nexcept SensorError as error:\n    tell(error.says)\nsensor.close()"
@@ -242,7 +242,7 @@ def test_a_sensor_can_be_opened_again(watch):
 
 
 def test_a_card_that_came_back_is_watched_again(watch):
-    """What was lost while one heat ran is looked for anew before the next."""
+    """What was lost while one heat ran is looked for again before the next."""
     program = FAST + (
         "later()\nsensor.read()\nlost = sensor.lost\nsensor.close()\n"
         "os.remove(os.environ['LAPTIME_TEST_NVML'] + '.then')\nopened = sensor.open(os.getpid())\n"

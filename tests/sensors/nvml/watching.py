@@ -1,4 +1,4 @@
-"""What the programs of these tests share: they run in a process of their own, beside a library that plays a script."""
+"""What the programs of these tests share: they run in a process of their own, with a library that plays a script."""
 
 from __future__ import annotations
 

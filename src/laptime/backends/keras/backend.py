@@ -56,7 +56,9 @@ class KerasBackend:
 
     def predict(self, order: HeatOrder) -> KerasPredictor:
         if order.subject.file is not None:
-            raise LaneError("--infer: a Keras model of your own is not asked for answers yet", "leave --infer out")
+            raise LaneError(
+                "laptime infer: a Keras model of your own is not asked for answers yet", "laptime race takes it"
+            )
         self._take_threads(order)
         return KerasPredictor(order, self._engine)
 

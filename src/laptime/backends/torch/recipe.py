@@ -241,7 +241,7 @@ def call_training(order: HeatOrder) -> Training:
     assert subject.file is not None and subject.function is not None  # noqa: PT018  a subject of a file has both
     seed_all(order.seed)
     os.environ["LAPTIME_DEVICE"] = order.lane.device.name
-    return own.call_own(subject.file, subject.function)
+    return own.call_own(subject.file, subject.function, order.lane.settings.batch)
 
 
 def open_recipe(order: HeatOrder) -> TorchRecipe | OwnData:

@@ -1,0 +1,47 @@
+"""What kind of training a user's function returns: asked once, before a plan is made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from laptime.backends.own import call_own
+from laptime.backends.own_batch import can_set_batch
+from laptime.backends.returned import is_keras
+from laptime.model.plan import OwnKind, OwnTraining, Subject
+from laptime.model.workload import Training
+
+
+def describe_own(subject: Subject) -> OwnTraining:
+    """Call the user's function, and describe what it returns."""
+    assert subject.file is not None and subject.function is not None  # noqa: PT018  a subject of a file has both
+    training = call_own(subject.file, subject.function)
+    return OwnTraining(
+        _kind_of(training),
+        data=type(training.data).__name__,
+        takes_workers=_takes_workers(training.data),
+        sets_batch=can_set_batch(training.data),
+        has_fence=training.fence is not None,
+    )
+
+
+def _kind_of(training: Training) -> OwnKind:
+    if training.step is not None:
+        return "step"
+    if is_keras(training.model):
+        return "keras"
+    return "torch" if _is_a(training.model, "torch.nn", "Module") else "other"
+
+
+def _takes_workers(data: Any) -> bool:
+    """Whether worker processes or threads can load the data: a DataLoader over numbered items, or a PyDataset."""
+    if _is_a(data, "keras", "PyDataset"):
+        return True
+    is_loader = _is_a(data, "torch.utils.data", "DataLoader")
+    return is_loader and not _is_a(data.dataset, "torch.utils.data", "IterableDataset")
+
+
+def _is_a(value: Any, package: str, name: str) -> bool:
+    """Whether a value is of such a class, found without importing its package."""
+    return any(
+        each.__name__ == name and f"{each.__module__}.".startswith(f"{package}.") for each in type(value).__mro__
+    )

@@ -1,0 +1,79 @@
+"""What a shell completes after <Tab>: workloads and files, lanes and settings, records, topics of help.
+
+Nothing is imported before a shell asks: these functions are named in the options of commands whose help is instant.
+"""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import CompletionItem, get_completion_class
+
+from laptime.cli.printing import emit
+
+SHELLS = {
+    "bash": 'eval "$(laptime completion bash)" in ~/.bashrc',
+    "zsh": 'eval "$(laptime completion zsh)" in ~/.zshrc',
+    "fish": "laptime completion fish > ~/.config/fish/completions/laptime.fish",
+}
+COMPLETION_HELP = """Print the script that lets a shell complete commands, workloads, lanes, settings and record ids.
+
+\b
+  bash   eval "$(laptime completion bash)" in ~/.bashrc
+  zsh    eval "$(laptime completion zsh)" in ~/.zshrc
+  fish   laptime completion fish > ~/.config/fish/completions/laptime.fish
+"""
+
+
+@click.command("completion", help=COMPLETION_HELP)
+@click.argument("shell", type=click.Choice(list(SHELLS)))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    kind = get_completion_class(shell)
+    assert kind is not None
+    emit(kind(context.find_root().command, {}, "laptime", "_LAPTIME_COMPLETE").source())
+
+
+def complete_what(_context: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Complete a built-in workload, the name of a Python file, or a lane of the default workload."""
+    from laptime import api  # noqa: PLC0415
+
+    names = [each.name for each in api.workloads]
+    return [*beginning(begun, names), *beginning(begun, _lanes(begun)), CompletionItem(begun, type="file")]
+
+
+def complete_lane(_context: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Complete a framework, a device, or the setting that was begun last."""
+    return beginning(begun, _lanes(begun))
+
+
+def complete_record(_context: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Complete the id of a saved record."""
+    from laptime import api  # noqa: PLC0415
+
+    return [
+        *beginning(begun, ["latest"]),
+        *(CompletionItem(each.id, help=f"{each.question} {each.workload}") for each in api.records()
+          if each.id.startswith(begun)),
+    ]  # fmt: skip
+
+
+def _lanes(begun: str) -> list[str]:
+    """Return what may follow in a lane: after a slash or a plus it is another part."""
+    from laptime import api  # noqa: PLC0415
+    from laptime.model.frameworks import FRAMEWORKS  # noqa: PLC0415
+
+    cut = max(begun.rfind("/"), begun.rfind("+")) + 1
+    before, parts = begun[:cut], begun.split("/")
+    frameworks = [row.name for row in FRAMEWORKS if not row.switch]
+    devices = ["cpu", "cuda", "cuda:0", "mps", "xpu"]
+    if len(parts) == 1:
+        return [*(f"{name}/" for name in frameworks), *devices]
+    if len(parts) == 2 and parts[0] in frameworks:
+        return [before + device for device in devices]
+    settings = [row.written(value) for row in api.settings.values() for value in row.listed]
+    return [before + word for word in (*api.presets, *settings)]
+
+
+def beginning(begun: str, words: object) -> list[CompletionItem]:
+    assert hasattr(words, "__iter__")
+    return [CompletionItem(word) for word in words if word.startswith(begun)]

@@ -1,0 +1,27 @@
+"""`import laptime` as a library: functions that ask a question, and results that print as their page."""
+
+from laptime.library.calls import devices, doctor, infer, load, plan, profile, race, records, resume, train, why
+from laptime.library.lanes import LaneFigures, LaneList, Ratio
+from laptime.library.results import DevicesResult, DoctorResult, PlanResult, Result, WhyResult
+
+__all__ = [
+    "DevicesResult",
+    "DoctorResult",
+    "LaneFigures",
+    "LaneList",
+    "PlanResult",
+    "Ratio",
+    "Result",
+    "WhyResult",
+    "devices",
+    "doctor",
+    "infer",
+    "load",
+    "plan",
+    "profile",
+    "race",
+    "records",
+    "resume",
+    "train",
+    "why",
+]

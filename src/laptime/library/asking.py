@@ -1,0 +1,186 @@
+"""From the arguments of a call to an `Ask`. Each argument has the name of the command line's option."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from typing import Any, TypeAlias
+
+from laptime.errors import UsageError
+from laptime.library.subject import name_subject
+from laptime.model.ask import Ask, FullAsk
+from laptime.model.quantities import parse_duration, parse_share
+
+What: TypeAlias = str | os.PathLike[str] | Callable[[], object] | Ask
+LaneNames: TypeAlias = str | Sequence[str]
+DurationLike: TypeAlias = str | float
+ShareLike: TypeAlias = str | float
+
+OTHER_NAMES = {"framework": "frameworks"}  # what a call names otherwise than the command
+OPTION = re.compile(r"(?<!\S)--([a-z]+(?:-[a-z]+)*)")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def read_duration(value: object) -> float:
+    if not (_is_number(value) or isinstance(value, str)):
+        raise ValueError("expected seconds, or a text such as '60s', '2m' or '1h'")
+    return parse_duration(value) if isinstance(value, str) else read_number(value)
+
+
+def read_share(value: object) -> float:
+    if not (_is_number(value) or isinstance(value, str)):
+        raise ValueError("expected a number such as 0.03, or a text such as '3%'")
+    return parse_share(value if isinstance(value, str) else f"{value:.12f}".rstrip("0").rstrip("."))
+
+
+def read_number(value: object) -> float:
+    if not _is_number(value):
+        raise ValueError("expected a number")
+    return float(value)  # type: ignore[arg-type]
+
+
+def read_count(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError("expected a whole number")
+    return value
+
+
+def read_flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError("expected True or False")
+    return value
+
+
+def read_items(value: object) -> int:
+    """Return a number of items; 0 is all."""
+    if value == "all":
+        return 0
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ValueError("expected a whole number from 1, or 'all'")
+    return value
+
+
+def read_path(value: object) -> str:
+    if not isinstance(value, str | os.PathLike):
+        raise TypeError("expected a path")
+    return str(os.fspath(value))
+
+
+def read_words(value: object) -> tuple[str, ...]:
+    words = value.split(",") if isinstance(value, str) else value
+    if not isinstance(words, Sequence) or not all(isinstance(each, str) for each in words):
+        raise ValueError("expected names, such as ['host', 'rapl']")
+    return tuple(words)
+
+
+def read_counts(value: object) -> tuple[int, ...]:
+    return tuple(map(read_count, value if isinstance(value, Sequence) else [value]))
+
+
+def read_numbers(value: object) -> tuple[float, ...]:
+    return tuple(map(read_number, value if isinstance(value, Sequence) else [value]))
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument of a call: which field of an `Ask` (or of its `FullAsk`) it sets, and how it is read."""
+
+    field: str
+    read: Callable[[object], Any]
+
+
+FULL_FIELDS = {each.name for each in fields(FullAsk)}
+ARGUMENTS = {
+    "heats": Argument("heats", read_count),
+    "budget": Argument("budget_s", read_duration),
+    "margin": Argument("margin", read_share),
+    "seed": Argument("seed", read_count),
+    "pretrained": Argument("pretrained", read_flag),
+    "patience": Argument("patience_s", read_duration),
+    "watchdog": Argument("watchdog_s", read_duration),
+    "data": Argument("data", read_path),
+    "items": Argument("items", read_items),
+    "every": Argument("every", read_flag),
+    "sensors": Argument("sensors", read_words),
+    "sensor_rate": Argument("sensors_hz", read_number),
+    "price": Argument("price_per_kwh", read_number),
+    "rate": Argument("rate_per_hour", read_number),
+    "profile": Argument("profile", read_flag),
+    "alone": Argument("alone", read_flag),
+    "laps": Argument("laps", read_count),
+    "steps_per_lap": Argument("steps_per_lap", read_count),
+    "seeds": Argument("seeds", read_count),
+    "until_accuracy": Argument("until_accuracy", read_share),
+    "lr": Argument("learning_rates", read_numbers),
+    "batch": Argument("batches", read_counts),
+}
+
+
+def make_ask(what: What, lanes: LaneNames, *, trains: bool = False, **given: object) -> Ask:
+    """Return the ask of a call. An argument that is None or False was left out; the defaults are those of `Ask`.
+
+    If the call `trains` whole, what `FullAsk` holds is set there.
+    """
+    given = {name: value for name, value in given.items() if value is not None and value is not False}
+    named = read_lanes(lanes)
+    if isinstance(what, Ask):
+        _refuse_both([*given, *(["lanes"] if named else [])])
+        return what
+    read = {name: read_argument(name, value) for name, value in given.items()}
+    found = {ARGUMENTS[name].field: value for name, value in read.items()}
+    of_full = {field: found.pop(field) for field in FULL_FIELDS & found.keys()} if trains else {}
+    return Ask(what=name_subject(what), lanes=named, full=FullAsk(**of_full) if trains else None, **found)
+
+
+def check_call(ask: Ask, call: str) -> None:
+    """Refuse an ask that means another function than the one that was called."""
+    meant = "train" if ask.full is not None else "infer" if ask.infer else call
+    if meant != call:
+        field = "full=FullAsk(...)" if meant == "train" else "infer=True"
+        raise UsageError(
+            f"this Ask has {field}, which laptime.{call} does not run",
+            f"Call laptime.{meant} with it, or leave {field} out.",
+        )
+
+
+def read_lanes(lanes: LaneNames) -> tuple[str, ...]:
+    """Return the names of lanes; one lane may be given as a text."""
+    named: Sequence[str] = (lanes,) if isinstance(lanes, str) else lanes
+    if not isinstance(named, Sequence) or not all(isinstance(each, str) for each in named):
+        raise UsageError(f"lanes={lanes!r}: expected the names of lanes", "such as ['cpu', 'cuda/best']")
+    return tuple(named)
+
+
+@contextmanager
+def options_as_arguments() -> Iterator[None]:
+    """Name arguments in errors as Python does: `sensor_rate`, where the command line has `--sensor-rate`."""
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(_as_arguments(error.says), _as_arguments(error.hint)) from None
+
+
+def _as_arguments(sentence: str) -> str:
+    def replaced(found: re.Match[str]) -> str:
+        name = OTHER_NAMES.get(found[1], found[1].replace("-", "_"))
+        return name if name in {*ARGUMENTS, *OTHER_NAMES.values()} else found[0]
+
+    return OPTION.sub(replaced, sentence)
+
+
+def _refuse_both(names: Sequence[str]) -> None:
+    if names:
+        raise UsageError(f"an Ask has all arguments in it, and {', '.join(names)} was given too", "Set it in the Ask.")
+
+
+def read_argument(name: str, value: object) -> Any:
+    try:
+        return ARGUMENTS[name].read(value)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{name}={value!r}: {error}", f"help(laptime.race) says what {name} is.") from None

@@ -1,0 +1,300 @@
+"""The functions of `import laptime`. Each asks one question and returns its result.
+
+Arguments that several functions share are explained once, in `race` and on docs/library.md. An argument that is left
+out has the default of the command line.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from laptime import api
+from laptime.errors import StoreError
+from laptime.library.asking import (
+    DurationLike,
+    LaneNames,
+    ShareLike,
+    What,
+    check_call,
+    make_ask,
+    options_as_arguments,
+    read_argument,
+)
+from laptime.library.progress import progress_shown
+from laptime.library.results import DevicesResult, DoctorResult, PlanResult, Result, WhyResult
+from laptime.model.ask import DEFAULT_WORKLOAD, WHY_BUDGET_S, Ask, FullAsk
+from laptime.model.record import Record, RecordRow
+from laptime.run.child import refuse_within_a_heat
+
+Items = int | Literal["all"]
+PathLike = str | os.PathLike[str]
+
+
+def race(
+    what: What = DEFAULT_WORKLOAD,
+    lanes: LaneNames = (),
+    *,
+    budget: DurationLike | None = None,
+    margin: ShareLike | None = None,
+    heats: int | None = None,
+    alone: bool = False,
+    every: bool = False,
+    seed: int | None = None,
+    data: PathLike | None = None,
+    items: Items | None = None,
+    pretrained: bool = False,
+    patience: DurationLike | None = None,
+    watchdog: DurationLike | None = None,
+    sensors: str | Sequence[str] | None = None,
+    sensor_rate: float | None = None,
+    price: float | None = None,
+    rate: float | None = None,
+    batch: int | Sequence[int] | None = None,
+    profile: bool = False,
+    progress: bool | None = None,
+) -> Result:
+    """Race the lanes: which is faster, by how much, and did they learn the same?
+
+    `what` is a function that returns a `laptime.Training`, the name of a built-in workload, "file.py:function", or an
+    `Ask`. `lanes` are named as on the command line: ["cpu", "cuda/best"]. With no lane, every usable device races, as
+    written and at its best; with `every`, every installed framework.
+
+    The race ends within `budget` ("1m", or seconds), when every ratio is known to `margin` ("5%", or 0.05), or
+    after `heats`. `data` is a folder of real data, `items` how many are made where there is none. `patience` is for
+    starting and compiling, `watchdog` for a heat that sends nothing. `sensors` are those to read, `sensor_rate` how
+    often a second. Each lane races once for every `batch`. `price` (of a kWh) and `rate` (of the machine per hour)
+    add costs. `progress` shows one line that is updated: by default in a notebook only.
+    """
+    ask = make_ask(
+        what, lanes, budget=budget, margin=margin, heats=heats, alone=alone, every=every, seed=seed, data=data,
+        items=items, pretrained=pretrained, patience=patience, watchdog=watchdog, sensors=sensors,
+        sensor_rate=sensor_rate, price=price, rate=rate, batch=batch, profile=profile,
+    )  # fmt: skip
+    check_call(ask, "race")
+    return Result(*_answer("race", ask, progress=progress))
+
+
+def train(
+    what: What = DEFAULT_WORKLOAD,
+    lanes: LaneNames = (),
+    *,
+    laps: int | None = None,
+    steps_per_lap: int | None = None,
+    seeds: int | None = None,
+    until_accuracy: ShareLike | None = None,
+    lr: float | Sequence[float] | None = None,
+    batch: int | Sequence[int] | None = None,
+    every: bool = False,
+    seed: int | None = None,
+    data: PathLike | None = None,
+    items: Items | None = None,
+    pretrained: bool = False,
+    patience: DurationLike | None = None,
+    watchdog: DurationLike | None = None,
+    sensors: str | Sequence[str] | None = None,
+    sensor_rate: float | None = None,
+    price: float | None = None,
+    rate: float | None = None,
+    progress: bool | None = None,
+) -> Result:
+    """Train each lane whole, one after another: laps, validation, a test. The record is saved after every lap.
+
+    `laps` and `steps_per_lap` replace what was published. Each lane is trained from `seeds` seeds, and once for every
+    pair of `lr` and `batch`. `until_accuracy` (0.7 or "70%") says when that was reached. For the rest see `race`.
+    """
+    ask = make_ask(
+        what, lanes, trains=True, laps=laps, steps_per_lap=steps_per_lap, seeds=seeds, until_accuracy=until_accuracy,
+        lr=lr, batch=batch, every=every, seed=seed, data=data, items=items, pretrained=pretrained, patience=patience,
+        watchdog=watchdog, sensors=sensors, sensor_rate=sensor_rate, price=price, rate=rate,
+    )  # fmt: skip
+    check_call(ask, "train")
+    return Result(*_answer("full", ask if ask.full is not None else replace(ask, full=FullAsk()), progress=progress))
+
+
+def infer(
+    what: What = DEFAULT_WORKLOAD,
+    lanes: LaneNames = (),
+    *,
+    budget: DurationLike | None = None,
+    heats: int | None = None,
+    alone: bool = False,
+    every: bool = False,
+    seed: int | None = None,
+    data: PathLike | None = None,
+    items: Items | None = None,
+    pretrained: bool = False,
+    patience: DurationLike | None = None,
+    watchdog: DurationLike | None = None,
+    sensors: str | Sequence[str] | None = None,
+    sensor_rate: float | None = None,
+    price: float | None = None,
+    rate: float | None = None,
+    progress: bool | None = None,
+) -> Result:
+    """Time answers, not training: how long one takes, and how many there are a second in batches. See `race`."""
+    ask = make_ask(
+        what, lanes, budget=budget, heats=heats, alone=alone, every=every, seed=seed, data=data, items=items,
+        pretrained=pretrained, patience=patience, watchdog=watchdog, sensors=sensors, sensor_rate=sensor_rate,
+        price=price, rate=rate,
+    )  # fmt: skip
+    check_call(ask, "infer")
+    return Result(*_answer("infer", replace(ask, infer=True), progress=progress))
+
+
+def why(
+    what: What = DEFAULT_WORKLOAD,
+    lanes: LaneNames = (),
+    *,
+    budget: DurationLike | None = None,
+    alone: bool = False,
+    every: bool = False,
+    seed: int | None = None,
+    data: PathLike | None = None,
+    items: Items | None = None,
+    pretrained: bool = False,
+    patience: DurationLike | None = None,
+    watchdog: DurationLike | None = None,
+    sensors: str | Sequence[str] | None = None,
+    sensor_rate: float | None = None,
+    progress: bool | None = None,
+) -> WhyResult:
+    """Find what limits a lane, and what each remedy gains: `.verdict`, `.remedies`. For the arguments see `race`.
+
+    With no lane it is the card if there is one, else the processor, as written.
+    """
+    ask = make_ask(
+        what, lanes, budget=WHY_BUDGET_S if budget is None and not isinstance(what, Ask) else budget, alone=alone,
+        every=every, seed=seed, data=data, items=items, pretrained=pretrained, patience=patience, watchdog=watchdog,
+        sensors=sensors, sensor_rate=sensor_rate,
+    )  # fmt: skip
+    check_call(ask, "why")
+    return WhyResult(*_answer("why", ask, progress=progress))
+
+
+def profile(
+    what: What = DEFAULT_WORKLOAD,
+    lanes: LaneNames = (),
+    *,
+    every: bool = False,
+    seed: int | None = None,
+    data: PathLike | None = None,
+    items: Items | None = None,
+    pretrained: bool = False,
+    patience: DurationLike | None = None,
+    progress: bool | None = None,
+) -> Result:
+    """Run some steps of each lane under its framework's profiler: operators, kernels, and a saved trace. See `race`."""
+    ask = make_ask(
+        what, lanes, every=every, seed=seed, data=data, items=items, pretrained=pretrained, patience=patience
+    )
+    check_call(ask, "profile")
+    return Result(*_answer("profile", replace(ask, profile=True), progress=progress))
+
+
+def plan(
+    what: What = DEFAULT_WORKLOAD,
+    lanes: LaneNames = (),
+    *,
+    budget: DurationLike | None = None,
+    margin: ShareLike | None = None,
+    heats: int | None = None,
+    alone: bool = False,
+    every: bool = False,
+    seed: int | None = None,
+    data: PathLike | None = None,
+    items: Items | None = None,
+    pretrained: bool = False,
+    patience: DurationLike | None = None,
+    watchdog: DurationLike | None = None,
+    sensors: str | Sequence[str] | None = None,
+    sensor_rate: float | None = None,
+    price: float | None = None,
+    rate: float | None = None,
+    batch: int | Sequence[int] | None = None,
+    profile: bool = False,
+) -> PlanResult:
+    """Return what `race` would run with these arguments. Give an `Ask` to see a whole training or inference."""
+    refuse_within_a_heat()
+    ask = make_ask(
+        what, lanes, budget=budget, margin=margin, heats=heats, alone=alone, every=every, seed=seed, data=data,
+        items=items, pretrained=pretrained, patience=patience, watchdog=watchdog, sensors=sensors,
+        sensor_rate=sensor_rate, price=price, rate=rate, batch=batch, profile=profile,
+    )  # fmt: skip
+    with options_as_arguments():
+        return PlanResult(api.outline(ask))
+
+
+def resume(name: str = "latest", *, changed: bool = False, again: bool = False, progress: bool | None = None) -> Result:
+    """Continue the whole trainings of a record from the checkpoints of their last laps.
+
+    A training whose sources have changed since then goes on only with `changed`. Finished laps whose checkpoint is gone
+    are trained again only with `again`.
+    """
+    return Result(*_run(partial(api.resume, name, changed=changed, again=again), progress=progress))
+
+
+def load(name: str = "latest") -> Result:
+    """Return a saved result by its id, the beginning of its id, or a file. That of `why` has a verdict."""
+    record = api.load(name)
+    return WhyResult(record) if record.question == "why" else Result(record)
+
+
+def records() -> tuple[RecordRow, ...]:
+    """Return a row for each saved record, newest first."""
+    return api.records()
+
+
+def devices(
+    frameworks: Iterable[str] | None = None,
+    *,
+    measure: bool = False,
+    patience: DurationLike = "2m",
+    progress: bool | None = None,
+) -> DevicesResult:
+    """Describe this machine and what each installed framework sees of it. With `measure`, measure what each can do."""
+    refuse_within_a_heat()
+    seconds = read_argument("patience", patience)
+    with options_as_arguments():
+        machine = api.devices(frameworks, patience_s=seconds)
+    if not measure:
+        return DevicesResult(machine, api.kept_peaks(machine))
+    unsaved: list[StoreError] = []
+    with progress_shown(wanted=progress) as line:
+        limits = api.measure_peaks(machine, line.write, unsaved.append, patience_s=seconds)
+    _warn(unsaved)
+    return DevicesResult(machine, limits)
+
+
+def doctor(
+    data: PathLike | None = None, *, frameworks: Iterable[str] | None = None, progress: bool | None = None
+) -> DoctorResult:
+    """Check whether each installed framework can really use each device. `data` is a folder to look at too."""
+    refuse_within_a_heat()
+    with options_as_arguments(), progress_shown(wanted=progress) as line:
+        return DoctorResult(api.doctor(Path(data) if data else None, line.write, frameworks=frameworks))
+
+
+def _answer(question: str, ask: Ask, *, progress: bool | None) -> tuple[Record, bool]:
+    return _run(partial(api.answer, question, ask), progress=progress)
+
+
+def _run(run: Callable[..., Record], *, progress: bool | None) -> tuple[Record, bool]:
+    """Run a question. Return its record, and whether it was saved to the end."""
+    refuse_within_a_heat()
+    unsaved: list[StoreError] = []
+    with options_as_arguments(), progress_shown(wanted=progress) as line:
+        record = run(show=line.show, tell=line.tell, warn=unsaved.append)
+    _warn(unsaved)
+    return record, not unsaved
+
+
+def _warn(unsaved: Sequence[StoreError]) -> None:
+    """Warn, once, of what could not be saved: the result is there all the same."""
+    if unsaved:
+        warnings.warn(str(unsaved[-1]), RuntimeWarning, stacklevel=5)

@@ -1,0 +1,199 @@
+"""What the functions of the library return. Each prints as its page, and has what it found as typed attributes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from typing import Any
+
+from laptime import api, pages
+from laptime.errors import LaptimeError, RecordError, UsageError
+from laptime.library.lanes import LaneList, Ratio, lanes_of, ratios_of
+from laptime.library.notebook import is_notebook
+from laptime.model.checkup import Checkup, Problem
+from laptime.model.inference import InferPlan
+from laptime.model.machine import Machine
+from laptime.model.plan import Plan
+from laptime.model.protocol import FullPlan
+from laptime.model.questions import WhyAnswer
+from laptime.model.record import Record
+from laptime.model.why import Remedy, Why
+from laptime.questions.gauge import Limits
+from laptime.visible import visible
+
+WIDTH_OFF_TERMINAL = 100
+
+
+def _width() -> int:
+    """Return the terminal's width. A notebook's is not that of the terminal in which its server was started."""
+    return WIDTH_OFF_TERMINAL if is_notebook() else shutil.get_terminal_size((WIDTH_OFF_TERMINAL, 24)).columns
+
+
+class Shown:
+    """What prints as a page."""
+
+    __slots__ = ()
+
+    def page(self, *, width: int | None = None, details: bool = False) -> str:
+        """Return the page, in `width` columns: by default the terminal's, or 100. With `details` it has all notes."""
+        return visible(self._page(width or _width(), details=details))
+
+    def _page(self, width: int, *, details: bool) -> str:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        try:
+            return self.page()
+        except LaptimeError as error:
+            return f"<{type(self).__name__}: {error.says}>"
+
+    __str__ = __repr__
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Result(Shown):
+    """The answer to a question. `record` is all that was measured, `is_saved` whether it was saved to the end."""
+
+    record: Record
+    is_saved: bool = True
+
+    @property
+    def id(self) -> str:
+        """What `laptime.load` and `laptime show` find it by."""
+        return self.record.id
+
+    @property
+    def status(self) -> str:
+        """Finished, interrupted, running or ended."""
+        return self.record.status
+
+    @property
+    def lanes(self) -> LaneList:
+        """The figures of each lane, in order: `lanes[0]`, `lanes["cuda/best"]`."""
+        return lanes_of(self.record)
+
+    @property
+    def ratios(self) -> dict[str, Ratio]:
+        """How each lane compares with the first, by its name."""
+        return ratios_of(self.record)
+
+    @property
+    def ratio(self) -> Ratio:
+        """How the second of two lanes compares with the first."""
+        if (count := len(self.record.lanes)) != 2:
+            hint = "Use .ratios, or .lanes['...'].ratio." if count > 2 else "Race it with another lane."
+            raise UsageError(f"this result has {count} lane{'s' * (count != 1)}, and .ratio compares two", hint)
+        found = [*self.ratios.values()]
+        if not found:
+            failed = [f"{each.name}: {each.reason or each.status}" for each in self.record.lanes if each.status != "ok"]
+            says = f"the lanes could not be compared: {'; '.join(failed) or self.status}"
+            raise RecordError(says, "The page says what was measured: print the result.")
+        return found[0]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the record as `--json` prints it."""
+        found: dict[str, Any] = json.loads(pages.as_json(self.record))
+        return found
+
+    def _page(self, width: int, *, details: bool) -> str:
+        return pages.as_text(self.record, pages.View(width, kept=self.is_saved, details=details))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class WhyResult(Result):
+    """Why a lane is as fast as it is."""
+
+    @property
+    def verdict(self) -> str:
+        """What limits the lane, in a sentence."""
+        return self._why.says
+
+    @property
+    def remedies(self) -> tuple[Remedy, ...]:
+        """What may be changed, what that gains, and the line of code; the recommended first."""
+        return tuple(sorted(self._why.remedies, key=lambda each: not each.recommended))
+
+    @property
+    def _why(self) -> Why:
+        answer = self.record.answer
+        if not isinstance(answer, WhyAnswer) or answer.why is None:
+            raise RecordError(f"there is no verdict: the search is {self.status}", "Call laptime.why again.")
+        return answer.why
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PlanResult(Shown):
+    """What would run; nothing has run yet."""
+
+    outline: Plan | FullPlan | InferPlan
+
+    @property
+    def plan(self) -> Plan:
+        return self.outline if isinstance(self.outline, Plan) else self.outline.plan
+
+    @property
+    def lanes(self) -> tuple[str, ...]:
+        """The names of the lanes."""
+        return tuple(each.name for each in self.plan.lanes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as `--json` prints it."""
+        found: dict[str, Any] = json.loads(pages.to_json(self.outline))
+        return found
+
+    def _page(self, width: int, *, details: bool) -> str:  # noqa: ARG002  it has no details
+        return pages.plan_as_text(self.outline, width)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DevicesResult(Shown):
+    """The devices of this machine, and what was measured of each."""
+
+    machine: Machine
+    limits: Limits = ()
+
+    @property
+    def usable(self) -> tuple[str, ...]:
+        """The devices that can be raced, as lanes name them: torch/cpu, torch/cuda:0."""
+        return tuple(
+            f"{framework.name}/{device.name}"
+            for framework in self.machine.frameworks
+            for device in framework.devices
+            if device.usable
+        )
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Return a row for each device, as `--json` prints them."""
+        rows = api.add_limits(pages.device_rows(self.machine), self.machine, self.limits)
+        found: list[dict[str, Any]] = json.loads(pages.to_json(rows))
+        return found
+
+    def _page(self, width: int, *, details: bool) -> str:  # noqa: ARG002  it has no details
+        parts = (pages.devices_as_text(self.machine, width), pages.peaks_as_text(self.limits, width))
+        return "\n".join(filter(None, parts))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DoctorResult(Shown):
+    """Whether each framework can use each device."""
+
+    checkup: Checkup
+
+    @property
+    def is_well(self) -> bool:
+        """Whether every device can be used by every framework that has a build for it."""
+        return self.checkup.is_well
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is wrong, each with its cause and the command that fixes it."""
+        return (*self.checkup.unused, *self.checkup.around)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the checkup as `--json` prints it."""
+        found: dict[str, Any] = json.loads(pages.to_json(self.checkup))
+        return found
+
+    def _page(self, width: int, *, details: bool) -> str:  # noqa: ARG002  it has no details
+        return pages.checkup_as_text(self.checkup, width)

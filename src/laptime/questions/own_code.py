@@ -1,0 +1,113 @@
+"""A user's own code: what kind of training its function returns, and when its errors end a question.
+
+An error of this code meets every lane, so it is reported once, with its place, and not lane by lane. An error that may
+be one lane's alone (memory, a device, a setting) is not: so a question ends only where nothing of the training has
+worked yet, and where the error has met every framework and kind of device in the race.
+"""
+
+from __future__ import annotations
+
+from laptime.errors import TrainingError
+from laptime.model.ask import Ask
+from laptime.model.frameworks import FrameworkRow, find_framework
+from laptime.model.machine import Device, Machine
+from laptime.model.plan import OwnTraining, Plan, PlannedLane, Subject
+from laptime.planner.frameworks import default_framework
+from laptime.planner.lanes import parse_lane
+from laptime.planner.plan import name_device
+from laptime.planner.refusals import refuse_kind
+from laptime.run.runner import ProcessRunner
+from laptime.run.scout import Failure, ask_training
+
+PROCESSOR = Device("cpu", "cpu", "the processor", usable=True)
+STEPS = ("jax", "torch", "python")  # the families of frameworks that run a step function
+ON_LOAD = "load"  # the file's import or its function raised, before anything was placed on a device
+IN_PLACE = ("own", ON_LOAD)  # errors that name file and line
+BY_ITS_CODE = (*IN_PLACE, "exit", "error", "TrainingError")
+
+
+class OwnCode:
+    """Ends a question with a TrainingError as soon as no lane can run because of the user's own code."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._name = plan.subject.name
+        self._untried = {(lane.framework, lane.device.kind) for lane in plan.lanes}
+        self._works = plan.subject.file is None
+
+    def look_at(self, lane: PlannedLane, runner: ProcessRunner) -> None:
+        """Note how a lane's process ended, or how far it came."""
+        if runner.works:
+            self._works = True
+        elif runner.failed is not None:
+            failed = runner.failed
+            self.note_failure(lane, Failure(failed.reason, failed.kind, failed.source))
+
+    def note_success(self) -> None:
+        """Note that the training's first steps ran without an error."""
+        self._works = True
+
+    def note_failure(self, lane: PlannedLane, failure: Failure) -> None:
+        """Raise a TrainingError if no lane is left that could run."""
+        if self._works or failure.kind not in BY_ITS_CODE:
+            return
+        row, kind = find_framework(lane.framework), lane.device.kind
+        is_everywhere = failure.kind == ON_LOAD and not row.is_opaque
+        met = {each for each in self._untried if each[0] == row.name and (is_everywhere or each[1] == kind)}
+        self._untried -= met
+        if not self._untried:
+            raise say_failure(self._name, failure)
+
+
+def say_failure(name: str, failure: Failure) -> TrainingError:
+    """Return an error that names the training, or the place in its file."""
+    is_named = failure.kind in IN_PLACE or failure.source or failure.reason.startswith(name.partition(":")[0])
+    return TrainingError(failure.reason if is_named else f"{name}: {failure.reason}", failure.source)
+
+
+def inspect_training(ask: Ask, machine: Machine, subject: Subject) -> OwnTraining | None:
+    """Call the user's function once, before anything else runs, if the text of its file does not say enough.
+
+    Refuse lanes whose framework cannot run what it returns. Return None if the call is not needed, or did not work for
+    a reason that a lane will show. Raise a TrainingError if the user's code raised.
+    """
+    framework = _framework_to_ask(ask, machine, subject)
+    if framework is None:
+        return None
+    told = ask_training(framework, subject, name_device(framework, PROCESSOR), ask.patience_s)
+    if isinstance(told, OwnTraining):
+        for text in ask.lanes:
+            refuse_kind(find_framework(parse_lane(text).framework), told, subject.name)
+        return told
+    if told.kind in BY_ITS_CODE:
+        raise say_failure(subject.name, told)
+    return None
+
+
+def family_of(training: OwnTraining, subject: Subject) -> str | None:
+    """Return the family of frameworks that can run a training."""
+    if training.kind == "step":
+        return subject.written_for if subject.written_for in STEPS else "python"
+    return subject.written_for if training.kind == "other" else training.kind
+
+
+def _framework_to_ask(ask: Ask, machine: Machine, subject: Subject) -> str | None:
+    """Return the framework in whose process the function is called, or None if nothing is to be found out."""
+    lanes = [parse_lane(text) for text in ask.lanes]
+    rows = [row for row in (find_framework(lane.framework) for lane in lanes) if row.runs_own_code]
+    if subject.file is None or len(rows) < len(lanes):
+        return None
+    fits = all(_may_run(row, subject.written_for) for row in rows)
+    named = [setting for lane in lanes for setting in lane.overrides]
+    changes_data = any(key == "workers" or (key == "batch" and value.isdecimal()) for key, value in named)
+    changes_data |= bool(ask.batches or (ask.full is not None and ask.full.batches))
+    on_cards = any(row.is_opaque and lane.device != "cpu" for row, lane in zip(rows, lanes, strict=True))
+    if subject.written_for is not None and fits and not changes_data and not on_cards:
+        return None
+    guess = default_framework(machine, subject) if subject.written_for is not None or not rows else rows[0].name
+    able = [guess, *(row.name for row in rows), *(each.name for each in machine.frameworks)]
+    views = (machine.framework(name) for name in able)
+    return next((view.name for view in views if view is not None and view.problem is None), None)
+
+
+def _may_run(row: FrameworkRow, family: str | None) -> bool:
+    return row.family == family or (row.family in STEPS and family in STEPS)

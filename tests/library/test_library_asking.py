@@ -1,0 +1,106 @@
+"""Arguments become an ask: as the command line reads them, with its names and its defaults."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import pytest
+
+import laptime
+from laptime.cli.main import find_command
+from laptime.errors import UsageError
+from laptime.library.asking import ARGUMENTS, check_call, make_ask, options_as_arguments
+from laptime.model.ask import WHY_BUDGET_S, Ask, FullAsk
+
+
+def test_what_is_left_out_is_as_on_the_command_line():
+    assert make_ask("cifar-cnn", ()) == Ask()
+
+
+def test_arguments_are_texts_or_numbers():
+    asked = make_ask(
+        Path("my.py:training"), ["cpu", "cuda/best"], budget="1m", margin="5%", heats=3, seed=2, items="all",
+        data=Path("/data"), patience=90, watchdog="2.5s", sensors="host,rapl", sensor_rate=2, alone=True, every=False,
+        price=0.3, rate=2, profile=True,
+    )  # fmt: skip
+    assert asked == Ask(
+        "my.py:training", ("cpu", "cuda/best"), heats=3, budget_s=60.0, margin=0.05, seed=2, patience_s=90.0,
+        watchdog_s=2.5, data="/data", items=0, sensors=("host", "rapl"), sensors_hz=2.0, price_per_kwh=0.3,
+        rate_per_hour=2.0, profile=True, alone=True,
+    )  # fmt: skip
+
+
+def test_whole_trainings_have_arguments_of_their_own():
+    asked = make_ask("cifar-cnn", "cpu", trains=True, laps=2, lr=1e-3, batch=[64, 128], until_accuracy="70%", seeds=3)
+    assert (asked.lanes, asked.full) == (("cpu",), FullAsk(2, None, 3, 0.7, (1e-3,), (64, 128)))
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"budget": "long"}, "budget='long': 'long' is not a length of time; such as 60s, 2m or 1h"),
+        ({"budget": [1]}, "budget=[1]: expected seconds, or a text such as '60s', '2m' or '1h'"),
+        ({"margin": True}, "margin=True: expected a number such as 0.03, or a text such as '3%'"),
+        ({"margin": 5}, "margin=5: '5' is 500%; did you mean 5%?"),
+        ({"margin": -0.1}, "margin=-0.1: '-0.1' is not a share; such as 3% or 0.03"),
+        ({"heats": 2.5}, "heats=2.5: expected a whole number"),
+        ({"items": "some"}, "items='some': expected a whole number from 1, or 'all'"),
+        ({"sensors": 3}, "sensors=3: expected names, such as ['host', 'rapl']"),
+        ({"data": 3}, "data=3: expected a path"),
+        ({"alone": 1}, "alone=1: expected True or False"),
+        ({"lanes": [1]}, "lanes=[1]: expected the names of lanes"),
+    ],
+)
+def test_a_wrong_value_is_refused_by_its_name(given, says):
+    with pytest.raises(UsageError) as caught:
+        make_ask("cifar-cnn", **{"lanes": (), **given})
+    assert says == caught.value.says
+
+
+def test_an_ask_stays_as_it_is_and_takes_no_other_argument():
+    asked = Ask("cifar-mlp", ("cpu",), heats=2)
+    assert make_ask(asked, (), heats=None, alone=False) is asked
+    with pytest.raises(UsageError, match="an Ask has all arguments in it, and heats, lanes was given too"):
+        make_ask(asked, ["cpu"], heats=3)
+
+
+@pytest.mark.parametrize(
+    ("asked", "call", "meant"),
+    [
+        (Ask(full=FullAsk()), "race", "laptime.train"),
+        (Ask(full=FullAsk()), "infer", "laptime.train"),
+        (Ask(infer=True), "race", "laptime.infer"),
+        (Ask(infer=True), "why", "laptime.infer"),
+    ],
+)
+def test_an_ask_for_another_function_is_refused_with_that_function(asked, call, meant):
+    """It ran a plain race, in silence."""
+    with pytest.raises(UsageError) as caught:
+        check_call(asked, call)
+    assert f"laptime.{call} does not run" in caught.value.says
+    assert meant in caught.value.hint
+
+
+def test_refusals_name_arguments_and_not_options():
+    with pytest.raises(UsageError) as caught, options_as_arguments():
+        raise UsageError("--sensor-rate 900: expected 0.01 to 100 a second", "or `laptime show ID --json`, --heats 3")
+    assert caught.value.says == "sensor_rate 900: expected 0.01 to 100 a second"
+    assert caught.value.hint == "or `laptime show ID --json`, heats 3"
+
+
+OF_THE_TERMINAL = {"json", "q", "quiet", "details", "dry_run"}
+
+
+@pytest.mark.parametrize("name", ["race", "train", "infer", "why", "profile", "plan"])
+def test_a_call_has_the_options_of_its_command(name):
+    """By their names, but for what is of a terminal; `progress` is the library's own."""
+    options = {word.lstrip("-").replace("-", "_") for each in find_command(name).params for word in each.opts}
+    named = set(inspect.signature(getattr(laptime, name)).parameters) - {"progress"}
+    assert options - OF_THE_TERMINAL == named
+    assert named - {"what", "lanes"} <= ARGUMENTS.keys()
+
+
+def test_the_budget_of_why_is_that_of_the_command_line():
+    (budget,) = [each for each in find_command("why").params if each.name == "budget"]
+    assert budget.type.convert(budget.default, None, None) == WHY_BUDGET_S

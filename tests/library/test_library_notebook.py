@@ -1,0 +1,125 @@
+"""A training that is written in the cells of a notebook, on a real IPython kernel."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from jupyter_client.manager import start_new_kernel
+
+LONGEST_S = 120
+IMPORTS = "import json\nimport numpy as np\nimport laptime\nfrom helping import ones"
+MODEL = """\
+%precision 4
+size = 4
+"""
+STEP = """\
+%%time
+def step(state, batch):
+    return state + 0.001 * batch, float((state ** 2).sum())
+rates = {}
+rates["now"] = 0.001
+"""
+TRAINING = """\
+def training():
+    return laptime.Training(step=step, state=ones(size) * (1 + rates["now"]), data=[ones(size)] * 8)
+"""
+RACE = 'result = laptime.race(training, "python/cpu", heats=1, budget="2s")\nsize = 99\nresult'
+LOOK = "print(json.dumps([result.lanes[0].status, result.record.workload.file, result.lanes[0].reason]))"
+FAKE = 'laptime.race("cifar-cnn", ["fake/cpu", "fake/cpu/best"], heats=1, progress=False).ratio.value'
+
+
+class Notebook:
+    """A kernel, and what its cells show."""
+
+    def __init__(self, client):
+        self._client = client
+
+    def run(self, cell):
+        """Run a cell. Return what it printed, what its displays show, its value and its error."""
+        shown, displays, value, error = "", [], "", ""
+        sent = self._client.execute(cell)
+        while True:
+            message = self._client.get_iopub_msg(timeout=LONGEST_S)
+            if message["parent_header"].get("msg_id") != sent:
+                continue
+            kind, content = message["msg_type"], message["content"]
+            if kind == "stream":
+                shown += content["text"]
+            elif kind in {"display_data", "update_display_data"}:
+                displays.append(content["data"]["text/plain"])
+            elif kind == "execute_result":
+                value = content["data"]["text/plain"]
+            elif kind == "error":
+                error = "\n".join(content["traceback"])
+            elif kind == "status" and content["execution_state"] == "idle":
+                return {"shown": shown, "displays": displays, "value": value, "error": error}
+
+
+@pytest.fixture(scope="module")
+def notebook(tmp_path_factory, torch_cache):
+    """Start a kernel in a folder that has a module of the user's."""
+    folder = tmp_path_factory.mktemp("notebook")
+    (folder / "helping.py").write_text("import numpy as np\n\ndef ones(size):\n    return np.ones(size, np.float32)\n")
+    environment = {**os.environ, "LAPTIME_HOME": str(folder / "home"), "LAPTIME_CACHE": str(torch_cache.parent),
+                   "IPYTHONDIR": str(folder / "ipython"), "LAPTIME_FAKE": "1"}  # fmt: skip
+    manager, client = start_new_kernel(kernel_name="python3", cwd=str(folder), env=environment)
+    try:
+        yield Notebook(client)
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+
+
+@pytest.fixture(scope="module")
+def raced(notebook):
+    """Run the cells, and the race in the last of them."""
+    for cell in (IMPORTS, MODEL, STEP, TRAINING):
+        notebook.run(cell)
+    return notebook.run(RACE)
+
+
+def test_a_function_of_a_cell_is_raced_and_its_value_is_the_page(notebook, raced):
+    """Also what other cells define, a cell with a magic, and a module next to the notebook."""
+    assert raced["error"] == ""
+    status, file, reason = json.loads(notebook.run(LOOK)["shown"])
+    assert (status, reason) == ("ok", None)
+    assert "python/cpu" in raced["value"]
+    assert "laptime show" in raced["value"]
+    text = Path(file).read_text(encoding="utf-8")
+    assert "size = 4" in text
+    assert "rates['now'] = 0.001" in text
+    assert "laptime.race" not in text
+    assert "99" not in text
+
+
+def test_a_notebook_shows_progress_in_one_line_that_is_updated(raced):
+    """And nothing is left of it."""
+    assert any("heat 1 of at most 1" in each for each in raced["displays"])
+    assert raced["displays"][-1] == ""
+    assert raced["shown"] == ""
+
+
+@pytest.mark.parametrize(
+    ("cell", "says"),
+    [
+        ("laptime.race(lambda: training())", "UsageError: a lambda has no name"),
+        ("def training():\n    return later_on\nlaptime.race(training)", "'training' needs 'later_on', which no cell"),
+        ("def other(n): ...\nlaptime.race(other)", "'other' needs 'n', and laptime calls it without arguments"),
+        ('laptime.race("cifar-cnn", "fake/nowhere")', "'nowhere'"),
+    ],
+)
+def test_a_mistake_in_a_cell_is_a_sentence(notebook, raced, cell, says):
+    """Without a traceback of laptime's own lines."""
+    error = notebook.run(cell)["error"]
+    assert says in error
+    assert "Traceback" not in error
+    assert len(error.splitlines()) <= 4
+
+
+def test_a_workload_by_name_and_no_progress(notebook, raced):
+    answer = notebook.run(FAKE)
+    assert float(answer["value"]) == pytest.approx(2, rel=0.05)
+    assert answer["displays"] == []

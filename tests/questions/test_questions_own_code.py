@@ -1,0 +1,173 @@
+"""A user's own code that fails ends a question once; what may be one lane's failure does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from laptime.errors import TrainingError, UsageError
+from laptime.model.ask import Ask
+from laptime.model.lane import Settings
+from laptime.model.machine import Device, Framework, Machine, Processor
+from laptime.model.missing import Missing
+from laptime.model.plan import OwnTraining, Pace, Plan, PlannedLane, Subject
+from laptime.model.workload import ProofPlan
+from laptime.questions.asking import prepare
+from laptime.questions.own_code import OwnCode, family_of, inspect_training
+from laptime.questions.subject import find_subject
+from laptime.run.scout import Failure
+
+OWN = Subject("my.py:training", "", None, None, None, None, "items", "/my.py", "training")
+PLACED = Failure("my.py, line 3, in training: ValueError: no", "own", "3 | raise ValueError")
+ON_LOAD = replace(PLACED, kind="load")
+MEMORY = Failure("out of memory: 8 GB", "memory")
+BARE = Failure("RuntimeError: mat1 and mat2 shapes cannot be multiplied (4x8 and 9x2)", "error")
+MACHINE = Machine(
+    Processor("a processor", "x86_64", 2, 2, Missing("none")),
+    1 << 34,
+    Missing("none"),
+    "Linux 6.1",
+    "3.11.7",
+    None,
+    (Framework("torch", "2"), Framework("python", "3.11.7"), Framework("jax", "1")),
+)
+
+
+def lane_of(name):
+    framework, device, *_ = name.split("/")
+    return PlannedLane(name, framework, Device(device, device.split(":")[0], "", usable=True), Settings())
+
+
+def watched(*names, subject=OWN):
+    lanes = tuple(map(lane_of, names))
+    plan = Plan(Ask("my.py:training"), subject, lanes, ProofPlan(), Pace(1, 1, adaptive=False, measure_s=1, window_s=1))
+    return OwnCode(plan)
+
+
+@pytest.mark.parametrize(
+    ("lanes", "failed", "failure"),
+    [
+        (("torch/cpu", "torch/cpu/best"), "torch/cpu", PLACED),
+        (("torch/cpu", "torch/cuda:0"), "torch/cpu", ON_LOAD),
+        (("torch/cpu",), "torch/cpu", Failure("its code ended the process: sys.exit(2)", "exit")),
+    ],
+)
+def test_code_that_no_lane_can_run_ends_the_question(lanes, failed, failure):
+    with pytest.raises(TrainingError) as caught:
+        watched(*lanes).note_failure(lane_of(failed), failure)
+    assert caught.value.says.endswith(failure.reason)
+    assert caught.value.hint == failure.source
+
+
+@pytest.mark.parametrize(
+    ("lanes", "failed", "failure"),
+    [
+        (("torch/cpu", "torch/cuda:0"), "torch/cpu", PLACED),
+        (("python/cpu", "python/cuda:0"), "python/cpu", ON_LOAD),
+        (("keras-tf/cpu", "keras-jax/cpu"), "keras-tf/cpu", PLACED),
+        (("torch/cpu",), "torch/cpu", MEMORY),
+        (("torch/cpu",), "torch/cpu", Failure("no answer within 600 s")),
+        (("torch/cpu",), "torch/cpu", Failure("it draws random numbers", "LaneError")),
+    ],
+)
+def test_what_another_lane_may_survive_ends_nothing(lanes, failed, failure):
+    watched(*lanes).note_failure(lane_of(failed), failure)
+
+
+def test_code_that_has_worked_once_fails_for_its_lane_alone():
+    """The reference ran its first steps."""
+    code = watched("torch/cpu", "torch/cpu/best")
+    code.note_success()
+    code.note_failure(lane_of("torch/cpu/best"), PLACED)
+
+
+def test_code_that_fails_wherever_it_is_tried_ends_the_question():
+    code = watched("torch/cpu", "torch/cuda:0")
+    code.note_failure(lane_of("torch/cpu"), PLACED)
+    with pytest.raises(TrainingError):
+        code.note_failure(lane_of("torch/cuda:0"), PLACED)
+
+
+def test_an_error_without_a_place_names_the_training():
+    with pytest.raises(TrainingError, match=r"^my.py:training: RuntimeError: mat1 and mat2"):
+        watched("torch/cpu").note_failure(lane_of("torch/cpu"), BARE)
+
+
+def test_a_built_in_workload_is_no_users_code():
+    watched("torch/cpu", subject=replace(OWN, file=None)).note_failure(lane_of("torch/cpu"), BARE)
+
+
+@pytest.mark.parametrize(
+    ("kind", "guess", "family"),
+    [("torch", None, "torch"), ("keras", "torch", "keras"), ("step", None, "python"), ("step", "jax", "jax"),
+     ("step", "torch", "python"), ("other", "torch", "torch")],
+)  # fmt: skip
+def test_what_a_function_returns_decides_its_frameworks(kind, guess, family):
+    told = OwnTraining(kind, "list", takes_workers=False, sets_batch=False, has_fence=False)
+    assert family_of(told, replace(OWN, written_for=guess)) == family
+
+
+STEPS = """\
+from elsewhere_of_mine import make
+
+def training():
+    return make()
+
+def fails():
+    return make(1 / 0)
+"""
+MAKER = """\
+import sys
+import laptime
+
+def make(number=0):
+    assert len(sys.argv) == 1 and sys.argv[0].endswith("hidden_steps.py"), sys.argv
+    return laptime.Training(step=print, data=[number])
+"""
+
+
+@pytest.fixture
+def hidden(tmp_path):
+    """Return a file whose text does not say what its function returns."""
+    (tmp_path / "hidden_steps.py").write_text(STEPS)
+    (tmp_path / "elsewhere_of_mine.py").write_text(MAKER)
+    return str(tmp_path / "hidden_steps.py")
+
+
+def test_a_function_is_called_where_its_text_does_not_say_what_it_returns(hidden):
+    """In a child, whose arguments are those of `python file.py`, not ours."""
+    subject = find_subject(f"{hidden}:training")[0]
+    found = inspect_training(Ask(subject.name, ("python/cpu",)), MACHINE, subject)
+    assert found == OwnTraining("step", "list", takes_workers=False, sets_batch=False, has_fence=False)
+
+
+def test_a_lane_that_cannot_run_it_is_refused_before_anything_runs(hidden):
+    with pytest.raises(UsageError) as caught:
+        prepare(Ask(f"{hidden}:training", ("python/cpu", "torch/cpu")), MACHINE)
+    assert caught.value.says == "torch cannot run hidden_steps.py:training: its function returns a step function"
+    assert caught.value.hint == "race it on python/cpu, or on jax/cpu if it is JAX's"
+
+
+def test_an_error_of_its_code_ends_the_plan(hidden):
+    with pytest.raises(TrainingError) as caught:
+        prepare(Ask(f"{hidden}:fails", ("python/cpu",)), MACHINE)
+    assert caught.value.says == "hidden_steps.py, line 7, in fails: ZeroDivisionError: division by zero"
+    assert caught.value.hint == "7 | return make(1 / 0)"
+
+
+@pytest.mark.parametrize(
+    ("text", "lanes"),
+    [
+        ("import torch\ndef training():\n    return laptime.Training(model=net)\n", ("torch/cpu", "cpu/best")),
+        ("def training():\n    return laptime.Training(step=step)\n", ("python/cpu", "jax/cpu")),
+        ("import torch\ndef training():\n    return laptime.Training(model=net)\n", ()),
+        ("def training():\n    return make()\n", ("fake/cpu",)),
+    ],
+)
+def test_a_function_is_not_called_where_its_text_fits_the_lanes(tmp_path, text, lanes):
+    """It would cost its start-up."""
+    place = tmp_path / "plain.py"
+    place.write_text(f"raise SystemExit('nobody may run this')\n{text}")
+    subject = find_subject(f"{place}:training")[0]
+    assert inspect_training(Ask(subject.name, lanes), MACHINE, subject) is None

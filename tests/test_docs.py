@@ -1,0 +1,144 @@
+"""docs/ as a site: every page is short, begins with its point, is in the navigation, and has no broken link."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+HOUSE = ROOT / "src" / "laptime"
+PAGES = sorted(DOCS.glob("*.md"))
+DECISIONS = sorted((DOCS / "decisions").glob("*.md"))
+WITH_LINKS = [*PAGES, *DECISIONS, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+LONGEST_PAGE = 250
+LONGEST_LINE = 120
+CODE = re.compile(r"^(```|~~~).*?^\1", re.DOTALL | re.MULTILINE)
+SPAN = re.compile(r"(`+)[^`].*?\1")
+LINK = re.compile(r"!?\[[^\]]*\]\(<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)")
+FILE = re.compile(r"`((?:[a-z]\w*/)+[\w.-]+\.(?:py|json|toml|md))`")
+HEADING = re.compile(r"^#{1,6} +(.+?) *#*$", re.MULTILINE)
+NOT_PROSE = ("|", "<!--")
+# What a list or table becomes without an empty line before it: one more line of the paragraph above.
+LOST = re.compile(r"<p>(?:[^<]|<(?!/p>))*?\n\s*(?:[-*] |\d+\. |\|)")
+
+
+def named(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@cache
+def plain(path: Path) -> str:
+    """Return a page without its blocks of code, whose lines stay as empty ones."""
+    return CODE.sub(lambda block: "\n" * block[0].count("\n"), path.read_text(encoding="utf-8"))
+
+
+def slug(heading: str) -> str:
+    """Return a heading's anchor, as GitHub and mkdocs make it."""
+    words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+    return re.sub(r"[^\w\- ]", "", words.strip().lower()).replace(" ", "-")
+
+
+@cache
+def anchors(path: Path) -> frozenset[str]:
+    return frozenset(slug(each) for each in HEADING.findall(plain(path)))
+
+
+def broken_links(path: Path) -> list[str]:
+    """Return each relative link of a page that leads nowhere."""
+    broken = []
+    for target in LINK.findall(SPAN.sub("", plain(path))):
+        if re.match(r"[a-z]+:", target):
+            continue
+        place, _, anchor = target.partition("#")
+        found = (path.parent / place).resolve() if place else path
+        if not found.exists() or (anchor and anchor not in anchors(found)):
+            broken.append(target)
+    return broken
+
+
+@pytest.mark.parametrize("path", WITH_LINKS, ids=named)
+def test_every_link_leads_somewhere(path):
+    """To a file that is here and, where it names one, a heading in it."""
+    assert broken_links(path) == []
+
+
+@pytest.mark.parametrize("path", PAGES, ids=named)
+def test_a_page_is_short_and_begins_with_its_point(path):
+    """A title, then a paragraph; lines that fit into an editor, and not too many of them."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= LONGEST_PAGE
+    assert lines[0].startswith("# ")
+    point = next(line for line in lines[1:] if line)
+    assert point[0].isalnum() or point[0] in "`*"
+    prose = [line for line in plain(path).splitlines() if not line.lstrip().startswith(NOT_PROSE)]
+    assert [line for line in prose if len(line) > LONGEST_LINE] == []
+
+
+@pytest.mark.parametrize("path", PAGES, ids=named)
+def test_a_page_links_only_to_what_the_site_has(path):
+    """A file outside of docs/ is named as code: the site does not have it."""
+    targets = LINK.findall(SPAN.sub("", plain(path)))
+    assert [each for each in targets if each.startswith("..")] == []
+
+
+@pytest.mark.parametrize("path", PAGES, ids=named)
+def test_a_file_that_is_named_is_there(path):
+    """With its place in the repository, or in the package."""
+    told = FILE.findall(plain(path))
+    assert [each for each in told if not any((place / each).exists() for place in (ROOT, HOUSE))] == []
+
+
+def test_every_page_is_in_the_navigation():
+    told = re.findall(r"^ +- (?:.*: )?(\S+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(told) == sorted(str(each.relative_to(DOCS)) for each in (*PAGES, *DECISIONS))
+
+
+def test_the_site_is_built(tmp_path):
+    """Without a warning, with lists and tables as such, and with no request to another server."""
+    built = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (built.returncode, built.stdout, built.stderr) == (0, "", "")
+    pages = sorted((tmp_path / "site").glob("*.html"))
+    assert {each.stem for each in pages} == {each.stem for each in PAGES} | {"404"}
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        assert LOST.findall(text) == []
+        assert re.findall(r'<(?:script|img|link)[^>]+(?:src|href)="https?:', text) == []
+
+
+@pytest.mark.parametrize(
+    ("heading", "anchor"),
+    [
+        ("How near to the limit", "how-near-to-the-limit"),
+        ("`laptime.cached`: once (cause 1)", "laptimecached-once-cause-1"),
+    ],
+)
+def test_anchors_are_made_as_readers_of_markdown_make_them(heading, anchor):
+    assert slug(heading) == anchor
+
+
+def test_a_lost_list_is_found():
+    assert LOST.findall("<p>Two:\n1. one</p>") != []
+    assert LOST.findall("<p>Two</p>\n<ul>\n<li>- one</li>\n</ul>\n<pre>\n- two</pre>") == []
+
+
+def test_a_broken_link_is_found(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# Page\n\n[here](#page) [gone](#gone) [nowhere](no.md) [far](https://example.org) `[code](x.md)`\n"
+    )
+    assert broken_links(page) == ["#gone", "no.md"]
