@@ -181,7 +181,7 @@ def test_what_a_lane_cannot_set_is_refused(function, settings, says):
 
 
 def test_a_step_leaves_layout_and_optimizer_to_its_code():
-    """A note says so."""
+    """A note names them."""
     assert built("gan", BEST).notes == (
         "channels_last and fused: up to the code of a step of your own, and not set here",
     )
