@@ -169,7 +169,6 @@ def own_training(kind, **known):
 @pytest.mark.parametrize(
     ("kind", "lane", "says"),
     [
-        ("step", "cpu", "torch cannot run my.py:training: its function returns a step function"),
         ("keras", "cpu/best", "torch cannot run my.py:training: its function returns a Keras model"),
         (
             "torch",

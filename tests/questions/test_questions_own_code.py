@@ -101,7 +101,7 @@ def test_a_built_in_workload_is_no_users_code():
 @pytest.mark.parametrize(
     ("kind", "guess", "family"),
     [("torch", None, "torch"), ("keras", "torch", "keras"), ("step", None, "python"), ("step", "jax", "jax"),
-     ("step", "torch", "python"), ("other", "torch", "torch")],
+     ("step", "torch", "torch"), ("other", "torch", "torch")],
 )  # fmt: skip
 def test_what_a_function_returns_decides_its_frameworks(kind, guess, family):
     told = OwnTraining(kind, "list", takes_workers=False, sets_batch=False, has_fence=False)
@@ -144,9 +144,9 @@ def test_a_function_is_called_where_its_text_does_not_say_what_it_returns(hidden
 
 def test_a_lane_that_cannot_run_it_is_refused_before_anything_runs(hidden):
     with pytest.raises(UsageError) as caught:
-        prepare(Ask(f"{hidden}:training", ("python/cpu", "torch/cpu")), MACHINE)
-    assert caught.value.says == "torch cannot run hidden_steps.py:training: its function returns a step function"
-    assert caught.value.hint == "race it on python/cpu, or on jax/cpu if it is JAX's"
+        prepare(Ask(f"{hidden}:training", ("python/cpu", "keras-torch/cpu")), MACHINE)
+    assert caught.value.says == "keras-torch cannot run hidden_steps.py:training: its function returns a step function"
+    assert caught.value.hint == "race it on python/cpu, or on torch/cpu or jax/cpu if it is theirs"
 
 
 def test_an_error_of_its_code_ends_the_plan(hidden):

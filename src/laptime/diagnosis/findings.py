@@ -25,7 +25,7 @@ HEATS_LEAST = 2
 PAUSES = 0.05
 DENORMAL = 0.01
 LOADED = 0.05
-MOSTLY = 0.5  # of a lane's windows
+MANY = 0.4  # of a lane's windows
 ALONE = 0.8  # of a step; a loader that takes less may overlap with the computing
 # The driver's bits for the reasons of lowered clocks (nvml.h: nvmlClocksEventReasons).
 POWER_BITS, HEAT_BITS = 0x04 | 0x80, 0x08 | 0x20 | 0x40
@@ -259,11 +259,11 @@ def find_findings(lanes: Sequence[LaneResult], machine: Machine) -> tuple[Findin
 
 
 def find_unreliable(lanes: Sequence[LaneResult]) -> tuple[Finding, ...]:
-    """Return a finding if most windows of any lane were disturbed: its times are then those of a busy machine."""
+    """Return a finding if many windows of any lane were disturbed: its times are then those of a busy machine."""
     for lane in lanes:
         windows = [window for heat in lane.heats if heat.process.status == "ok" for window in heat.windows]
         flags = [window.flag for window in windows if window.flag is not None]
-        if len(flags) > MOSTLY * len(windows):
+        if flags and len(flags) >= MANY * len(windows):
             says = f"{len(flags)} of {len(windows)} windows of {lane.name} were disturbed ({flags[len(flags) // 2]})."
             evidence = {"disturbed": len(flags), "windows": len(windows)}
             return (Finding(NOT_RELIABLE, says, evidence, "Race again while the machine is quiet.", "proven"),)
