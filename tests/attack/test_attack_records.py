@@ -55,9 +55,10 @@ def outcome(data: bytes) -> str:
     json.loads(pages.as_json(record))
     row = row_of("r-2026-11-20-a1b2", record)
     texts = [pages.records_as_text([row], 80), pages.to_json([row])]
-    for width in (80, 120):
-        texts.append(pages.as_text(record, width))
-        colored = printable(pages.as_text(record, width, color=True, blocks=False), color=True)
+    for width, details in ((80, True), (120, True), (100, False)):
+        texts.append(pages.as_text(record, pages.View(width, details=details)))
+        view = pages.View(width, color=True, blocks=False, details=details)
+        colored = printable(pages.as_text(record, view), color=True)
         assert not STEERING.search(OURS.sub("", colored)), "a control character"
         assert "\x1b[8m" not in colored
     assert not any(STEERING.search(printable(text)) for text in texts), "a control character"
@@ -103,7 +104,7 @@ def test_a_page_that_fails_all_the_same_is_a_sentence():
     lap = replace(full_records.laps(1.0)[0], steps=0)
     broken = full_records.full((replace(full_records.run("torch/cpu/best", 0), laps=(lap,)),))
     with pytest.raises(RecordError, match=r"this record cannot be shown: .*ZeroDivisionError"):
-        pages.as_text(broken, 80)
+        pages.as_text(broken, pages.View(80, details=True))
 
 
 def test_no_damage_breaks_a_page(sound, tally):

@@ -135,7 +135,7 @@ def test_what_is_asked_goes_before_what_is_published():
 def test_a_training_of_ones_own_has_laps_and_nothing_else():
     """As many steps as its data say; no validation, no test."""
     assert make_protocol(FullAsk(laps=3), None) == Protocol(3, None)
-    with pytest.raises(UsageError, match="nobody published how many laps"):
+    with pytest.raises(UsageError, match="does not say how many laps it takes"):
         make_protocol(FullAsk(), None)
 
 

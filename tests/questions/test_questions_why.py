@@ -18,6 +18,7 @@ from laptime.questions.job import CheckpointFiles, Job, Services, run_question
 from laptime.questions.proving import ReferenceCache
 from laptime.questions.subject import find_subject
 from laptime.questions.why import Inquiry, WhySearch, list_possible
+from laptime.report.page import View
 from laptime.report.why import render
 from laptime.run.prestart import Prestarter
 
@@ -82,7 +83,7 @@ def test_a_lane_for_which_there_was_no_time_is_told_without_a_figure(inquire):
     record = job.answer(search)
     heats = {lane.name: len(lane.heats) for lane in record.lanes}
     assert heats == {"fake/cpu/as-written": 1, "fake/cpu/input=only": 0, "fake/cpu/input=cached": 1}
-    said = render(record, 100)
+    said = render(record, View(100, details=True))
     assert "no heat was run" not in said
     assert {each.stage: each.binds for each in record.answer.why.ceilings}["loader"] is False
 

@@ -82,7 +82,7 @@ def _factor_words(found: InferFactor, other: str) -> str:
 def _rows(record: Record, view: View) -> list[str]:
     """Return the table of single calls, with each lane's highest throughput."""
     lanes = inference_of(record).lanes
-    columns = [*CALL_COLUMNS, RecordColumn(f"most {record.workload.items}/s", _most, leaves=1, view="page")]
+    columns = [*SHORT_COLUMNS, RecordColumn(f"most {record.workload.items}/s", _most, leaves=1, view="page")]
     return fit_table(columns, lanes, record, view.width, color=view.color, failed=_failure)[0]
 
 
@@ -212,6 +212,10 @@ def _latency_words(estimate: Estimate | None) -> str:
     return "-" if estimate is None else f"{step(estimate.median)} {spread(estimate)}".rstrip()
 
 
+def _median_words(estimate: Estimate | None) -> str:
+    return "-" if estimate is None else step(estimate.median)
+
+
 def _against(lane: InferLane, record: Record) -> Cell:
     """Return the factor of a lane's single calls against the first lane, unless the answers of one are wrong."""
     own = next((each for each in record.lanes if each.name == lane.lane), None)
@@ -242,7 +246,14 @@ CALL_COLUMNS: list[RecordColumn[InferLane]] = [
     RecordColumn("p50", lambda lane, _: _latency_words(lane.p50_ms), right=True, view="page"),
     RecordColumn("p95", lambda lane, _: _latency_words(lane.p95_ms), right=True, view="page"),
     RecordColumn("p99", lambda lane, _: _latency_words(lane.p99_ms), right=True, view="page"),
-    RecordColumn("against first", _against, least=12),
+    RecordColumn("against first", _against, least=19),
+]
+SHORT_COLUMNS: list[RecordColumn[InferLane]] = [
+    LANE,
+    RecordColumn("p50", lambda lane, _: _latency_words(lane.p50_ms), right=True),
+    RecordColumn("p95", lambda lane, _: _median_words(lane.p95_ms), right=True, leaves=3),
+    RecordColumn("p99", lambda lane, _: _median_words(lane.p99_ms), right=True, leaves=2),
+    RecordColumn("against first", _against, least=19),
 ]
 
 

@@ -25,6 +25,8 @@ BLOCKS = dict(zip(PARTS, "█▓▒░▚·", strict=True))
 LETTERS = dict(zip(PARTS, "#=+-o.", strict=True))
 NAMES: dict[PartOf, str] = {"host": "host (the device waits)", "outside": "outside the step"}
 WORTH_A_BLOCK = 0.005
+LEARNING = "the learning"  # what a remedy changes that makes it another training
+ONLY_A_LANE = "laptime race"  # a remedy whose code only races it
 REMEDIES_MOST = 4  # on the short page
 NOT_THE_LOADER = 1.5  # a loader alone this many times as fast as the training is not its limit
 BEYOND_MEASURE = 1_000
@@ -57,12 +59,15 @@ def _figures(record: Record, why: Why, view: View) -> list[str]:
     lines = _step(record, why, view.width, blocks=view.blocks)
     measured = [each for each in why.remedies if each.measured is not None]
     gaining = [each for each in measured if each.recommended or (each.measured and _style(each.measured) == "good")]
-    shown = sorted(gaining, key=lambda each: (not each.recommended, -_gain(each)))[:REMEDIES_MOST]
+    shown = sorted(gaining, key=lambda each: (not each.recommended, each.changes == LEARNING, -_gain(each)))[
+        :REMEDIES_MOST
+    ]
     if not shown:
         return lines
     table = table_or_sentences(_columns()[:-1], shown, view.width, color=view.color)
-    code = next((clean(each.code) for each in shown if each.code), "")
-    return [*lines, "", *table, *(["", f"  {code}"] if code else [])]
+    coded = next((each for each in shown if each.code and not each.code.startswith(ONLY_A_LANE)), None)
+    code = [] if coded is None else ["", *wrap(f"{coded.says}:", view.width, "  "), f"  {clean(coded.code)}"]
+    return [*lines, "", *table, *code]
 
 
 def _gain(remedy: Remedy) -> float:
