@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product
 
@@ -16,6 +18,7 @@ Overrides = tuple[tuple[str, str], ...]
 
 GPU = "gpu"  # the first accelerator that a framework can use, of whatever kind
 DEVICE = re.compile(r"gpu|(cpu|cuda|mps|xpu|tpu)(?::(0|[1-9][0-9]{0,2}))?", re.ASCII)
+DEVICES = ("cpu", "gpu", "cuda", "cuda:1", "mps", "xpu", "tpu")
 SYNTAX = "a lane is [framework/]device[/setting+setting...], such as torch/cuda:0/bf16+compile"
 
 
@@ -54,8 +57,8 @@ def _read_device(text: str, part: str) -> str:
     if not DEVICE.fullmatch(part):
         names = [row.name for row in all_frameworks().values() if not row.switch]
         raise UsageError(
-            f"lane '{text}': '{part}' is neither a framework nor a device",
-            f"frameworks: {', '.join(names)}; devices: cpu, gpu, cuda, cuda:1, mps, xpu, tpu; {SYNTAX}",
+            f"lane '{text}': '{part}' is neither a framework nor a device{_near(part, (*names, *DEVICES))}",
+            f"frameworks: {', '.join(names)}; devices: {', '.join(DEVICES)}; {SYNTAX}",
         )
     return part
 
@@ -79,11 +82,24 @@ def _read_settings(text: str, part: str) -> tuple[Preset, Overrides]:
 def _read_setting(text: str, word: str) -> tuple[str, str]:
     found = find_setting(word)
     if found is None:
-        raise UsageError(f"lane '{text}': '{word}' is not a setting", f"settings: {list_settings()}")
+        words = [*PRESETS, *(row.written(value) for row in SETTINGS.values() for value in row.listed)]
+        says = f"lane '{text}': '{word}' is not a setting{_near(word, words)}"
+        raise UsageError(says, f"settings: {list_settings()}")
     row, value = found
     if not row.can_be(value):
         raise UsageError(f"lane '{text}': {word} cannot be", f"{row.name} takes {row.takes}")
     return row.name, value
+
+
+def _near(word: str, words: Iterable[str]) -> str:
+    """Return a question after the word that was probably meant, where one is near.
+
+    The value of a setting may stand alone where its name is missing: `cached` for `input=cached`.
+    """
+    known = list(words)
+    whole = [each for each in known if word and each.partition("=")[2] == word]
+    near = whole or difflib.get_close_matches(word, known, n=1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def spread_lanes(lanes: list[Lane], ask: Ask) -> list[Lane]:
