@@ -115,10 +115,22 @@ def test_a_second_training_is_refused_with_another_way():
 @pytest.mark.parametrize(
     ("text", "says", "hint"),
     [
-        ("gpu:1", "'gpu:1' is neither a framework nor a device", "devices: cpu, gpu, cuda, cuda:1, mps, xpu, tpu"),
+        (
+            "gpu:1",
+            "'gpu:1' is neither a framework nor a device; did you mean gpu?",
+            "devices: cpu, gpu, cuda, cuda:1, mps, xpu, tpu",
+        ),
         ("", "'' is neither a framework nor a device", "frameworks: torch, jax, keras-tf, keras-jax, keras-torch"),
-        ("pytorch/cpu", "'pytorch' is neither a framework nor a device", "such as torch/cuda:0/bf16+compile"),
-        ("torch/cuda:x", "'cuda:x' is neither a framework nor a device", "a lane is [framework/]device"),
+        (
+            "pytorch/cpu",
+            "'pytorch' is neither a framework nor a device; did you mean torch?",
+            "such as torch/cuda:0/bf16+compile",
+        ),
+        (
+            "torch/cuda:x",
+            "'cuda:x' is neither a framework nor a device; did you mean cuda:1?",
+            "a lane is [framework/]device",
+        ),
         ("cpu/best/bf16", "too many parts, 'bf16' is left over", "a lane is [framework/]device"),
         ("cpu/best+fastest", "two presets, 'best' and 'fastest'", "name one of them"),
         ("cpu/best+best", "two presets, 'best' and 'best'", "name one of them"),
