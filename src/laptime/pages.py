@@ -22,7 +22,8 @@ from laptime.model.record import Record, RecordRow
 from laptime.questions.gauge import Limits
 from laptime.report import full as report_full
 from laptime.report import laps, listing, workloads
-from laptime.report.devices import card_of, hardware_rows, peak_lines, render_checkup, render_devices
+from laptime.report.devices import card_of, hardware_rows, peak_lines, render_devices
+from laptime.report.doctor import render_checkup
 from laptime.report.laps import moment_words
 from laptime.report.page import View
 from laptime.store import schema

@@ -13,7 +13,7 @@ from laptime.model.installation import install_command
 from laptime.model.limits import Peak
 from laptime.model.machine import Framework
 from laptime.model.missing import Missing
-from laptime.report.devices import render_checkup
+from laptime.report.doctor import render_checkup
 
 RIGHT = DeviceTest("torch", "cpu", "the processor", Peak(120e9, 118e9, "torch 2.13.0"), 0.51)
 UNKNOWN = DeviceTest("jax", "cpu", "the processor", Peak(90e9, 88e9, "jax 0.10.2"), Missing("no peak is kept"))

@@ -1,4 +1,4 @@
-"""Processors and cards: what each can do and does now, which framework can use it, its peaks, its problems."""
+"""Processors and cards: what each can do and does now, which framework can use it, and its peaks."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 
 from laptime.model.card import Card, match_card
-from laptime.model.checkup import Checkup, DeviceTest, Problem
 from laptime.model.frameworks import find_framework
 from laptime.model.installation import install_command
 from laptime.model.limits import COPY, NOT_MEASURED, DeviceKey, DevicePeaks
 from laptime.model.machine import Device, Framework, Machine, Use
 from laptime.model.missing import Missing
-from laptime.report.layout import Cell, Column, clean, lay_out, table_or_sentences, wrap, wrap_all
+from laptime.report.layout import Column, lay_out, table_or_sentences, wrap, wrap_all
 from laptime.report.numbers import number, size, whole_size
 from laptime.report.words import chip_words, machine_words, memory_words, processor_words
 from laptime.report.workloads import fact_lines
@@ -24,8 +23,6 @@ DRAWS = "it only brings a picture to a screen"
 SMALL_BYTES = 1e9  # a loader's workers hand whole batches through shared memory
 PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
 HINT = "What each can do at most: laptime devices --measure"
-ALL_WELL = "Every device that is here can be used by every framework that is installed."
-ALL_ASKED_WELL = "Every device that is here can be used by what was asked."
 NO_FRAMEWORK = "No framework is installed"
 
 
@@ -255,51 +252,6 @@ def _reasons(limits: Limits) -> Iterator[str]:
             yield f"{name}: measured {each.measured[:10]}"
         elif each != NOT_MEASURED:
             yield f"- ({name}: {each.missing})"
-
-
-def render_checkup(checkup: Checkup, width: int, *, color: bool) -> str:
-    lines = [*wrap(machine_words(checkup.machine), width, "  "), *_tried(checkup.trials, width, color=color)]
-    unknown = {each.share.missing for each in checkup.trials if each.product and isinstance(each.share, Missing)}
-    lines += wrap_all((f"- (share of the peak: {reason})" for reason in sorted(unknown)), width)
-    for problem in (*checkup.unused, *checkup.around):
-        lines += ["", *_problem(problem, width)]
-    if not checkup.trials:
-        lines += ["", f"{NO_FRAMEWORK}, so nothing can be tried: {install_command('torch')}"]
-    elif checkup.is_well:
-        well = ALL_ASKED_WELL if _not_asked(checkup) else ALL_WELL
-        lines += ["", well if not checkup.around else f"{well} What is named above can slow them."]
-    if checkup.trials and (others := _not_asked(checkup)):
-        lines += wrap(f"Not asked: {', '.join(others)}.", width, "  ")
-    return "\n".join(lines) + "\n"
-
-
-def _not_asked(checkup: Checkup) -> list[str]:
-    """Return the frameworks that were not asked. One that was asked has a processor at least, or a problem."""
-    return [each.name for each in checkup.machine.frameworks if not each.devices and each.problem is None]
-
-
-def _tried(trials: Sequence[DeviceTest], width: int, *, color: bool) -> list[str]:
-    columns: list[Column[DeviceTest]] = [
-        Column("framework", lambda trial: trial.framework),
-        Column("device", lambda trial: trial.device),
-        Column("what it is", lambda trial: trial.label, least=12),
-        Column("a product of matrices", _outcome, least=24),
-    ]
-    return table_or_sentences(columns, trials, width, color=color) if trials else []
-
-
-def _outcome(trial: DeviceTest) -> Cell:
-    if trial.product is None:
-        return Cell(f"failed: {trial.reason or 'no reason given'}", "bad")
-    rate = f"{number(trial.product.best_per_s / 1e9)} GFLOP/s"
-    if isinstance(trial.share, Missing):
-        return Cell(f"works, {rate}", "good")
-    return Cell(f"works, {rate}, {100 * trial.share:.0f} % of its measured peak", "good")
-
-
-def _problem(problem: Problem, width: int) -> list[str]:
-    """Return a problem, with its command on a separate line, unbroken, so that it can be copied."""
-    return [*wrap(f"{problem.about}: {problem.says}.", width, "  "), f"    {clean(problem.command)}"]
 
 
 def render_devices(machine: Machine, width: int) -> str:
