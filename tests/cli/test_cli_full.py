@@ -140,7 +140,7 @@ def test_one_line_a_lap_goes_to_stderr_and_the_report_ends_with_totals_predictio
     assert "Accuracy 0.9 in validation: fake/cpu never reached; the best was 0.4062" in words
     assert re.search(r"truth +0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9\n", answer.out)
     assert "same work: yes (proof: 10 steps, worst 5e-8), all lanes" in words
-    assert house.run("show", "latest").out == answer.out
+    assert house.run("show", "latest", "--details").out == answer.out
     (row,) = house.run("list", "--json").json
     assert row["question"] == "full"
     assert row["summary"] == "2 lanes, 6 whole laps, fake/cpu/best 2.00x faster than fake/cpu"

@@ -18,6 +18,7 @@ from laptime.planner.lanes import parse_lane
 from laptime.planner.plan import plan_lane
 from laptime.planner.refusals import SubjectFacts
 from laptime.questions.why import list_possible
+from laptime.report.page import View
 from laptime.report.why import render
 from laptime.store.schema import decode, encode
 
@@ -100,7 +101,7 @@ def test_a_record_keeps_it_and_the_page_shows_it(experiment):
     answer = explain(case_of(lane, tried(experiment, 2.0), stages=STAGES))
     record = why_record(answer, lane)
     assert decode(encode(record), "here").answer.why == answer
-    page = render(record, 120)
+    page = render(record, View(120, details=True))
     assert "proven: crowded bus (how busy the bus is cannot be read; with three threads" in page
     assert "leave room on the bus (recommended)" in page
     assert "torch.set_num_threads(3)" in page

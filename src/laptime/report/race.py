@@ -13,7 +13,7 @@ from laptime.model.record import Comparison, LaneResult, Record
 from laptime.model.workload import PublishedResult
 from laptime.report import footnotes
 from laptime.report.bars import Row, bar_rows
-from laptime.report.layout import SEPARATOR, Cell, flow, wrap, wrap_all
+from laptime.report.layout import SEPARATOR, Cell, flow, wrap
 from laptime.report.numbers import duration, factor, lap, over, percent, published_lap, step, tiny
 from laptime.report.page import (
     NARROWEST,
@@ -76,7 +76,11 @@ def render(record: Record, view: View) -> str:
     """Return the page of a race."""
     view = replace(view, width=max(view.width, NARROWEST))
     page = PageParts(
-        answer=[*footnotes.distrust(record), Said(f"{place_words(record)}: {_answer(record)}")],
+        answer=[
+            *footnotes.distrust(record),
+            Said(f"{place_words(record)}: {_answer(record)}"),
+            *(Said(each, "") for each in unseen_words(record)),
+        ],
         figures=[*_bars(record, view.inner), *_profiles(record, view.inner)],
         notes=_notes(record, view.width),
         done=" ".join(filter(None, [proof_sentence(record), footnotes.closing(record)])),
@@ -157,7 +161,6 @@ def _profiles(record: Record, view: View) -> list[str]:
 def _notes(record: Record, width: int) -> list[str]:
     """Return what a reader must know to trust the answer or to act on it, the most important first."""
     return [
-        *unseen_words(record),
         *footnotes.failure_sentences(record),
         *footnotes.doubts(record),
         *money_words(record),
@@ -181,7 +184,6 @@ def _details(record: Record, view: View) -> list[list[str]]:
     width, color = view.width, view.color
     return [
         header(record, width, color=color),
-        wrap_all(unseen_words(record), width),
         _table(record, width, color=color),
         usage_lines(record, width, color=color),
         limit_lines(record, width),
