@@ -50,7 +50,9 @@ def test_a_device_that_fails_its_product_is_not_well(house):
     """Exit code 5, with the reason; the others are tried all the same."""
     house.script('[peaks]\n"cuda:0/fp32" = "raise"\n"cpu/fp32" = 5e11\n')
     answer = house.done(*QUICK, code=5)
-    line = next(each for each in answer.out.splitlines() if "cuda:0" in each)
+    first, *lines = answer.out.splitlines()
+    assert first == "Not every device can be used: fake/cuda:0."
+    line = next(each for each in lines if "cuda:0" in each)
     assert "failed: " in line
     assert fakes(house.done(*QUICK, "--json", code=5).json)["cpu"]["reason"] is None
 

@@ -121,11 +121,19 @@ def work_of(processes: list[psutil.Process]) -> list[float]:
     return [sum(each.cpu_times()[:2]) for each in processes]
 
 
+def are_at_work(processes: list[psutil.Process], count: int) -> bool:
+    """Whether there are so many processes, and each has computed."""
+    try:
+        return len(processes) == count and all(work_of(processes))
+    except psutil.NoSuchProcess:
+        return False
+
+
 def test_a_paused_heat_does_nothing_and_goes_on(guard):
     """All that it started is stopped, also what belongs to no process; that is no stop by another program."""
     busy = "while :; do :; done"
     guarded = guard(f"(setsid sh -c '{busy}' &); ({busy}) & {busy}")
-    wait_for(lambda: len(guarded.below()) == 3)
+    wait_for(lambda: are_at_work(guarded.below(), 3))  # a shell that only starts another one is gone by then
     below = guarded.below()
     guarded.process.send_signal(PAUSE)
     assert guarded.process.stdout.read(1).encode() == PAUSED
