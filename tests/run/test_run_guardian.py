@@ -122,7 +122,7 @@ def work_of(processes: list[psutil.Process]) -> list[float]:
 
 
 def are_at_work(processes: list[psutil.Process], count: int) -> bool:
-    """Whether there are so many processes, and each has computed."""
+    """Whether there are `count` processes, and each has computed."""
     try:
         return len(processes) == count and all(work_of(processes))
     except psutil.NoSuchProcess:
