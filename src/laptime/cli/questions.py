@@ -48,8 +48,8 @@ The lanes of a round are alive at once and take turns of 0.25 s, so that a machi
 them. Rounds with fresh processes follow until every ratio is known within the margin, or the budget is used up.
 Each lane proves that it does the same work, against a reference in float64. With --profile, each lane that finished
 is profiled after the race, outside the budget. With --data, a workload trains on CIFAR-10's archive, a folder per
-class, or a folder of licence plates. The watchdog waits for at least 20 median steps. See `laptime help exit-
-codes`.
+class, or a folder of licence plates. The watchdog waits for at least 20 median steps. See
+`laptime help exit-codes`.
 """
 TRAIN_HELP = f"""Train WHAT whole on each LANE, one after another: time, loss and accuracy of every lap.
 
@@ -123,9 +123,7 @@ def make_command(
         ask = understand(given)
         if dry_run:
             return show_plan(ask, as_json=as_json)
-        answer = with_progress(
-            partial(api.answer, find_question(QUESTION_OF.get(question, question)).name, ask), quiet=quiet
-        )
+        answer = with_progress(partial(api.answer, QUESTION_OF.get(question, question), ask), quiet=quiet)
         tell(answer, as_json=as_json, details=details)
         return conclude(answer)
 
