@@ -30,7 +30,7 @@ from laptime.report.numbers import duration, factor, over
 from laptime.report.page import NARROWEST, PageParts, Said, View, page_text
 from laptime.report.race import proof_sentence, spoken_name
 from laptime.report.usage import money_words
-from laptime.report.words import joined, place_words, short_name
+from laptime.report.words import above_one, joined, place_words, short_name
 
 
 def render(record: Record, view: View) -> str:
@@ -70,10 +70,10 @@ def _answer(record: Record) -> str:
 
 
 def _between(found: LapFactor, ratio: float) -> str:
-    if isinstance(found.low, Missing) or isinstance(found.high, Missing):
+    size, low, high = above_one(ratio, found.low, found.high)
+    if isinstance(low, Missing) or isinstance(high, Missing):
         return " (one training of each)"
-    low, high = (found.low, found.high) if ratio >= 1 else (over(1, found.high), over(1, found.low))
-    return f" ({factor(low, ratio)}-{factor(high, ratio)})"
+    return f" ({factor(low, size)}-{factor(high, size)})"
 
 
 def _bars(record: Record, view: View) -> list[str]:

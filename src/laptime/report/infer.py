@@ -10,7 +10,7 @@ from laptime.model.questions import alone_words, inference_of
 from laptime.model.record import Estimate, InferFactor, InferLane, Parity, Record, Wait
 from laptime.report import footnotes
 from laptime.report.layout import SEPARATOR, Cell, Column, flow, table_or_sentences, wrap
-from laptime.report.numbers import about, duration, factor, number, over, spread, step, tiny
+from laptime.report.numbers import about, duration, factor, number, spread, step, tiny
 from laptime.report.page import (
     NARROWEST,
     PageParts,
@@ -25,7 +25,7 @@ from laptime.report.page import (
 )
 from laptime.report.race import spoken_name
 from laptime.report.usage import money_words, usage_lines
-from laptime.report.words import NOT_SAME, joined, place_words, ratio_cell, short_name
+from laptime.report.words import NOT_SAME, above_one, joined, place_words, ratio_cell, short_name
 
 HOW = (
     "inference: one call goes from inputs in the host's memory to answers in the host's memory, in evaluation mode, "
@@ -70,12 +70,11 @@ def _call_words(lane: InferLane, record: Record) -> str:
 
 
 def _factor_words(found: InferFactor, other: str) -> str:
-    if isinstance(found.low, Missing) or isinstance(found.high, Missing):
-        return f"{factor(max(found.ratio, over(1, found.ratio)))}x as fast as {other} (one pair, no interval)"
+    ratio, low, high = above_one(found.ratio, found.low, found.high)
+    if isinstance(low, Missing) or isinstance(high, Missing):
+        return f"{factor(ratio)}x as fast as {other} (one pair, no interval)"
     if found.verdict == "not distinguishable":
-        return f"which is not distinguishable from {other} (ratio {factor(found.low)}-{factor(found.high)})"
-    ends = (found.ratio, found.low, found.high)
-    ratio, low, high = ends if found.ratio >= 1 else (over(1, ends[0]), over(1, ends[2]), over(1, ends[1]))
+        return f"which is not distinguishable from {other} (ratio {factor(low, ratio)}-{factor(high, ratio)})"
     return f"{factor(ratio)}x as fast as {other} ({factor(low, ratio)}-{factor(high, ratio)})"
 
 

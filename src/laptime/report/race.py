@@ -30,6 +30,7 @@ from laptime.report.page import (
 from laptime.report.profile import limit_lines, profile_figures, profiles
 from laptime.report.usage import money_words, usage_lines
 from laptime.report.words import (
+    above_one,
     against_first,
     against_title,
     failure_words,
@@ -108,12 +109,9 @@ def _answer(record: Record) -> str:
 
 def compared_words(found: Comparison, record: Record) -> str:
     """Return a sentence on the faster of two lanes."""
-    if found.ratio >= 1:
-        faster, slower, ratio, low, high = found.lane, found.reference, found.ratio, found.low, found.high
-    else:
-        faster, slower, ratio = found.reference, found.lane, over(1, found.ratio)
-        low = found.high if isinstance(found.high, Missing) else over(1, found.high)
-        high = found.low if isinstance(found.low, Missing) else over(1, found.low)
+    lanes = (found.lane, found.reference)
+    faster, slower = lanes if found.ratio >= 1 else lanes[::-1]
+    ratio, low, high = above_one(found.ratio, found.low, found.high)
     names = f"{spoken_name(faster, slower)} is {{}} as {spoken_name(slower, faster)}"
     if isinstance(low, Missing) or isinstance(high, Missing):
         why = "one pair, no interval" if found.pairs == 1 else "no interval"

@@ -135,6 +135,16 @@ def _compared(comparison: Comparison) -> Cell:
     return ratio_cell(comparison.ratio, comparison.low, comparison.high, comparison.verdict, why)
 
 
+def above_one(
+    ratio: float, low: float | Missing, high: float | Missing
+) -> tuple[float, float | Missing, float | Missing]:
+    """Return a ratio with its interval, or those of the other lane where it is below 1."""
+    if ratio >= 1:
+        return ratio, low, high
+    least, most = (each if isinstance(each, Missing) else over(1, each) for each in (high, low))
+    return over(1, ratio), least, most
+
+
 def ratio_cell(
     ratio: float, low: float | Missing, high: float | Missing, verdict: str, no_interval: str = "no interval"
 ) -> Cell:
@@ -143,8 +153,8 @@ def ratio_cell(
         return Cell(f"{factor(ratio)}x ({no_interval})")
     if verdict == "not distinguishable":
         return Cell(f"{verdict} ({factor(low)}-{factor(high)})")
-    size, *ends = (ratio, low, high) if ratio >= 1 else (over(1, ratio), over(1, high), over(1, low))
-    least, most = (factor(end, size) for end in ends)
+    size, *ends = above_one(ratio, low, high)
+    least, most = (factor(end, size) for end in ends if not isinstance(end, Missing))
     return Cell(f"{times(ratio)} ({least}-{most})", "good" if ratio > 1 else "bad")
 
 
