@@ -24,7 +24,7 @@ from laptime.model.protocol import Consent, FullPlan, Moment
 from laptime.model.questions import Question, find_question
 from laptime.model.record import Record
 from laptime.planner.settings import PRESETS, SETTINGS
-from laptime.questions.asking import Prepared, installed_of, names_a_lane, prepare, scout_machine
+from laptime.questions.asking import Prepared, installed_of, names_a_file, names_a_lane, prepare_race, scout_machine
 from laptime.questions.doctor import examine
 from laptime.questions.gauge import Limits, PeakCache, add_limits, known_limits, measure_limits
 from laptime.questions.job import CheckpointFiles, Services, run_question
@@ -141,7 +141,7 @@ def _say_nothing(*_told: object) -> None:
 
 def plan(ask: Ask) -> Plan:
     """Return what `race` would run, without running it."""
-    return prepare(ask, look_at_machine()).plan
+    return prepare_race(ask, look_at_machine()).plan
 
 
 def outline(ask: Ask) -> Plan | FullPlan | InferPlan:
@@ -242,6 +242,7 @@ __all__ = [
     "made_data",
     "make_data",
     "measure_peaks",
+    "names_a_file",
     "names_a_lane",
     "outline",
     "plan",

@@ -30,7 +30,7 @@ from laptime.model.protocol import Evaluation, FullOrder, LapResult, Predictions
 from laptime.model.sample import Examination, FreshSteps, ProofRun, Reference, Window
 from laptime.model.symptoms import StepSymptoms
 
-VERSION = 14
+VERSION = 15
 NOT_TOLD = Missing("not told")
 
 

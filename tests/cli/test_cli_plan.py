@@ -37,7 +37,7 @@ def test_a_plan_says_what_each_lane_would_do(house, words, says):
 @pytest.mark.parametrize(
     ("command", "keys"),
     [
-        ("race", {"ask", "subject", "lanes", "proof", "pace", "notes", "data", "kept_batches", "alone"}),
+        ("race", {"ask", "subject", "lanes", "proof", "pace", "notes", "data", "kept_batches", "alone", "others"}),
         ("train", {"plan", "protocol", "order"}),
         ("infer", {"plan", "pace"}),
     ],

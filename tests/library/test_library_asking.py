@@ -31,6 +31,13 @@ def test_arguments_are_texts_or_numbers():
     )  # fmt: skip
 
 
+def test_a_list_of_trainings_races_these():
+    asked = make_ask(["my.py:before", Path("new/my.py:after")], "cpu")
+    assert asked == Ask("my.py:before", ("cpu",), others=("new/my.py:after",))
+    with pytest.raises(UsageError, match="an empty list names no training"):
+        make_ask([], "cpu")
+
+
 def test_whole_trainings_have_arguments_of_their_own():
     asked = make_ask("cifar-cnn", "cpu", trains=True, laps=2, lr=1e-3, batch=[64, 128], until_accuracy="70%", seeds=3)
     assert (asked.lanes, asked.full) == (("cpu",), FullAsk(2, None, 3, 0.7, (1e-3,), (64, 128)))

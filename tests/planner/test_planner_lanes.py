@@ -105,13 +105,6 @@ def test_a_lane_is_named(text, name):
     assert name == name_lane(lane.framework, lane.device, lane.preset, lane.overrides)
 
 
-def test_a_second_training_is_refused_with_another_way():
-    with pytest.raises(UsageError) as caught:
-        parse_lane("other.py:training")
-    assert caught.value.says == "'other.py:training' is a second training: all lanes of a race run the same one"
-    assert caught.value.hint == "race each on its own, then compare their items per second"
-
-
 @pytest.mark.parametrize(
     ("text", "says", "hint"),
     [

@@ -34,6 +34,9 @@ MACHINE = Machine(
 )
 
 
+PACE = Pace(1, 1, adaptive=False, measure_s=1, window_s=1)
+
+
 def lane_of(name):
     framework, device, *_ = name.split("/")
     return PlannedLane(name, framework, Device(device, device.split(":")[0], "", usable=True), Settings())
@@ -41,8 +44,7 @@ def lane_of(name):
 
 def watched(*names, subject=OWN):
     lanes = tuple(map(lane_of, names))
-    plan = Plan(Ask("my.py:training"), subject, lanes, ProofPlan(), Pace(1, 1, adaptive=False, measure_s=1, window_s=1))
-    return OwnCode(plan)
+    return OwnCode(Plan(Ask("my.py:training"), subject, lanes, ProofPlan(), PACE))
 
 
 @pytest.mark.parametrize(
@@ -78,8 +80,20 @@ def test_what_another_lane_may_survive_ends_nothing(lanes, failed, failure):
 def test_code_that_has_worked_once_fails_for_its_lane_alone():
     """The reference ran its first steps."""
     code = watched("torch/cpu", "torch/cpu/best")
-    code.note_success()
+    code.note_success(lane_of("reference/cpu"))
     code.note_failure(lane_of("torch/cpu/best"), PLACED)
+
+
+def test_a_second_training_that_fails_ends_a_race_in_which_the_first_works():
+    """There is nothing left to compare it with."""
+    second = replace(OWN, name="my.py:second", function="second")
+    lanes = [replace(lane_of(f"torch/cpu/{each.function}"), training=each) for each in (OWN, second)]
+    plan = Plan(Ask("my.py:training"), OWN, tuple(lanes), ProofPlan(), PACE, others=(second,))
+    code = OwnCode(plan)
+    code.note_success(lanes[0])
+    code.note_failure(lanes[0], BARE)
+    with pytest.raises(TrainingError, match=r"^my.py:second: RuntimeError: mat1 and mat2"):
+        code.note_failure(lanes[1], BARE)
 
 
 def test_code_that_fails_wherever_it_is_tried_ends_the_question():

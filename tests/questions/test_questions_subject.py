@@ -6,7 +6,7 @@ import pytest
 
 from laptime.errors import UsageError
 from laptime.model.plan import Subject
-from laptime.questions.subject import find_subject
+from laptime.questions.subject import find_subject, find_subjects
 from laptime.workloads import CATALOGUE
 
 MINE = """\
@@ -239,3 +239,21 @@ def test_a_file_of_many_levels_is_read_or_refused(tmp_path):
     place.write_text("def training(): ...\nx = " + "(" * 5_000 + ")" * 5_000)
     with pytest.raises(UsageError, match="cannot be read as Python"):
         find_subject(f"{place}:training")
+
+
+def test_trainings_of_one_race_have_names_that_differ(mine):
+    """As few folders as needed stand before a file of the same name."""
+    other = mine.parent / "new" / "mine.py"
+    other.parent.mkdir()
+    other.write_text(MINE)
+    names = [subject.name for subject, _ in find_subjects([f"{mine}:training", f"{mine}:second"])]
+    assert names == ["mine.py:training", "mine.py:second"]
+    names = [subject.name for subject, _ in find_subjects([f"{mine}:training", f"{other}:training"])]
+    assert names == [f"{mine.parent.name}/mine.py:training", "new/mine.py:training"]
+
+
+def test_trainings_of_one_race_are_the_users_own_and_differ(mine):
+    with pytest.raises(UsageError, match="cifar-mlp is built in, and several trainings in one race have to"):
+        find_subjects([f"{mine}:training", "cifar-mlp"])
+    with pytest.raises(UsageError, match=r"mine.py:training is named twice"):
+        find_subjects([f"{mine}:training", f"{mine.parent}/./mine.py:training"])

@@ -83,6 +83,7 @@ def summarise_lane(
         appeal=appeal,
         usage=usage,
         absent={} if untold is None else {"lap": untold},
+        training=None if lane.training is None else lane.training.name,
     )
 
 
@@ -93,11 +94,11 @@ def _fresh_steps(plan: Plan, items_per_step: int | None) -> float | None:
 
 def steps_of_lap(plan: Plan, lane: PlannedLane, told: int | None) -> float | None:
     """Return the steps of a lap; with another batch than the workload's, as many as cover the same items."""
-    steps = told if told is not None else plan.subject.steps_per_lap
-    batch = lane.settings.batch
-    if steps is None or batch is None or plan.subject.batch is None:
+    subject, batch = plan.subject_of(lane), lane.settings.batch
+    steps = told if told is not None else subject.steps_per_lap
+    if steps is None or batch is None or subject.batch is None:
         return steps
-    return steps * plan.subject.batch / batch
+    return steps * subject.batch / batch
 
 
 def _peak(heats: tuple[Heat, ...]) -> int | Missing:

@@ -181,12 +181,17 @@ def takes(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def make_ask(given: dict[str, Any]) -> Ask:
-    """Turn a command's options into an ask. `laptime race torch/cpu cpu/best` means the default workload."""
+    """Turn a command's options into an ask. `laptime race torch/cpu cpu/best` means the default workload.
+
+    Words that name a file after the first are further trainings.
+    """
     told = {OF_ASK.get(name, name): value for name, value in given.items() if name not in OF_TRAINING}
-    what, lanes = told.pop("what"), tuple(told.pop("lanes"))
+    what, words = told.pop("what"), tuple(told.pop("lanes"))
     if api.names_a_lane(what):
-        what, lanes = DEFAULT_WORKLOAD, (what, *lanes)
-    return Ask(what=what, lanes=lanes, **told)
+        what, words = DEFAULT_WORKLOAD, (what, *words)
+    others = tuple(word for word in words if api.names_a_file(word))
+    lanes = tuple(word for word in words if not api.names_a_file(word))
+    return Ask(what=what, others=others, lanes=lanes, **told)
 
 
 def make_race_ask(given: dict[str, Any]) -> Ask:

@@ -42,6 +42,7 @@ ONE_LANE = "By default it is the card if there is one, else the processor, as wr
 RACE_HELP = f"""Race WHAT on each LANE: which is faster, and by how much?
 
 {WORDS} By default every usable device races as written and at its best.
+Several trainings of your own race each other: a.py:before b.py:after.
 """
 RACE_MORE = """\
 The lanes of a round are alive at once and take turns of 0.25 s, so that a machine that slows down slows all of

@@ -305,6 +305,7 @@ def _is_it_with(lane: LaneResult, other: LaneResult, *inputs: Input) -> bool:
     if other.step_ms is None or other.status != "ok" or other.items_per_step != lane.items_per_step:
         return False
     kin = lane.name.split("/")[0] == other.name.split("/")[0] and lane.device == other.device
+    kin &= lane.training == other.training
     same = replace(other.settings, input=lane.settings.input) == lane.settings
     return kin and same and other.settings.input in inputs
 

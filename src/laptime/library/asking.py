@@ -14,7 +14,9 @@ from laptime.library.subject import name_subject
 from laptime.model.ask import Ask, FullAsk
 from laptime.model.quantities import parse_duration, parse_share
 
-What: TypeAlias = str | os.PathLike[str] | Callable[[], object] | Ask
+OneTraining: TypeAlias = str | os.PathLike[str] | Callable[[], object]
+What: TypeAlias = OneTraining | Ask
+Trainings: TypeAlias = Sequence[OneTraining]
 LaneNames: TypeAlias = str | Sequence[str]
 DurationLike: TypeAlias = str | float
 ShareLike: TypeAlias = str | float
@@ -122,10 +124,10 @@ ARGUMENTS = {
 }
 
 
-def make_ask(what: What, lanes: LaneNames, *, trains: bool = False, **given: object) -> Ask:
+def make_ask(what: What | Trainings, lanes: LaneNames, *, trains: bool = False, **given: object) -> Ask:
     """Return the ask of a call. An argument that is None or False was left out; the defaults are those of `Ask`.
 
-    If the call `trains` whole, what `FullAsk` holds is set there.
+    The trainings of a list race each other. If the call `trains` whole, what `FullAsk` holds is set there.
     """
     given = {name: value for name, value in given.items() if value is not None and value is not False}
     named = read_lanes(lanes)
@@ -135,7 +137,17 @@ def make_ask(what: What, lanes: LaneNames, *, trains: bool = False, **given: obj
     read = {name: read_argument(name, value) for name, value in given.items()}
     found = {ARGUMENTS[name].field: value for name, value in read.items()}
     of_full = {field: found.pop(field) for field in FULL_FIELDS & found.keys()} if trains else {}
-    return Ask(what=name_subject(what), lanes=named, full=FullAsk(**of_full) if trains else None, **found)
+    full = FullAsk(**of_full) if trains else None
+    first, *others = [name_subject(each) for each in _listed(what)]
+    return Ask(what=first, others=tuple(others), lanes=named, full=full, **found)
+
+
+def _listed(what: OneTraining | Trainings) -> Trainings:
+    if isinstance(what, str) or not isinstance(what, Sequence):
+        return [what]
+    if not what:
+        raise UsageError("an empty list names no training", "Give a training, or a list of trainings to race.")
+    return what
 
 
 def check_call(ask: Ask, call: str) -> None:

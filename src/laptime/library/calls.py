@@ -20,6 +20,7 @@ from laptime.library.asking import (
     DurationLike,
     LaneNames,
     ShareLike,
+    Trainings,
     What,
     check_call,
     make_ask,
@@ -37,7 +38,7 @@ PathLike = str | os.PathLike[str]
 
 
 def race(
-    what: What = DEFAULT_WORKLOAD,
+    what: What | Trainings = DEFAULT_WORKLOAD,
     lanes: LaneNames = (),
     *,
     budget: DurationLike | None = None,
@@ -61,9 +62,10 @@ def race(
 ) -> Result:
     """Race the lanes: which is faster, by how much, and did they learn the same?
 
-    `what` is a function that returns a `laptime.Training`, the name of a built-in workload, "file.py:function", or an
-    `Ask`. `lanes` are named as on the command line: ["cpu", "cuda/best"]. With no lane, every usable device races, as
-    written and at its best; with `every`, every installed framework.
+    `what` is a function that returns a `laptime.Training`, the name of a built-in workload, "file.py:function", or
+    an `Ask`; a list of functions or files races these against each other. `lanes` are named as on the command line:
+    ["cpu", "cuda/best"]. With no lane, every usable device races, as written and at its best; with `every`, every
+    installed framework.
 
     The race ends within `budget` ("1m", or seconds), when every ratio is known to `margin` ("5%", or 0.05), or
     after `heats`. `data` is a folder of real data, `items` how many are made where there is none. `patience` is for

@@ -27,13 +27,14 @@ class FullAsk:
 class Ask:
     """One request for a race; every field can be set on the command line.
 
-    Each lane is raced once for every one of `batches`, where any are named; those of whole trainings are in `full`.
-    `data` is a folder or an archive of real data. Where there is none, `items` is how many items laptime makes; 0 makes
-    as many as were published. `full` asks for whole trainings instead of heats, `every` for all installed frameworks
-    instead of named lanes. `sensors` names the sensors that may be read (None: all). `sensors_hz` is how often a second
-    (None: ten times, in whole trainings once). `price_per_kwh` and `rate_per_hour`, in any currency, turn a lap into
-    money. With `profile`, each lane is profiled after its heats, outside the timing. With `alone`, heats run one after
-    another, where else those of a round take turns.
+    `others` are further trainings of your own: each lane is raced once with each training. Each lane is raced once
+    for every one of `batches`, where any are named; those of whole trainings are in `full`. `data` is a folder or
+    an archive of real data. Where there is none, `items` is how many items laptime makes; 0 makes as many as were
+    published. `full` asks for whole trainings instead of heats, `every` for all installed frameworks instead of
+    named lanes. `sensors` names the sensors that may be read (None: all). `sensors_hz` is how often a second (None:
+    ten times, in whole trainings once). `price_per_kwh` and `rate_per_hour`, in any currency, turn a lap into
+    money. With `profile`, each lane is profiled after its heats, outside the timing. With `alone`, heats run one
+    after another, where else those of a round take turns.
     """
 
     what: str = DEFAULT_WORKLOAD
@@ -57,3 +58,4 @@ class Ask:
     profile: bool = False
     alone: bool = False
     batches: tuple[int, ...] = ()
+    others: tuple[str, ...] = ()

@@ -16,6 +16,7 @@ Reads = Literal["at once", "deferred"]
 Input = Literal["published", "fast", "cached", "resident", "one", "copy", "only"]
 
 AS_WRITTEN: Preset = "as-written"
+OF_TRAINING = " of "  # in a lane's name, before what it trains, where a race has several trainings
 # Groups of inputs.
 NO_TRAINING: tuple[Input, ...] = ("copy", "only")  # one stage alone: nothing is computed
 READY: tuple[Input, ...] = ("cached", "resident", "one")  # kept batches: only the computing is left

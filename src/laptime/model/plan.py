@@ -54,7 +54,10 @@ class OwnTraining:
 
 @dataclass(frozen=True, slots=True)
 class PlannedLane:
-    """A lane with every setting filled in, and the environment variables of its process."""
+    """A lane with every setting filled in, and the environment variables of its process.
+
+    `training` is what it trains in a race of several trainings. Elsewhere it is the plan's subject, and None here.
+    """
 
     name: str
     framework: str
@@ -62,6 +65,7 @@ class PlannedLane:
     settings: Settings
     environment: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    training: Subject | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +87,10 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All decisions. `kept_batches` is the file that holds the proof's batches of a user's own data.
+    """All decisions. `others` are further trainings of a race, whose lanes name theirs.
 
-    `alone` is why heats run one after another; else those of a round take turns.
+    `kept_batches` holds, for each training of a user's own, the file with the batches of its proof. `alone` is why
+    heats run one after another; else those of a round take turns.
     """
 
     ask: Ask
@@ -95,8 +100,18 @@ class Plan:
     pace: Pace
     notes: tuple[str, ...] = ()
     data: DataSource | None = None
-    kept_batches: str | None = None
+    kept_batches: dict[str, str] = field(default_factory=dict)
     alone: str | None = None
+    others: tuple[Subject, ...] = ()
+
+    @property
+    def subjects(self) -> tuple[Subject, ...]:
+        """All that is trained."""
+        return (self.subject, *self.others)
+
+    def subject_of(self, lane: PlannedLane) -> Subject:
+        """Return what a lane trains."""
+        return lane.training or self.subject
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,7 +123,7 @@ QUESTIONS: list[Question] = [
     Question(
         name="race",
         answer=RaceAnswer,
-        prepare="laptime.questions.asking:prepare",
+        prepare="laptime.questions.asking:prepare_race",
         run="laptime.questions.race:Race",
         render="laptime.report.race:render",
         live="laptime.report.race:live_lines",

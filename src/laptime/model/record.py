@@ -104,7 +104,8 @@ class Forecast:
 class LaneResult:
     """The result of a lane. `absent` says, by name, why an expected lap, profile or roofline is missing.
 
-    A roofline is expected where the lane was profiled, or its device was measured.
+    A roofline is expected where the lane was profiled, or its device was measured. `training` names what the lane
+    trains, in a race of several trainings.
     """
 
     name: str
@@ -131,6 +132,7 @@ class LaneResult:
     profile: Profile | None = None
     roofline: Roofline | None = None
     absent: dict[str, Missing] = field(default_factory=dict)
+    training: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +228,19 @@ class Finding:
     sure: Literal["proven", "likely"]
 
 
+@dataclass(frozen=True, slots=True)
+class OtherTraining:
+    """A further training of a race, and its float64 reference if there is one.
+
+    `same_work` says whether that reference did the same as the first training's; a Missing says how they differ.
+    """
+
+    what: str
+    subject: Subject
+    reference: Reference | None
+    same_work: bool | Missing
+
+
 class Answer:
     """The answer to a question: each question has its own subclass (`laptime.model.questions`)."""
 
@@ -267,6 +282,12 @@ class Record:
     overhead: dict[str, float] = field(default_factory=dict)
     data: DataSource | None = None
     writer: Writer | None = None
+    others: tuple[OtherTraining, ...] = ()
+
+    @property
+    def trainings(self) -> dict[str, str]:
+        """What each training is called on the command line, by its name in this record."""
+        return {self.workload.name: self.ask.what, **{each.subject.name: each.what for each in self.others}}
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,9 +51,6 @@ def name_lane(framework: str, device: str, preset: Preset, overrides: Overrides)
 
 
 def _read_device(text: str, part: str) -> str:
-    if ".py" in text:
-        says = f"'{text}' is a second training: all lanes of a race run the same one"
-        raise UsageError(says, "race each on its own, then compare their items per second")
     if not DEVICE.fullmatch(part):
         names = [row.name for row in all_frameworks().values() if not row.switch]
         raise UsageError(

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import fields, replace
+from itertools import zip_longest
 from typing import Any
 
 from laptime.errors import UsageError
 from laptime.model.ask import Ask
 from laptime.model.frameworks import find_framework
 from laptime.model.installation import install_command
-from laptime.model.lane import AS_WRITTEN, Lane, Settings
+from laptime.model.lane import AS_WRITTEN, OF_TRAINING, Lane, Settings
 from laptime.model.machine import Device, Framework, Machine
-from laptime.model.plan import OwnTraining, Plan, PlannedLane, Subject
+from laptime.model.plan import OwnTraining, Pace, Plan, PlannedLane, Subject
 from laptime.model.sensors import all_sensors
 from laptime.model.workload import ProofPlan, Workload
 from laptime.planner.duets import why_alone
@@ -94,14 +96,36 @@ def make_plan(
         planned = plan_every(ask, machine, subject, facts)
     else:
         lanes = [parse_lane(text) for text in ask.lanes] or default_lanes(machine, default_framework(machine, subject))
+        if ask.others and not ask.lanes:
+            lanes = [lane for lane in lanes if lane.preset == AS_WRITTEN]
         planned = tuple(plan_lane(lane, machine, facts) for lane in spread_lanes(lanes, ask))
     names = [lane.name for lane in planned]
     for name in names:
         if names.count(name) > 1:
             raise UsageError(f"lane {name} is named twice", "a race needs lanes that differ")
-    alone = why_alone(ask, machine, [lane.device for lane in planned])
-    pace = choose_pace(ask, len(planned), takes_turns=alone is None and len(planned) > 1)
+    alone, pace = _choose_pace(ask, machine, planned)
     return Plan(ask, subject, planned, workload.proof if workload else OWN_PROOF, pace, alone=alone)
+
+
+def join_plans(plans: Sequence[Plan], machine: Machine) -> Plan:
+    """Return one plan of several trainings: lane by lane, each with every training."""
+    if len(plans) == 1:
+        return plans[0]
+    trainings = [[_with_training(lane, plan.subject) for lane in plan.lanes] for plan in plans]
+    lanes = tuple(lane for row in zip_longest(*trainings) for lane in row if lane is not None)
+    alone, pace = _choose_pace(plans[0].ask, machine, lanes)
+    others = tuple(plan.subject for plan in plans[1:])
+    return replace(plans[0], lanes=lanes, others=others, alone=alone, pace=pace)
+
+
+def _with_training(lane: PlannedLane, training: Subject) -> PlannedLane:
+    return replace(lane, name=f"{lane.name}{OF_TRAINING}{training.name}", training=training)
+
+
+def _choose_pace(ask: Ask, machine: Machine, lanes: Sequence[PlannedLane]) -> tuple[str | None, Pace]:
+    """Return why the heats of these lanes cannot take turns, if so, and their pace."""
+    alone = why_alone(ask, machine, [lane.device for lane in lanes])
+    return alone, choose_pace(ask, len(lanes), takes_turns=alone is None and len(lanes) > 1)
 
 
 def default_lanes(machine: Machine, framework: str) -> list[Lane]:

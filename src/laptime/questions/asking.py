@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import shlex
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib import util
+from itertools import chain
 from typing import ClassVar
 
 from laptime.errors import UsageError
@@ -13,20 +15,29 @@ from laptime.model.ask import Ask
 from laptime.model.frameworks import find_framework
 from laptime.model.inference import InferPlan
 from laptime.model.machine import Machine
-from laptime.model.plan import Plan, Subject
+from laptime.model.plan import OwnTraining, Plan, Subject
 from laptime.model.protocol import FullPlan
-from laptime.model.workload import Published
-from laptime.planner import make_plan
+from laptime.model.workload import Published, Workload
+from laptime.planner import join_plans, make_plan
 from laptime.planner.frameworks import default_framework, frameworks_asked
 from laptime.planner.lanes import names_a_lane
 from laptime.planner.plan import check_ask
 from laptime.questions.own_code import family_of, inspect_training
-from laptime.questions.subject import describe_supply, find_given, find_subject
+from laptime.questions.subject import describe_supply, find_given, find_subjects, names_a_file
 from laptime.run.scout import ask_scouts
 
 PROFILED = "each lane that finished takes some steps more under its framework's profiler, after the race and its budget"
 
-__all__ = ["Prepared", "installed_of", "names_a_lane", "prepare", "scout_machine", "with_lane"]
+__all__ = [
+    "Prepared",
+    "installed_of",
+    "names_a_file",
+    "names_a_lane",
+    "prepare",
+    "prepare_race",
+    "scout_machine",
+    "with_lane",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,22 +56,57 @@ class Prepared:
         return self.plan
 
 
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """What is trained: its workload if it is built in, and what is known of a training of the user's own."""
+
+    subject: Subject
+    workload: Workload | None
+    own: OwnTraining | None
+
+
 def prepare(ask: Ask, machine: Machine, *, one_lane: bool = False) -> Prepared:
-    """Check everything that needs no process, then scout and plan. With `one_lane`, an ask without lanes gets one."""
+    """Prepare a question about one training. With `one_lane`, an ask without lanes gets one."""
+    if ask.others:
+        says = f"'{ask.others[0]}' is a second training, and only laptime race takes several"
+        raise UsageError(says, f"Ask about each on its own, or: laptime race {shlex.join([ask.what, *ask.others])}")
     check_ask(ask)
-    subject, workload = find_subject(ask.what)
+    (trained,) = _find_trained(ask, machine)
+    return _plan(with_lane(ask, machine, trained.subject) if one_lane else ask, machine, [trained])
+
+
+def prepare_race(ask: Ask, machine: Machine) -> Prepared:
+    """Prepare a race of one training, or of several of the user's own."""
+    check_ask(ask)
+    return _plan(ask, machine, _find_trained(ask, machine))
+
+
+def _find_trained(ask: Ask, machine: Machine) -> list[Trained]:
+    """Find all that is trained, and check everything that needs no process but that of a user's own function."""
+    found = find_subjects((ask.what, *ask.others))
     if ask.pretrained:
-        _check_pretrained(subject.name)
-    if workload is None:
+        _check_pretrained(found[0][0].name)
+    if found[0][1] is None:
         find_given(ask, None)  # refuses --data before the user's function is called
+    return [_inspect(ask, machine, subject, workload) for subject, workload in found]
+
+
+def _inspect(ask: Ask, machine: Machine, subject: Subject, workload: Workload | None) -> Trained:
     own = inspect_training(ask, machine, subject)
     if own is not None:
         subject = replace(subject, written_for=family_of(own, subject), gives_step=own.kind == "step")
-    ask = with_lane(ask, machine, subject) if one_lane else ask
-    seen = scout_machine(machine, frameworks_asked(ask, machine, subject), ask.patience_s)
+    return Trained(subject, workload, own)
+
+
+def _plan(ask: Ask, machine: Machine, trained: Sequence[Trained]) -> Prepared:
+    """Scout the frameworks that the lanes need, and plan the lanes of each training."""
+    asked = chain.from_iterable(frameworks_asked(ask, machine, each.subject) for each in trained)
+    seen = scout_machine(machine, asked, ask.patience_s)
+    workload = trained[0].workload
     data = find_given(ask, workload)
-    plan = make_plan(ask, seen, subject, workload, reads_images=util.find_spec("PIL") is not None, own=own)
-    plan = replace(plan, data=data)
+    reads = util.find_spec("PIL") is not None
+    plans = [make_plan(ask, seen, each.subject, each.workload, reads_images=reads, own=each.own) for each in trained]
+    plan = replace(join_plans(plans, seen), data=data)
     said = [describe_supply(plan), PROFILED if ask.profile else None]
     plan = replace(plan, notes=(*plan.notes, *filter(None, said)))
     return Prepared(plan, seen, workload.published if workload else None)

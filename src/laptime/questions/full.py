@@ -71,7 +71,7 @@ class WholeTrainings:
             lanes,
             TrainingAnswer(self._protocol, order, runs, tuple(each for each in factors if each is not None)),
             tuple(each for each in findings if each is not None),
-            self._proof.kept_reference,
+            self._proof.kept_reference(self._job.plan.subject),
             next((run.process.parameters for run in runs if run.process.parameters), None),
         )
 
@@ -82,7 +82,7 @@ class WholeTrainings:
         self._job.before_s = record.elapsed_s
         # Without digests it is unknown whether the reference of a user's own training belongs to the current sources.
         if record.workload.file is None or any(run.sources for run in before.runs):
-            self._proof.reference = record.reference
+            self._proof.references = {record.workload.name: record.reference}
             self._proof.appeals = {lane.name: lane.appeal for lane in record.lanes if lane.appeal is not None}
         for lost in find_lost(before, self._orders()):
             self._again[_key(lost.order)] = lost.note
@@ -156,8 +156,9 @@ class WholeTrainings:
         self._job.services.tell(Moment("", None, note, self._protocol.laps, is_news=True))
 
     def _summarise(self, lane: PlannedLane, runs: Sequence[FullRun]) -> LaneResult:
-        appeal = self._proof.appeals.get(lane.name)
-        return summarise_full_lane(lane, runs, self._proof.reference, self._job.plan.subject.batch, appeal)
+        appeal, subject = self._proof.appeals.get(lane.name), self._job.plan.subject
+        reference = self._proof.references.get(subject.name)
+        return summarise_full_lane(lane, runs, reference, subject.batch, appeal)
 
     def _add_usage(self, lane: LaneResult, runs: Sequence[FullRun]) -> LaneResult:
         mine = [run for run in runs if run.process.lane == lane.name]

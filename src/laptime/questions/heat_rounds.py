@@ -184,7 +184,7 @@ class HeatRounds:
             self.job.plan,
             lane,
             tuple(self.heats[lane.name]),
-            self.proof.reference,
+            self.proof.references.get(self.job.plan.subject_of(lane).name),
             self._protocol,
             appeal=self.proof.appeals.get(lane.name),
             cores=self.job.cores,

@@ -103,7 +103,7 @@ class InferenceRace:
             job.own_code.note_failure(lane, made)
             self._reference = made.reason
         else:
-            job.own_code.note_success()
+            job.own_code.note_success(lane)
             self._reference = made
 
     def _run_round(self) -> None:

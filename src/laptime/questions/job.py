@@ -18,7 +18,7 @@ from laptime.errors import TrainingError
 from laptime.model.plan import Plan
 from laptime.model.protocol import Moment
 from laptime.model.questions import Question
-from laptime.model.record import SCHEMA, Answer, Finding, LaneResult, Record
+from laptime.model.record import SCHEMA, Answer, Finding, LaneResult, OtherTraining, Record
 from laptime.model.sample import Reference
 from laptime.questions.asking import Prepared
 from laptime.questions.bounds import Recall, nothing_measured
@@ -69,6 +69,7 @@ class Outcome:
     findings: tuple[Finding, ...] = ()
     reference: Reference | None = None
     parameters: int | None = None
+    others: tuple[OtherTraining, ...] = ()
 
 
 class RunningQuestion(Protocol):
@@ -156,6 +157,7 @@ class Job:
             elapsed_s=self.before_s + self.elapsed_s,
             overhead={"parent_processor_s": time.process_time(), "journal_s": self._journal_s},
             data=plan.data,
+            others=outcome.others,
         )
 
 

@@ -27,35 +27,41 @@ BY_ITS_CODE = (*IN_PLACE, "exit", "error", "TrainingError")
 
 
 class OwnCode:
-    """Ends a question with a TrainingError as soon as no lane can run because of the user's own code."""
+    """Ends a question with a TrainingError as soon as a training's own code keeps all its lanes from running."""
 
     def __init__(self, plan: Plan) -> None:
-        self._name = plan.subject.name
-        self._untried = {(lane.framework, lane.device.kind) for lane in plan.lanes}
-        self._works = plan.subject.file is None
+        self._subject_of = plan.subject_of
+        self._untried = {
+            training.name: {
+                (lane.framework, lane.device.kind) for lane in plan.lanes if plan.subject_of(lane) == training
+            }
+            for training in plan.subjects
+        }
+        self._works = {training.name for training in plan.subjects if training.file is None}
 
     def look_at(self, lane: PlannedLane, runner: ProcessRunner) -> None:
         """Note how a lane's process ended, or how far it came."""
         if runner.works:
-            self._works = True
+            self.note_success(lane)
         elif runner.failed is not None:
             failed = runner.failed
             self.note_failure(lane, Failure(failed.reason, failed.kind, failed.source))
 
-    def note_success(self) -> None:
-        """Note that the training's first steps ran without an error."""
-        self._works = True
+    def note_success(self, lane: PlannedLane) -> None:
+        """Note that the first steps of a lane's training ran without an error."""
+        self._works.add(self._subject_of(lane).name)
 
     def note_failure(self, lane: PlannedLane, failure: Failure) -> None:
         """Raise a TrainingError if no lane is left that could run."""
-        if self._works or failure.kind not in BY_ITS_CODE:
+        name = self._subject_of(lane).name
+        if name in self._works or failure.kind not in BY_ITS_CODE:
             return
         row, kind = find_framework(lane.framework), lane.device.kind
         is_everywhere = failure.kind == ON_LOAD and not row.is_opaque
-        met = {each for each in self._untried if each[0] == row.name and (is_everywhere or each[1] == kind)}
-        self._untried -= met
-        if not self._untried:
-            raise say_failure(self._name, failure)
+        untried = self._untried[name]
+        untried -= {each for each in untried if each[0] == row.name and (is_everywhere or each[1] == kind)}
+        if not untried:
+            raise say_failure(name, failure)
 
 
 def say_failure(name: str, failure: Failure) -> TrainingError:

@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from laptime.analysis.parity import judge_parity, may_be_chance
+from laptime.analysis.parity import compare_references, judge_parity, may_be_chance
 from laptime.model.lane import NO_TRAINING, Settings
 from laptime.model.machine import Device
-from laptime.model.plan import HeatOrder, Pace, Plan, PlannedLane
+from laptime.model.missing import Missing
+from laptime.model.plan import HeatOrder, Pace, Plan, PlannedLane, Subject
 from laptime.model.sample import Appeal, ProofRun, Reference
 from laptime.planner.plan import name_device
 from laptime.planner.settings import KEEP_MEMORY
@@ -26,32 +27,43 @@ SEEDS_ON = 1_000_003
 
 @dataclass(frozen=True, slots=True)
 class ReferenceCache:
-    """How references are loaded and saved, and where the batches of a seed's proof are kept while a question runs."""
+    """How references are loaded and saved, and where a proof's batches are kept while a question runs."""
 
     recall: Callable[[str], Reference | None]
     keep: Callable[[Reference], object]
-    place_batches: Callable[[int], Path] | None = None
+    place_batches: Callable[[str], Path] | None = None
 
 
 class Proof:
-    """The float64 reference that the lanes of a job are compared with. A lane that differs is proven twice."""
+    """The float64 reference of each training, with which its lanes are compared. A lane that differs is proven twice.
+
+    A reference that cannot be computed is the reason why, and None where no lane trains.
+    """
 
     def __init__(self, cache: ReferenceCache, announce: Callable[[str], None], own_code: OwnCode) -> None:
         self._cache, self._announce, self._own_code = cache, announce, own_code
-        self.reference: Reference | str | None = None
+        self.references: dict[str, Reference | str | None] = {}
         self.appeals: dict[str, Appeal | None] = {}
 
-    @property
-    def kept_reference(self) -> Reference | None:
-        """The reference for the record, or None if there is none."""
-        return self.reference if isinstance(self.reference, Reference) else None
+    def kept_reference(self, training: Subject) -> Reference | None:
+        """Return the reference of a training for the record, or None if there is none."""
+        found = self.references.get(training.name)
+        return found if isinstance(found, Reference) else None
 
     def make_ready(self, plan: Plan) -> Plan:
-        """Find the reference, unless it came with a resumed record. Return the plan with the file of its batches."""
+        """Find the references that did not come with a resumed record. Return the plan with the files of batches."""
         plan = place_batches(plan, self._cache)
-        if self.reference is None:
-            self.reference = self._find_reference(plan)
+        for training in plan.subjects:
+            if self.references.get(training.name) is None:
+                self.references[training.name] = self._find_reference(plan, training)
         return plan
+
+    def same_work(self, one: Subject, other: Subject) -> bool | Missing:
+        """Return whether the references of two trainings did the same work, or a Missing with how they differ."""
+        mine, theirs = (self.references.get(each.name) for each in (one, other))
+        if not isinstance(mine, Reference) or not isinstance(theirs, Reference):
+            return Missing("a reference is missing")
+        return compare_references(mine, theirs)
 
     def hear_appeal(self, plan: Plan, lane: PlannedLane, proofs: Sequence[tuple[ProofRun, ...]]) -> None:
         """Prove a lane that seems to do other work again, from another seed, because one difference may be chance."""
@@ -59,7 +71,8 @@ class Proof:
             self.appeals[lane.name] = self._appeal(plan, lane, proofs)
 
     def _appeal(self, plan: Plan, lane: PlannedLane, proofs: Sequence[tuple[ProofRun, ...]]) -> Appeal | None:
-        reference = self.reference
+        training = plan.subject_of(lane)
+        reference = self.references.get(training.name)
         if not isinstance(reference, Reference) or not may_be_chance(proofs, reference):
             return None
         if judge_parity(lane.settings, proofs, reference).status != "differs":
@@ -67,29 +80,32 @@ class Proof:
         self._announce(f"{lane.name} seems to do other work: it is proven again from another seed")
         seed = plan.ask.seed + SEEDS_ON
         other = place_batches(replace(plan, ask=replace(plan.ask, seed=seed)), self._cache)
-        again = self._find_reference(other)
+        again = self._find_reference(other, training)
         if not isinstance(again, Reference):
             return None
         return Appeal(seed, again, ask_proof(order_heat(other, lane, plan.pace, -1), plan.ask.patience_s))
 
-    def _find_reference(self, plan: Plan) -> Reference | str | None:
-        """Load the reference, or compute and save it. That of a user's own training may change, so it is not saved."""
-        if all(lane.settings.input in NO_TRAINING for lane in plan.lanes):
+    def _find_reference(self, plan: Plan, training: Subject) -> Reference | str | None:
+        """Load a reference, or compute and save it. That of a user's own training may change, so it is not saved."""
+        lanes = [lane for lane in plan.lanes if plan.subject_of(lane) == training]
+        if all(lane.settings.input in NO_TRAINING for lane in lanes):
             return None
-        framework = plan.lanes[0].framework
+        framework = lanes[0].framework
         key = _reference_key(plan, framework)
         recalled = self._cache.recall(key) if key else None
         if recalled is not None:
             return recalled
-        self._announce("computing the float64 reference of the proof, once")
+        of = f" of {training.name}" if plan.others else ""
+        self._announce(f"computing the float64 reference of the proof{of}, once")
         processor = Device("cpu", "cpu", "the processor", usable=True)
         environment = KEEP_MEMORY | name_device(framework, processor)
-        lane = PlannedLane("reference", framework, processor, Settings(input="cached"), environment)
+        settings = Settings(input="cached")
+        lane = PlannedLane("reference", framework, processor, settings, environment, training=training)
         made = ask_reference(order_heat(plan, lane, plan.pace, -1), plan.ask.patience_s)
         if isinstance(made, Failure):
             self._own_code.note_failure(lane, made)
             return made.reason
-        self._own_code.note_success()
+        self._own_code.note_success(lane)
         made = replace(made, key=key or "")
         if key and not made.problem:
             self._cache.keep(made)
@@ -98,9 +114,9 @@ class Proof:
 
 def order_heat(plan: Plan, lane: PlannedLane, pace: Pace, number: int, seed: int | None = None) -> HeatOrder:
     """Return the order that a child needs to build and prove this lane."""
-    wanted = plan.ask.seed if seed is None else seed
+    wanted, training = plan.ask.seed if seed is None else seed, plan.subject_of(lane)
     return HeatOrder(
-        plan.subject,
+        training,
         lane,
         wanted,
         plan.proof,
@@ -109,15 +125,17 @@ def order_heat(plan: Plan, lane: PlannedLane, pace: Pace, number: int, seed: int
         plan.ask.pretrained,
         plan.data,
         plan.ask.seed,
-        kept_batches=plan.kept_batches if wanted == plan.ask.seed else None,
+        kept_batches=plan.kept_batches.get(training.name) if wanted == plan.ask.seed else None,
     )
 
 
 def place_batches(plan: Plan, cache: ReferenceCache) -> Plan:
-    """Set the file that keeps the proof's batches of a user's own data: drawn once, and the same for all lanes."""
-    if plan.subject.file is None or cache.place_batches is None:
+    """Set the file that keeps the proof's batches of a training's own data: drawn once, the same for all its lanes."""
+    if cache.place_batches is None:
         return plan
-    return replace(plan, kept_batches=str(cache.place_batches(plan.ask.seed)))
+    own = [training for training in plan.subjects if training.file is not None]
+    places = (str(cache.place_batches(f"{plan.ask.seed}-{number}")) for number in range(len(own)))
+    return replace(plan, kept_batches=dict(zip((training.name for training in own), places, strict=True)))
 
 
 def _reference_key(plan: Plan, framework: str) -> str | None:

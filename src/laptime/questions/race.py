@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from laptime.analysis.lanes import compare_lanes
 from laptime.diagnosis.checkup import find_unseen_cards
 from laptime.diagnosis.findings import find_findings
 from laptime.model.missing import Missing
-from laptime.model.plan import PlannedLane
+from laptime.model.plan import PlannedLane, Subject
 from laptime.model.profile import ProfileRun
 from laptime.model.questions import RaceAnswer
-from laptime.model.record import Comparison, LaneResult
+from laptime.model.record import Comparison, LaneResult, OtherTraining
 from laptime.planner.pace import shorten_pace
 from laptime.questions.asking import Prepared
 from laptime.questions.heat_rounds import HeatRounds
@@ -54,8 +56,17 @@ class Race:
             lanes,
             RaceAnswer(self._compare(lanes, final=self._is_final and is_over), self._rounds.why_alone),
             (*find_unseen_cards(machine), *find_findings(lanes, machine)) if is_over else (),
-            self._rounds.proof.kept_reference,
+            self._rounds.proof.kept_reference(self._job.plan.subject),
             self._rounds.parameters,
+            self._describe_others(),
+        )
+
+    def _describe_others(self) -> tuple[OtherTraining, ...]:
+        """Return the trainings after the first, and whether their references did the same work as the first's."""
+        plan, proof = self._job.plan, self._rounds.proof
+        return tuple(
+            OtherTraining(what, each, proof.kept_reference(each), proof.same_work(each, plan.subject))
+            for what, each in zip(plan.ask.others, plan.others, strict=True)
         )
 
     def _is_done(self) -> bool:
@@ -124,5 +135,19 @@ class Race:
             final=final or early,
             adaptive=plan.pace.adaptive,
         )
-        found = (compare_lanes(lane, racing[0], plan.ask.margin, alpha) for lane in racing[1:])
-        return tuple(each for each in found if each is not None)
+        subjects = {lane.name: plan.subject_of(lane) for lane in plan.lanes}
+        return tuple(
+            self._judge_trainings(found, subjects[found.lane], subjects[found.reference])
+            for lane in racing[1:]
+            if (found := compare_lanes(lane, racing[0], plan.ask.margin, alpha)) is not None
+        )
+
+    def _judge_trainings(self, found: Comparison, mine: Subject, theirs: Subject) -> Comparison:
+        """Return a comparison that also says whether the two lanes' trainings do the same work.
+
+        Different work of two trainings is no reason to hide their factor: they were raced to be compared.
+        """
+        if mine == theirs or found.same_work is not True:
+            return found
+        same = self._rounds.proof.same_work(mine, theirs)
+        return replace(found, same_work=same)

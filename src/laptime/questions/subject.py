@@ -7,7 +7,7 @@ that the user gives, or is made.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,12 +26,41 @@ EVERYTHING = "*"  # what `from x import *` binds is known only when it runs
 HOLDS_STATEMENTS = (ast.stmt, ast.ExceptHandler, ast.match_case)
 
 
+def names_a_file(word: str) -> bool:
+    """Whether a word names a training of the user's own, and neither a built-in one nor a lane."""
+    return ".py" in word
+
+
 def find_subject(what: str) -> tuple[Subject, Workload | None]:
     """Return the subject that WHAT names, and its workload if it is built in. No user code runs here."""
-    if ".py" in what:
+    if names_a_file(what):
         return _own_subject(what), None
     workload = find_workload(what)
     return _describe(workload), workload
+
+
+def find_subjects(whats: Sequence[str]) -> list[tuple[Subject, Workload | None]]:
+    """Return the subjects of a race. Where there are several, all are the user's own, and their names differ."""
+    found = [find_subject(what) for what in whats]
+    if len(found) == 1:
+        return found
+    built_in = next((subject.name for subject, workload in found if workload is not None), None)
+    if built_in is not None:
+        says = f"{built_in} is built in, and several trainings in one race have to be your own"
+        raise UsageError(says, "race it on its own, or write file.py:function for each")
+    names = _names_apart([subject for subject, _ in found])
+    return [(replace(subject, name=name), None) for (subject, _), name in zip(found, names, strict=True)]
+
+
+def _names_apart(subjects: list[Subject]) -> list[str]:
+    """Return names that differ: as few folders as needed before each file, as in `new/train.py:training`."""
+    places = [(Path(subject.file or "").parts, subject.function) for subject in subjects]
+    if len(set(places)) < len(places):
+        twice = next(each.name for each, place in zip(subjects, places, strict=True) if places.count(place) > 1)
+        raise UsageError(f"{twice} is named twice", "name trainings that differ, or one of them and its lanes")
+    longest = max(len(parts) for parts, _ in places)
+    named = ([f"{'/'.join(parts[-most:])}:{function}" for parts, function in places] for most in range(1, longest + 1))
+    return next(names for names in named if len(set(names)) == len(names))
 
 
 def _describe(workload: Workload) -> Subject:

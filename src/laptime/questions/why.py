@@ -104,15 +104,16 @@ class WhySearch:
     def reduce(self, status: RecordStatus) -> Outcome:
         """Explain what was measured. While the heats run, or if the lane did not finish one, nothing is concluded."""
         lanes, machine, rounds = self._rounds.results(), self._job.machine, self._rounds
+        reference = rounds.proof.kept_reference(self._job.plan.subject)
         if status == "running" or lanes[0].step_ms is None:
-            return Outcome(lanes, WhyAnswer(), (), rounds.proof.kept_reference, rounds.parameters)
+            return Outcome(lanes, WhyAnswer(), (), reference, rounds.parameters)
         missing = self._promising()
         compared = tuple(each for lane in lanes[1:] if (each := _compare(lanes[0], lane)))
         return Outcome(
             lanes,
             WhyAnswer(compared, explain(self._gather_facts(lanes, missing), tuple(missing)), rounds.why_alone),
             (*find_unseen_cards(machine), *find_findings(lanes[:1], machine)),
-            rounds.proof.kept_reference,
+            reference,
             rounds.parameters,
         )
 

@@ -83,7 +83,7 @@ def _contents(row: MadeSet) -> str:
 def render_plan(planned: Plan | FullPlan | InferPlan, width: int) -> str:
     """Return what would run: every lane with all its settings, then what each does, the proof and the notes."""
     plan = planned if isinstance(planned, Plan) else planned.plan
-    lines = wrap(subject_words(plan.subject), width, "  ")
+    lines = wrap(subject_words(*plan.subjects), width, "  ")
     for lane in plan.lanes:
         lines += ["", *_planned_lane(lane, width)]
     sentences = [*_what_each_does(planned), *plan.notes]

@@ -20,7 +20,7 @@ from laptime.report.layout import (
     table_or_sentences,
     wrap,
 )
-from laptime.report.words import accelerator_words, machine_words, subject_words
+from laptime.report.words import accelerator_words, machine_words, trained_words
 from laptime.visible import cells_wide
 
 NARROWEST = 40
@@ -160,7 +160,7 @@ def fit_table(
 
 def header(record: Record, width: int, *, color: bool) -> list[str]:
     """Return the workload, with the machine at the right end of its line or, if it does not fit, below."""
-    subject = clean(subject_words(record.workload))
+    subject = clean(trained_words(record))
     machine = clean(", ".join(words for words in (machine_words(record.machine), accelerator_words(record)) if words))
     space = width - cells_wide(subject) - cells_wide(machine)
     if space >= 2:
@@ -180,5 +180,5 @@ def _own_cost(record: Record, width: int) -> list[str]:
 
 def live_page(record: Record, note: str, table: list[str], width: int, *, color: bool) -> list[str]:
     """Return what is shown while a question runs: the workload, a table, and a note on what is being done."""
-    subject = painted(subject_words(record.workload), width, "strong", color=color)
+    subject = painted(trained_words(record), width, "strong", color=color)
     return [*subject, *table, *painted(note, width, "quiet", color=color)]

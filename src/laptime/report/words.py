@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from laptime.model.lane import AS_WRITTEN
+from laptime.model.lane import AS_WRITTEN, OF_TRAINING
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.plan import Subject
@@ -20,7 +20,8 @@ NOT_SAME = "not the same work"
 
 def short_name(lane: str) -> str:
     """Return a lane's name without the default preset."""
-    return lane.removesuffix(f"/{AS_WRITTEN}")
+    place, of, training = lane.partition(OF_TRAINING)
+    return f"{place.removesuffix(f'/{AS_WRITTEN}')}{of}{training}"
 
 
 def short_names(text: str) -> str:
@@ -28,14 +29,21 @@ def short_names(text: str) -> str:
     return text.replace(f"/{AS_WRITTEN}", "")
 
 
-def subject_words(subject: Subject) -> str:
-    """Return the workload's name and size."""
+def subject_words(subject: Subject, *others: Subject) -> str:
+    """Return the workload's name and size, or the names of several trainings."""
+    if others:
+        return joined([each.name for each in (subject, *others)])
     facts = [
         (subject.parameters, "{:,} parameters"),
         (subject.batch, "batch {:,}"),
         (subject.steps_per_lap, "{:,} steps a lap"),
     ]
     return "  ".join([subject.name, *(words.format(value) for value, words in facts if value is not None)])
+
+
+def trained_words(record: Record) -> str:
+    """Return what was trained."""
+    return subject_words(record.workload, *(each.subject for each in record.others))
 
 
 def joined(words: Sequence[str]) -> str:
@@ -49,7 +57,7 @@ def place_words(record: Record) -> str:
     processor = f"{chip.cores_visible} x {chip_words(chip.name) or chip.architecture}"
     on_processor = any(lane.device.kind == "cpu" for lane in record.lanes) or not record.lanes
     chips = [*filter(None, [accelerator_words(record)]), *([processor] if on_processor else [])]
-    return f"{record.workload.name} on {joined(chips)}"
+    return f"{joined([*record.trainings])} on {joined(chips)}"
 
 
 def machine_words(machine: Machine) -> str:

@@ -66,7 +66,7 @@ def row_of(identity: str, record: Record) -> RecordRow:
         id=identity,
         started=record.started,
         question=record.question,
-        workload=record.workload.name,
+        workload=" and ".join(record.trainings),
         status=record.status,
         summary=f"{GONE}; {summary}" if record.status == "ended" else summary,
         is_fake=any(lane.name.startswith(FAKE) for lane in record.lanes),

@@ -38,16 +38,16 @@ def save_reference(reference: Reference) -> bool:
     return True
 
 
-def place_batches(record_id: str, seed: int) -> Path:
-    """Return the file for a proof's batches. Like every temporary file, its name holds the process that made it."""
+def place_batches(record_id: str, which: str) -> Path:
+    """Return the file for the batches of one proof. Like every temporary file, it names the process that made it."""
     plain = re.sub(r"[^A-Za-z0-9-]", "-", record_id)[:60]
-    return _folder() / f".{plain}-{seed}.{host()}.{os.getpid()}{SUFFIX}"
+    return _folder() / f".{plain}-{which}.{host()}.{os.getpid()}{SUFFIX}"
 
 
 @contextlib.contextmanager
 def batches_kept(record_id: str) -> Iterator[None]:
     """Make the folder for a proof's batches, and remove them at the end. Also remove those of killed processes."""
-    seeds = place_batches(record_id, 0).name.rpartition("-0.")
+    seeds = place_batches(record_id, "0").name.rpartition("-0.")
     with contextlib.suppress(OSError):
         _folder().mkdir(parents=True, exist_ok=True)
         remove_stale(_folder())

@@ -1,0 +1,78 @@
+"""Several trainings of your own in one race: one real run, and what its page, its record and the list say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "two_trainings.py"
+LANES = ("before", "after", "careless")
+
+
+@pytest.fixture(scope="module")
+def raced(torch_house):
+    """The three trainings of the example, raced once: `after` does the same work as `before`, `careless` does not."""
+    whats = [f"{EXAMPLE}:{each}" for each in LANES]
+    record = torch_house.raced(*whats, "python/cpu", "--heats", "2", "--budget", "5s")
+    return SimpleNamespace(record=record, whats=whats, page=torch_house.run("show", record["id"]).out)
+
+
+def test_each_lane_trains_each_training(raced):
+    lanes = raced.record["lanes"]
+    assert [lane["name"] for lane in lanes] == [f"python/cpu/as-written of two_trainings.py:{each}" for each in LANES]
+    assert [lane["training"] for lane in lanes] == [f"two_trainings.py:{each}" for each in LANES]
+    assert (raced.record["exit code"], {lane["status"] for lane in lanes}) == (0, {"ok"})
+
+
+def test_each_is_proven_against_its_own_reference(raced):
+    """`careless` would differ from the first one's."""
+    assert {lane["parity"]["status"] for lane in raced.record["lanes"]} == {"same"}
+    references = [raced.record["reference"], *(each["reference"] for each in raced.record["others"])]
+    losses = [tuple(each["exact"]["losses"]) for each in references]
+    assert losses[0] == losses[1] != losses[2]
+
+
+def test_two_trainings_are_compared_and_it_is_said_whether_their_work_is_the_same(raced):
+    after, careless = raced.record["answer"]["comparisons"]
+    assert after["reference"] == careless["reference"] == "python/cpu/as-written of two_trainings.py:before"
+    assert after["ratio"] > 1.5
+    assert after["same_work"] is True
+    assert "its loss differs by" in careless["same_work"]["missing"]
+
+
+def test_the_record_holds_what_to_type_for_each(raced):
+    assert [raced.record["ask"]["what"], *(each["what"] for each in raced.record["others"])] == raced.whats
+    assert [each["subject"]["function"] for each in raced.record["others"]] == ["after", "careless"]
+
+
+def test_the_page_compares_trainings(raced):
+    words = " ".join(raced.page.split())
+    assert "two_trainings.py:before, two_trainings.py:after and two_trainings.py:careless on " in words
+    assert "Each training as on its own: proven (5 steps against float64)." in words
+    assert "two_trainings.py:after does the same work as two_trainings.py:before." in words
+    assert "two_trainings.py:careless does other work than two_trainings.py:before: its loss differs by" in words
+    assert any(f"Next: laptime why {what} python/cpu" in words for what in raced.whats)
+
+
+def test_the_list_names_all_trainings(torch_house, raced):
+    rows = torch_house.run("list", "--json").json
+    row = next(row for row in rows if row["id"] == raced.record["id"])
+    assert row["workload"] == " and ".join(f"two_trainings.py:{each}" for each in LANES)
+
+
+def test_a_training_that_fails_ends_the_race_with_its_own_line(torch_house, tmp_path):
+    file = tmp_path / "my.py"
+    file.write_text("import laptime\n\n\ndef fails() -> laptime.Training:\n    return 1 / 0\n")
+    answer = torch_house.run("race", f"{EXAMPLE}:before", f"{file}:fails", "python/cpu", "--heats", "1")
+    assert (answer.code, answer.out) == (3, "")
+    assert "my.py, line 5, in fails: ZeroDivisionError: division by zero" in answer.err
+    assert answer.err.count("ZeroDivisionError") == 1
+
+
+def test_other_questions_take_one_training(torch_house, raced):
+    for command in (("why",), ("train", "--laps", "1"), ("infer",), ("profile",)):
+        answer = torch_house.run(*command, *raced.whats[:2])
+        assert answer.code == 2
+        assert f"'{raced.whats[1]}' is a second training, and only laptime race takes several" in answer.err
