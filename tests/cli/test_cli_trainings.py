@@ -49,6 +49,7 @@ def test_the_record_holds_what_to_type_for_each(raced):
 
 def test_the_page_compares_trainings(raced):
     words = " ".join(raced.page.split())
+    assert "two_trainings.py:after on python/cpu is " in words
     assert "two_trainings.py:before, two_trainings.py:after and two_trainings.py:careless on " in words
     assert "Each training as on its own: proven (5 steps against float64)." in words
     assert "two_trainings.py:after does the same work as two_trainings.py:before." in words

@@ -93,3 +93,18 @@ def test_what_a_device_cannot_do_is_said_in_the_planners_words():
     absent = named(base_of("torch/cpu", machine_with(PLAIN_CPU)), "bf16").absent
     assert absent is not None
     assert "bf16 cannot be had on torch/cpu" in absent.missing
+
+
+def test_the_code_of_best_is_that_of_all_that_it_sets():
+    """What has no code of its own but a lane is left out."""
+    best = named(base_of("torch/cpu", what="plates-cnn"), "best")
+    parts = best.code.split("; ")
+    assert "laptime.keep_memory()" in parts
+    assert not [part for part in parts if part.startswith("laptime race")]
+    assert all(
+        any(part in each.code for each in list_possible(base_of("torch/cpu")) if each.name != "best") for part in parts
+    )
+
+
+def test_the_code_of_best_leaves_out_what_the_lane_has_already():
+    assert "keep_memory" not in named(base_of("torch/cpu/malloc=keep"), "best").code

@@ -131,3 +131,22 @@ def test_without_room_for_a_single_experiment_the_ceilings_stand_alone(ask_why):
     assert [len(lane.heats) for lane in record.lanes] == [1, 1, 1]
     assert record.answer.why.missing
     assert {each.stage for each in record.answer.why.ceilings if each.binds} == {"loader"}
+
+
+NOISY = """["fake/*"]
+loader_ms = 1.0
+compute_ms = 100.0
+spread = 0.5
+gains = { "malloc=keep" = { compute = 1.2 } }
+"""
+
+
+def test_where_nothing_is_proven_the_experiments_that_seem_to_gain_are_repeated(ask_why):
+    """Steps vary by half: three heats of an experiment prove no gain, so those that point to one get five."""
+    record = ask_why(machine(frameworks=(FAKE,)), NOISY, budget_s=240.0)
+    heats = {lane.name: len(lane.heats) for lane in record.lanes[1:] if "input=" not in lane.name}
+    repeated = {name for name, count in heats.items() if count > 3}
+    assert 1 <= len(repeated) <= 4
+    assert min(heats.values()) >= 2
+    gains = {each.lane: each.ratio for each in record.answer.comparisons}
+    assert all(gains[name] > 1 for name in repeated)

@@ -84,16 +84,10 @@ def is_same_work(lane: Parity, reference: Parity) -> bool | Missing:
     return Missing("; ".join(reasons))
 
 
-def compare_references(mine: Reference, theirs: Reference) -> bool | Missing:
-    """Whether two trainings do the same work, as far as float32 could tell them apart; a Missing says how they differ.
-
-    `Missing`, and not False: two trainings may differ and still be compared.
-    """
+def compare_references(mine: Reference, theirs: Reference) -> str | Missing | None:
+    """Return how two trainings differ, as far as float32 could tell them apart; None if they do the same work."""
     problem = mine.problem or theirs.problem
-    if problem:
-        return Missing(problem)
-    differs = _find_difference(replace(mine.exact, precision="fp32"), theirs)
-    return True if differs is None else Missing(differs)
+    return Missing(problem) if problem else _find_difference(replace(mine.exact, precision="fp32"), theirs)
 
 
 def tell_chance(parity: Parity) -> tuple[str, ...]:

@@ -232,13 +232,13 @@ class Finding:
 class OtherTraining:
     """A further training of a race, and its float64 reference if there is one.
 
-    `same_work` says whether that reference did the same as the first training's; a Missing says how they differ.
+    `differs` says how its work differs from the first training's; None if both do the same.
     """
 
     what: str
     subject: Subject
     reference: Reference | None
-    same_work: bool | Missing
+    differs: str | Missing | None
 
 
 class Answer:

@@ -13,6 +13,7 @@ Stage = Literal["loader", "copy", "compute"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
 PartOf = Literal["loader", "copy", "compute", "host", "outside", "unattributed"]
 NO_CHANGE = "nothing"
+ONLY_A_LANE = "laptime race"  # how the code of a remedy begins that is only a lane to race
 
 
 class Cause(StrEnum):

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from laptime.errors import UsageError
 from laptime.model.lane import AS_WRITTEN, Lane
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
-from laptime.model.why import Experiment
+from laptime.model.why import ONLY_A_LANE, Experiment
 from laptime.planner.lanes import parse_lane
 from laptime.planner.plan import plan_lane
 from laptime.planner.refusals import SubjectFacts
+from laptime.planner.settings import PRESETS
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +37,39 @@ def plan_experiment(asked: AskedLane, experiment: Experiment) -> PlannedLane:
 
 
 def check_experiments(asked: AskedLane, experiments: Iterable[Experiment]) -> tuple[Experiment, ...]:
-    """Mark as absent the experiments that the lane refuses, or whose settings it already has."""
-    return tuple(_checked(asked, each) for each in experiments)
+    """Mark as absent the experiments that the lane refuses, or whose settings it already has.
+
+    The code of a preset is that of the experiments whose settings it has.
+    """
+    checked = [_checked(asked, each) for each in experiments]
+    possible = [each for each in checked if each.absent is None]
+    changes = {each.settings: _changed(asked, plan_experiment(asked, each)) for each in possible}
+    return tuple(
+        replace(each, code=_code_of(changes[each.settings], possible, changes) or each.code)
+        if each in possible and each.settings[0] in PRESETS
+        else each
+        for each in checked
+    )
+
+
+def _changed(asked: AskedLane, lane: PlannedLane) -> set[tuple[str, object]]:
+    """Return the settings in which a lane differs from the lane under study."""
+    mine, theirs = (asdict(each.settings) for each in (lane, asked.planned))
+    return {(name, str(value)) for name, value in mine.items() if name != "preset" and value != theirs[name]}
+
+
+def _code_of(
+    wanted: set[tuple[str, object]],
+    experiments: Iterable[Experiment],
+    changes: dict[tuple[str, ...], set[tuple[str, object]]],
+) -> str:
+    """Return the code of all experiments that together make these changes; what only races a lane is no code."""
+    parts = (
+        each.code
+        for each in experiments
+        if each.settings[0] not in PRESETS and set() < changes[each.settings] <= wanted
+    )
+    return "; ".join(dict.fromkeys(part for part in parts if part and not part.startswith(ONLY_A_LANE)))
 
 
 def _checked(asked: AskedLane, experiment: Experiment) -> Experiment:

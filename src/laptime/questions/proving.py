@@ -58,8 +58,8 @@ class Proof:
                 self.references[training.name] = self._find_reference(plan, training)
         return plan
 
-    def same_work(self, one: Subject, other: Subject) -> bool | Missing:
-        """Return whether the references of two trainings did the same work, or a Missing with how they differ."""
+    def find_difference(self, one: Subject, other: Subject) -> str | Missing | None:
+        """Return how the references of two trainings differ; None if they did the same work."""
         mine, theirs = (self.references.get(each.name) for each in (one, other))
         if not isinstance(mine, Reference) or not isinstance(theirs, Reference):
             return Missing("a reference is missing")

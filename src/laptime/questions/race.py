@@ -62,10 +62,10 @@ class Race:
         )
 
     def _describe_others(self) -> tuple[OtherTraining, ...]:
-        """Return the trainings after the first, and whether their references did the same work as the first's."""
+        """Return the trainings after the first, and how their references differ from the first's."""
         plan, proof = self._job.plan, self._rounds.proof
         return tuple(
-            OtherTraining(what, each, proof.kept_reference(each), proof.same_work(each, plan.subject))
+            OtherTraining(what, each, proof.kept_reference(each), proof.find_difference(each, plan.subject))
             for what, each in zip(plan.ask.others, plan.others, strict=True)
         )
 
@@ -149,5 +149,6 @@ class Race:
         """
         if mine == theirs or found.same_work is not True:
             return found
-        same = self._rounds.proof.same_work(mine, theirs)
+        differs = self._rounds.proof.find_difference(mine, theirs)
+        same = True if differs is None else Missing(differs) if isinstance(differs, str) else differs
         return replace(found, same_work=same)

@@ -27,7 +27,7 @@ from laptime.model.record import Comparison, LaneResult
 from laptime.model.why import STAGES, Experiment, Factor, Stage, Trial
 from laptime.planner.experiments import AskedLane, check_experiments, plan_experiment
 from laptime.planner.lanes import parse_lane
-from laptime.planner.pace import HEATS_LEAST, shortest_pace
+from laptime.planner.pace import HEATS_LEAST, HEATS_USUAL, shortest_pace
 from laptime.planner.refusals import SubjectFacts
 from laptime.questions.asking import Prepared, prepare
 from laptime.questions.heat_rounds import HeatRounds
@@ -37,6 +37,7 @@ from laptime.run.prestart import Prestarter
 
 ROUNDS_LEAST = 2  # two pairs bound a large factor; three bound a small one
 ALPHA = 0.05
+REPEATED_MOST = 2  # experiments that are repeated at once
 NO_BUDGET = "the budget had no room for it"
 NOT_PROMISING = "nothing pointed to it"
 HEATS_VARY = 1.1  # a heat may take this multiple of its lane's slowest heat
@@ -181,6 +182,9 @@ class WhySearch:
         """Race the most promising of the remaining experiments against the lane. Return whether any round ran."""
         if self._base not in self._lanes_of(()):
             return False  # the lane itself did not finish
+        open_ = self._unproven()
+        if open_ and self._run_rounds(open_, 1, prestarter):
+            return True
         group = self._fitting(self._promising())
         left_s = self._job.left_s
         rounds = HEATS_LEAST if self._cost_s(self._with(group)) * HEATS_LEAST <= left_s else ROUNDS_LEAST
@@ -188,6 +192,10 @@ class WhySearch:
             return False
         for name in group:
             self._add(self._inquiry.named(name))
+        return self._run_rounds(group, rounds, prestarter)
+
+    def _run_rounds(self, group: Sequence[str], rounds: int, prestarter: Prestarter) -> bool:
+        """Run rounds of these experiments and, where they lack heats, the ceilings. Return whether any round ran."""
         done = 0
         for _ in range(rounds):
             wanted = STAGES if self._wants_ceilings(ROUNDS_LEAST if group else HEATS_LEAST) else ()
@@ -200,6 +208,22 @@ class WhySearch:
             done += 1
         return done > 0
 
+    def _unproven(self) -> list[str]:
+        """Return the experiments to repeat: those that seem to gain most, where no cause is proven yet.
+
+        More heats of these say more than one heat each of experiments to which less points.
+        """
+        facts = self._gather_facts(self._rounds.results())
+        begun = [name for name in self._lanes if name not in STAGES]
+        if not begun or any(each.standing == "proven" for each in explain(facts).causes):
+            return []
+        seem = {
+            name: factor.ratio for name in begun if (factor := facts.factor(name)) and factor.ratio > 1 + facts.margin
+        }
+        heats = {name: len(self._rounds.heats[self._lanes[name]]) for name in seem}
+        open_ = [name for name in seem if not facts.moved(name) and ROUNDS_LEAST <= heats[name] < HEATS_USUAL]
+        return sorted(open_, key=lambda name: -seem[name])[:REPEATED_MOST]
+
     def _promising(self) -> list[str]:
         """Return the experiments that are worth their time and have not begun, the most promising first."""
         facts = self._gather_facts(self._rounds.results())
@@ -209,9 +233,10 @@ class WhySearch:
     def _fitting(self, names: list[str]) -> list[str]:
         """Return the experiments that fit into the time left, in order.
 
-        If any fit with three rounds each, return only those; else those that fit with two.
+        If any fit with enough rounds to repeat what stays open, return only those; else those that fit with three, or
+        with two.
         """
-        for rounds in (HEATS_LEAST, ROUNDS_LEAST):
+        for rounds in (HEATS_USUAL, HEATS_LEAST, ROUNDS_LEAST):
             group: list[str] = []
             for name in names:
                 if rounds * self._cost_s(self._with([*group, name])) <= self._job.left_s:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from laptime.model.checkup import CARD_NOT_SEEN
 from laptime.model.lane import AS_WRITTEN, NO_TRAINING, OF_TRAINING
 from laptime.model.missing import Missing
 from laptime.model.questions import comparisons_of
-from laptime.model.record import Comparison, LaneResult, OtherTraining, Record
+from laptime.model.record import Comparison, LaneResult, Record
 from laptime.model.workload import PublishedResult
 from laptime.report import footnotes
 from laptime.report.bars import Row, bar_rows
 from laptime.report.layout import SEPARATOR, Cell, flow, wrap
 from laptime.report.numbers import duration, factor, lap, over, percent, published_lap, step, tiny
+from laptime.report.other_trainings import is_other_work, most_telling, names_of_trainings, trainings_compared
 from laptime.report.page import (
     NARROWEST,
     PageParts,
@@ -100,7 +100,8 @@ def _answer(record: Record) -> str:
     compared = comparisons_of(record)
     fair = [each for each in compared if each.same_work is not False]
     if fair:
-        return compared_words(_most_telling(fair, record), record)
+        told = most_telling(fair, record)
+        return compared_words(told, record) + " The two do other work." * is_other_work(told, record)
     if compared:
         differing = [short_name(lane.name) for lane in ran if lane.parity.status == "differs"]
         return f"no factor, because {joined(differing)} did not do the same work."
@@ -108,27 +109,12 @@ def _answer(record: Record) -> str:
     return f"{short_name(ran[0].name)} takes {step_words(ran[0])} a step{lap_}."
 
 
-def _most_telling(compared: Sequence[Comparison], record: Record) -> Comparison:
-    """Return the lane that is fastest against the first. Where trainings race, it is another training's, if any is.
-
-    One on the first lane's own device and settings comes before others.
-    """
-    place_of = {lane.name: lane.name.partition(OF_TRAINING)[0] for lane in record.lanes}
-    training_of = {lane.name: lane.training for lane in record.lanes}
-
-    def order(found: Comparison) -> tuple[bool, bool, float]:
-        is_other = training_of[found.lane] != training_of[found.reference]
-        return is_other, is_other and place_of[found.lane] == place_of[found.reference], found.ratio
-
-    return max(compared, key=order)
-
-
 def compared_words(found: Comparison, record: Record) -> str:
     """Return a sentence on the faster of two lanes."""
     lanes = (found.lane, found.reference)
     faster, slower = lanes if found.ratio >= 1 else lanes[::-1]
     ratio, low, high = above_one(found.ratio, found.low, found.high)
-    one, other = spoken_names(faster, slower)
+    one, other = names_of_trainings(faster, slower) or (spoken_name(faster, slower), spoken_name(slower, faster))
     names = f"{one} is {{}} as {other}"
     if isinstance(low, Missing) or isinstance(high, Missing):
         why = "one pair, no interval" if found.pairs == 1 else "no interval"
@@ -145,16 +131,6 @@ def spoken_name(lane: str, other: str) -> str:
     place, _, preset = lane.rpartition("/")
     is_alone = other.startswith(f"{place}/") and preset == AS_WRITTEN
     return f"{place} as written" if is_alone else short_name(lane)
-
-
-def spoken_names(faster: str, slower: str) -> tuple[str, str]:
-    """Return the names of two lanes for a sentence; two trainings on the same lane, with that lane once."""
-    (place, of, training), (other_place, _, other) = (lane.partition(OF_TRAINING) for lane in (faster, slower))
-    if not of:
-        return spoken_name(faster, slower), spoken_name(slower, faster)
-    if place != other_place:
-        return short_name(faster), short_name(slower)
-    return f"{training} on {short_name(place)}", other
 
 
 def _bars(record: Record, view: View) -> list[str]:
@@ -276,22 +252,7 @@ def proof_sentence(record: Record) -> str:
         return ""
     if not record.others:
         return f"Same work: {'; '.join(said)}."
-    return f"Each training as on its own: {'; '.join(said)}. {' '.join(_trainings_compared(record))}"
-
-
-def _trainings_compared(record: Record) -> list[str]:
-    """Return, for each training after the first, whether it does the same work as the first."""
-    first = record.workload.name
-    return [
-        f"{each.subject.name} does the same work as {first}."
-        if each.same_work is True
-        else f"{each.subject.name} does other work than {first}: {_why_other(each)}."
-        for each in record.others
-    ]
-
-
-def _why_other(training: OtherTraining) -> str:
-    return training.same_work.missing if isinstance(training.same_work, Missing) else "no reason is known"
+    return f"Each training as on its own: {'; '.join(said)}. {trainings_compared(record)}"
 
 
 def _named(lanes: list[LaneResult]) -> str:

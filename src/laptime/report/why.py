@@ -10,7 +10,7 @@ from math import floor, isfinite
 from laptime.model.missing import Missing
 from laptime.model.questions import WhyAnswer
 from laptime.model.record import LaneResult, Record
-from laptime.model.why import Ceiling, Factor, PartOf, Remedy, Standing, StepPart, Why
+from laptime.model.why import ONLY_A_LANE, Ceiling, Factor, PartOf, Remedy, Standing, StepPart, Why
 from laptime.report import footnotes, race
 from laptime.report.layout import Cell, Column, Style, clean, flow, lay_out, table_or_sentences, wrap
 from laptime.report.numbers import WIDE, duration, factor, number, percent
@@ -26,7 +26,6 @@ LETTERS = dict(zip(PARTS, "#=+-o.", strict=True))
 NAMES: dict[PartOf, str] = {"host": "host (the device waits)", "outside": "outside the step"}
 WORTH_A_BLOCK = 0.005
 LEARNING = "the learning"  # what a remedy changes that makes it another training
-ONLY_A_LANE = "laptime race"  # a remedy whose code only races it
 REMEDIES_MOST = 4  # on the short page
 NOT_THE_LOADER = 1.5  # a loader alone this many times as fast as the training is not its limit
 BEYOND_MEASURE = 1_000
@@ -66,8 +65,13 @@ def _figures(record: Record, why: Why, view: View) -> list[str]:
         return lines
     table = table_or_sentences(_columns()[:-1], shown, view.width, color=view.color)
     coded = next((each for each in shown if each.code and not each.code.startswith(ONLY_A_LANE)), None)
-    code = [] if coded is None else ["", *wrap(f"{coded.says}:", view.width, "  "), f"  {clean(coded.code)}"]
+    code = [] if coded is None else ["", *wrap(f"{coded.says}:", view.width, "  "), *_code_of(coded)]
     return [*lines, "", *table, *code]
+
+
+def _code_of(remedy: Remedy) -> list[str]:
+    """Return the lines of a remedy's code, unbroken; that of a preset is one line a setting."""
+    return [f"  {clean(line)}" for line in remedy.code.split("; ")]
 
 
 def _gain(remedy: Remedy) -> float:
@@ -268,7 +272,7 @@ def _code_lines(tried: Iterable[Remedy], width: int) -> list[str]:
     lines: list[str] = []
     for remedy in tried:
         if remedy.code and remedy.measured is not None and _style(remedy.measured) == "good":
-            lines += [*wrap(f"{remedy.says}:", width, "  "), f"    {clean(remedy.code)}"]
+            lines += [*wrap(f"{remedy.says}:", width, "  "), *(f"  {line}" for line in _code_of(remedy))]
     return lines
 
 
