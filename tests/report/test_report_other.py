@@ -173,6 +173,7 @@ def machine():
 def test_devices_are_listed_with_the_reason_why_not():
     """Each framework sees its own devices."""
     assert render_devices(machine(), 100).splitlines() == [
+        "You can train on cuda:0 NVIDIA H200 (torch) and cpu (torch).",
         "2 x AMD EPYC 7763 (2 cores), 24 GB",
         "Linux 6.1, Python 3.11.7",
         "framework       device    what it is       memory    usable",

@@ -13,7 +13,7 @@ from laptime.model.machine import Device, Framework, Machine, Use
 from laptime.model.missing import Missing
 from laptime.report.layout import Column, lay_out, table_or_sentences, wrap, wrap_all
 from laptime.report.numbers import number, size, whole_size
-from laptime.report.words import chip_words, machine_words, memory_words, processor_words
+from laptime.report.words import chip_words, joined, machine_words, memory_words, processor_words
 from laptime.report.workloads import fact_lines
 
 Fact = tuple[str, str]
@@ -255,10 +255,10 @@ def _reasons(limits: Limits) -> Iterator[str]:
 
 
 def render_devices(machine: Machine, width: int) -> str:
-    """List the hardware, then what each installed framework can use, or why it cannot."""
+    """Return what can be trained on, the hardware, and what each installed framework can use, or why it cannot."""
     container = [f"container {machine.container}"] if machine.container else []
     about = ", ".join([machine.system, f"Python {machine.python}", *container])
-    head = [*wrap_all([machine_words(machine), about], width), *hardware(machine, width)]
+    head = [*wrap_all([_answer(machine), machine_words(machine), about], width), *hardware(machine, width)]
     seen: list[FrameworkDevice] = []
     for each in machine.frameworks:
         seen += [(each, device) for device in (() if each.problem else each.devices)] or [(each, None)]
@@ -275,6 +275,24 @@ def render_devices(machine: Machine, width: int) -> str:
     if all(find_framework(each.name).is_opaque for each in machine.frameworks):
         notes.append(f"{NO_FRAMEWORK}. {install_command('torch')}")
     return "\n".join([*head, *table, *wrap_all(notes, width)]) + "\n"
+
+
+def _answer(machine: Machine) -> str:
+    """Return a sentence on what a training can run on, cards first, and on cards that nothing uses."""
+    users: dict[str, list[str]] = {}
+    for framework in machine.frameworks:
+        for each in framework.devices if framework.problem is None else ():
+            if each.usable:
+                name = each.name if each.kind == "cpu" else f"{each.name} {each.label}"
+                users.setdefault(name, []).append(framework.name)
+    found = [f"{name} ({', '.join(names)})" for name, names in sorted(users.items(), key=lambda pair: pair[0] == "cpu")]
+    said = [f"You can train on {joined(found)}." if found else "No framework here can train."]
+    idle = sum(card.computes and _whose(card, machine).startswith(UNUSED) for card in machine.cards)
+    if idle:
+        said.append(f"{idle} card{'s are' if idle > 1 else ' is'} not used: laptime doctor.")
+    elif not machine.cards and users.keys() <= {"cpu"}:
+        said.append("There is no card.")
+    return " ".join(said)
 
 
 def _why_no_device(seen: FrameworkDevice) -> str:

@@ -13,12 +13,13 @@ from laptime.model.questions import (
 )
 from laptime.model.record import Comparison, InferFactor, Record
 from laptime.model.why import Why
+from laptime.report.other_trainings import most_telling, names_of_trainings
 from laptime.report.words import short_name
 
 
 def of_race(record: Record) -> list[str]:
     faster = [each for each in comparisons_of(record) if each.verdict == "faster" and each.same_work is not False]
-    best = max(faster, key=lambda each: each.ratio, default=None)
+    best = most_telling(faster, record) if faster else None
     return [_lanes(record), *([_factor(best, best.ratio)] if best else []), *_failed(record)]
 
 
@@ -92,4 +93,5 @@ def _fastest_answer(infer: InferAnswer) -> list[str]:
 def _factor(found: Comparison | LapFactor | InferFactor, ratio: float) -> str:
     """Return a factor, with a remark if the same work is unproven: a list has no column for the proof."""
     doubt = "" if found.same_work is True else " (same work unproven)"
-    return f"{short_name(found.lane)} {ratio:.2f}x faster than {short_name(found.reference)}{doubt}"
+    names = names_of_trainings(found.lane, found.reference) or (short_name(found.lane), short_name(found.reference))
+    return f"{names[0]} {ratio:.2f}x faster than {names[1]}{doubt}"
