@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from importlib import metadata
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from laptime.data import describe_set, made_sets, make_source, remove_set
+from laptime.disk import write_atomically
 from laptime.errors import StoreError
 from laptime.machine import look_around, look_at_machine
 from laptime.model.ask import Ask
@@ -153,6 +154,21 @@ def outline(ask: Ask) -> Plan | FullPlan | InferPlan:
 def question_of(ask: Ask) -> Question:
     """Return the question that an ask of `laptime race` means: race, full or infer."""
     return find_question("full" if ask.full is not None else "infer" if ask.infer else "race")
+
+
+def write_files(place: Path, files: Mapping[str, bytes], *, is_folder: bool) -> None:
+    """Write one file to `place`, or several into it as a folder. Each is written whole or not at all."""
+    targets = (
+        {place / name: data for name, data in files.items()}
+        if is_folder
+        else dict(zip((place,), files.values(), strict=True))
+    )
+    for path, data in targets.items():
+        try:
+            write_atomically(path, data)
+        except OSError as error:
+            says = f"{path} could not be written: {error.strerror or error}"
+            raise StoreError(says, "Make room there, or name another place with -o.") from error
 
 
 def devices(frameworks: Iterable[str] | None = None, *, patience_s: float = 120.0) -> Machine:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
 import msgspec
 
 from laptime.api import version
-from laptime.errors import RecordError
+from laptime.drawing.files import FORMATS as DRAWN
+from laptime.drawing.files import Made, format_of, make_files, one_file, plain_name
+from laptime.drawing.words import as_charts as draw_charts
+from laptime.errors import RecordError, UsageError
+from laptime.figures.thinning import thin
 from laptime.model.checkup import Checkup
 from laptime.model.dataset import DataSource, MadeSet
+from laptime.model.figure import Report
 from laptime.model.inference import InferPlan
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan
@@ -25,15 +30,19 @@ from laptime.report import laps, listing, workloads
 from laptime.report.devices import card_of, hardware_rows, peak_lines, render_devices
 from laptime.report.doctor import render_checkup
 from laptime.report.laps import moment_words
-from laptime.report.page import View
+from laptime.report.page import PageParts, View
+from laptime.report.repeat import repeat_words
+from laptime.report.words import trained_words
 from laptime.store import schema
 from laptime.workloads import CATALOGUE, find_workload
 from laptime.workloads.layers import list_layers
 
-__all__ = ["View", "moment_words"]
+__all__ = ["FORMATS", "View", "format_of", "moment_words"]
 
 Parameters = ParamSpec("Parameters")
 Shown = TypeVar("Shown")
+AS_JSON = "json"
+FORMATS = (*DRAWN, AS_JSON)
 FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What building a page may raise when a record holds figures that no laptime wrote."""
 
@@ -67,6 +76,46 @@ def training_page(record: Record, view: View) -> str:
     frameworks = dict.fromkeys(lane.name.split("/", 1)[0] for lane in record.lanes)
     block = environment_as_text(record.machine, frameworks, record.workload.name, record.data, view.width)
     return f"{block}\n\n{page}"
+
+
+@in_words
+def report_of(record: Record) -> Report:
+    """Return all that a report shows of a record. A question without figures of its own shows its page."""
+    question, view = find_question(record.question), View(100)
+    page = question.part("parts")(record, view) if question.parts else PageParts((), (), (), "")
+    figures = question.part("figures")(record) if question.figures else []
+    return Report(
+        id=record.id,
+        title=trained_words(record),
+        started=record.started,
+        answer=tuple(each.text for each in page.answer),
+        notes=tuple(filter(None, page.notes)),
+        done=page.done,
+        figures=thin(figures),
+        text=as_text(record, replace(view, details=True)),
+        command=repeat_words(record),
+    )
+
+
+def as_files(records: Sequence[Record], form: str) -> Made:
+    """Return what a report in this format writes."""
+    if form == AS_JSON:
+        return one_file(f"{plain_name(records[0].id)}.{form}", records_as_json(records).encode())
+    return make_files([report_of(each) for each in records], form)
+
+
+def only_text(made: Made) -> str:
+    """Return the text of a report that is one file; pictures cannot be printed."""
+    if made.is_folder:
+        raise UsageError("pictures are several files, and cannot be printed", "name a folder: -o charts")
+    (data,) = made.files.values()
+    return data.decode().rstrip("\n")
+
+
+@in_words
+def as_charts(record: Record, width: int, *, blocks: bool) -> str:
+    """Return all that a report draws, for a terminal."""
+    return draw_charts(report_of(record), width, blocks=blocks)
 
 
 @in_words

@@ -30,6 +30,7 @@ COMMANDS = {
     "resume": ("questions:resume", "Go on with a training that was ended."),
     "plan": ("questions:plan", "Print what a race would run, and run nothing."),
     "show": ("records:show_record", "Show a saved record."),
+    "report": ("report:report", "Show records as one HTML page with charts, or as Markdown, CSV, SVG."),
     "list": ("records:list_records", "List saved records, newest first."),
     "remove": ("records:remove_records", "Remove saved records."),
     "workloads": ("workloads:workloads", "List the built-in trainings."),

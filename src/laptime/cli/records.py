@@ -7,7 +7,7 @@ import click
 from laptime import api, pages
 from laptime.cli.completion import complete_record
 from laptime.cli.help import Command
-from laptime.cli.output import page_width
+from laptime.cli.output import may_draw, page_width
 from laptime.cli.printing import emit, emit_json
 from laptime.cli.questions import DETAILS, emit_record
 
@@ -34,11 +34,14 @@ def list_records(*, as_json: bool) -> None:
 @click.command("show", cls=Command, help=SHOW_HELP, examples=("laptime show", "laptime show r-2026-11-20 --details"))
 @click.argument("identity", metavar="ID", default="latest", shell_complete=complete_record)
 @DETAILS
+@click.option("--charts", is_flag=True, help="Print all that laptime report draws, with bars and sparklines.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole record as JSON.")
-def show_record(*, identity: str, as_json: bool, details: bool) -> None:
+def show_record(*, identity: str, as_json: bool, details: bool, charts: bool) -> None:
     record = api.load(identity)
     if as_json:
         emit_json(pages.as_json(record))
+    elif charts:
+        emit(pages.as_charts(record, page_width(), blocks=may_draw()))
     else:
         emit_record(record, details=details)
 

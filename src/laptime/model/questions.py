@@ -100,8 +100,9 @@ class Question:
 
     `prepare` turns an ask and a machine into what can be run. `run` is the class that runs it: it takes a job and what
     was prepared, and has `run()` and `reduce(status)`. `render` makes the page of a record, `live` the lines that are
-    redrawn while it runs, `summary` the few words in a list. `says` is the help text of its command; a command with
-    options of its own has a module in `laptime.cli`.
+    redrawn while it runs, `summary` the few words in a list. `parts` returns what the page of a record says, and
+    `figures` what a report draws; without them a report has the page alone. `says` is the help text of its command; a
+    command with options of its own has a module in `laptime.cli`.
     """
 
     name: str
@@ -112,6 +113,8 @@ class Question:
     live: str
     summary: str
     says: str = ""
+    parts: str = ""
+    figures: str = ""
 
     def part(self, name: str) -> Any:
         """Return the part of this name; its module is imported now."""
@@ -128,6 +131,8 @@ QUESTIONS: list[Question] = [
         render="laptime.report.race:render",
         live="laptime.report.race:live_lines",
         summary="laptime.report.summaries:of_race",
+        parts="laptime.report.race:page_parts",
+        figures="laptime.figures.race:figures",
     ),
     Question(
         name="full",
@@ -137,6 +142,8 @@ QUESTIONS: list[Question] = [
         render="laptime.pages:training_page",
         live="laptime.report.laps:live_lines",
         summary="laptime.report.summaries:of_training",
+        parts="laptime.report.full:page_parts",
+        figures="laptime.figures.training:figures",
     ),
     Question(
         name="infer",
@@ -146,6 +153,8 @@ QUESTIONS: list[Question] = [
         render="laptime.report.infer:render",
         live="laptime.report.infer:live_lines",
         summary="laptime.report.summaries:of_inference",
+        parts="laptime.report.infer:page_parts",
+        figures="laptime.figures.infer:figures",
     ),
     Question(
         name="why",
@@ -155,6 +164,8 @@ QUESTIONS: list[Question] = [
         render="laptime.report.why:render",
         live="laptime.report.race:live_lines",
         summary="laptime.report.summaries:of_why",
+        parts="laptime.report.why:page_parts",
+        figures="laptime.figures.why:figures",
     ),
     Question(
         name="profile",
@@ -164,6 +175,8 @@ QUESTIONS: list[Question] = [
         render="laptime.report.profile:render",
         live="laptime.report.race:live_lines",
         summary="laptime.report.summaries:of_profile",
+        parts="laptime.report.profile:page_parts",
+        figures="laptime.figures.profile:figures",
     ),
 ]
 

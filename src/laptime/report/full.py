@@ -35,16 +35,20 @@ from laptime.report.words import above_one, joined, place_words, short_name
 
 def render(record: Record, view: View) -> str:
     """Return the page of whole trainings."""
+    return page_text(page_parts(record, view), record, view)
+
+
+def page_parts(record: Record, view: View) -> PageParts:
+    """Return what the page says."""
     view = replace(view, width=max(view.width, NARROWEST))
-    page = PageParts(
+    return PageParts(
         answer=[Said(f"{place_words(record)}: {_answer(record)}")],
         figures=_bars(record, view.inner),
         notes=_notes(record, view.width),
         done=" ".join(filter(None, [proof_sentence(record), _closing(record)])),
         details=training_details(record, view),
+        command="laptime show" if _is_whole(record) else "to go on: laptime resume",
     )
-    command = "laptime show" if _is_whole(record) else "to go on: laptime resume"
-    return page_text(page, record, view, command=command)
 
 
 def _answer(record: Record) -> str:

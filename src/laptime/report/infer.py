@@ -36,15 +36,19 @@ LANE: RecordColumn[InferLane] = RecordColumn("lane", lambda lane, _: short_name(
 
 def render(record: Record, view: View) -> str:
     """Return the page of inference."""
+    return page_text(page_parts(record, view), record, view)
+
+
+def page_parts(record: Record, view: View) -> PageParts:
+    """Return what the page says."""
     view = replace(view, width=max(view.width, NARROWEST))
-    page = PageParts(
+    return PageParts(
         answer=[Said(f"{place_words(record)}: {_answer(record)}")],
         figures=_rows(record, view.inner),
         notes=_notes(record),
         done=" ".join(filter(None, [_answers_sentence(record), _closing(record)])),
         details=_details(record, view),
     )
-    return page_text(page, record, view)
 
 
 def _answer(record: Record) -> str:

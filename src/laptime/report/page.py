@@ -60,7 +60,7 @@ class PageParts:
 
     `notes` are sentences, the most important ones first. `done` says what was run and how sure it is, `then` which
     commands come next. `details` has everything that the record holds, in sections; they take the place of figures and
-    notes where a reader asks for them.
+    notes where a reader asks for them. `command` goes on with the record.
     """
 
     answer: Sequence[Said]
@@ -69,12 +69,13 @@ class PageParts:
     done: str
     then: Lines = ()
     details: Sequence[Lines] = field(default_factory=tuple)
+    command: str = "laptime show"
 
 
-def page_text(page: PageParts, record: Record, view: View, *, command: str = "laptime show") -> str:
-    """Return the page as text. It ends with the id, and the `command` that goes on with the record."""
+def page_text(page: PageParts, record: Record, view: View) -> str:
+    """Return the page as text. It ends with the id, and the command that goes on with the record."""
     answer = [line for each in page.answer for line in painted(each.text, view.width, each.style, color=view.color)]
-    saved = f"Saved as {record.id}; {command} {record.id}"
+    saved = f"Saved as {record.id}; {page.command} {record.id}"
     if view.details:
         body = [line for section in page.details for line in section]
         return _joined([answer, body, _own_cost(record, view.width), _closing(page, saved, view)])
@@ -82,7 +83,7 @@ def page_text(page: PageParts, record: Record, view: View, *, command: str = "la
     notes, left_out = _first_notes(page.notes, view.width)
     count = sum(1 for section in page.details if section) + left_out
     more = f"{count} details: laptime show {record.id} --details"
-    saved = more if command == "laptime show" else saved
+    saved = more if page.command == "laptime show" else saved
     return _joined([answer, ["", *figures, ""] if figures else [], notes, _closing(page, saved, view)])
 
 

@@ -150,15 +150,19 @@ def _bytes(value: float | Missing) -> str:
 
 def render(record: Record, view: View) -> str:
     """Return the page of profiles, at most as wide as the view except for a trace's name."""
+    return page_text(page_parts(record, view), record, view)
+
+
+def page_parts(record: Record, view: View) -> PageParts:
+    """Return what the page says."""
     view = replace(view, width=max(view.width, NARROWEST))
-    page = PageParts(
+    return PageParts(
         answer=[Said(f"{place_words(record)}: {_answer(record)}")],
         figures=profile_figures(record, view.inner),
         notes=[*footnotes.failure_sentences(record), *_absent(record), *footnotes.doubts(record)],
         done=_closing(record),
         details=_details(record, view),
     )
-    return page_text(page, record, view)
 
 
 def _answer(record: Record) -> str:

@@ -76,8 +76,13 @@ RACE_COLUMNS: list[RecordColumn[LaneResult]] = [
 
 def render(record: Record, view: View) -> str:
     """Return the page of a race."""
+    return page_text(page_parts(record, view), record, view)
+
+
+def page_parts(record: Record, view: View) -> PageParts:
+    """Return what the page says."""
     view = replace(view, width=max(view.width, NARROWEST))
-    page = PageParts(
+    return PageParts(
         answer=[
             *footnotes.distrust(record),
             Said(f"{place_words(record)}: {_answer(record)}"),
@@ -89,7 +94,6 @@ def render(record: Record, view: View) -> str:
         then=_then(record),
         details=_details(record, view),
     )
-    return page_text(page, record, view)
 
 
 def _answer(record: Record) -> str:

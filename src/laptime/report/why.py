@@ -38,19 +38,23 @@ def render(record: Record, view: View) -> str:
 
     If nothing was concluded, return the page of a race.
     """
+    return page_text(page_parts(record, view), record, view)
+
+
+def page_parts(record: Record, view: View) -> PageParts:
+    """Return what the page says; that of a race if nothing was concluded."""
     why = record.answer.why if isinstance(record.answer, WhyAnswer) else None
     if why is None:
-        return race.render(record, view)
+        return race.page_parts(record, view)
     view = replace(view, width=max(view.width, NARROWEST))
     doubt = Said(f"NOT RELIABLE: {why.distrust or 'the noise was too great'}.", "bad")
-    page = PageParts(
+    return PageParts(
         answer=[*([] if why.trusted else [doubt]), Said(why.says)],
         figures=_figures(record, why, view.inner),
         notes=_notes(record, why),
         done=_closing(record),
         details=_details(record, why, view),
     )
-    return page_text(page, record, view)
 
 
 def _figures(record: Record, why: Why, view: View) -> list[str]:

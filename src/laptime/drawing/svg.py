@@ -1,0 +1,183 @@
+"""Charts as SVG. A curve's points are the record's own numbers, and a matrix moves them to their places."""
+
+from __future__ import annotations
+
+from html import escape
+
+from laptime.drawing.axes import Scale, drawable, scales_of, words
+from laptime.model.figure import Band, Bar, Bars, Chart, Curve, Plane, Stack
+from laptime.visible import visible
+
+WIDTH, HEIGHT = 640, 280
+LEFT, RIGHT, TOP, BOTTOM = 58, 14, 12, 44
+INNER_WIDTH, INNER_HEIGHT = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
+COLOURS = 8
+ROW = 26
+LABELS = 230
+STANDALONE = """\
+text{font:13px system-ui,sans-serif;fill:#1b1b1f}.axis,.tick{stroke:#8a8a94;fill:none}.grid{stroke:#e2e2e8}
+.curve{fill:none;stroke-width:1.6}.dots{stroke-width:8;stroke-linecap:round}.band{opacity:.5}
+.warm-up{fill:#f3e2b8}.disturbed{fill:#f2c9c4}.part{fill:#e8eef6}
+.c0{stroke:#0b62a4}.c1{stroke:#b4480f}.c2{stroke:#0a7a55}.c3{stroke:#8a3f86}.c4{stroke:#6b5a00}.c5{stroke:#3d6f8e}
+.c6{stroke:#a3324b}.c7{stroke:#4f4f58}.f0{fill:#0b62a4}.f1{fill:#b4480f}.f2{fill:#0a7a55}.f3{fill:#8a3f86}
+.f4{fill:#6b5a00}.f5{fill:#3d6f8e}.f6{fill:#a3324b}.f7{fill:#4f4f58}
+.lane{fill:#5b7fa6}.best{fill:#0b62a4}.published{fill:#b9b9c3}.whisker{stroke:#1b1b1f;stroke-width:1.4}
+"""
+
+
+def standalone(chart: Chart, title: str) -> str | None:
+    """Return a chart as an SVG file of its own, or None if it is only words."""
+    match chart:
+        case Plane():
+            inside, height = plane_inside(chart), HEIGHT + 20 * len(labels_of(chart))
+            keys = "".join(
+                f'<rect class="f{number % COLOURS}" x="{LEFT}" y="{HEIGHT + 20 * number}" width="12" height="12"/>'
+                f'<text x="{LEFT + 18}" y="{HEIGHT + 11 + 20 * number}">{text(label)}</text>'
+                for number, label in enumerate(labels_of(chart))
+            )
+            inside += keys
+        case Bars():
+            inside, height = _bars_inside(chart), ROW * len(chart.bars) + 8
+        case Stack():
+            inside, height = _stack_inside(chart), 2 * ROW * len(chart.rows) + 8
+        case _:
+            return None
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">'
+        f"<title>{text(title)}</title><style>{STANDALONE}</style>{inside}</svg>\n"
+    )
+
+
+def plane_svg(plane: Plane, title: str, says: str) -> str:
+    """Return a plane as an SVG element of a page."""
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{text(f"{title}. {says}")}" '
+        f'class="plane" tabindex="0">{plane_inside(plane)}</svg>'
+    )
+
+
+def plane_inside(plane: Plane) -> str:
+    """Return axes, bands and curves."""
+    across, up = scales_of(plane)
+    matrix = _matrix(across, up)
+    numbers = {label: number for number, label in enumerate(labels_of(plane))}
+    return "".join(
+        [
+            *(_band(each, across) for each in plane.bands),
+            *_across_ticks(across),
+            *_up_ticks(up),
+            f'<path class="axis" d="M{LEFT} {TOP}V{TOP + INNER_HEIGHT}H{LEFT + INNER_WIDTH}"/>',
+            _label(f'x="{LEFT + INNER_WIDTH / 2:g}" y="{HEIGHT - 4}"', plane.across.label),
+            _label(f'transform="translate(13 {TOP + INNER_HEIGHT / 2:g})rotate(-90)"', plane.up.label),
+            f'<g transform="{matrix}">',
+            *(_curve(each, numbers[each.label], plane, (across, up)) for each in plane.curves),
+            "</g>",
+        ]
+    )
+
+
+def _label(place: str, label: str) -> str:
+    return f'<text {place} text-anchor="middle">{text(label)}</text>'
+
+
+def labels_of(plane: Plane) -> list[str]:
+    """Return the names of a plane's curves, each once."""
+    return list(dict.fromkeys(curve.label for curve in plane.curves))
+
+
+def _matrix(across: Scale, up: Scale) -> str:
+    """Return the matrix from the values of both axes to the picture, whose vertical axis points down."""
+    wide, high = INNER_WIDTH / (across.high - across.low), INNER_HEIGHT / (up.high - up.low)
+    left, bottom = LEFT - across.low * wide, TOP + INNER_HEIGHT + up.low * high
+    return f"matrix({wide:.9g} 0 0 {-high:.9g} {left:.9g} {bottom:.9g})"
+
+
+def _curve(curve: Curve, number: int, plane: Plane, scales: tuple[Scale, Scale]) -> str:
+    across, up = scales
+    points = [(across.place(x), up.place(y)) for x, y in drawable(curve.points, plane)]
+    if not points:
+        return ""
+    if curve.kind == "dots" or len(points) == 1:
+        path, kind = "".join(f"M{x:.7g} {y:.7g}h0" for x, y in points), "dots"
+    elif curve.kind == "steps":
+        path = f"M{points[0][0]:.7g} {points[0][1]:.7g}" + "".join(f"H{x:.7g}V{y:.7g}" for x, y in points[1:])
+        kind = "steps"
+    else:
+        path, kind = "M" + " ".join(f"{x:.7g} {y:.7g}" for x, y in points), "line"
+    return (
+        f'<path class="curve {kind} c{number % COLOURS}" data-key="{number}" vector-effect="non-scaling-stroke" '
+        f'd="{path}"><title>{text(curve.label)}</title></path>'
+    )
+
+
+def _band(band: Band, across: Scale) -> str:
+    start, end = (LEFT + INNER_WIDTH * min(max(across.share(each), 0.0), 1.0) for each in (band.start, band.end))
+    return (
+        f'<rect class="band {band.kind}" x="{start:.2f}" y="{TOP}" width="{max(end - start, 0.5):.2f}" '
+        f'height="{INNER_HEIGHT}"><title>{text(band.label or band.kind)}</title></rect>'
+    )
+
+
+def _across_ticks(scale: Scale) -> list[str]:
+    found = []
+    for place, told in scale.ticks():
+        x = LEFT + INNER_WIDTH * (place - scale.low) / (scale.high - scale.low)
+        found.append(f'<path class="grid" d="M{x:.1f} {TOP}v{INNER_HEIGHT}"/>')
+        found.append(f'<text x="{x:.1f}" y="{TOP + INNER_HEIGHT + 16}" text-anchor="middle">{told}</text>')
+    return found
+
+
+def _up_ticks(scale: Scale) -> list[str]:
+    found = []
+    for place, told in scale.ticks():
+        y = TOP + INNER_HEIGHT * (1 - (place - scale.low) / (scale.high - scale.low))
+        found.append(f'<path class="grid" d="M{LEFT} {y:.1f}h{INNER_WIDTH}"/>')
+        found.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{told}</text>')
+    return found
+
+
+def _bars_inside(bars: Bars) -> str:
+    longest = longest_of(bars)
+    return "".join(_bar_row(bar, number, longest) for number, bar in enumerate(bars.bars))
+
+
+def _bar_row(bar: Bar, number: int, longest: float) -> str:
+    y, space = ROW * number + 4, WIDTH - LABELS - RIGHT
+    label = f'<text x="{LABELS - 8}" y="{y + 14}" text-anchor="end">{text(bar.label)}</text>'
+    if bar.value is None:
+        return f'{label}<text x="{LABELS}" y="{y + 14}">{text(bar.words)}</text>'
+    width = space * bar.value / longest
+    told = text(" ".join(filter(None, [words(bar.value), bar.words])))
+    whisker = ""
+    if bar.low is not None and bar.high is not None:
+        low, high = (LABELS + space * min(end / longest, 1.0) for end in (bar.low, bar.high))
+        whisker = f'<path class="whisker" d="M{low:.1f} {y + 9}H{high:.1f}"/>'
+    return (
+        f'{label}<rect class="{bar.kind}" x="{LABELS}" y="{y}" width="{width:.1f}" height="18">'
+        f"<title>{told}</title></rect>{whisker}"
+    )
+
+
+def longest_of(bars: Bars) -> float:
+    """Return what the whole width stands for."""
+    ends = [end for bar in bars.bars for end in (bar.value, bar.high) if end is not None]
+    return max(ends, default=1.0) or 1.0
+
+
+def _stack_inside(stack: Stack) -> str:
+    found = []
+    for number, (label, parts) in enumerate(stack.rows):
+        y, at = 2 * ROW * number + 4, 0.0
+        found.append(f'<text x="0" y="{y + 14}">{text(label)}</text>')
+        for place, part in enumerate(parts):
+            found.append(
+                f'<rect class="f{place % COLOURS}" x="{at * WIDTH:.1f}" y="{y + ROW}" width="{part.share * WIDTH:.1f}" '
+                f'height="18"><title>{text(part.label)} {part.share:.1%}</title></rect>'
+            )
+            at += part.share
+    return "".join(found)
+
+
+def text(told: str) -> str:
+    """Return words that no reader takes for markup, nor a terminal for a command."""
+    return escape(visible(told), quote=True)

@@ -1,0 +1,198 @@
+"""Reports in Markdown and CSV, and in a terminal with bars and sparklines."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Sequence
+
+from laptime.drawing.svg import longest_of
+from laptime.model.figure import Bar, Bars, Chart, Figure, Plane, Report, Stack, Table
+from laptime.report.layout import clean, wrap
+from laptime.visible import cells_wide, visible
+
+SPARKS = "▁▂▃▄▅▆▇█"
+LETTERS = "_.-=+*#@"  # where a terminal cannot show blocks
+BAR, PLAIN_BAR = "█", "#"
+NARROWEST = 40
+MARKUP = re.compile(r"([\\`*_{}\[\]<>|#])")
+STARTS_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+Row = tuple[str, ...]
+
+
+def as_markdown(reports: Sequence[Report]) -> str:
+    """Return reports as Markdown, for a comment or a job's summary."""
+    return "\n\n".join("\n".join(_markdown(each)) for each in reports) + "\n"
+
+
+def _markdown(report: Report) -> list[str]:
+    first, *others = report.answer or (report.title,)
+    lines = [
+        f"## {_escaped(first)}",
+        "",
+        *(f"{_escaped(each)}\n" for each in (*others, *report.notes, report.done) if each),
+    ]
+    for each in report.figures:
+        table = rows_of(each.chart)
+        lines += [f"### {_escaped(each.title)}", "", *([_escaped(each.says), ""] if each.says else [])]
+        lines += _markdown_table(table)
+    return [*lines, f"`{report.command}`", "", _escaped(f"Record {report.id}, {report.started}.")]
+
+
+def _markdown_table(table: Table) -> list[str]:
+    ruler = ["--:" if head.startswith("=") else "---" for head in table.heads]
+    rows = [[head.removeprefix("=") for head in table.heads], ruler, *table.rows]
+    told = [[cell if row is ruler else _escaped(cell) for cell in row] for row in rows]
+    return [*(f"| {' | '.join(row)} |" for row in told), ""]
+
+
+def _escaped(told: str) -> str:
+    """Return words that Markdown shows as they are, on one line."""
+    return MARKUP.sub(r"\\\1", " ".join(visible(told).split()))
+
+
+def as_csv(reports: Sequence[Report]) -> str:
+    """Return every number that the reports draw, one row each: record, figure, curve or bar, and values."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(("record", "figure", "name", "x", "y", "low", "high", "unit"))
+    for report in reports:
+        for figure in report.figures:
+            writer.writerows((report.id, figure.title, *row) for row in _numbers(figure.chart))
+    return out.getvalue()
+
+
+def _numbers(chart: Chart) -> Iterable[tuple[object, ...]]:
+    match chart:
+        case Bars():
+            for bar in chart.bars:
+                if bar.value is not None:
+                    yield _cell(bar.label), "", repr(bar.value), _end(bar.low), _end(bar.high), chart.unit
+        case Plane():
+            for curve in chart.curves:
+                yield from ((_cell(curve.label), repr(x), repr(y), "", "", chart.up.label) for x, y in curve.points)
+        case Stack():
+            for label, parts in chart.rows:
+                yield from ((_cell(f"{label}: {each.label}"), "", repr(each.share), "", "", "share") for each in parts)
+
+
+def _end(value: float | None) -> str:
+    return "" if value is None else repr(value)
+
+
+def _cell(told: str) -> str:
+    """Return words that no spreadsheet takes for a formula."""
+    return f"'{told}" if told.startswith(STARTS_FORMULA) else told
+
+
+def rows_of(chart: Chart) -> Table:
+    """Return a chart as a table: bars and parts with their values, curves in a few numbers each."""
+    match chart:
+        case Table():
+            return chart
+        case Bars():
+            rows: list[Row] = [
+                (bar.label, "-" if bar.value is None else f"{bar.value:.4g}", _between(bar.low, bar.high), bar.words)
+                for bar in chart.bars
+            ]
+            return Table(("", f"={chart.unit}", "between", ""), tuple(rows))
+        case Stack():
+            rows = [(label, each.label, f"{each.share:.1%}") for label, parts in chart.rows for each in parts]
+            return Table(("", "part", "=share"), tuple(rows))
+        case Plane():
+            return _curves(chart)
+
+
+def _between(low: float | None, high: float | None) -> str:
+    return "-" if low is None or high is None else f"{low:.4g} to {high:.4g}"
+
+
+def _curves(plane: Plane) -> Table:
+    rows = []
+    for curve in plane.curves:
+        values = sorted(value for _, value in curve.points)
+        if values:
+            told = (f"{each:.4g}" for each in (values[0], values[len(values) // 2], values[-1]))
+            rows.append((curve.label, f"{max(curve.of_points, len(values)):,}", *told))
+    return Table(("curve", "=points", "=lowest", f"=middle {plane.up.label}", "=highest"), tuple(rows))
+
+
+def as_charts(report: Report, width: int, *, blocks: bool) -> str:
+    """Return a report's charts for a terminal: bars, and a sparkline for each curve. Tables are on the page."""
+    width = max(width, NARROWEST)
+    lines = [line for each in report.figures for line in _figure(each, width, blocks=blocks)]
+    return "\n".join(lines).rstrip("\n")
+
+
+def _figure(figure: Figure, width: int, *, blocks: bool) -> list[str]:
+    match figure.chart:
+        case Bars():
+            lines = _bars(figure.chart, width, blocks=blocks)
+        case Plane():
+            lines = _sparks(figure.chart, width, blocks=blocks)
+        case Stack():
+            lines = _bars(_parts_as_bars(figure.chart), width, blocks=blocks)
+        case Table():
+            return []
+    return [*wrap(clean(figure.title), width, "  "), *(f"  {line}" for line in lines), ""]
+
+
+def _parts_as_bars(stack: Stack) -> Bars:
+    several = len(stack.rows) > 1
+    return Bars(
+        "share",
+        tuple(
+            Bar(f"{label}: {part.label}" if several else part.label, part.share, words=f"{part.share:.1%}")
+            for label, parts in stack.rows
+            for part in parts
+        ),
+    )
+
+
+def _bars(bars: Bars, width: int, *, blocks: bool) -> list[str]:
+    longest, mark = longest_of(bars), BAR if blocks else PLAIN_BAR
+    names = max((cells_wide(clean(bar.label)) for bar in bars.bars), default=0)
+    names, room = min(names, width // 3), max(width // 3, 8)
+    lines = []
+    for bar in bars.bars:
+        name = _cut(clean(bar.label), names)
+        if bar.value is None:
+            lines += wrap(f"{name}  {clean(bar.words)}", width - 2, "  ")
+            continue
+        filled = mark * max(1, round(room * bar.value / longest))
+        told = clean(bar.words) or f"{bar.value:.4g} {bars.unit}"
+        lines.append(f"{name}  {filled}{' ' * (room - len(filled))}  {_cut(told, width - names - room - 6, pad=False)}")
+    return lines
+
+
+def _sparks(plane: Plane, width: int, *, blocks: bool) -> list[str]:
+    """Return a line a curve; those of one plane share their scale."""
+    curves = [curve for curve in plane.curves if curve.points]
+    values = [value for curve in curves for _, value in curve.points]
+    if not values:
+        return []
+    low, high = min(values), max(values)
+    names = min(max(cells_wide(clean(curve.label)) for curve in curves), width // 3)
+    room = max(width - names - 30, 8)
+    told = f"{low:.4g} to {high:.4g} {clean(plane.up.label)}, over {clean(plane.across.label)}"
+    named = [(_cut(clean(curve.label), names), [value for _, value in curve.points]) for curve in curves]
+    lines = [f"{name}  {_spark(drawn, low, high, room, blocks=blocks)}" for name, drawn in named]
+    return [*lines, *wrap(told, width - 2, "  ")]
+
+
+def _spark(values: Sequence[float], low: float, high: float, room: int, *, blocks: bool) -> str:
+    marks, columns = SPARKS if blocks else LETTERS, min(room, len(values))
+    cut = [values[len(values) * each // columns : len(values) * (each + 1) // columns] for each in range(columns)]
+    middles = [sorted(each)[len(each) // 2] for each in cut]
+    span = high - low or 1.0
+    return "".join(marks[min(int((each - low) / span * len(marks)), len(marks) - 1)] for each in middles)
+
+
+def _cut(told: str, cells: int, *, pad: bool = True) -> str:
+    if cells_wide(told) > cells:
+        while told and cells_wide(told) > cells - 1:
+            told = told[:-1]
+        told += "~"
+    return told + " " * (cells - cells_wide(told)) if pad else told

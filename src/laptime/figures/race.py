@@ -1,0 +1,94 @@
+"""The figures of a race: lanes and published results, the ratios of rounds, the proof, steps, rooflines, readings."""
+
+from __future__ import annotations
+
+from laptime.figures.facts import fact_figures
+from laptime.figures.readings import reading_figures
+from laptime.figures.rooflines import roofline_figures
+from laptime.figures.steps import step_figures
+from laptime.model.figure import Axis, Bar, Bars, Curve, Figure, Plane
+from laptime.model.missing import Missing
+from laptime.model.questions import comparisons_of
+from laptime.model.record import Estimate, LaneResult, Record
+from laptime.model.sample import ProofRun
+from laptime.report.words import against_first, failure_words, lap_words, reference_name, short_name, step_words
+
+
+def figures(record: Record) -> list[Figure]:
+    """Return all figures of a race, the most telling first."""
+    return [
+        *lane_bars(record),
+        *_ratios(record),
+        *proof_figures(record),
+        *step_figures(record.lanes),
+        *roofline_figures(record.lanes),
+        *reading_figures(record),
+        *fact_figures(record),
+    ]
+
+
+def lane_bars(record: Record) -> list[Figure]:
+    """Return the lanes as bars of a lap's time, with the published laps below; or of a step's or an item's time."""
+    lanes = record.lanes
+    if not lanes:
+        return []
+    ran = [lane for lane in lanes if lane.step_ms is not None]
+    if ran and all(lane.lap_s is not None for lane in ran):
+        published = record.published.results if record.published else ()
+        quoted = tuple(
+            Bar(each.device, sorted(each.lap_s)[len(each.lap_s) // 2], words="published", kind="published")
+            for each in published
+            if each.lap_s
+        )
+        bars = tuple(_bar(lane, lane.lap_s, lap_words(lane), record) for lane in lanes)
+        below = " Published results are of other machines." if quoted else ""
+        return [Figure("A lap on each lane", Bars("s a lap", bars + quoted), f"Shorter is faster.{below}")]
+    if len({lane.items_per_step for lane in ran}) <= 1:
+        bars = tuple(_bar(lane, lane.step_ms, step_words(lane), record) for lane in lanes)
+        return [Figure("A step on each lane", Bars("ms a step", bars), "Shorter is faster.")]
+    bars = tuple(_bar(lane, lane.items_per_s, "", record) for lane in lanes)
+    return [Figure(f"Throughput of each lane, {record.workload.items} per second", Bars("a second", bars))]
+
+
+def _bar(lane: LaneResult, figure: Estimate | None, words: str, record: Record) -> Bar:
+    failed = failure_words(lane)
+    if failed or figure is None:
+        return Bar(short_name(lane.name), None, words=": ".join(filter(None, [failed, lane.reason])), kind="failed")
+    against = against_first(lane, record).text
+    told = words if lane.name == reference_name(record) or against == "-" else f"{words}, {against}"
+    is_best = "best" in lane.settings.preset or "fastest" in lane.settings.preset
+    low, high = (None if isinstance(end, Missing) else end for end in (figure.low, figure.high))
+    return Bar(short_name(lane.name), figure.median, low, high, told.lstrip(", "), "best" if is_best else "lane")
+
+
+def _ratios(record: Record) -> list[Figure]:
+    """Return the ratio of each round: whether it settled, and how far single rounds are from it."""
+    compared = [each for each in comparisons_of(record) if len(each.ratios) > 1 and each.same_work is not False]
+    if not compared:
+        return []
+    curves = tuple(
+        Curve(short_name(each.lane), tuple((number + 1.0, ratio) for number, ratio in enumerate(each.ratios)), "dots")
+        for each in compared
+    )
+    reference = short_name(compared[0].reference)
+    says = f"How many times as fast as {reference}, in each round. Above 1 is faster."
+    return [Figure("The ratio of each round", Plane(Axis("round"), Axis("times as fast"), curves), says)]
+
+
+def proof_figures(record: Record) -> list[Figure]:
+    """Return the losses of the proof: lanes that did the same work lie on each other."""
+    if record.reference is None:
+        return []
+    runs = {"float64 reference": record.reference.exact}
+    for lane in record.lanes:
+        first = next((proof for heat in lane.heats for proof in heat.proofs if proof.precision == "fp32"), None)
+        if first is not None and lane.training in (None, record.workload.name):
+            runs[short_name(lane.name)] = first
+    curves = tuple(_losses(name, run) for name, run in runs.items())
+    says = "The same steps from the same weights on the same batches. What did the same work has the same losses."
+    across, up = Axis("step of the proof"), Axis("loss")
+    return [Figure("Equal work: the losses of the proof", Plane(across, up, curves), says)] if len(runs) > 1 else []
+
+
+def _losses(name: str, run: ProofRun) -> Curve:
+    return Curve(name, tuple((number + 1.0, loss) for number, loss in enumerate(run.losses)))

@@ -1,0 +1,118 @@
+"""The steps of a race: their times over each heat, with warm-up and disturbances marked, and their distribution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import exp, log
+
+from laptime.analysis.heats import steady_windows
+from laptime.model.figure import Axis, Band, Curve, Figure, Plane, Point
+from laptime.model.record import HeatResult, LaneResult
+from laptime.model.sample import Window
+from laptime.report.words import short_name
+from laptime.stats import quantile
+
+COLUMNS = 40  # of the distribution
+OUTERMOST = 0.002  # share of the steps on each side that the distribution leaves out
+STEP = Axis("ms a step", from_zero=True)
+
+
+def step_figures(lanes: Sequence[LaneResult]) -> list[Figure]:
+    """Return a figure for each lane that ran, and one of all their distributions."""
+    ran = [lane for lane in lanes if any(heat.windows for heat in lane.heats)]
+    return [*(_over_time(lane) for lane in ran), *_distribution(ran)]
+
+
+def _over_time(lane: LaneResult) -> Figure:
+    heats = [heat for heat in lane.heats if heat.windows]
+    curves, bands = [], []
+    at_s = 0.0
+    for heat in heats:
+        start_ns, end_ns = heat.windows[0].start_ns, heat.windows[-1].end_ns
+        points = tuple((at_s + seconds, ms) for seconds, ms in _points(heat))
+        curves.append(Curve(f"heat {heat.order + 1}", points))
+        bands += _bands(heat, at_s)
+        at_s += (end_ns - start_ns) / 1e9
+    said = [f"{len(heats)} heat{'s' * (len(heats) != 1)}, one after another"]
+    said += ["warm-up, which does not count, is marked"] if any(each.kind == "warm-up" for each in bands) else []
+    said += ["disturbed windows are marked"] if any(each.kind == "disturbed" for each in bands) else []
+    plane = Plane(Axis("seconds of the lane's heats"), STEP, tuple(curves), tuple(bands))
+    return Figure(f"Steps of {short_name(lane.name)}", plane, f"{'; '.join(said)}.")
+
+
+def _points(heat: HeatResult) -> list[Point]:
+    """Return when each step ended, in seconds from the heat's first window, and its time; or the windows' means."""
+    start_ns, points = heat.windows[0].start_ns, []
+    for window in heat.windows:
+        if not window.step_ns:
+            middle_ns = (window.start_ns + window.end_ns) / 2
+            points.append(((middle_ns - start_ns) / 1e9, _mean_ms(window)))
+        at_ns = float(window.start_ns)
+        for step_ns in window.step_ns:
+            at_ns += step_ns
+            points.append(((at_ns - start_ns) / 1e9, step_ns / 1e6))
+    return points
+
+
+def _mean_ms(window: Window) -> float:
+    return (window.end_ns - window.start_ns) / 1e6 / max(window.steps, 1)
+
+
+def _bands(heat: HeatResult, at_s: float) -> list[Band]:
+    start_ns = heat.windows[0].start_ns
+
+    def place(ns: int) -> float:
+        return at_s + (ns - start_ns) / 1e9
+
+    found = [
+        Band(place(each.start_ns), place(each.end_ns), "disturbed", each.flag) for each in heat.windows if each.flag
+    ]
+    if heat.steady_from:
+        found.append(Band(at_s, place(heat.windows[heat.steady_from - 1].end_ns), "warm-up", "warm-up"))
+    return found
+
+
+def _distribution(lanes: Sequence[LaneResult]) -> list[Figure]:
+    """Return how often steps of the windows that count took how long; on a logarithmic scale if lanes are far apart."""
+    steps = {short_name(lane.name): _steady_steps(lane) for lane in lanes}
+    steps = {name: found for name, found in steps.items() if len(found) >= COLUMNS}
+    if not steps:
+        return []
+    low = min(quantile(found, OUTERMOST) for found in steps.values())
+    high = max(quantile(found, 1 - OUTERMOST) for found in steps.values())
+    if not 0 < low < high:
+        return []
+    is_log = high / low > 8
+    edges = _edges(low, high, is_log=is_log)
+    curves = tuple(Curve(name, _histogram(found, edges), "steps") for name, found in steps.items())
+    count = sum(map(len, steps.values()))
+    says = f"{count:,} steps of the windows that count; the outermost {2 * OUTERMOST:.1%} are not shown."
+    across = Axis("ms a step", is_log=is_log)
+    return [Figure("How long steps take", Plane(across, Axis("% of the steps", from_zero=True), curves), says)]
+
+
+def _steady_steps(lane: LaneResult) -> list[float]:
+    heats = [heat for heat in lane.heats if heat.process.status == "ok"]
+    return [ns / 1e6 for heat in heats for window in steady_windows(heat) for ns in window.step_ns]
+
+
+def _edges(low: float, high: float, *, is_log: bool) -> list[float]:
+    shares = [number / COLUMNS for number in range(COLUMNS + 1)]
+    if is_log:
+        return [exp(log(low) + (log(high) - log(low)) * share) for share in shares]
+    return [low + (high - low) * share for share in shares]
+
+
+def _histogram(values: Sequence[float], edges: Sequence[float]) -> tuple[Point, ...]:
+    """Return the left edge of each column with its share in percent, and the last edge with 0."""
+    ordered, counts, place = sorted(values), [], 0
+    while place < len(ordered) and ordered[place] < edges[0]:
+        place += 1
+    for _, right in pairwise(edges):
+        begin = place
+        while place < len(ordered) and ordered[place] < right:
+            place += 1
+        counts.append(place - begin)
+    shares = [100 * count / len(ordered) for count in counts]
+    return (*zip(edges[:-1], shares, strict=True), (edges[-1], 0.0))
