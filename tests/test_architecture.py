@@ -42,7 +42,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "store": {"disk", "checkpoint"},
     "report": set(),
     "figures": {"report", "analysis", "stats"},
-    "drawing": {"figures"},
+    "drawing": {"figures", "report"},
     "backends": {"workloads", "data", "pipelines"},
     "heat": {"wire", "backends", "workloads", "disk", "checkpoint"},
     "machine": {"sensors"},

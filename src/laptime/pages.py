@@ -12,6 +12,7 @@ import msgspec
 from laptime.api import version
 from laptime.drawing.files import FORMATS as DRAWN
 from laptime.drawing.files import Made, format_of, make_files, one_file, plain_name
+from laptime.drawing.html import as_html as draw_page
 from laptime.drawing.words import as_charts as draw_charts
 from laptime.errors import RecordError, UsageError
 from laptime.figures.thinning import thin
@@ -97,8 +98,15 @@ def report_of(record: Record) -> Report:
     )
 
 
+def as_html(record: Record) -> str:
+    """Return a record's report as one HTML page."""
+    return draw_page([report_of(record)])
+
+
 def as_files(records: Sequence[Record], form: str) -> Made:
     """Return what a report in this format writes."""
+    if form not in FORMATS:
+        raise UsageError(f"'{form}' is no format of a report", f"formats: {', '.join(FORMATS)}")
     if form == AS_JSON:
         return one_file(f"{plain_name(records[0].id)}.{form}", records_as_json(records).encode())
     return make_files([report_of(each) for each in records], form)

@@ -149,3 +149,15 @@ def test_a_page_that_cannot_be_made_does_not_break_a_repr():
     """A record may be damaged."""
     damaged = replace(records.two_lanes(), question="race", lanes=(replace(BEST, step_ms="fast"),))
     assert repr(Result(damaged)).startswith("<Result: this record cannot be shown")
+
+
+def test_a_result_is_a_report_in_a_notebook_and_on_disk(tmp_path):
+    result = Result(records.two_lanes())
+    assert "is 1.49x as fast as" in result.to_html()
+    frame = result._repr_html_()
+    assert frame.startswith('<iframe srcdoc="&lt;!doctype html&gt;')
+    assert frame.count("<") == 2
+    assert result.report(tmp_path / "race.md").read_text().startswith("## cifar-cnn on ")
+    assert {each.suffix for each in result.report(tmp_path / "charts", form="svg").iterdir()} == {".svg"}
+    with pytest.raises(UsageError, match="'pdf' is no format of a report"):
+        result.report(form="pdf")

@@ -34,6 +34,7 @@ def races() -> None:
     assert_type(result.to_dict(), dict[str, Any])
     assert_type((result.id, result.status, result.page(width=80)), tuple[str, str, str])
     assert_type(result.record.elapsed_s, float)
+    assert_type((result.to_html(), result.report("race.html"), result.report(form="svg")), tuple[str, Path, Path])
     laptime.race()
     laptime.race("cifar-cnn", "cpu", heats=3)
     laptime.race(Path("my.py:training"), budget=60, progress=True)

@@ -20,6 +20,7 @@ class Scale:
     low: float
     high: float
     is_log: bool
+    is_whole: bool = False
 
     def place(self, value: float) -> float:
         """Return where a value is in the units of the range."""
@@ -30,7 +31,7 @@ class Scale:
 
     def ticks(self) -> list[tuple[float, str]]:
         """Return where ticks are, in the units of the range, with their words."""
-        return _log_ticks(self.low, self.high) if self.is_log else _ticks(self.low, self.high)
+        return _log_ticks(self.low, self.high) if self.is_log else _ticks(self.low, self.high, whole=self.is_whole)
 
 
 def scales_of(plane: Plane) -> tuple[Scale, Scale]:
@@ -62,13 +63,15 @@ def _scale(values: Sequence[float], axis: Axis, free: float) -> Scale:
     if high - low < 1e-12 * max(abs(high), 1e-12):
         low, high = low - (abs(low) / 2 or 0.5), high + (abs(high) / 2 or 0.5)
     space = (high - low) * free
-    return Scale(low if axis.from_zero and low == 0.0 else low - space, high + space, axis.is_log)
+    return Scale(low if axis.from_zero and low == 0.0 else low - space, high + space, axis.is_log, axis.is_whole)
 
 
-def _ticks(low: float, high: float) -> list[tuple[float, str]]:
-    rough = (high - low) / TICKS
+def _ticks(low: float, high: float, *, whole: bool) -> list[tuple[float, str]]:
+    rough = max((high - low) / TICKS, 1.0 if whole else 0.0)
     size = 10 ** math.floor(math.log10(rough))
-    step = size * next(each for each in STEPS if each * size >= rough)
+    step = size * next(
+        each for each in STEPS if each * size >= rough * (1 - 1e-9) and (each * size % 1 == 0 or not whole)
+    )
     first = math.ceil(low / step - 1e-9)
     places = [number * step for number in range(first, math.floor(high / step + 1e-9) + 1)]
     return [(place, words(place)) for place in places]

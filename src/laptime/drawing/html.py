@@ -88,7 +88,7 @@ def _bar(bar: Bar, longest: float, unit: str) -> str:
     data = f'data-value="{bar.value!r}"' + "".join(
         f' data-{name}="{end!r}"' for name, end in (("low", bar.low), ("high", bar.high)) if end is not None
     )
-    told = bar.words if bar.words and bar.kind != "published" else " ".join([f"{bar.value:.4g} {unit}", bar.words])
+    told = bar.words or f"{bar.value:.4g} {unit}"
     return (
         f'<dt>{text(bar.label)}</dt><dd><svg viewBox="0 0 100 16" preserveAspectRatio="none" aria-hidden="true">'
         f'<rect class="{bar.kind}" {data} width="{100 * bar.value / longest:.3f}" height="16"/>{whisker}</svg>'

@@ -159,7 +159,7 @@ def _bar_row(bar: Bar, number: int, longest: float) -> str:
 
 
 def longest_of(bars: Bars) -> float:
-    """Return what the whole width stands for."""
+    """Return the value that takes the whole width."""
     ends = [end for bar in bars.bars for end in (bar.value, bar.high) if end is not None]
     return max(ends, default=1.0) or 1.0
 

@@ -7,10 +7,12 @@ from laptime.figures.readings import reading_figures
 from laptime.figures.rooflines import roofline_figures
 from laptime.figures.steps import step_figures
 from laptime.model.figure import Axis, Bar, Bars, Curve, Figure, Plane
+from laptime.model.lane import NO_TRAINING
 from laptime.model.missing import Missing
 from laptime.model.questions import comparisons_of
 from laptime.model.record import Estimate, LaneResult, Record
 from laptime.model.sample import ProofRun
+from laptime.report.numbers import published_lap
 from laptime.report.words import against_first, failure_words, lap_words, reference_name, short_name, step_words
 
 
@@ -29,16 +31,17 @@ def figures(record: Record) -> list[Figure]:
 
 def lane_bars(record: Record) -> list[Figure]:
     """Return the lanes as bars of a lap's time, with the published laps below; or of a step's or an item's time."""
-    lanes = record.lanes
+    lanes = [lane for lane in record.lanes if lane.settings.input not in NO_TRAINING]
     if not lanes:
         return []
     ran = [lane for lane in lanes if lane.step_ms is not None]
     if ran and all(lane.lap_s is not None for lane in ran):
         published = record.published.results if record.published else ()
         quoted = tuple(
-            Bar(each.device, sorted(each.lap_s)[len(each.lap_s) // 2], words="published", kind="published")
+            Bar(each.device, lap_s, words=f"{published_lap(lap_s)}, published", kind="published")
             for each in published
             if each.lap_s
+            for lap_s in (sorted(each.lap_s)[len(each.lap_s) // 2],)
         )
         bars = tuple(_bar(lane, lane.lap_s, lap_words(lane), record) for lane in lanes)
         below = " Published results are of other machines." if quoted else ""
@@ -53,7 +56,8 @@ def lane_bars(record: Record) -> list[Figure]:
 def _bar(lane: LaneResult, figure: Estimate | None, words: str, record: Record) -> Bar:
     failed = failure_words(lane)
     if failed or figure is None:
-        return Bar(short_name(lane.name), None, words=": ".join(filter(None, [failed, lane.reason])), kind="failed")
+        why = [failed] if lane.reason is None or lane.reason in failed else [failed, lane.reason]
+        return Bar(short_name(lane.name), None, words=": ".join(filter(None, why)), kind="failed")
     against = against_first(lane, record).text
     told = words if lane.name == reference_name(record) or against == "-" else f"{words}, {against}"
     is_best = "best" in lane.settings.preset or "fastest" in lane.settings.preset
@@ -72,7 +76,7 @@ def _ratios(record: Record) -> list[Figure]:
     )
     reference = short_name(compared[0].reference)
     says = f"How many times as fast as {reference}, in each round. Above 1 is faster."
-    return [Figure("The ratio of each round", Plane(Axis("round"), Axis("times as fast"), curves), says)]
+    return [Figure("The ratio of each round", Plane(Axis("round", is_whole=True), Axis("times as fast"), curves), says)]
 
 
 def proof_figures(record: Record) -> list[Figure]:
@@ -86,7 +90,7 @@ def proof_figures(record: Record) -> list[Figure]:
             runs[short_name(lane.name)] = first
     curves = tuple(_losses(name, run) for name, run in runs.items())
     says = "The same steps from the same weights on the same batches. What did the same work has the same losses."
-    across, up = Axis("step of the proof"), Axis("loss")
+    across, up = Axis("step of the proof", is_whole=True), Axis("loss")
     return [Figure("Equal work: the losses of the proof", Plane(across, up, curves), says)] if len(runs) > 1 else []
 
 

@@ -12,7 +12,7 @@ CURVE_LEAST = 24  # points that every curve keeps
 
 
 def thin(figures: Sequence[Figure]) -> tuple[Figure, ...]:
-    """Return figures that have at most so many points together that a file stays small."""
+    """Return figures with at most `POINTS_MOST` points together, so that a file stays small."""
     curves = [curve for each in figures if isinstance(each.chart, Plane) for curve in each.chart.curves]
     if sum(len(curve.points) for curve in curves) <= POINTS_MOST:
         return tuple(figures)

@@ -74,7 +74,7 @@ def _laps(runs: Sequence[FullRun]) -> list[Figure]:
 def _by_lap(title: str, up: str, runs: Sequence[FullRun], value: LapValue, *, from_zero: bool = False) -> list[Figure]:
     curves = [Curve(_name(run, runs), _points(run, value)) for run in runs]
     shown = tuple(curve for curve in curves if curve.points)
-    return [Figure(title, Plane(Axis("lap"), Axis(up, from_zero=from_zero), shown))] if shown else []
+    return [Figure(title, Plane(Axis("lap", is_whole=True), Axis(up, from_zero=from_zero), shown))] if shown else []
 
 
 def _points(run: FullRun, value: LapValue) -> tuple[tuple[float, float], ...]:

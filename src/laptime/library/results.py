@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from dataclasses import dataclass
+from html import escape
+from pathlib import Path
 from typing import Any
 
 from laptime import api, pages
@@ -23,6 +26,7 @@ from laptime.questions.gauge import Limits
 from laptime.visible import visible
 
 WIDTH_OFF_TERMINAL = 100
+FRAME = "width:100%;height:640px;border:0"  # of a report in a notebook
 
 
 def _width() -> int:
@@ -95,6 +99,25 @@ class Result(Shown):
         """Return the record as `--json` prints it."""
         found: dict[str, Any] = json.loads(pages.as_json(self.record))
         return found
+
+    def to_html(self) -> str:
+        """Return the report as one HTML page that needs no network."""
+        return pages.as_html(self.record)
+
+    def report(self, output: str | os.PathLike[str] | None = None, *, form: str | None = None) -> Path:
+        """Write the report, and return where: by default as HTML next to you, or in the format that `output` ends with.
+
+        `form` is one of html, md, csv, svg, png and json. Pictures fill a folder.
+        """
+        given = None if output is None else os.fspath(output)
+        made = pages.as_files([self.record], pages.format_of(form, given))
+        place = Path(given or made.name)
+        api.write_files(place, made.files, is_folder=made.is_folder)
+        return place
+
+    def _repr_html_(self) -> str:
+        """Return the report for a notebook, in a frame of its own."""
+        return f'<iframe srcdoc="{escape(self.to_html())}" sandbox="allow-scripts" style="{FRAME}"></iframe>'
 
     def _page(self, width: int, *, details: bool) -> str:
         return pages.as_text(self.record, pages.View(width, kept=self.is_saved, details=details))

@@ -57,11 +57,12 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """An axis; where it is logarithmic, values of 0 and less are not drawn."""
+    """An axis; where it is logarithmic, values of 0 and less are not drawn. A `is_whole` one counts: 1, 2, 3."""
 
     label: str
     is_log: bool = False
     from_zero: bool = False
+    is_whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,15 +27,10 @@ from laptime.report.laps import (
 )
 from laptime.report.layout import Cell
 from laptime.report.numbers import duration, factor, over
-from laptime.report.page import NARROWEST, PageParts, Said, View, page_text
+from laptime.report.page import NARROWEST, PageParts, Said, View, rendered
 from laptime.report.race import proof_sentence, spoken_name
 from laptime.report.usage import money_words
 from laptime.report.words import above_one, joined, place_words, short_name
-
-
-def render(record: Record, view: View) -> str:
-    """Return the page of whole trainings."""
-    return page_text(page_parts(record, view), record, view)
 
 
 def page_parts(record: Record, view: View) -> PageParts:
@@ -49,6 +44,9 @@ def page_parts(record: Record, view: View) -> PageParts:
         details=training_details(record, view),
         command="laptime show" if _is_whole(record) else "to go on: laptime resume",
     )
+
+
+render = rendered(page_parts)
 
 
 def _answer(record: Record) -> str:

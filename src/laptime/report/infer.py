@@ -20,8 +20,8 @@ from laptime.report.page import (
     fit_table,
     header,
     live_page,
-    page_text,
     quiet,
+    rendered,
 )
 from laptime.report.race import spoken_name
 from laptime.report.usage import money_words, usage_lines
@@ -34,11 +34,6 @@ HOW = (
 LANE: RecordColumn[InferLane] = RecordColumn("lane", lambda lane, _: short_name(lane.lane), least=14)
 
 
-def render(record: Record, view: View) -> str:
-    """Return the page of inference."""
-    return page_text(page_parts(record, view), record, view)
-
-
 def page_parts(record: Record, view: View) -> PageParts:
     """Return what the page says."""
     view = replace(view, width=max(view.width, NARROWEST))
@@ -49,6 +44,9 @@ def page_parts(record: Record, view: View) -> PageParts:
         done=" ".join(filter(None, [_answers_sentence(record), _closing(record)])),
         details=_details(record, view),
     )
+
+
+render = rendered(page_parts)
 
 
 def _answer(record: Record) -> str:

@@ -10,30 +10,30 @@ from laptime.model.record import Comparison, OtherTraining, Record
 from laptime.report.words import short_name
 
 
-def most_telling(compared: Sequence[Comparison], record: Record) -> Comparison:
+def most_telling(compared: Sequence[Comparison]) -> Comparison:
     """Return the lane that is fastest against the first. Where trainings race, it is another training's, if any is.
 
     One that does the same work comes first, then one on the first lane's own device and settings.
     """
-    place_of = {lane.name: lane.name.partition(OF_TRAINING)[0] for lane in record.lanes}
 
     def order(found: Comparison) -> tuple[bool, bool, bool, float]:
-        is_other = _are_two_trainings(found, record)
-        is_same_work, is_same_place = found.same_work is True, place_of[found.lane] == place_of[found.reference]
-        return is_other, is_other and is_same_work, is_other and is_same_place, found.ratio
+        (place, training), (other_place, other) = _split(found.lane), _split(found.reference)
+        is_other = training != other
+        return is_other, is_other and found.same_work is True, is_other and place == other_place, found.ratio
 
     return max(compared, key=order)
 
 
-def _are_two_trainings(found: Comparison, record: Record) -> bool:
-    trainings = {lane.name: lane.training for lane in record.lanes}
-    return trainings[found.lane] != trainings[found.reference]
+def _split(lane: str) -> tuple[str, str]:
+    """Return the device and settings of a lane, and its training where a race has several."""
+    place, _, training = lane.partition(OF_TRAINING)
+    return place, training
 
 
 def is_other_work(found: Comparison, record: Record) -> bool:
     """Whether a comparison is of two trainings that are known to do other work."""
     differ = {each.subject.name for each in record.others if isinstance(each.differs, str)}
-    trainings = {lane.training for lane in record.lanes if lane.name in (found.lane, found.reference)}
+    trainings = {_split(found.lane)[1], _split(found.reference)[1]}
     return len(trainings) > 1 and bool(trainings & differ)
 
 

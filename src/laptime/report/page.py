@@ -87,6 +87,11 @@ def page_text(page: PageParts, record: Record, view: View) -> str:
     return _joined([answer, ["", *figures, ""] if figures else [], notes, _closing(page, saved, view)])
 
 
+def rendered(parts: Callable[[Record, View], PageParts]) -> Callable[[Record, View], str]:
+    """Return the function that makes a question's page as text, from the one that returns what it says."""
+    return lambda record, view: page_text(parts(record, view), record, view)
+
+
 def _joined(parts: Sequence[Lines]) -> str:
     return "\n".join(line for part in parts for line in part) + "\n"
 

@@ -13,7 +13,7 @@ from laptime.report import footnotes
 from laptime.report.devices import BYTES, FLOPS, rates
 from laptime.report.layout import Column, clean, flow, painted, table_or_sentences, wrap, wrap_all
 from laptime.report.numbers import duration, factor, number, over, percent, size, step
-from laptime.report.page import NARROWEST, PageParts, Said, View, header, page_text
+from laptime.report.page import NARROWEST, PageParts, Said, View, header
 from laptime.report.words import joined, place_words, short_name
 from laptime.visible import cells_wide
 
@@ -148,11 +148,6 @@ def _bytes(value: float | Missing) -> str:
     return "0" if not value else f"{'-' * (value < 0)}{size(abs(value))}"
 
 
-def render(record: Record, view: View) -> str:
-    """Return the page of profiles, at most as wide as the view except for a trace's name."""
-    return page_text(page_parts(record, view), record, view)
-
-
 def page_parts(record: Record, view: View) -> PageParts:
     """Return what the page says."""
     view = replace(view, width=max(view.width, NARROWEST))
@@ -163,6 +158,9 @@ def page_parts(record: Record, view: View) -> PageParts:
         done=_closing(record),
         details=_details(record, view),
     )
+
+
+render = rendered(page_parts)
 
 
 def _answer(record: Record) -> str:

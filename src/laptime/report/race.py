@@ -25,8 +25,8 @@ from laptime.report.page import (
     fit_table,
     header,
     live_page,
-    page_text,
     quiet,
+    rendered,
 )
 from laptime.report.profile import limit_lines, profile_figures, profiles
 from laptime.report.usage import money_words, usage_lines
@@ -74,11 +74,6 @@ RACE_COLUMNS: list[RecordColumn[LaneResult]] = [
 ]
 
 
-def render(record: Record, view: View) -> str:
-    """Return the page of a race."""
-    return page_text(page_parts(record, view), record, view)
-
-
 def page_parts(record: Record, view: View) -> PageParts:
     """Return what the page says."""
     view = replace(view, width=max(view.width, NARROWEST))
@@ -96,6 +91,9 @@ def page_parts(record: Record, view: View) -> PageParts:
     )
 
 
+render = rendered(page_parts)
+
+
 def _answer(record: Record) -> str:
     """Return which lane is faster, by how much, and how sure that is."""
     ran = [lane for lane in record.lanes if lane.step_ms is not None]
@@ -104,7 +102,7 @@ def _answer(record: Record) -> str:
     compared = comparisons_of(record)
     fair = [each for each in compared if each.same_work is not False]
     if fair:
-        told = most_telling(fair, record)
+        told = most_telling(fair)
         return compared_words(told, record) + " The two do other work." * is_other_work(told, record)
     if compared:
         differing = [short_name(lane.name) for lane in ran if lane.parity.status == "differs"]

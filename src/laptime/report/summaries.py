@@ -19,7 +19,7 @@ from laptime.report.words import short_name
 
 def of_race(record: Record) -> list[str]:
     faster = [each for each in comparisons_of(record) if each.verdict == "faster" and each.same_work is not False]
-    best = most_telling(faster, record) if faster else None
+    best = most_telling(faster) if faster else None
     return [_lanes(record), *([_factor(best, best.ratio)] if best else []), *_failed(record)]
 
 

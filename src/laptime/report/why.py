@@ -14,7 +14,7 @@ from laptime.model.why import ONLY_A_LANE, Ceiling, Factor, PartOf, Remedy, Stan
 from laptime.report import footnotes, race
 from laptime.report.layout import Cell, Column, Style, clean, flow, lay_out, table_or_sentences, wrap
 from laptime.report.numbers import WIDE, duration, factor, number, percent
-from laptime.report.page import NARROWEST, PageParts, Said, View, page_text, quiet
+from laptime.report.page import NARROWEST, PageParts, Said, View, quiet, rendered
 from laptime.report.words import machine_words, step_words
 from laptime.visible import cells_wide
 
@@ -33,14 +33,6 @@ NOT_PREDICTED = "not predicted: "
 OF_OLD_RECORDS = re.compile(r"^not \w+: ")  # their reasons begin so
 
 
-def render(record: Record, view: View) -> str:
-    """Return the page of why, at most as wide as the view except for lines of code.
-
-    If nothing was concluded, return the page of a race.
-    """
-    return page_text(page_parts(record, view), record, view)
-
-
 def page_parts(record: Record, view: View) -> PageParts:
     """Return what the page says; that of a race if nothing was concluded."""
     why = record.answer.why if isinstance(record.answer, WhyAnswer) else None
@@ -55,6 +47,9 @@ def page_parts(record: Record, view: View) -> PageParts:
         done=_closing(record),
         details=_details(record, why, view),
     )
+
+
+render = rendered(page_parts)
 
 
 def _figures(record: Record, why: Why, view: View) -> list[str]:

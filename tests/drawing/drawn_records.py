@@ -1,0 +1,107 @@
+"""Records to draw: of every question, of one lane and of twenty, of a million steps, and hostile in every word."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import full_records
+import infer_records
+import records
+import why_records
+
+from laptime.errors import RecordError
+from laptime.model.record import Record
+from laptime.model.sample import Window
+from laptime.store import schema
+
+HACK = "window.hacked=(window.hacked||0)+1"
+HOSTILE = [
+    f"<script>{HACK}</script>", f"</script><script>{HACK}</script>", f"</title><script>{HACK}</script>",
+    f"</style><script>{HACK}</script>", f"--><script>{HACK}</script>", f"<img src=x onerror={HACK}>",
+    f'"><img src=x onerror={HACK}>', f"'><img src=x onerror={HACK}>", f'" onmouseover="{HACK}" x="',
+    f"' onfocus='{HACK}' autofocus='", f"<svg onload={HACK}>", f"<svg><script>{HACK}</script></svg>",
+    f"<iframe srcdoc='<script>parent.{HACK}</script>'>", f"javascript:{HACK}", f"<a href=javascript:{HACK}>x</a>",
+    f"<body onload={HACK}>", f"<details open ontoggle={HACK}>", f"<input autofocus onfocus={HACK}>",
+    f"<video><source onerror={HACK}></video>", f"<math><mtext></table><script>{HACK}</script>",
+    f"]]><script>{HACK}</script>", f"<!--<script>{HACK}</script>-->", f"{{{{{HACK}}}}}", f"${{{HACK}}}", f"`{HACK}`",
+    "<base href=https://example.invalid/>", "<link rel=stylesheet href=https://example.invalid/x.css>",
+    "<img src=https://example.invalid/x.png>", "<meta http-equiv=refresh content=0;url=https://example.invalid/>",
+    "url(https://example.invalid/x.png)", "@import 'https://example.invalid/x.css';", "<object data=x></object>",
+    "<form action=https://example.invalid/><button>", "<embed src=x>", "&lt;script&gt;", "&#60;script&#62;",
+    "&amp;&amp;", "%3Cscript%3E", "\\u003cscript\\u003e", "\x1b]0;title\x07", "\x1b[31mred", "\x9b31m", "\u202egnirts",
+    "\u2028\u2029", "\ufeff", "\ud800".encode("utf-8", "surrogatepass").decode("utf-8", "replace"), "\x00", "\x08\x7f",
+    "=cmd|' /C calc'!A0", "+1+1", "-1+1", "@SUM(1)", "../../../etc/passwd", "C:\\con\\nul", "a" * 400, "界" * 60,
+    "🏁" * 20, "\n\n# heading\n", "| a | b |", "[x](javascript:alert(1))",
+]  # fmt: skip
+
+
+def long_race(steps: int) -> Record:
+    """A race of two lanes with this many steps in all."""
+    each = steps // 2
+    windows = tuple(
+        Window(
+            number * 10**9,
+            (number + 1) * 10**9,
+            5_000,
+            tuple(150_000 + (place * 7919) % 90_000 for place in range(5_000)),
+        )
+        for number in range(each // 5_000)
+    )
+    heat = replace(records.FIRST.heats[0], windows=windows)
+    return records.record(
+        (replace(records.FIRST, heats=(heat,)), replace(records.BEST, heats=(heat,))), (records.FASTER,)
+    )
+
+
+def many_lanes(count: int) -> Record:
+    lanes = [records.lane(f"torch/cpu/threads={number}", 90.0 + number) for number in range(1, count)]
+    compared = [records.comparison(each.name, 0.95, 0.93, 0.97, ratios=(0.94, 0.95, 0.96)) for each in lanes]
+    return records.record((records.FIRST, *lanes), tuple(compared))
+
+
+def hostile() -> list[Record]:
+    """Records of every question with a hostile string in every field that holds words."""
+    given = [records.failed_lanes(), full_records.broken(), infer_records.broken(), why_records.failed_remedy()]
+    return [_hostile(each) for each in given]
+
+
+def _hostile(record: Record) -> Record:
+    tree, words = json.loads(schema.encode(record)), itertools.cycle(HOSTILE)
+    for put in _places(tree):
+        before = put(next(words))
+        try:
+            schema.decode(json.dumps(tree).encode(), "hostile")
+        except RecordError:
+            put(before)  # a word of the schema's own: another is refused when the record is read
+    return schema.decode(json.dumps(tree).encode(), "hostile")
+
+
+def _places(tree: object) -> Iterator[Callable[[object], object]]:
+    """Return, for every string in a tree, a function that replaces it and returns what was there."""
+    pairs = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
+    for key, value in list(pairs):
+        if isinstance(value, str):
+            yield lambda new, key=key: _swap(tree, key, new)
+        yield from _places(value)
+
+
+def _swap(tree, key, new):
+    before, tree[key] = tree[key], new
+    return before
+
+
+SHOWN: dict[str, Callable[[], Record]] = {
+    "race": records.two_lanes,
+    "one-heat": records.one_heat,
+    "failures": records.failed_lanes,
+    "differing": records.differing,
+    "training": full_records.whole,
+    "broken-training": full_records.broken,
+    "inference": infer_records.two_lanes,
+    "why": why_records.loader_bound,
+    "twenty": lambda: many_lanes(20),
+    "million": lambda: long_race(1_000_000),
+}

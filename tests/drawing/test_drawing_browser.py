@@ -1,0 +1,131 @@
+"""Reports in a real browser: nothing fails, nothing is requested, nothing runs that a record says, all can be read."""
+
+from __future__ import annotations
+
+import re
+
+import drawn_records
+import pytest
+from browser import is_here, open_browser
+
+from laptime.drawing.html import as_html
+from laptime.pages import report_of
+
+pytestmark = pytest.mark.skipif(not is_here(), reason="Chromium and its driver are not installed")
+LARGEST_BYTES = 500_000
+CONTRAST_LEAST = 4.5
+CONTRASTS = """
+const rgb = text => text.match(/[\\d.]+/g).map(Number);
+const light = ([r, g, b]) => [r, g, b].map(v => v / 255).map(v => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
+  .reduce((sum, v, i) => sum + v * [.2126, .7152, .0722][i], 0);
+const below = element => { for (let e = element; e; e = e.parentElement) {
+  const found = rgb(getComputedStyle(e).backgroundColor); if (found.length < 4 || found[3] > 0) return found; }
+  return [255, 255, 255]; };
+const least = {};
+const words = "h1,h2,p,span,td,th,figcaption,summary,code,pre,button,dt,svg.plane text";
+for (const element of document.querySelectorAll(words)) {
+  if (!element.textContent.trim()) continue;
+  const style = getComputedStyle(element), ink = rgb(element.closest("svg") ? style.fill : style.color);
+  const [a, b] = [light(ink), light(below(element))].sort((x, y) => y - x);
+  const name = element.tagName + "." + element.className;
+  least[name] = Math.min(least[name] ?? 99, (a + .05) / (b + .05));
+}
+return least;
+"""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with open_browser(tmp_path_factory.mktemp("browser")) as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def opened(browser, tmp_path_factory):
+    """Return a function that opens the report of a record, and returns its HTML."""
+    folder, made = tmp_path_factory.mktemp("reports"), {}
+
+    def show(name):
+        if name not in made:
+            made[name] = folder / f"{name}.html"
+            made[name].write_text(as_html([report_of(drawn_records.SHOWN[name]())]), encoding="utf-8")
+        browser.resize(1000)
+        browser.open(made[name])
+        return made[name].read_text(encoding="utf-8")
+
+    return show
+
+
+@pytest.mark.parametrize("name", list(drawn_records.SHOWN))
+def test_a_report_opens_alone_and_fits(browser, opened, name):
+    """No message in the console, no request, and at 360 pixels nothing to scroll sideways; in print neither."""
+    html = opened(name)
+    assert len(html.encode()) < LARGEST_BYTES
+    assert browser.messages() == []
+    assert [each for each in browser.requests() if not each.startswith("file:")] == []
+    browser.resize(360)
+    assert browser.run("return document.documentElement.scrollWidth") <= 360
+    browser.show_as(media="print")
+    assert browser.run("return document.documentElement.scrollWidth") <= 360
+    browser.show_as()
+    assert browser.run("return document.querySelectorAll('h2').length") > 3
+
+
+def test_bars_and_curves_are_the_records_numbers(browser, opened):
+    opened("race")
+    record = drawn_records.SHOWN["race"]()
+    told = browser.run(
+        "return [...document.querySelectorAll('.bars rect.lane, .bars rect.best')].map(r => r.dataset.value)"
+    )
+    assert [float(each) for each in told] == [lane.lap_s.median for lane in record.lanes]
+    widths = browser.run(
+        "return [...document.querySelectorAll('.bars rect')].map(r => r.getBoundingClientRect().width)"
+    )
+    values = [lane.lap_s.median for lane in record.lanes] + [each.lap_s[0] for each in record.published.results]
+    assert [width / max(widths) for width in widths] == pytest.approx([each / max(values) for each in values], rel=1e-3)
+    drawn = browser.run("return document.querySelector('.of-plane .curve').getAttribute('d')")
+    heat = record.lanes[0].heats[0]
+    steps_ms = [ns / 1e6 for window in heat.windows for ns in window.step_ns]
+    assert [float(each) for each in re.findall(r"[\d.e+-]+ ([\d.e+-]+)", drawn)] == pytest.approx(steps_ms, rel=1e-5)
+
+
+def test_a_curve_is_named_by_the_pointer_and_the_keyboard_and_can_be_switched_off(browser, opened):
+    opened("training")
+    browser.run("document.querySelector('svg.plane').focus()")
+    browser.press("ArrowRight")
+    assert browser.run("return document.getElementById('tip').textContent").startswith("torch/cpu")
+    browser.press("Escape")
+    assert browser.run("return document.getElementById('tip')") is None
+    seen = "return [...document.querySelectorAll('.curve')].filter(c => getComputedStyle(c).display !== 'none').length"
+    before = browser.run(seen)
+    browser.run("document.querySelector('.keys button').click()")
+    assert browser.run(seen) == before - 1
+    assert browser.run("return document.querySelector('.keys button').getAttribute('aria-pressed')") == "false"
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_every_word_can_be_read(browser, opened, dark):
+    browser.show_as(dark=dark)
+    least = {}
+    for name in ("failures", "why", "training"):
+        opened(name)
+        browser.run("document.querySelectorAll('details').forEach(each => each.open = true)")
+        for kind, contrast in browser.run(CONTRASTS).items():
+            least[kind] = min(contrast, least.get(kind, 99))
+    browser.show_as()
+    assert {kind: each for kind, each in least.items() if each < CONTRAST_LEAST} == {}
+
+
+def test_what_a_record_says_never_runs(browser, tmp_path):
+    """Sixty strings that mean harm, in every field that holds words, of every question."""
+    place = tmp_path / "hostile.html"
+    place.write_text(as_html([report_of(each) for each in drawn_records.hostile()]), encoding="utf-8")
+    browser.resize(360)
+    browser.open(place)
+    browser.run("document.querySelectorAll('*').forEach(e => e.dispatchEvent(new Event('mouseover')))")
+    assert browser.run("return window.hacked || 0") == 0
+    assert [each for each in browser.requests() if not each.startswith("file:")] == []
+    assert browser.messages() == []
+    assert browser.run("return document.querySelectorAll('script').length") == 1
+    assert browser.run("return document.querySelectorAll('img,iframe,object,embed,form,base,link,a').length") == 0
+    assert browser.run("return document.documentElement.scrollWidth") <= 360
