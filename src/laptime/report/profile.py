@@ -13,7 +13,7 @@ from laptime.report import footnotes
 from laptime.report.devices import BYTES, FLOPS, rates
 from laptime.report.layout import Column, clean, flow, painted, table_or_sentences, wrap, wrap_all
 from laptime.report.numbers import duration, factor, number, over, percent, size, step
-from laptime.report.page import NARROWEST, PageParts, Said, View, header
+from laptime.report.page import NARROWEST, PageParts, Said, View, header, rendered
 from laptime.report.words import joined, place_words, short_name
 from laptime.visible import cells_wide
 
