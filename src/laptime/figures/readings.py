@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from laptime.analysis.readings import points_of
-from laptime.model.figure import Axis, Curve, Figure, Plane, Point
+from laptime.model.figure import Axis, Band, Curve, Figure, Plane, Point
 from laptime.model.missing import Missing
 from laptime.model.questions import InferAnswer, TrainingAnswer
 from laptime.model.record import Record
 from laptime.model.timeline import Channel, Timeline
 from laptime.report.words import short_name
 
+LAP = "lap "  # how the mark of a lap begins
 GAP_READINGS = 5  # a longer gap than this many usual ones breaks a curve
 
 
@@ -41,8 +42,8 @@ READINGS: list[ReadingRow] = [
 
 def reading_figures(record: Record) -> list[Figure]:
     """Return a figure for each kind of reading that any instrument showed."""
-    watched = list(_watched(record))
-    return [figure for row in READINGS for figure in _figure(row, watched)]
+    watched, laps = list(_watched(record)), list(_laps(record))
+    return [figure for row in READINGS for figure in _figure(row, watched, laps)]
 
 
 def _watched(record: Record) -> Iterator[tuple[str, Timeline]]:
@@ -57,7 +58,18 @@ def _watched(record: Record) -> Iterator[tuple[str, Timeline]]:
     yield from ((each.lane, each.timeline) for each in processes if each.timeline is not None)
 
 
-def _figure(row: ReadingRow, watched: Sequence[tuple[str, Timeline]]) -> list[Figure]:
+def _laps(record: Record) -> Iterator[Band]:
+    """Return the laps of whole trainings, in seconds of the clock of the readings."""
+    runs = record.answer.runs if isinstance(record.answer, TrainingAnswer) else ()
+    for run in runs:
+        for each in run.watched:
+            for mark, after in pairwise(each.marks):
+                if mark.name.startswith(LAP):
+                    label = f"{mark.name} of {short_name(run.process.lane)}"
+                    yield Band(mark.at_ns / 1e9, after.at_ns / 1e9, "part", label)
+
+
+def _figure(row: ReadingRow, watched: Sequence[tuple[str, Timeline]], laps: Sequence[Band]) -> list[Figure]:
     found: list[tuple[str, tuple[Point, ...]]] = []
     for lane, timeline in watched:
         for channel in _channels(timeline, row):
@@ -73,7 +85,10 @@ def _figure(row: ReadingRow, watched: Sequence[tuple[str, Timeline]]) -> list[Fi
     curves = tuple(
         Curve(name, tuple((at_s - began_s, value * row.times) for at_s, value in points)) for name, points in found
     )
-    return [Figure(row.title, Plane(Axis("seconds since the first reading"), Axis(row.unit, from_zero=True), curves))]
+    bands = tuple(replace(each, start=each.start - began_s, end=each.end - began_s) for each in laps[::2])
+    says = "Every other lap is marked." if bands else ""
+    plane = Plane(Axis("seconds since the first reading"), Axis(row.unit, from_zero=True), curves, bands)
+    return [Figure(row.title, plane, says)]
 
 
 def _channels(timeline: Timeline, row: ReadingRow) -> Iterator[Channel]:

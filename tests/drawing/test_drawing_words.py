@@ -1,0 +1,86 @@
+"""Reports as words: Markdown, CSV and a terminal, with hostile strings, at any width, and thinned curves."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+
+import drawn_records
+import pytest
+
+from laptime.cli.printing import printable
+from laptime.drawing.words import as_charts, as_csv, as_markdown
+from laptime.figures.thinning import CURVE_LEAST, POINTS_MOST, thin, thin_curve, thinned_words
+from laptime.model.figure import Axis, Curve, Figure, Plane
+from laptime.pages import report_of
+from laptime.visible import cells_wide
+
+
+def test_a_terminal_obeys_no_name():
+    for record in drawn_records.hostile():
+        page = printable(as_charts(report_of(record), 80, blocks=True))
+        assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2028]", page)
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+@pytest.mark.parametrize("name", list(drawn_records.SHOWN))
+def test_charts_keep_to_the_page(name, width):
+    lines = as_charts(report_of(drawn_records.SHOWN[name]()), width, blocks=True).splitlines()
+    assert lines
+    assert max(map(cells_wide, lines)) <= width
+
+
+def test_markdown_takes_no_name_for_markup():
+    """Every row of a table has as many cells as its head, and no link is made."""
+    text = as_markdown([report_of(each) for each in drawn_records.hostile()])
+    assert not re.search(r"(?<!\\)\](?=\()", text)
+    assert "<script" not in text
+    for table in re.findall(r"(?:^\|.*\|$\n)+", text, re.MULTILINE):
+        widths = {len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}
+        assert len(widths) == 1, table
+
+
+def test_no_cell_of_a_name_begins_a_formula():
+    rows = list(csv.reader(io.StringIO(as_csv([report_of(each) for each in drawn_records.hostile()]))))
+    assert [row for row in rows if row[2].startswith(("=", "+", "-", "@"))] == []
+
+
+def plane(*lengths):
+    curves = tuple(
+        Curve(str(number), tuple((float(x), float(x * 7919 % 1000)) for x in range(length)))
+        for number, length in enumerate(lengths)
+    )
+    return Figure("steps", Plane(Axis("x"), Axis("y"), curves))
+
+
+def test_a_thinned_curve_keeps_its_highest_and_its_lowest_point():
+    (curve,) = plane(100_000).chart.curves
+    thinned = thin_curve(curve, 500)
+    assert len(thinned.points) <= 500
+    assert thinned.of_points == 100_000
+    assert {min(thinned.points, key=lambda each: each[1])[1], max(thinned.points, key=lambda each: each[1])[1]} == {
+        0,
+        999,
+    }
+    assert list(thinned.points) == sorted(thinned.points)
+    assert set(thinned.points) <= set(curve.points)
+
+
+def test_short_curves_leave_their_share_to_long_ones():
+    figures = thin([plane(10, 20, 500_000)])
+    lengths = [len(curve.points) for curve in figures[0].chart.curves]
+    assert lengths[:2] == [10, 20]
+    assert POINTS_MOST * 0.9 < sum(lengths) <= POINTS_MOST
+    assert thinned_words(figures).startswith(f"Thinned: {sum(lengths):,} of 500,030 points are drawn")
+
+
+def test_very_many_curves_keep_a_few_points_each():
+    figures = thin([plane(*[100] * 2_000)])
+    assert {len(curve.points) for curve in figures[0].chart.curves} == {CURVE_LEAST}
+
+
+def test_what_is_small_is_not_thinned():
+    figures = (plane(100, 100),)
+    assert thin(figures) == figures
+    assert thinned_words(figures) == ""
