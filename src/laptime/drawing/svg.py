@@ -13,7 +13,7 @@ LEFT, RIGHT, TOP, BOTTOM = 58, 14, 12, 44
 INNER_WIDTH, INNER_HEIGHT = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
 COLOURS = 8
 ROW = 26
-LABELS = 230
+LABELS, VALUES = 230, 150
 STANDALONE = """\
 text{font:13px system-ui,sans-serif;fill:#1b1b1f}.axis,.tick{stroke:#8a8a94;fill:none}.grid{stroke:#e2e2e8}
 .curve{fill:none;stroke-width:1.6}.dots{stroke-width:8;stroke-linecap:round}.band{opacity:.5}
@@ -142,20 +142,26 @@ def _bars_inside(bars: Bars) -> str:
 
 
 def _bar_row(bar: Bar, number: int, longest: float) -> str:
-    y, space = ROW * number + 4, WIDTH - LABELS - RIGHT
+    y, space = ROW * number + 4, WIDTH - LABELS - VALUES
     label = f'<text x="{LABELS - 8}" y="{y + 14}" text-anchor="end">{text(bar.label)}</text>'
     if bar.value is None:
         return f'{label}<text x="{LABELS}" y="{y + 14}">{text(bar.words)}</text>'
     width = space * bar.value / longest
-    told = text(" ".join(filter(None, [words(bar.value), bar.words])))
+    told = bar.words or words(bar.value)
+    place = max(width, space * min((bar.high or 0.0) / longest, 1.0)) + LABELS + 8
     whisker = ""
     if bar.low is not None and bar.high is not None:
         low, high = (LABELS + space * min(end / longest, 1.0) for end in (bar.low, bar.high))
         whisker = f'<path class="whisker" d="M{low:.1f} {y + 9}H{high:.1f}"/>'
     return (
         f'{label}<rect class="{bar.kind}" x="{LABELS}" y="{y}" width="{width:.1f}" height="18">'
-        f"<title>{told}</title></rect>{whisker}"
+        f'<title>{text(told)}</title></rect>{whisker}<text x="{place:.1f}" y="{y + 14}">{text(_brief(told))}</text>'
     )
+
+
+def _brief(told: str) -> str:
+    """Return the words up to their second part, where there is room for one only."""
+    return told.partition(", ")[0][:28]
 
 
 def longest_of(bars: Bars) -> float:
