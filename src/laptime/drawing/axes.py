@@ -22,12 +22,10 @@ class Scale:
     is_log: bool
     is_whole: bool = False
 
-    def place(self, value: float) -> float:
-        """Return where a value is in the units of the range."""
-        return math.log10(value) if self.is_log else value
-
     def share(self, value: float) -> float:
-        return (self.place(value) - self.low) / (self.high - self.low)
+        """Return where a value is between both ends, from 0 to 1."""
+        place = math.log10(value) if self.is_log else value
+        return (place - self.low) / (self.high - self.low)
 
     def ticks(self) -> list[tuple[float, str]]:
         """Return where ticks are, in the units of the range, with their words."""
@@ -52,6 +50,15 @@ def drawable(points: Iterable[Point], plane: Plane) -> list[Point]:
         and (across > 0 or not plane.across.is_log)
         and (up > 0 or not plane.up.is_log)
     ]
+
+
+def places(points: Iterable[Point], plane: Plane) -> list[Point]:
+    """Return points in the units of both ranges: logarithms where an axis is logarithmic."""
+    return [(_place(across, plane.across), _place(up, plane.up)) for across, up in drawable(points, plane)]
+
+
+def _place(value: float, axis: Axis) -> float:
+    return math.log10(value) if axis.is_log else value
 
 
 def _scale(values: Sequence[float], axis: Axis, free: float) -> Scale:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from html import escape
 
-from laptime.drawing.axes import Scale, drawable, scales_of, words
+from laptime.drawing.axes import Scale, places, scales_of, words
 from laptime.model.figure import Band, Bar, Bars, Chart, Curve, Plane, Stack
 from laptime.visible import visible
 
@@ -29,7 +30,7 @@ def standalone(chart: Chart, title: str) -> str | None:
     """Return a chart as an SVG file of its own, or None if it is only words."""
     match chart:
         case Plane():
-            inside, height = plane_inside(chart), HEIGHT + 20 * len(labels_of(chart))
+            inside, height = _plane(chart, in_pixels(chart)), HEIGHT + 20 * len(labels_of(chart))
             keys = "".join(
                 f'<rect class="f{number % COLOURS}" x="{LEFT}" y="{HEIGHT + 20 * number}" width="12" height="12"/>'
                 f'<text x="{LEFT + 18}" y="{HEIGHT + 11 + 20 * number}">{text(label)}</text>'
@@ -52,14 +53,48 @@ def plane_svg(plane: Plane, title: str, says: str) -> str:
     """Return a plane as an SVG element of a page."""
     return (
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{text(f"{title}. {says}")}" '
-        f'class="plane" tabindex="0">{plane_inside(plane)}</svg>'
+        f'class="plane" tabindex="0">{_plane(plane, in_values(plane))}</svg>'
     )
 
 
-def plane_inside(plane: Plane) -> str:
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """How curves come to their places: what their points are multiplied and moved by, and the matrix that does the rest.
+
+    A page holds the record's own values, and the browser's matrix moves them. Other programs draw lines that are too
+    thick under a matrix, so a file of its own holds places.
+    """
+
+    wide: float
+    high: float
+    left: float
+    top: float
+    matrix: str
+
+    def place(self, across: float, up: float) -> tuple[float, float]:
+        return self.left + self.wide * across, self.top + self.high * up
+
+
+def in_values(plane: Plane) -> Frame:
+    """Return a frame whose points are values."""
+    wide, high, left, bottom = _map(*scales_of(plane))
+    return Frame(1.0, 1.0, 0.0, 0.0, f"matrix({wide:.9g} 0 0 {high:.9g} {left:.9g} {bottom:.9g})")
+
+
+def in_pixels(plane: Plane) -> Frame:
+    """Return a frame whose points are places in the picture."""
+    return Frame(*_map(*scales_of(plane)), "translate(0 0)")
+
+
+def _map(across: Scale, up: Scale) -> tuple[float, float, float, float]:
+    """Return by what values are multiplied and moved; the picture's vertical axis points down."""
+    wide, high = INNER_WIDTH / (across.high - across.low), INNER_HEIGHT / (up.high - up.low)
+    return wide, -high, LEFT - across.low * wide, TOP + INNER_HEIGHT + up.low * high
+
+
+def _plane(plane: Plane, frame: Frame) -> str:
     """Return axes, bands and curves."""
     across, up = scales_of(plane)
-    matrix = _matrix(across, up)
     numbers = {label: number for number, label in enumerate(labels_of(plane))}
     return "".join(
         [
@@ -69,8 +104,8 @@ def plane_inside(plane: Plane) -> str:
             f'<path class="axis" d="M{LEFT} {TOP}V{TOP + INNER_HEIGHT}H{LEFT + INNER_WIDTH}"/>',
             _label(f'x="{LEFT + INNER_WIDTH / 2:g}" y="{HEIGHT - 4}"', plane.across.label),
             _label(f'transform="translate(13 {TOP + INNER_HEIGHT / 2:g})rotate(-90)"', plane.up.label),
-            f'<g transform="{matrix}">',
-            *(_curve(each, numbers[each.label], plane, (across, up)) for each in plane.curves),
+            f'<g transform="{frame.matrix}">',
+            *(_curve(each, numbers[each.label], plane, frame) for each in plane.curves),
             "</g>",
         ]
     )
@@ -85,16 +120,8 @@ def labels_of(plane: Plane) -> list[str]:
     return list(dict.fromkeys(curve.label for curve in plane.curves))
 
 
-def _matrix(across: Scale, up: Scale) -> str:
-    """Return the matrix from the values of both axes to the picture, whose vertical axis points down."""
-    wide, high = INNER_WIDTH / (across.high - across.low), INNER_HEIGHT / (up.high - up.low)
-    left, bottom = LEFT - across.low * wide, TOP + INNER_HEIGHT + up.low * high
-    return f"matrix({wide:.9g} 0 0 {-high:.9g} {left:.9g} {bottom:.9g})"
-
-
-def _curve(curve: Curve, number: int, plane: Plane, scales: tuple[Scale, Scale]) -> str:
-    across, up = scales
-    points = [(across.place(x), up.place(y)) for x, y in drawable(curve.points, plane)]
+def _curve(curve: Curve, number: int, plane: Plane, frame: Frame) -> str:
+    points = [frame.place(*each) for each in places(curve.points, plane)]
     if not points:
         return ""
     if curve.kind == "dots" or len(points) == 1:

@@ -38,7 +38,12 @@ def _markdown(report: Report) -> list[str]:
         table = rows_of(each.chart)
         lines += [f"### {_escaped(each.title)}", "", *([_escaped(each.says), ""] if each.says else [])]
         lines += _markdown_table(table)
-    return [*lines, f"`{report.command}`", "", _escaped(f"Record {report.id}, {report.started}.")]
+    return [
+        *lines,
+        f"    {' '.join(visible(report.command).split())}",
+        "",
+        _escaped(f"Record {report.id}, {report.started}."),
+    ]
 
 
 def _markdown_table(table: Table) -> list[str]:
