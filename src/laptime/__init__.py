@@ -81,6 +81,11 @@ __all__ = [
 ]
 
 
+def load_ipython_extension(shell: Any) -> None:
+    """Add %%race, %%train, %%infer, %%why and %%profile to a notebook: `%load_ext laptime`."""
+    importlib.import_module("laptime.library.magic").register(shell)
+
+
 def __getattr__(name: str) -> Any:
     """Import the rest of laptime on first use: most training scripts import it only for `Training`."""
     if name in REMEDIES:

@@ -10,6 +10,7 @@ import pytest
 from jupyter_client.manager import start_new_kernel
 
 LONGEST_S = 120
+EXAMPLE = Path(__file__).parents[2] / "examples" / "third_experiment.ipynb"
 IMPORTS = "import json\nimport numpy as np\nimport laptime\nfrom helping import ones"
 MODEL = """\
 %precision 4
@@ -39,7 +40,7 @@ class Notebook:
 
     def run(self, cell):
         """Run a cell. Return what it printed, what its displays show, its value and its error."""
-        shown, displays, value, error = "", [], "", ""
+        shown, displays, value, html, error = "", [], "", "", ""
         sent = self._client.execute(cell)
         while True:
             message = self._client.get_iopub_msg(timeout=LONGEST_S)
@@ -51,11 +52,11 @@ class Notebook:
             elif kind in {"display_data", "update_display_data"}:
                 displays.append(content["data"]["text/plain"])
             elif kind == "execute_result":
-                value = content["data"]["text/plain"]
+                value, html = content["data"]["text/plain"], content["data"].get("text/html", "")
             elif kind == "error":
                 error = "\n".join(content["traceback"])
             elif kind == "status" and content["execution_state"] == "idle":
-                return {"shown": shown, "displays": displays, "value": value, "error": error}
+                return {"shown": shown, "displays": displays, "value": value, "html": html, "error": error}
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +118,52 @@ def test_a_mistake_in_a_cell_is_a_sentence(notebook, raced, cell, says):
     assert says in error
     assert "Traceback" not in error
     assert len(error.splitlines()) <= 4
+
+
+MAGIC = """\
+%%race python/cpu --heats 1 --budget=2s
+def training():
+    return laptime.Training(step=step, state=ones(size), data=[ones(4) * rates["now"]] * 4)
+"""
+
+
+def test_a_cell_is_raced_by_its_magic_and_shows_its_report(notebook, raced):
+    """Its own source, what earlier cells define, and no call of laptime's."""
+    assert notebook.run("size = 4\n%load_ext laptime")["error"] == ""
+    answer = notebook.run(MAGIC)
+    assert answer["error"] == ""
+    assert "python/cpu" in answer["value"]
+    assert answer["html"].startswith("<iframe srcdoc=")
+    assert "Steps of python/cpu" in answer["html"]
+    look = "print(_.status, _.lanes[0].status, open(_.record.workload.file).read().count('def training'))"
+    assert notebook.run(look)["shown"] == "finished ok 1\n"
+
+
+@pytest.mark.parametrize(
+    ("cell", "says"),
+    [
+        ("%%race cpu\nx = 1", "UsageError: this cell has no function that returns a training"),
+        ("%%race cpu --bugdet 1m\ndef f(): ...", "Did you mean --budget?"),
+        ("%%race cpu --budget\ndef f(): ...", "--budget needs a value"),
+        ("%%why nowhere/cpu\ndef f(): ...", "nowhere"),
+    ],
+)
+def test_a_mistake_in_a_magics_line_is_a_sentence(notebook, raced, cell, says):
+    notebook.run("%load_ext laptime")
+    error = notebook.run(cell)["error"]
+    assert says in error
+    assert "Traceback" not in error
+
+
+@pytest.mark.framework
+def test_the_example_notebook_runs_from_its_first_cell_to_its_last(notebook):
+    """The third published experiment as its author would write it now."""
+    cells = json.loads(EXAMPLE.read_text(encoding="utf-8"))["cells"]
+    told = [notebook.run("".join(each["source"])) for each in cells if each["cell_type"] == "code"]
+    assert [each["error"] for each in told] == [""] * len(told)
+    assert "keras-torch/cpu takes" in told[2]["value"]
+    assert told[2]["html"].startswith("<iframe")
+    assert told[3]["shown"] == "ok True True\n"
 
 
 def test_a_workload_by_name_and_no_progress(notebook, raced):

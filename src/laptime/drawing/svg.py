@@ -59,7 +59,7 @@ def plane_svg(plane: Plane, title: str, says: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """How curves come to their places: what their points are multiplied and moved by, and the matrix that does the rest.
+    """How curves come to their places: what points are multiplied and moved by, and the matrix that does the rest.
 
     A page holds the record's own values, and the browser's matrix moves them. Other programs draw lines that are too
     thick under a matrix, so a file of its own holds places.

@@ -23,7 +23,9 @@ CHANGES = re.compile(
     r"append|extend|insert|add|update|setdefault|remove|discard|pop|clear|sort|reverse"
     r"|(set|use|enable|disable|register)_\w+|(manual_)?seed"
 )
-RUNS_ITS_CELL = {"time", "capture", "prun"}  # cell magics that run the rest of the cell in the notebook's own names
+ASKS = ("race", "train", "infer", "why", "profile")  # laptime's own cell magics
+RUNS_ITS_CELL = {"time", "capture", "prun", *ASKS}  # cell magics that run the rest in the notebook's own names
+OF_OURS = re.compile(rf"\s*get_ipython\(\)\.run_cell_magic\('({'|'.join(ASKS)})'")  # as IPython keeps a cell
 RUN_AT_ONCE = {"listcomp", "setcomp", "dictcomp", "genexpr"}
 ALWAYS_THERE = {*dir(builtins), *dir(types.ModuleType("any")), "__builtins__", "__file__"}
 FUTURE = "__future__"
@@ -56,10 +58,11 @@ class Statement:
 def read_cells(cells: Iterable[str], reached: int | None = None) -> list[Statement]:
     """Return the statements of all cells, in order. Of the last one, only those above the line `reached`.
 
-    A cell that is not Python, and so did not run, has none.
+    A cell that is not Python, and so did not run, has none. A cell of laptime's own magic has run to its end.
     """
-    trees = [_parse(cell) for cell in cells]
-    if trees and reached is not None:
+    texts = list(cells)
+    trees = [_parse(cell) for cell in texts]
+    if trees and reached is not None and not OF_OURS.match(texts[-1]):
         trees[-1] = [node for node in trees[-1] if (node.end_lineno or node.lineno) < reached]
     return [statement for nodes in trees for statement in map(_describe, nodes) if statement is not None]
 

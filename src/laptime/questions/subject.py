@@ -141,17 +141,28 @@ def _gives_step(tree: ast.Module, function: str) -> bool:
     return any(keyword.arg == "step" for call in made for keyword in call.keywords)
 
 
-def _only_training(tree: ast.Module, file: Path) -> str:
-    """Return the one function that returns a Training: by its annotation, or else because it makes one."""
+def find_trainings(tree: ast.Module) -> list[str]:
+    """Return the functions that return a Training: by their annotation, or else because they make one."""
     callable_ones = [node for node in _functions_at_top(tree) if _needs_no_arguments(node)]
     annotated = [node.name for node in callable_ones if node.returns is not None and _names_training(node.returns)]
     making = [node.name for node in callable_ones if not node.name.startswith("_") and _trainings_in(node)]
-    found = list(dict.fromkeys(annotated or making))
+    return list(dict.fromkeys(annotated or making))
+
+
+def find_callable(tree: ast.Module) -> list[str]:
+    """Return the public functions that need no arguments."""
+    found = (node for node in _functions_at_top(tree) if _needs_no_arguments(node))
+    return [node.name for node in found if not node.name.startswith("_")]
+
+
+def _only_training(tree: ast.Module, file: Path) -> str:
+    """Return the one function that returns a Training."""
+    found = find_trainings(tree)
     if len(found) == 1:
         return found[0]
     if found:
         raise UsageError(f"{file} has {len(found)} trainings: {', '.join(found)}", f"name one: {file}:{found[0]}")
-    there = ", ".join(node.name for node in callable_ones if not node.name.startswith("_"))
+    there = ", ".join(find_callable(tree))
     raise UsageError(
         f"{file} has no function that returns a laptime.Training",
         f"name the function that returns the training, as {file}:{there.split(', ')[0]}; functions there: {there}"

@@ -1,0 +1,90 @@
+"""`%%race` and its kin, after `%load_ext laptime`: the cell writes a training, and the magic asks a question of it."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import shlex
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from laptime.errors import UsageError
+from laptime.library import calls
+from laptime.library.asking import ARGUMENTS, read_flag
+from laptime.library.cells import ASKS
+from laptime.library.results import Result
+from laptime.questions.subject import find_callable, find_trainings
+
+NEEDS_A_TRAINING = "Write it in the cell: def training(): return laptime.Training(model=..., loss=..., data=...)."
+LISTS = {"lr", "batch"}
+
+
+def register(shell: Any) -> None:
+    """Add a cell magic for each question to a running IPython."""
+    for name in ASKS:
+        shell.register_magic_function(partial(ask, shell, name), "cell", name)
+
+
+def ask(shell: Any, question: str, line: str, cell: str) -> Result | None:
+    """Run the cell, then ask the question of the training that it defines. None if the cell itself failed."""
+    lanes, arguments = read_line(line)
+    function = name_training(cell)
+    if not shell.run_cell(cell, store_history=False).success:
+        return None
+    call: Callable[..., Result] = getattr(calls, question)
+    return call(shell.user_ns[function], lanes, **arguments)
+
+
+def name_training(cell: str) -> str:
+    """Return the function of the cell that returns its training: the last one that does, or else that needs nothing."""
+    try:
+        tree = ast.parse(cell)
+    except SyntaxError as error:
+        raise UsageError(
+            f"the cell cannot be read as Python: {error}", "Magics of other kinds go into other cells."
+        ) from None
+    found = find_trainings(tree) or find_callable(tree)
+    if not found:
+        raise UsageError("this cell has no function that returns a training", NEEDS_A_TRAINING)
+    return found[-1]
+
+
+def read_line(line: str) -> tuple[list[str], dict[str, object]]:
+    """Return the lanes and the arguments of a magic's line, which has the options of the command."""
+    lanes: list[str] = []
+    arguments: dict[str, object] = {}
+    words = shlex.split(line)
+    while words:
+        word = words.pop(0)
+        if not word.startswith("--"):
+            lanes.append(word)
+            continue
+        option, equals, value = word.partition("=")
+        name = option[2:].replace("-", "_")
+        if name not in ARGUMENTS:
+            near = difflib.get_close_matches(name, ARGUMENTS, n=1)
+            hint = f"Did you mean --{near[0].replace('_', '-')}?" if near else "help(laptime.race) lists the options."
+            raise UsageError(f"there is no option {option}", hint)
+        if ARGUMENTS[name].read is read_flag:
+            arguments[name] = True
+        elif equals or words:
+            arguments[name] = _value(name, value if equals else words.pop(0))
+        else:
+            raise UsageError(f"{option} needs a value", "such as --budget 2m")
+    return lanes, arguments
+
+
+def _value(name: str, told: str) -> object:
+    if name in LISTS:
+        return [_number(each) for each in told.split(",")]
+    return _number(told)
+
+
+def _number(told: str) -> object:
+    for kind in (int, float):
+        try:
+            return kind(told)
+        except ValueError:
+            continue
+    return told
