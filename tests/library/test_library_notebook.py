@@ -157,11 +157,12 @@ def test_a_mistake_in_a_magics_line_is_a_sentence(notebook, raced, cell, says):
 
 @pytest.mark.framework
 def test_the_example_notebook_runs_from_its_first_cell_to_its_last(notebook):
-    """The third published experiment as its author would write it now."""
-    cells = json.loads(EXAMPLE.read_text(encoding="utf-8"))["cells"]
+    """The third published experiment as its author would write it now; here with a tenth of its neurons."""
+    pytest.importorskip("jax", reason="there is no JAX here")
+    cells = json.loads(EXAMPLE.read_text(encoding="utf-8").replace("Dense(3000", "Dense(300"))["cells"]
     told = [notebook.run("".join(each["source"])) for each in cells if each["cell_type"] == "code"]
     assert [each["error"] for each in told] == [""] * len(told)
-    assert "keras-torch/cpu takes" in told[2]["value"]
+    assert "keras-jax/cpu takes" in told[2]["value"]
     assert told[2]["html"].startswith("<iframe")
     assert told[3]["shown"] == "ok True True\n"
 
