@@ -9,13 +9,12 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_a_real_race_proves_the_same_work_and_gives_a_factor(torch_house):
-    """As written, and at its best in bf16: two lanes of one proven training; the best has what it says that it sets."""
-    lanes = ("torch/cpu", "torch/cpu/best+bf16")
+    """As written, and at its best: two lanes of one proven training; the best has what it says that it sets."""
+    lanes = ("torch/cpu", "torch/cpu/best")
     record = torch_house.raced("cifar-cnn", *lanes, "--heats", "1", "--budget", "5s")
     assert [lane["parity"]["status"] for lane in record["lanes"]] == ["same"] * 2
     assert record["workload"]["parameters"] == 1_337_002
     assert record["lanes"][0]["parity"]["worst"] < 1e-6
-    assert record["lanes"][1]["parity"]["strays"] > record["lanes"][1]["parity"]["worst"]
     for lane in record["lanes"]:
         assert len(lane["heats"]) == 1
         assert lane["lap_s"]["median"] == pytest.approx(lane["step_ms"]["median"] * 500 / 1000, rel=0.3)
@@ -30,7 +29,7 @@ def test_a_real_race_proves_the_same_work_and_gives_a_factor(torch_house):
 
 
 def test_settings_are_reachable_by_name_in_the_example_of_a_training_of_ones_own(torch_house):
-    """Each is carried to the child, and the lane finishes. With no instruments, nothing is read.
+    """Each is carried to the child, and the lane finishes. With no instruments, nothing is read; fp16 strays.
 
     torch.compile needs g++ for the processor, and is refused where there is no compiler.
     """
@@ -44,6 +43,7 @@ def test_settings_are_reachable_by_name_in_the_example_of_a_training_of_ones_own
     record = torch_house.raced(example, *lanes, *words)
     assert [(lane["name"], lane["status"]) for lane in record["lanes"]] == [(lane, "ok") for lane in lanes]
     assert {lane["parity"]["status"] for lane in record["lanes"]} == {"same"}
+    assert record["lanes"][1]["parity"]["strays"] > record["lanes"][1]["parity"]["worst"]
     assert {heat["process"]["timeline"] for lane in record["lanes"] for heat in lane["heats"]} == {None}
     assert {lane["usage"] for lane in record["lanes"]} == {None}
     page = torch_house.done("show", record["id"], "--details").out
