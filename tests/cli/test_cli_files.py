@@ -9,17 +9,19 @@ import pytest
 
 @pytest.fixture(scope="module")
 def plates(torch_house):
-    """Race once, whole trainings and loaders alone, in PyTorch and in Keras; the files are made first."""
-    trained = ("torch/cpu/batch=16", "torch/cpu/best+batch=16+workers=1")
-    read_only = ("torch/cpu/input=only", "torch/cpu/best+input=only")
-    lanes = (*trained, "keras-torch/cpu/input=fast+batch=16", *read_only)
+    """Race once, whole trainings and loaders alone, in PyTorch and in Keras; the files are made first.
+
+    PyTorch's best trains on files in the last test.
+    """
+    trained = ("torch/cpu/batch=16", "keras-torch/cpu/input=fast+batch=16")
+    lanes = (*trained, "torch/cpu/input=only", "torch/cpu/best+input=only")
     return torch_house.raced("plates-cnn", *lanes, "--items", "256", "--heats", "1", "--budget", "5s")["lanes"]
 
 
 def test_plates_race_with_the_authors_loader_and_ours(torch_house, plates):
     """Every lane does the same work, and the record says which loader it had."""
-    assert [lane["parity"]["status"] for lane in plates[:3]] == ["same"] * 3
-    assert [lane["settings"]["input"] for lane in plates[:3]] == ["published", "fast", "fast"]
+    assert [lane["parity"]["status"] for lane in plates[:2]] == ["same"] * 2
+    assert [lane["settings"]["input"] for lane in plates[:2]] == ["published", "fast"]
     assert all(lane["step_ms"]["median"] > 0 for lane in plates)
     made = torch_house.done("data", "list", "--json").json
     assert ("plates-cnn", 256) in {(each["workload"], each["train_items"]) for each in made}
@@ -27,17 +29,20 @@ def test_plates_race_with_the_authors_loader_and_ours(torch_house, plates):
 
 def test_image_files_are_raced_across_frameworks(plates):
     """The authors' loader in PyTorch's loop, ours in Keras's fit: the same network does the same work."""
-    across = [lane for lane in plates if lane["name"] in {"torch/cpu/batch=16", "keras-torch/cpu/input=fast+batch=16"}]
+    across = plates[:2]
+    assert [lane["name"] for lane in across] == ["torch/cpu/batch=16", "keras-torch/cpu/input=fast+batch=16"]
+    assert list(across[1]["framework"])[:2] == ["keras", "torch"]
     assert [(lane["parity"]["status"], lane["status"]) for lane in across] == [("same", "ok")] * 2
+    assert all(heat["first_step_ms"] > 0 and heat["windows"][0]["step_ns"] for heat in across[1]["heats"])
     assert all("batches at once" in note for lane in across for note in lane["notes"])
     assert [heat["fresh"] is None for lane in across for heat in lane["heats"]] == [True, False]
 
 
 def test_a_loader_alone_is_faster_than_the_authors(plates):
     """The ceiling that each loader sets; nothing is trained, so nothing is proven."""
-    theirs, ours = (lane["items_per_s"]["median"] for lane in plates[3:])
+    theirs, ours = (lane["items_per_s"]["median"] for lane in plates[2:])
     assert ours > 1.5 * theirs
-    assert [lane["parity"]["status"] for lane in plates[3:]] == ["unproven"] * 2
+    assert [lane["parity"]["status"] for lane in plates[2:]] == ["unproven"] * 2
 
 
 def test_a_plan_says_what_would_be_made_and_makes_nothing(torch_house):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-ENGINES = {"keras-tf": "tensorflow", "keras-jax": "jax", "keras-torch": "torch"}
+# Keras on PyTorch is raced against PyTorch's own loop in test_cli_files.py.
+ENGINES = {"keras-tf": "tensorflow", "keras-jax": "jax"}
 
 
 def test_a_race_across_frameworks_proves_the_same_work(torch_house):
-    """PyTorch's own loop and Keras on three engines, against one float64 reference; versions are in the record."""
+    """PyTorch's own loop and Keras on two engines, against one float64 reference; versions are in the record."""
     record = torch_house.raced("cifar-mlp", "torch/cpu", *ENGINES, "--heats", "1", "--budget", "5s")
-    assert [(lane["parity"]["status"], lane["status"]) for lane in record["lanes"]] == [("same", "ok")] * 4
+    assert [(lane["parity"]["status"], lane["status"]) for lane in record["lanes"]] == [("same", "ok")] * 3
     assert all(lane["parity"]["worst"] < lane["parity"]["tolerance"] / 2 for lane in record["lanes"])
     for lane, (name, engine) in zip(record["lanes"][1:], ENGINES.items(), strict=True):
         assert lane["name"] == f"{name}/cpu/as-written"

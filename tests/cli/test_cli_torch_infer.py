@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-LANES = ("torch/cpu/best", "torch/cpu/bf16+threads=1", "keras-torch", "keras-torch/cpu/best")
+LANES = ("torch/cpu/best+bf16", "keras-torch", "keras-torch/cpu/best")
 
 
 @pytest.fixture(scope="module")
 def answered(torch_house):
-    """Ask the MLP once, at its best and in bf16, and in Keras, for all who only read the record."""
+    """Ask the MLP once, at its best in bf16, and in Keras, for all who only read the record."""
     words = ("--infer", "--heats", "1", "--budget", "5s", "--sensor-rate", "20")
     record = torch_house.raced("cifar-mlp", *LANES, *words)
     assert record["exit code"] == 0
@@ -18,9 +18,9 @@ def answered(torch_house):
 
 def test_the_mlp_answers_and_is_proven_in_both_precisions(answered):
     """Timed by call and by batch, with the parts of its first answer; bf16 says how far it strays."""
-    assert [lane["parity"]["status"] for lane in answered["lanes"][:2]] == ["same", "same"]
-    assert 0 < answered["lanes"][1]["parity"]["strays"] < 0.02
-    lane = answered["answer"]["lanes"][1]
+    parity = answered["lanes"][0]["parity"]
+    assert (parity["status"], 0 < parity["worst"] < parity["strays"] < 0.02) == ("same", True)
+    lane = answered["answer"]["lanes"][0]
     assert [each["batch"] for each in lane["batches"]] == [1, 8, 64, 256]
     assert all(each["items_per_s"]["median"] > 0 for each in lane["batches"])
     assert lane["p50_ms"]["median"] <= lane["p95_ms"]["median"] <= lane["p99_ms"]["median"]
@@ -36,19 +36,19 @@ def test_answers_say_what_they_took(torch_house, answered):
     assert heat["process"]["timeline"]["clock"] is None
     assert [mark["name"] for mark in heat["marks"]][-1] == "end"
     busy = {each["batch"]: each["usage"]["processor_percent"] for each in lane["usages"]}
-    assert 10 < busy[256] <= 101
+    assert 10 < busy[256] <= 105  # the system counts in ticks of ten milliseconds, and a part takes some 400
     assert answered["lanes"][0]["usage"] == lane["usages"][0]["usage"]
     page = torch_house.done("show", answered["id"], "--details").out
-    assert "torch/cpu/best, single calls" in page
+    assert "torch/cpu/best+bf16, single calls" in page
 
 
 def test_keras_answers_as_pytorch_does(answered):
     """As its users ask it, and at its best; each by call and by batch, against one float64 reference."""
-    lanes = answered["lanes"][2:]
+    lanes = answered["lanes"][1:]
     assert [lane["name"] for lane in lanes] == ["keras-torch/cpu/as-written", "keras-torch/cpu/best"]
     assert {lane["parity"]["status"] for lane in lanes} == {"same"}
     assert list(lanes[0]["framework"])[:2] == ["keras", "torch"]
-    written, best = answered["answer"]["lanes"][2:]
+    written, best = answered["answer"]["lanes"][1:]
     assert written["wait"]["first_call_s"] > 0
     assert best["p50_ms"]["median"] < written["p50_ms"]["median"]
     for lane in (written, best):

@@ -35,8 +35,10 @@ def run_alone(suites: list[Path], framework: str, folder: Path) -> tuple[int, st
     """Run suites on one framework, in a process that has no other; give its exit code and last words.
 
     Compiled code is kept in the folder, and freed memory in the process: a suite builds the same networks many times.
+    XLA compiles most of them for a few steps: it leaves out the passes that take long and make long trainings faster.
     """
     quick = {"JAX_COMPILATION_CACHE_DIR": str(folder), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+    quick["XLA_FLAGS"] = "--xla_backend_optimization_level=1 --xla_llvm_disable_expensive_passes=true"
     quick |= {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 36)}
     command = [sys.executable, "-m", "pytest", *map(str, suites), "-p", "no:xdist", "-W", "default"]
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}

@@ -115,9 +115,8 @@ def test_a_file_of_another_kind_ends_the_authors_generator(sources):
         [("plates-cnn", "fast", None), ("plates-cnn", "resident", None)],
         [
             ("plates-cnn", "published", None),
-            ("plates-cnn", "published", 2),
             ("plates-cnn", "cached", None),
-            ("scenes-cnn", "published", None),
+            ("scenes-cnn", "published", 2),
         ],
     ),
 )

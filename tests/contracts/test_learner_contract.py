@@ -5,7 +5,8 @@ Random numbers belong to the process, and a process trains one lane: a learner h
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 from rooms_here import HERE, INSTALLED, KERAS_ROOMS, STEP_ROOMS, TOGETHER
@@ -15,12 +16,23 @@ from laptime.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from laptime.model.lane import Settings
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
+from laptime.model.protocol import Score
 from laptime.model.workload import ProofPlan
 from laptime.workloads import find_workload
 
 WORKLOAD = "cifar-cnn"
 BATCH = 8
 STEPS = 3
+
+
+@dataclass(frozen=True)
+class Unbroken:
+    """The accounts of three laps and of a short one, what an evaluation said between, and the file of the state."""
+
+    laps: tuple[Score, ...]
+    looked: Score
+    short: Score
+    path: Path
 
 
 @pytest.fixture(scope="module", params=HERE)
@@ -54,14 +66,15 @@ def train(learner, steps=STEPS):
     return learner.score()
 
 
-def train_laps(learner, laps):
-    return [train(learner) for _ in range(laps)]
-
-
 @pytest.fixture(scope="module")
-def two_laps(backend, order):
-    """Train two laps from the start; what others are held against."""
-    return train_laps(begin(backend, order), 2)
+def unbroken(backend, order, tmp_path_factory):
+    """Train from the start, and write down the state after the first lap: what others are held against."""
+    learner = begin(backend, order)
+    first = train(learner)
+    path = tmp_path_factory.mktemp("unbroken") / "lane.npz"
+    write_checkpoint(path, Checkpoint({}, (), learner.state()))
+    second, looked, third = train(learner), learner.evaluator.score(20), train(learner)
+    return Unbroken((first, second, third), looked, train(learner, 2), path)
 
 
 def test_every_room_is_tested_or_not_installed():
@@ -69,22 +82,22 @@ def test_every_room_is_tested_or_not_installed():
     assert sorted(INSTALLED) == sorted([*TOGETHER, *KERAS_ROOMS, *STEP_ROOMS])
 
 
-def test_an_account_holds_the_means_of_its_items(two_laps):
+def test_an_account_holds_the_means_of_its_items(unbroken):
     """As many items as steps times the batch; a loss, and a share of right answers."""
-    score, _ = two_laps
+    score = unbroken.laps[0]
     assert score.items == STEPS * BATCH
     assert 0 < score.loss < 20
     assert 0 <= score.accuracy <= 1
     assert isinstance(score.whole, Missing)
 
 
-def test_another_seed_gives_another_curve(backend, order, two_laps):
+def test_another_seed_gives_another_curve(backend, order, unbroken):
     """Of starting weights, of batches, or of both."""
-    other = train(begin(backend, replace(order, seed=5)), 20)
-    assert other.accuracy != pytest.approx(two_laps[0].accuracy, rel=1e-9)
+    other, score = train(begin(backend, replace(order, seed=5))), unbroken.laps[0]
+    assert (other.loss, other.accuracy) != pytest.approx((score.loss, score.accuracy), rel=1e-9)
 
 
-def test_an_evaluation_trains_nothing(backend, order, two_laps):
+def test_an_evaluation_trains_nothing(backend, order, unbroken):
     """It says the same twice, and what comes after it is what would have come without it.
 
     So the same order gives the same curve, to the last digit. An evaluation has as many items as were asked for, and
@@ -99,22 +112,19 @@ def test_an_evaluation_trains_nothing(backend, order, two_laps):
     assert len(answers.predicted) == 6
     assert answers.truth[:3] == truth
     assert all(len(labels) == 1 for labels in answers.truth)
-    assert [*looked, train(learner)] == two_laps
+    assert (*looked, train(learner)) == unbroken.laps[:2]
     assert learner.close() == ()
 
 
-def test_a_training_goes_on_from_its_state_as_if_unbroken(backend, order, tmp_path):
+def test_a_training_goes_on_from_its_state_as_if_unbroken(backend, order, unbroken):
     """In another learner, through a file: accounts and evaluations are the same to the last digit."""
-    whole = begin(backend, order)
-    train(whole)
-    path = tmp_path / "lane.npz"
-    write_checkpoint(path, Checkpoint({}, (), whole.state()))
-    unbroken = [train(whole), whole.evaluator.score(20), train(whole)]
-    rest = begin(backend, order, STEPS, read_checkpoint(path, {}).state)
-    assert [train(rest), rest.evaluator.score(20), train(rest)] == unbroken
-    short = train(whole, 2)  # a new account knows nothing of the ones before
-    assert short.items == 2 * BATCH
-    assert short.loss not in {unbroken[0].loss, unbroken[2].loss}
+    rest = begin(backend, order, STEPS, read_checkpoint(unbroken.path, {}).state)
+    assert [train(rest), rest.evaluator.score(20), train(rest)] == [unbroken.laps[1], unbroken.looked, unbroken.laps[2]]
+
+
+def test_a_new_account_knows_nothing_of_the_ones_before(unbroken):
+    assert unbroken.short.items == 2 * BATCH
+    assert unbroken.short.loss not in {lap.loss for lap in unbroken.laps}
 
 
 def test_a_learner_may_be_closed_before_its_first_step(backend, order):
