@@ -15,14 +15,18 @@ def most_telling(compared: Sequence[Comparison], record: Record) -> Comparison:
 
     One that does the same work comes first, then one on the first lane's own device and settings.
     """
-    place_of = {lane.name: lane.name.partition(OF_TRAINING)[0] for lane in record.lanes}
 
     def order(found: Comparison) -> tuple[bool, bool, bool, float]:
         is_other = _are_two_trainings(found, record)
-        is_same_work, is_same_place = found.same_work is True, place_of[found.lane] == place_of[found.reference]
+        is_same_work, is_same_place = found.same_work is True, _place(found.lane) == _place(found.reference)
         return is_other, is_other and is_same_work, is_other and is_same_place, found.ratio
 
     return max(compared, key=order)
+
+
+def _place(lane: str) -> str:
+    """Return a lane without its training."""
+    return lane.partition(OF_TRAINING)[0]
 
 
 def _are_two_trainings(found: Comparison, record: Record) -> bool:
