@@ -32,7 +32,7 @@ from laptime.questions.job import CheckpointFiles, Services, run_question
 from laptime.questions.protocol import prepare_rest
 from laptime.questions.proving import ReferenceCache
 from laptime.questions.resuming import Before
-from laptime.store import checkpoints, files, peaks, references, schema, traces
+from laptime.store import checkpoints, exchange, files, peaks, references, schema, traces
 from laptime.workloads import CATALOGUE, find_workload
 
 T = TypeVar("T")
@@ -240,6 +240,8 @@ load = files.load
 made_data = made_sets
 remove_data = remove_set
 records = files.list_records
+import_records = exchange.import_records
+validate = exchange.validate
 encode = schema.encode
 workloads = tuple(CATALOGUE.values())
 presets = PRESETS
@@ -252,6 +254,7 @@ __all__ = [
     "doctor",
     "encode",
     "full",
+    "import_records",
     "infer",
     "kept_peaks",
     "load",
@@ -271,6 +274,7 @@ __all__ = [
     "remove_records",
     "resume",
     "settings",
+    "validate",
     "version",
     "why",
     "workloads",

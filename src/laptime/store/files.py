@@ -28,6 +28,8 @@ LATEST = "latest"
 PASSING = {"running", "unreadable"}  # statuses that may change without a change of the file
 FAULTS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 SHORT_IDS_TRIED = 64  # a day has 65,536 short ids
+MEBIBYTE = 2**20
+LARGEST_BYTES = 256 * MEBIBYTE  # a record of a million steps has 11 MB
 LIST_HINT = "`laptime list` shows all records."
 REASONS = {
     errno.ENOSPC: "the disk is full",
@@ -56,7 +58,7 @@ def new_id(now: datetime, random: randomness.Random) -> str:
         made = f"r-{now:%Y-%m-%d}-{random.getrandbits(bits):0{bits // 4}x}"
         if not _claim(made):
             continue
-        if not _is_file(_path_of(made)):  # checked last: a record is saved before its claim is removed
+        if not is_file(path_of(made)):  # checked last: a record is saved before its claim is removed
             break
         _unclaim(made)
     return made
@@ -94,17 +96,22 @@ def _claim_of(identity: str) -> Path:
 
 def save(record: Record) -> Path:
     """Save a record. If it cannot be written, the old file stays and a StoreError says why."""
-    path = _path_of(record.id)
+    path = path_of(record.id)
     data = encode(replace(record, writer=this_process() if record.status == "running" else None))
     remove_stale(path.parent)
     try:
         write_atomically(path, data)
     except OSError as error:
-        reason = REASONS.get(error.errno or 0) or error.strerror or str(error)
-        says = f"the record {record.id} could not be saved in {path.parent}: {reason}"
-        raise StoreError(says, "Make room there, or set LAPTIME_HOME to a folder that can be written.") from error
+        raise not_saved(record.id, error) from error
     _unclaim(record.id)
     return path
+
+
+def not_saved(identity: str, error: OSError) -> StoreError:
+    """Return an error that says why a record could not be saved."""
+    reason = REASONS.get(error.errno or 0) or error.strerror or str(error)
+    says = f"the record {identity} could not be saved in {records_folder()}: {reason}"
+    return StoreError(says, "Make room there, or set LAPTIME_HOME to a folder that can be written.")
 
 
 def load(name: str) -> Record:
@@ -116,12 +123,12 @@ def load_own(name: str) -> Record:
     """Load a record that will be continued, and so saved again. Refuse it if another record here has its id."""
     record = load(name)
     try:
-        own = _read(_path_of(record.id)) if _is_file(_path_of(record.id)) else record
+        own = _read(path_of(record.id)) if is_file(path_of(record.id)) else record
     except RecordError:
         own = None
     if own is None or own.started != record.started:
         says = f"{record.id} is the id of another record here, which would be written over"
-        raise RecordError(says, f"Set LAPTIME_HOME to another folder, or move {_path_of(record.id)} away.")
+        raise RecordError(says, f"Set LAPTIME_HOME to another folder, or move {path_of(record.id)} away.")
     return record
 
 
@@ -129,9 +136,9 @@ def find(name: str) -> Path:
     """Return the file that `name` means; a RecordError names the nearest records."""
     if name == LATEST:
         return _latest()
-    if _is_file(_path_of(name)):
-        return _path_of(name)
-    if os.sep in name or name.endswith(".json") or _is_file(Path(name)):
+    if is_file(path_of(name)):
+        return path_of(name)
+    if os.sep in name or name.endswith(".json") or is_file(Path(name)):
         return expand_home(name, "the record's name")
     return _begun_by(name, sorted(stamp.id for stamp in _stamps()))
 
@@ -151,7 +158,7 @@ def find_removable(name: str) -> str:
 
 def remove(identity: str) -> None:
     """Remove a record's file."""
-    path = _path_of(identity)
+    path = path_of(identity)
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
@@ -179,13 +186,13 @@ def _latest() -> Path:
     if not rows:
         raise RecordError("there are no records yet", "`laptime race` makes one.")
     readable = next((row for row in rows if row.unreadable is None), rows[0])
-    return _path_of(readable.id)
+    return path_of(readable.id)
 
 
 def _begun_by(name: str, ids: list[str]) -> Path:
     begun = [each for each in ids if name and each.startswith(name)]
     if len(begun) == 1:
-        return _path_of(begun[0])
+        return path_of(begun[0])
     if begun:
         raise RecordError(f"{name!r} begins {len(begun)} records: {_few(begun)}", "Give more of the id.")
     near = difflib.get_close_matches(name, ids, n=3, cutoff=0.5)
@@ -197,24 +204,38 @@ def _few(ids: list[str]) -> str:
 
 
 def _read(path: Path) -> Record:
-    try:
-        if path.is_char_device() or path.is_block_device():
-            raise RecordError(f"{path} is a device and no record", LIST_HINT)
-        data = path.read_bytes()
-    except FileNotFoundError:
-        raise RecordError(f"there is no file {path}", LIST_HINT) from None
-    except OSError as error:
-        raise RecordError(f"{path} cannot be read: {error.strerror}", "Check the path and its permissions.") from None
-    record = decode(data, str(path))
+    return living(decode(read_bytes(path), str(path)))
+
+
+def living(record: Record) -> Record:
+    """Return a record as it is now: one whose process is gone no longer runs."""
     is_ended = record.status == "running" and is_gone(record.writer)
     return replace(record, status="ended") if is_ended else record
 
 
-def _path_of(identity: str) -> Path:
+def read_bytes(path: Path) -> bytes:
+    """Read a file that may hold a record. What is larger than any record is refused before it fills the memory."""
+    try:
+        if path.is_char_device() or path.is_block_device():
+            raise RecordError(f"{path} is a device and no record", LIST_HINT)
+        with path.open("rb") as file:
+            is_too_large = os.fstat(file.fileno()).st_size > LARGEST_BYTES
+            data = b"" if is_too_large else file.read(LARGEST_BYTES + 1)  # a pipe has no size
+    except FileNotFoundError:
+        raise RecordError(f"there is no file {path}", LIST_HINT) from None
+    except OSError as error:
+        raise RecordError(f"{path} cannot be read: {error.strerror}", "Check the path and its permissions.") from None
+    if is_too_large or len(data) > LARGEST_BYTES:
+        says = f"{path} is larger than a record may be ({LARGEST_BYTES // MEBIBYTE} MiB)"
+        raise RecordError(says, "Check that it is a record; it was not read.")
+    return data
+
+
+def path_of(identity: str) -> Path:
     return records_folder() / f"{identity}.json"
 
 
-def _is_file(path: Path) -> bool:
+def is_file(path: Path) -> bool:
     """Whether this is a file. A path that is not a possible file name, or may not be read, is not."""
     try:
         return path.is_file()
@@ -247,7 +268,7 @@ def _stamp(entry: os.DirEntry[str]) -> index.Stamp | None:
 
 def _read_row(stamp: index.Stamp) -> RecordRow:
     try:
-        return row_of(stamp.id, _read(_path_of(stamp.id)))
+        return row_of(stamp.id, _read(path_of(stamp.id)))
     except RecordError as error:
         return unreadable_row(stamp.id, error.says)
     except FAULTS as error:

@@ -33,16 +33,21 @@ def encode(record: Record) -> bytes:
 
 def decode(data: bytes, where: str) -> Record:
     """Read a record of this or an older schema. `where` names the file in an error."""
+    return decode_as_found(data, where)[1]
+
+
+def decode_as_found(data: bytes, where: str) -> tuple[int, Record]:
+    """Read a record, and return the schema of the file with it."""
     tree = _parse(data, where)
     if not isinstance(tree, dict) or not _is_count(tree.get("schema")):
-        raise _damaged(where, "$.schema: expected the number of a schema")
-    tree = upgrade(tree, where)
-    record = _to_record(tree, where)
+        raise _damaged(where, "expected the number of a schema", "$.schema")
+    record = _to_record(upgrade(tree, where), where)
     if not ID.fullmatch(record.id):
-        raise _damaged(where, "$.id: expected an id such as r-2026-11-20-a1b2")
+        raise _damaged(where, "expected an id such as r-2026-11-20-a1b2", "$.id")
     for fault in list_faults(record):
-        raise _damaged(where, fault)
-    return record
+        place, _, expected = fault.rpartition(": ")
+        raise _damaged(where, expected, place)
+    return tree["schema"], record
 
 
 def upgrade(tree: Tree, where: str, to: int = SCHEMA, upgrades: Sequence[Callable[[Tree], Tree]] = UPGRADES) -> Tree:
@@ -73,13 +78,13 @@ def _to_record(tree: Tree, where: str) -> Record:
         kind = find_question(str(tree.get("question"))).answer
         made = msgspec.convert(answer, kind)
     except LookupError as error:
-        raise _damaged(where, f"$.question: {error.args[0]}") from None
+        raise _damaged(where, str(error.args[0]), "$.question") from None
     except msgspec.ValidationError as error:
-        raise _damaged(where, _in_words(error, "$.answer")) from None
+        raise _damaged(where, *_in_words(error, "$.answer")) from None
     try:
         return msgspec.convert({**tree, "answer": made}, Record, dec_hook=_keep)
     except msgspec.ValidationError as error:
-        raise _damaged(where, _in_words(error, "$")) from None
+        raise _damaged(where, *_in_words(error, "$")) from None
 
 
 def _keep(_kind: type, value: Any) -> Any:
@@ -87,14 +92,16 @@ def _keep(_kind: type, value: Any) -> Any:
     return value
 
 
-def _in_words(error: msgspec.ValidationError, root: str) -> str:
+def _in_words(error: msgspec.ValidationError, root: str) -> tuple[str, str]:
+    """Return what was expected, and where in the file."""
     expected, _, place = str(error).partition(" - at ")
     inside = place.strip("`").removeprefix("$")
-    return f"{root}{inside}: {expected[:1].lower()}{expected[1:]}"
+    return f"{expected[:1].lower()}{expected[1:]}", f"{root}{inside}"
 
 
-def _damaged(where: str, why: str) -> RecordError:
-    return RecordError(f"{where} cannot be read as a record: {why}", HINT_DAMAGED)
+def _damaged(where: str, why: str, place: str = "") -> RecordError:
+    told = f"{place}: {why}" if place else why
+    return RecordError(f"{where} cannot be read as a record: {told}", HINT_DAMAGED, place)
 
 
 def _is_count(value: Any) -> bool:
