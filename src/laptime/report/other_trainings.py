@@ -31,7 +31,7 @@ def _place(lane: str) -> str:
 
 def _are_two_trainings(found: Comparison, record: Record) -> bool:
     trainings = {lane.name: lane.training for lane in record.lanes}
-    return trainings[found.lane] != trainings[found.reference]
+    return trainings.get(found.lane) != trainings.get(found.reference)
 
 
 def is_other_work(found: Comparison, record: Record) -> bool:
