@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import atexit
+import bisect
 import contextlib
 import difflib
 import errno
 import os
 import random as randomness
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -30,6 +32,7 @@ FAULTS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeErro
 SHORT_IDS_TRIED = 64  # a day has 65,536 short ids
 MEBIBYTE = 2**20
 LARGEST_BYTES = 256 * MEBIBYTE  # a record of a million steps has 11 MB
+SETTLES_NS = 2 * 10**9  # the coarsest clock of a file system that is in use
 LIST_HINT = "`laptime list` shows all records."
 REASONS = {
     errno.ENOSPC: "the disk is full",
@@ -140,7 +143,7 @@ def find(name: str) -> Path:
         return path_of(name)
     if os.sep in name or name.endswith(".json") or is_file(Path(name)):
         return expand_home(name, "the record's name")
-    return _begun_by(name, sorted(stamp.id for stamp in _stamps()))
+    return _begun_by(name, sorted(entry.name.removesuffix(".json") for entry in _entries() if entry.is_file()))
 
 
 def find_removable(name: str) -> str:
@@ -171,14 +174,48 @@ def list_records() -> tuple[RecordRow, ...]:
 
     Whether a race still runs can change without a change of its file, so the index never keeps such a row.
     """
-    stamps = _stamps()
-    known = index.recall(home_folder())
+    changed_ns = _changed_ns()
+    kept = index.recall(home_folder())
+    if changed_ns and changed_ns == kept.head.folder_ns:
+        rows = _with_passing(kept)
+        if rows is not None:
+            return rows
+    return _list_again(kept, changed_ns)
+
+
+def _list_again(kept: index.Index, changed_ns: int) -> tuple[RecordRow, ...]:
+    """List the records by their files' stamps, read those that the index does not know, and write it again."""
+    stamps, known = _stamps(), kept.known()
     rows = {stamp: known.get(stamp) or _read_row(stamp) for stamp in stamps}
-    settled = {stamp: row for stamp, row in rows.items() if row.status not in PASSING and stamp.id.isprintable()}
-    if settled != known:
-        index.remember(home_folder(), settled)
-    newest = sorted(stamps, key=lambda stamp: (_instant(stamp, rows[stamp]), stamp.id), reverse=True)
+    newest = sorted(stamps, key=lambda stamp: (_instant(rows[stamp], stamp.mtime_ns), stamp.id), reverse=True)
+    settled = {stamp: rows[stamp] for stamp in newest if rows[stamp].status not in PASSING and stamp.id.isprintable()}
+    passing = tuple(stamp.id for stamp in newest if stamp not in settled)
+    head = index.Head(changed_ns if all(map(str.isprintable, passing)) else 0, passing)
+    if settled != known or head != kept.head:
+        index.remember(home_folder(), head, settled)
     return tuple(rows[stamp] for stamp in newest)
+
+
+def _changed_ns() -> int:
+    """Return when the folder of records last changed; 0 if that is so recent that the next change may look the same."""
+    try:
+        changed_ns = records_folder().stat().st_mtime_ns
+    except OSError:
+        return 0
+    return changed_ns if changed_ns < time.time_ns() - SETTLES_NS else 0
+
+
+def _with_passing(kept: index.Index) -> tuple[RecordRow, ...] | None:
+    """Return the rows of the index and those that it never keeps; None if one of these may be kept by now."""
+    rows = list(kept.rows)
+    for identity in kept.head.passing:
+        row = _read_row(index.Stamp(identity, 0, 0))
+        if row.status not in PASSING:
+            return None
+        changed_ns = path_of(identity).stat().st_mtime_ns if is_file(path_of(identity)) else 0
+        place = bisect.bisect_left(rows, -_instant(row, changed_ns), key=lambda each: -_instant(each, 0))
+        rows.insert(place, row)
+    return tuple(rows)
 
 
 def _latest() -> Path:
@@ -244,16 +281,20 @@ def is_file(path: Path) -> bool:
 
 
 def _stamps() -> list[index.Stamp]:
-    """List the records in the folder without opening them. A file that is still being written has another ending."""
+    """List the records in the folder without opening them."""
+    return [stamp for stamp in map(_stamp, _entries()) if stamp is not None]
+
+
+def _entries() -> list[os.DirEntry[str]]:
+    """Return what may be a record in the folder. A file that is still being written has another ending."""
     try:
         with os.scandir(records_folder()) as entries:
-            found = [_stamp(entry) for entry in entries if entry.name.endswith(".json")]
+            return [entry for entry in entries if entry.name.endswith(".json")]
     except FileNotFoundError:
         return []
     except OSError as error:
         says = f"the records in {records_folder()} cannot be listed: {error.strerror}"
         raise RecordError(says, "Check its permissions, or set LAPTIME_HOME to another folder.") from None
-    return [stamp for stamp in found if stamp is not None]
 
 
 def _stamp(entry: os.DirEntry[str]) -> index.Stamp | None:
@@ -275,9 +316,9 @@ def _read_row(stamp: index.Stamp) -> RecordRow:
         return unreadable_row(stamp.id, f"it holds what no list expects ({type(error).__name__}: {error})")
 
 
-def _instant(stamp: index.Stamp, row: RecordRow) -> float:
+def _instant(row: RecordRow, changed_ns: int) -> float:
     """Return when the race began, or when its file was written if that cannot be read."""
     try:
         return datetime.fromisoformat(row.started).timestamp()
     except (ValueError, OverflowError):
-        return stamp.mtime_ns / 1e9
+        return changed_ns / 1e9
