@@ -14,6 +14,8 @@ from typing import TypeVar
 from laptime.data import describe_set, made_sets, make_source, remove_set
 from laptime.disk import write_atomically
 from laptime.errors import StoreError
+from laptime.exports.tables import TABLES
+from laptime.exports.targets import EXPORTS
 from laptime.machine import look_around, look_at_machine
 from laptime.model.ask import Ask
 from laptime.model.checkup import Checkup
@@ -171,6 +173,24 @@ def write_files(place: Path, files: Mapping[str, bytes], *, is_folder: bool) -> 
             raise StoreError(says, "Make room there, or name another place with -o.") from error
 
 
+def export(record: Record, target: str, place: str | None = None, what: str | None = None) -> str:
+    """Write a record for another program, and return where: `place`, or the record's id with the target's ending."""
+    row = EXPORTS[target]
+    place = place or f"{record.id}{row.ending}"
+    if row.fill is not None:
+        row.fill(record, place)
+    else:
+        write_files(Path(place), {"": export_bytes(record, target, what)}, is_folder=False)
+    return place
+
+
+def export_bytes(record: Record, target: str, what: str | None = None) -> bytes:
+    """Return what an export of one file holds."""
+    make = EXPORTS[target].make
+    assert make is not None
+    return make(record, what)
+
+
 def devices(frameworks: Iterable[str] | None = None, *, patience_s: float = 120.0) -> Machine:
     """Describe this machine and all its cards, and what each installed framework sees of it."""
     machine = look_around(look_at_machine())
@@ -236,6 +256,8 @@ def _journal(warn: Warn | None, save: Callable[[T], object]) -> Callable[[T], No
     return journal
 
 
+export_tables = tuple(TABLES)
+exports = EXPORTS
 load = files.load
 made_data = made_sets
 remove_data = remove_set
@@ -253,6 +275,10 @@ __all__ = [
     "devices",
     "doctor",
     "encode",
+    "export",
+    "export_bytes",
+    "export_tables",
+    "exports",
     "full",
     "import_records",
     "infer",

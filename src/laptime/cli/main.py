@@ -33,6 +33,7 @@ COMMANDS = {
     "report": ("report:report", "Show records as one HTML page with charts, or as Markdown, CSV, SVG."),
     "list": ("records:list_records", "List saved records, newest first."),
     "remove": ("records:remove_records", "Remove saved records."),
+    "export": ("exchange:export", "Write a record for other programs: CSV, pyperf, MLflow, and others."),
     "import": ("exchange:import_records", "Bring records of other machines into the list."),
     "validate": ("exchange:validate", "Is each file a record? If not: where, and why."),
     "workloads": ("workloads:workloads", "List the built-in trainings."),

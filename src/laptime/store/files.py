@@ -10,7 +10,7 @@ import errno
 import os
 import random as randomness
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import chain, repeat
@@ -33,6 +33,7 @@ SHORT_IDS_TRIED = 64  # a day has 65,536 short ids
 MEBIBYTE = 2**20
 LARGEST_BYTES = 256 * MEBIBYTE  # a record of a million steps has 11 MB
 SETTLES_NS = 2 * 10**9  # the coarsest clock of a file system that is in use
+COMPARED = 2_000  # the newest ids, of which the nearest to a wrong one are named
 LIST_HINT = "`laptime list` shows all records."
 REASONS = {
     errno.ENOSPC: "the disk is full",
@@ -143,7 +144,7 @@ def find(name: str) -> Path:
         return path_of(name)
     if os.sep in name or name.endswith(".json") or is_file(Path(name)):
         return expand_home(name, "the record's name")
-    return _begun_by(name, sorted(entry.name.removesuffix(".json") for entry in _entries() if entry.is_file()))
+    return _begun_by(name)
 
 
 def find_removable(name: str) -> str:
@@ -186,7 +187,8 @@ def list_records() -> tuple[RecordRow, ...]:
 def _list_again(kept: index.Index, changed_ns: int) -> tuple[RecordRow, ...]:
     """List the records by their files' stamps, read those that the index does not know, and write it again."""
     stamps, known = _stamps(), kept.known()
-    rows = {stamp: known.get(stamp) or _read_row(stamp) for stamp in stamps}
+    with index.no_collector():
+        rows = {stamp: known.get(stamp) or _read_row(stamp) for stamp in stamps}
     newest = sorted(stamps, key=lambda stamp: (_instant(rows[stamp], stamp.mtime_ns), stamp.id), reverse=True)
     settled = {stamp: rows[stamp] for stamp in newest if rows[stamp].status not in PASSING and stamp.id.isprintable()}
     passing = tuple(stamp.id for stamp in newest if stamp not in settled)
@@ -226,13 +228,14 @@ def _latest() -> Path:
     return path_of(readable.id)
 
 
-def _begun_by(name: str, ids: list[str]) -> Path:
-    begun = [each for each in ids if name and each.startswith(name)]
+def _begun_by(name: str) -> Path:
+    ids = [each.removesuffix(".json") for each in _names() if each.endswith(".json")]
+    begun = sorted(each for each in ids if name and each.startswith(name) and is_file(path_of(each)))
     if len(begun) == 1:
         return path_of(begun[0])
     if begun:
         raise RecordError(f"{name!r} begins {len(begun)} records: {_few(begun)}", "Give more of the id.")
-    near = difflib.get_close_matches(name, ids, n=3, cutoff=0.5)
+    near = difflib.get_close_matches(name, sorted(ids)[-COMPARED:], n=3, cutoff=0.5)
     raise RecordError(f"there is no record {name!r}", f"Nearest: {_few(near)}. {LIST_HINT}" if near else LIST_HINT)
 
 
@@ -287,11 +290,25 @@ def _stamps() -> list[index.Stamp]:
 
 def _entries() -> list[os.DirEntry[str]]:
     """Return what may be a record in the folder. A file that is still being written has another ending."""
+    with _folder_is_read(), os.scandir(records_folder()) as entries:
+        return [entry for entry in entries if entry.name.endswith(".json")]
+    return []
+
+
+def _names() -> list[str]:
+    """Return the names of all files in the folder of records."""
+    with _folder_is_read():
+        return os.listdir(records_folder())  # noqa: PTH208  100,000 paths are slow to make
+    return []
+
+
+@contextlib.contextmanager
+def _folder_is_read() -> Iterator[None]:
+    """Let a folder that does not exist be an empty one; another failure is a sentence."""
     try:
-        with os.scandir(records_folder()) as entries:
-            return [entry for entry in entries if entry.name.endswith(".json")]
+        yield
     except FileNotFoundError:
-        return []
+        pass
     except OSError as error:
         says = f"the records in {records_folder()} cannot be listed: {error.strerror}"
         raise RecordError(says, "Check its permissions, or set LAPTIME_HOME to another folder.") from None

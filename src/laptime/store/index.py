@@ -10,8 +10,9 @@ from __future__ import annotations
 import contextlib
 import gc
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -68,9 +69,18 @@ EMPTY = Index(Head(0), (), b"[]")
 
 
 def recall(folder: Path) -> Index:
-    """Return the index, or an empty one if it is missing, damaged or outdated."""
+    """Return the index, or an empty one if it is missing, damaged or outdated. It is decoded once a process."""
     try:
-        digest, _, lines = (folder / NAME).read_bytes().partition(b"\n")
+        status = (folder / NAME).stat()
+    except OSError:
+        return EMPTY
+    return _recall(folder / NAME, status.st_mtime_ns, status.st_size, status.st_ino)
+
+
+@lru_cache(maxsize=1)
+def _recall(path: Path, *_stamp: int) -> Index:
+    try:
+        digest, _, lines = path.read_bytes().partition(b"\n")
     except OSError:
         return EMPTY
     if digest != _digest(lines):
@@ -90,13 +100,20 @@ def remember(folder: Path, head: Head, rows: Mapping[Stamp, RecordRow]) -> None:
 
 
 def _decoded(line: bytes, kind: type[Kind]) -> Kind | None:
-    """Decode a part of the index. Without the garbage collector, which looks at 100,000 new rows again and again."""
+    try:
+        with no_collector():
+            return msgspec.json.decode(line, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+@contextlib.contextmanager
+def no_collector() -> Iterator[None]:
+    """Stop the garbage collector for a while: it would look at 100,000 new rows again and again."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
-        return msgspec.json.decode(line, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
+        yield
     finally:
         if was_enabled:
             gc.enable()
