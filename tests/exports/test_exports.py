@@ -221,6 +221,20 @@ def test_a_full_disk_leaves_nothing_half_written(house):
     assert [each.name for each in house.folder.iterdir()] == ["a.json"]
 
 
+@pytest.mark.parametrize("target", ["parquet", "tensorboard", "mlflow", "wandb"])
+def test_a_full_disk_leaves_nothing_of_a_client_either(house, target):
+    """A sentence, no traceback from a thread, and no folder."""
+    pytest.importorskip(api.exports[target].needs)
+    place = house.folder / "a.json"
+    place.write_bytes(encode(kept("race")))
+
+    def full_disk():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, 2_000))
+
+    house.done("export", str(place), "--to", target, code=3, preexec_fn=full_disk, warnings="ignore")
+    assert [each.name for each in house.folder.iterdir()] == ["a.json"]
+
+
 def test_the_command_prints_or_writes(house):
     """What cannot be meant is refused in words."""
     place = house.folder / "a.json"

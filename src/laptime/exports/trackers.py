@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -19,26 +20,37 @@ from laptime.model.record import Record
 
 NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._=-]+")
 EXPERIMENT = "laptime"
-QUICKLY = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"}
+MLFLOW_ENVIRONMENT = {
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",  # seconds
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+}
 LONGEST_PARAMETER = 6000  # characters; MLflow refuses longer ones
 BATCH = 1000  # metrics; MLflow refuses more at once
 REMOTE = re.compile(r"[a-z][a-z0-9+]*://")
 
 
 def to_tensorboard(record: Record, place: str) -> None:
-    """Write a folder of event files, one run a lane."""
-    writer_class = import_client("tensorboardX").SummaryWriter
+    """Write a folder of event files, one run a lane.
+
+    The client's SummaryWriter writes in a thread, which loses the events or stops where the disk is full. So each event
+    is written here, by the class that it uses.
+    """
+    import_client("tensorboardX")
+    writer_class = import_client("tensorboardX.event_file_writer", "tensorboardX").EventsWriter
+    event_class = import_client("tensorboardX.proto.event_pb2", "tensorboardX").Event
+    summary = import_client("tensorboardX.summary", "tensorboardX")
     seconds = _seconds(record)
 
     def write(folder: Path) -> None:
         for run in _named_apart(runs_of(record)):
-            writer = writer_class(logdir=str(folder / run.name))
-            for metric in run.metrics:
-                writer.add_scalar(metric.name, metric.value, metric.step, walltime=seconds)
-            for name, value in run.results.items():
-                writer.add_scalar(f"result/{name}", value, 0, walltime=seconds)
+            (folder / run.name).mkdir()
+            writer = writer_class(str(folder / run.name / "events"))
             told = "\n".join(f"    {key}: {value}" for key, value in run.parameters.items())
-            writer.add_text("parameters", told, 0, walltime=seconds)
+            made = [(summary.scalar(each.name, each.value), each.step) for each in run.metrics_and_results()]
+            for said, step in [*made, (summary.text("parameters", told), 0)]:
+                writer.write_event(event_class(wall_time=seconds, step=step, summary=said))
+            writer.flush()
             writer.close()
 
     _whole_folder(place, write)
@@ -62,15 +74,29 @@ def to_wandb(record: Record, place: str) -> None:
             made.summary.update(run.results)
             made.finish()
 
-    _whole_folder(place, write)
+    with _quiet_logging():
+        _whole_folder(place, write)
+
+
+@contextmanager
+def _quiet_logging() -> Iterator[None]:
+    """Print no traceback where a client's own log cannot be written: its folder is what is being written."""
+    before = logging.raiseExceptions
+    logging.raiseExceptions = False
+    try:
+        yield
+    finally:
+        logging.raiseExceptions = before
 
 
 def to_mlflow(record: Record, place: str) -> None:
     """Add a run for each lane to a tracking server (a URL), or to a SQLite file, which is made if it does not exist."""
-    for name, value in QUICKLY.items():
+    for name, value in MLFLOW_ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     client_class = import_client("mlflow.tracking", "mlflow").MlflowClient
     entities = import_client("mlflow.entities", "mlflow")
+    for name in ("mlflow", "alembic"):
+        logging.getLogger(name).setLevel(logging.WARNING)
     is_remote = REMOTE.match(place) is not None
     is_new = not is_remote and not Path(place).exists()
     try:
