@@ -6,13 +6,14 @@ BENCH_VENV ?= .venv-bench
 WHAT ?=
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: race test test-quick lint types tests docs attack test-matrix bench clean help
+.PHONY: race test test-quick lint types tests docs schema attack test-matrix bench clean help
 
 help:
 	@echo "make race    make .venv, install, run: laptime race   (WHAT='cifar-mlp torch/cpu/best' for others)"
 	@echo "make test    make .venv, install, run lint, types and tests"
 	@echo "make test-quick  the fast ones of the tests that need no framework, within a minute"
 	@echo "make docs    build docs/ as a site, into site/"
+	@echo "make schema  write docs/record.schema.json, the JSON Schema of a record"
 	@echo "make attack  damaged records, kills, hostile files and environments, by the thousand (about half an hour)"
 	@echo "make test-matrix  environments with PyTorch, TensorFlow or JAX alone, and what has to work in each"
 	@echo "make bench   what laptime itself costs, side by side with others (hours; writes bench/results/)"
@@ -60,6 +61,10 @@ $(VENV)/.installed-docs: $(BIN)/python pyproject.toml constraints.txt
 
 docs: $(VENV)/.installed-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+schema: $(VENV)/.installed
+	$(BIN)/python -c "from pathlib import Path; from laptime.store.json_schema import schema_text; \
+		Path('docs/record.schema.json').write_text(schema_text())"
 
 # The same attacks that `make test` tries for seconds, for as long as docs/reliability.md says.
 attack: $(VENV)/.installed-dev

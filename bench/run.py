@@ -29,6 +29,7 @@ BENCHES: dict[str, tuple[str, ...]] = {
     "peaks": ("peaks.py",),
     "startup": ("startup.py",),
     "record": ("record.py",),
+    "store": ("store.py",),
     "stats": ("stats.py",),
     "sensor_cost": ("sensor_cost.py",),
     "sensors": ("sensors.py",),

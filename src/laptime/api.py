@@ -14,6 +14,8 @@ from typing import TypeVar
 from laptime.data import describe_set, made_sets, make_source, remove_set
 from laptime.disk import write_atomically
 from laptime.errors import StoreError
+from laptime.exports.tables import TABLES
+from laptime.exports.targets import EXPORTS
 from laptime.machine import look_around, look_at_machine
 from laptime.model.ask import Ask
 from laptime.model.checkup import Checkup
@@ -32,7 +34,7 @@ from laptime.questions.job import CheckpointFiles, Services, run_question
 from laptime.questions.protocol import prepare_rest
 from laptime.questions.proving import ReferenceCache
 from laptime.questions.resuming import Before
-from laptime.store import checkpoints, files, peaks, references, schema, traces
+from laptime.store import checkpoints, exchange, files, peaks, references, schema, traces
 from laptime.workloads import CATALOGUE, find_workload
 
 T = TypeVar("T")
@@ -171,6 +173,24 @@ def write_files(place: Path, files: Mapping[str, bytes], *, is_folder: bool) -> 
             raise StoreError(says, "Make room there, or name another place with -o.") from error
 
 
+def export(record: Record, target: str, place: str | None = None, what: str | None = None) -> str:
+    """Write a record for another program, and return where: `place`, or the record's id with the target's ending."""
+    row = EXPORTS[target]
+    place = place or f"{record.id}{row.ending}"
+    if row.fill is not None:
+        row.fill(record, place)
+    else:
+        write_files(Path(place), {"": export_bytes(record, target, what)}, is_folder=False)
+    return place
+
+
+def export_bytes(record: Record, target: str, what: str | None = None) -> bytes:
+    """Return what an export of one file holds."""
+    make = EXPORTS[target].make
+    assert make is not None
+    return make(record, what)
+
+
 def devices(frameworks: Iterable[str] | None = None, *, patience_s: float = 120.0) -> Machine:
     """Describe this machine and all its cards, and what each installed framework sees of it."""
     machine = look_around(look_at_machine())
@@ -236,10 +256,14 @@ def _journal(warn: Warn | None, save: Callable[[T], object]) -> Callable[[T], No
     return journal
 
 
+export_tables = tuple(TABLES)
+exports = EXPORTS
 load = files.load
 made_data = made_sets
 remove_data = remove_set
 records = files.list_records
+import_records = exchange.import_records
+validate = exchange.validate
 encode = schema.encode
 workloads = tuple(CATALOGUE.values())
 presets = PRESETS
@@ -251,7 +275,12 @@ __all__ = [
     "devices",
     "doctor",
     "encode",
+    "export",
+    "export_bytes",
+    "export_tables",
+    "exports",
     "full",
+    "import_records",
     "infer",
     "kept_peaks",
     "load",
@@ -271,6 +300,7 @@ __all__ = [
     "remove_records",
     "resume",
     "settings",
+    "validate",
     "version",
     "why",
     "workloads",

@@ -7,6 +7,7 @@ matches the pattern here are removed.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import platform
 import re
@@ -69,9 +70,32 @@ def write_atomically(path: Path, data: bytes) -> None:
         file.write(data)
 
 
+def write_new(path: Path, data: bytes) -> None:
+    """Write `data` to `path`, whole or not at all, as `write_atomically` does. Raise FileExistsError if it exists."""
+    with open_atomically(path, place=_place_new) as file:
+        file.write(data)
+
+
+def _place_new(temporary: Path, path: Path) -> None:
+    """Name a finished file, unless another file has it. Some file systems have no hard links."""
+    try:
+        path.hardlink_to(temporary)
+    except FileExistsError:
+        raise
+    except OSError:
+        if path.exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
+        temporary.replace(path)
+    else:
+        temporary.unlink()
+
+
 @contextlib.contextmanager
-def open_atomically(path: Path) -> Iterator[IO[bytes]]:
-    """Return a file to write. It appears at `path` once it is whole and on the disk; after an error it is removed."""
+def open_atomically(path: Path, place: Callable[[Path, Path], object] = Path.replace) -> Iterator[IO[bytes]]:
+    """Return a file to write. It appears at `path` once it is whole and on the disk; after an error it is removed.
+
+    `place` gives the finished file its name.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.stem}.{host()}.{os.getpid()}{SUFFIX}")
     try:
@@ -79,7 +103,7 @@ def open_atomically(path: Path) -> Iterator[IO[bytes]]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(path)
+        place(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):
             temporary.unlink()

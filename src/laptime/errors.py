@@ -54,9 +54,16 @@ class UsageError(LaptimeError):
 
 
 class RecordError(LaptimeError):
-    """A saved record is not there, cannot be read, or was written by a newer laptime."""
+    """A saved record is not there, cannot be read, or was written by a newer laptime.
+
+    `place` is what is wrong inside the file, as a JSON path, where that is known.
+    """
 
     exit_code = 2
+
+    def __init__(self, says: str, hint: str = "", place: str = "") -> None:
+        super().__init__(says, hint)
+        self.place = _bounded(place)
 
 
 class StoreError(LaptimeError):

@@ -20,6 +20,7 @@ from laptime.model.checkup import Checkup
 from laptime.model.dataset import DataSource, MadeSet
 from laptime.model.figure import Report
 from laptime.model.inference import InferPlan
+from laptime.model.kept import FileCheck, Imported
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan
 from laptime.model.protocol import FullPlan, Moment
@@ -218,6 +219,14 @@ def environment_as_text(
 
 def records_as_text(rows: Sequence[RecordRow], width: int) -> str:
     return listing.render_records(rows, width).rstrip("\n")
+
+
+def checks_as_text(rows: Sequence[FileCheck], width: int) -> str:
+    return listing.render_checks(rows, width).rstrip("\n")
+
+
+def imports_as_text(rows: Sequence[Imported], width: int) -> str:
+    return listing.render_imports(rows, width).rstrip("\n")
 
 
 def made_data_as_text(rows: Sequence[MadeSet], width: int) -> str:

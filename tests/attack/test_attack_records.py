@@ -23,10 +23,13 @@ from laptime import pages
 from laptime.cli.printing import printable
 from laptime.errors import RecordError
 from laptime.store import decode
+from laptime.store.exchange import import_records, validate
 from laptime.store.index import row_of
+from laptime.store.schema import ID
 
 SEED = int(os.environ.get("LAPTIME_SEED", "0"))
 OF_EACH_KIND = 800 if IS_LONG else 40
+CHECKED_OF_EACH_KIND = 400 if IS_LONG else 5
 LONGEST_S = 5.0
 
 
@@ -119,3 +122,38 @@ def test_no_damage_breaks_a_page(sound, tally):
             tally.note(f"seed {SEED}, {name}, {done}: {answer}" if ":" in answer else None)
     tally.check(least=len(sound) * OF_EACH_KIND)
     assert 0 < shown < tally.tried
+
+
+def test_no_damage_breaks_a_check_or_an_import(sound, tally, tmp_path, monkeypatch):
+    """Each file is valid and comes in, or is refused in words; nothing is written outside the store."""
+    monkeypatch.setenv("LAPTIME_HOME", str(tmp_path / "home"))
+    tally.what = "damaged files that were checked and imported"
+    dice, place = random.Random(SEED + 1), tmp_path / "damaged.json"
+    for name, data in sound.items():
+        for done, changed in damaged(data, dice, CHECKED_OF_EACH_KIND):
+            place.write_bytes(changed)
+            tally.note(fault_of_check(place, f"seed {SEED}, {name}, {done}"))
+    tally.check(least=len(sound) * CHECKED_OF_EACH_KIND)
+    assert {each.name for each in tmp_path.iterdir()} <= {"damaged.json", "home"}
+    here = [each.stem for each in (tmp_path / "home").rglob("*") if each.is_file()]
+    assert here
+    assert all(ID.fullmatch(each) for each in here)
+
+
+def fault_of_check(place, what: str) -> str | None:
+    """Return what went wrong: an error that is not in words, a control character, or two answers that differ."""
+    try:
+        (check,) = validate([str(place)])
+        told = printable(pages.checks_as_text([check], 80))
+        if STEERING.search(told):
+            return f"{what}: a control character in {told!r}"
+    except Exception as error:  # noqa: BLE001  whatever it is, it is a finding
+        return f"{what}: validate: {error!r}"
+    try:
+        import_records([str(place)])
+    except RecordError as error:
+        is_other = "other content" in error.says or "still runs" in error.says
+        return None if is_other or not check.valid else f"{what}: valid, and {error.says}"
+    except Exception as error:  # noqa: BLE001
+        return f"{what}: import: {error!r}"
+    return None if check.valid else f"{what}: not valid, and imported"

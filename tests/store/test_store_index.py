@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import random
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from store_records import record
 
-from laptime.store import home_folder, list_records, records_folder, save
+from laptime.store import encode, home_folder, list_records, records_folder, save
 
 NAMES = ["r-2026-11-20-2222", "r-2026-11-19-1111"]
 
@@ -64,6 +67,77 @@ def test_a_record_that_is_gone_leaves_the_list():
     """The files are the truth."""
     (records_folder() / f"{NAMES[1]}.json").unlink()
     assert listed() == NAMES[:1]
+
+
+def settle(changed_s=1_600_000_000):
+    """Let the folder have changed long ago, and list it: from now on its time is trusted."""
+    os.utime(records_folder(), (changed_s, changed_s))
+    return list_records()
+
+
+def test_a_folder_that_has_not_changed_is_listed_without_a_look_at_its_files():
+    """100,000 records need not be asked for their times. A file edited in place is seen with the next change."""
+    known = settle()
+    (records_folder() / f"{NAMES[1]}.json").write_text("{")
+    assert known == list_records()
+    save(record("r-2026-11-18-0000", "2026-11-18T10:00:00+00:00"))
+    assert [row.unreadable is None for row in list_records()] == [False, True, True]
+
+
+def test_a_folder_that_changed_just_now_is_not_trusted(index):
+    """Two changes may have the same time: the head of the index has none."""
+    assert b'"folder_ns":0' in index.read_bytes()
+    settle()
+    assert b'"folder_ns":1600000000000000000' in index.read_bytes()
+
+
+def test_a_record_that_is_new_or_gone_is_seen_after_that():
+    settle()
+    save(record("r-2026-11-18-0000", "2026-11-18T10:00:00+00:00"))
+    assert listed() == [*NAMES, "r-2026-11-18-0000"]
+    settle()
+    (records_folder() / f"{NAMES[0]}.json").unlink()
+    assert listed() == [NAMES[1], "r-2026-11-18-0000"]
+
+
+def test_a_row_that_may_change_without_its_file_is_read_each_time():
+    """A damaged file between two sound ones, in its place; then its reason, and at last its end."""
+    damaged = records_folder() / "r-2026-11-19-ffff.json"
+    damaged.write_text("{")
+    os.utime(damaged, (1_795_132_800, 1_795_132_800))  # 2026-11-20, midnight
+    settle()
+    assert listed() == [NAMES[0], damaged.stem, NAMES[1]]
+    assert list_records() == list_records()
+    damaged.write_bytes(encode(record(damaged.stem, "2026-11-21T10:00:00+00:00")))
+    assert listed() == [damaged.stem, *NAMES]
+
+
+def test_a_store_that_cannot_be_written_is_read():
+    """Without an index: the folder is read-only, or its file system has no room."""
+    run_read_only = """
+import os, sys
+def refuse(event, given):
+    if event in ("os.mkdir", "os.rename", "os.remove") or (event == "open" and given[2] & (os.O_WRONLY | os.O_RDWR)):
+        raise OSError(30, "Read-only file system")
+sys.addaudithook(refuse)
+from laptime.store import list_records, load, find
+print(len(list_records()), load("latest").id, find("r-2026-11-19").stem)
+"""
+    (home_folder() / "laptime-index.json").unlink()
+    done = subprocess.run([sys.executable, "-c", run_read_only], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["2", NAMES[0], NAMES[1]]
+    assert not (home_folder() / "laptime-index.json").exists()
+
+
+def test_sixteen_writers_at_once_lose_nothing():
+    """While another process lists; bench/store.py has more of each."""
+    ids = [[f"r-2026-01-01-{writer:04x}{number:04x}" for number in range(3)] for writer in range(16)]
+    with ThreadPoolExecutor(16) as pool:
+        saved = [pool.submit(lambda own=own: [save(record(each)) for each in own]) for own in ids]
+        while not all(each.done() for each in saved):
+            assert all(row.unreadable is None for row in list_records())
+    assert [each.exception() for each in saved] == [None] * 16
+    assert {each for own in ids for each in own} <= {row.id for row in list_records()}
 
 
 def garbage(index):

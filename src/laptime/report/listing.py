@@ -7,6 +7,7 @@ from dataclasses import fields
 
 from laptime.model.dataset import MadeSet
 from laptime.model.inference import PROOF_ITEMS, InferPace, InferPlan
+from laptime.model.kept import FileCheck, Imported
 from laptime.model.plan import Pace, Plan, PlannedLane
 from laptime.model.protocol import FullPlan, Protocol
 from laptime.model.record import RecordRow
@@ -30,6 +31,23 @@ def render_records(rows: Sequence[RecordRow], width: int) -> str:
         Column("result", lambda row: row.summary, least=20),
     ]
     return _page(columns, rows, width, lambda row: "" if row.unreadable is None else f"unreadable: {row.unreadable}")
+
+
+def render_checks(rows: Sequence[FileCheck], width: int) -> str:
+    """Return a line or two for each file: which record it is, or what is wrong with it and what to do."""
+    lines: list[str] = []
+    for row in rows:
+        if row.valid:
+            lines += wrap(f"{row.file}: valid, {row.id}, {row.question}, schema {row.schema}", width, "  ")
+        else:
+            lines += wrap(f"NOT VALID: {row.why}", width, "  ")
+            lines += wrap(f"  {row.hint}", width, "  ") if row.hint else []
+    return "\n".join(lines) + "\n"
+
+
+def render_imports(rows: Sequence[Imported], width: int) -> str:
+    """Return a line for each file of an import."""
+    return "\n".join(line for row in rows for line in wrap(f"{row.id} {row.status}", width, "  ")) + "\n"
 
 
 def render_workloads(workloads: Iterable[Workload], width: int) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import atexit
+import bisect
 import contextlib
 import difflib
 import errno
 import os
 import random as randomness
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import chain, repeat
@@ -28,6 +30,10 @@ LATEST = "latest"
 PASSING = {"running", "unreadable"}  # statuses that may change without a change of the file
 FAULTS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 SHORT_IDS_TRIED = 64  # a day has 65,536 short ids
+MEBIBYTE = 2**20
+LARGEST_BYTES = 256 * MEBIBYTE  # a record of a million steps has 11 MB
+SETTLES_NS = 2 * 10**9  # the coarsest clock of a file system that is in use
+COMPARED = 2_000  # the newest ids, of which the nearest to a wrong one are named
 LIST_HINT = "`laptime list` shows all records."
 REASONS = {
     errno.ENOSPC: "the disk is full",
@@ -56,7 +62,7 @@ def new_id(now: datetime, random: randomness.Random) -> str:
         made = f"r-{now:%Y-%m-%d}-{random.getrandbits(bits):0{bits // 4}x}"
         if not _claim(made):
             continue
-        if not _is_file(_path_of(made)):  # checked last: a record is saved before its claim is removed
+        if not is_file(path_of(made)):  # checked last: a record is saved before its claim is removed
             break
         _unclaim(made)
     return made
@@ -94,17 +100,22 @@ def _claim_of(identity: str) -> Path:
 
 def save(record: Record) -> Path:
     """Save a record. If it cannot be written, the old file stays and a StoreError says why."""
-    path = _path_of(record.id)
+    path = path_of(record.id)
     data = encode(replace(record, writer=this_process() if record.status == "running" else None))
     remove_stale(path.parent)
     try:
         write_atomically(path, data)
     except OSError as error:
-        reason = REASONS.get(error.errno or 0) or error.strerror or str(error)
-        says = f"the record {record.id} could not be saved in {path.parent}: {reason}"
-        raise StoreError(says, "Make room there, or set LAPTIME_HOME to a folder that can be written.") from error
+        raise not_saved(record.id, error) from error
     _unclaim(record.id)
     return path
+
+
+def not_saved(identity: str, error: OSError) -> StoreError:
+    """Return an error that says why a record could not be saved."""
+    reason = REASONS.get(error.errno or 0) or error.strerror or str(error)
+    says = f"the record {identity} could not be saved in {records_folder()}: {reason}"
+    return StoreError(says, "Make room there, or set LAPTIME_HOME to a folder that can be written.")
 
 
 def load(name: str) -> Record:
@@ -116,12 +127,12 @@ def load_own(name: str) -> Record:
     """Load a record that will be continued, and so saved again. Refuse it if another record here has its id."""
     record = load(name)
     try:
-        own = _read(_path_of(record.id)) if _is_file(_path_of(record.id)) else record
+        own = _read(path_of(record.id)) if is_file(path_of(record.id)) else record
     except RecordError:
         own = None
     if own is None or own.started != record.started:
         says = f"{record.id} is the id of another record here, which would be written over"
-        raise RecordError(says, f"Set LAPTIME_HOME to another folder, or move {_path_of(record.id)} away.")
+        raise RecordError(says, f"Set LAPTIME_HOME to another folder, or move {path_of(record.id)} away.")
     return record
 
 
@@ -129,11 +140,11 @@ def find(name: str) -> Path:
     """Return the file that `name` means; a RecordError names the nearest records."""
     if name == LATEST:
         return _latest()
-    if _is_file(_path_of(name)):
-        return _path_of(name)
-    if os.sep in name or name.endswith(".json") or _is_file(Path(name)):
+    if is_file(path_of(name)):
+        return path_of(name)
+    if os.sep in name or name.endswith(".json") or is_file(Path(name)):
         return expand_home(name, "the record's name")
-    return _begun_by(name, sorted(stamp.id for stamp in _stamps()))
+    return _begun_by(name)
 
 
 def find_removable(name: str) -> str:
@@ -151,7 +162,7 @@ def find_removable(name: str) -> str:
 
 def remove(identity: str) -> None:
     """Remove a record's file."""
-    path = _path_of(identity)
+    path = path_of(identity)
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
@@ -164,14 +175,49 @@ def list_records() -> tuple[RecordRow, ...]:
 
     Whether a race still runs can change without a change of its file, so the index never keeps such a row.
     """
-    stamps = _stamps()
-    known = index.recall(home_folder())
-    rows = {stamp: known.get(stamp) or _read_row(stamp) for stamp in stamps}
-    settled = {stamp: row for stamp, row in rows.items() if row.status not in PASSING and stamp.id.isprintable()}
-    if settled != known:
-        index.remember(home_folder(), settled)
-    newest = sorted(stamps, key=lambda stamp: (_instant(stamp, rows[stamp]), stamp.id), reverse=True)
+    changed_ns = _changed_ns()
+    kept = index.recall(home_folder())
+    if changed_ns and changed_ns == kept.head.folder_ns:
+        rows = _with_passing(kept)
+        if rows is not None:
+            return rows
+    return _list_again(kept, changed_ns)
+
+
+def _list_again(kept: index.Index, changed_ns: int) -> tuple[RecordRow, ...]:
+    """List the records by their files' stamps, read those that the index does not know, and write it again."""
+    stamps, known = _stamps(), kept.known()
+    with index.no_collector():
+        rows = {stamp: known.get(stamp) or _read_row(stamp) for stamp in stamps}
+    newest = sorted(stamps, key=lambda stamp: (_instant(rows[stamp], stamp.mtime_ns), stamp.id), reverse=True)
+    settled = {stamp: rows[stamp] for stamp in newest if rows[stamp].status not in PASSING and stamp.id.isprintable()}
+    passing = tuple(stamp.id for stamp in newest if stamp not in settled)
+    head = index.Head(changed_ns if all(map(str.isprintable, passing)) else 0, passing)
+    if settled != known or head != kept.head:
+        index.remember(home_folder(), head, settled)
     return tuple(rows[stamp] for stamp in newest)
+
+
+def _changed_ns() -> int:
+    """Return when the folder of records last changed; 0 if that is so recent that the next change may look the same."""
+    try:
+        changed_ns = records_folder().stat().st_mtime_ns
+    except OSError:
+        return 0
+    return changed_ns if changed_ns < time.time_ns() - SETTLES_NS else 0
+
+
+def _with_passing(kept: index.Index) -> tuple[RecordRow, ...] | None:
+    """Return the rows of the index and those that it never keeps; None if one of these may be kept by now."""
+    rows = list(kept.rows)
+    for identity in kept.head.passing:
+        row = _read_row(index.Stamp(identity, 0, 0))
+        if row.status not in PASSING:
+            return None
+        changed_ns = path_of(identity).stat().st_mtime_ns if is_file(path_of(identity)) else 0
+        place = bisect.bisect_left(rows, -_instant(row, changed_ns), key=lambda each: -_instant(each, 0))
+        rows.insert(place, row)
+    return tuple(rows)
 
 
 def _latest() -> Path:
@@ -179,16 +225,17 @@ def _latest() -> Path:
     if not rows:
         raise RecordError("there are no records yet", "`laptime race` makes one.")
     readable = next((row for row in rows if row.unreadable is None), rows[0])
-    return _path_of(readable.id)
+    return path_of(readable.id)
 
 
-def _begun_by(name: str, ids: list[str]) -> Path:
-    begun = [each for each in ids if name and each.startswith(name)]
+def _begun_by(name: str) -> Path:
+    ids = [each.removesuffix(".json") for each in _names() if each.endswith(".json")]
+    begun = sorted(each for each in ids if name and each.startswith(name) and is_file(path_of(each)))
     if len(begun) == 1:
-        return _path_of(begun[0])
+        return path_of(begun[0])
     if begun:
         raise RecordError(f"{name!r} begins {len(begun)} records: {_few(begun)}", "Give more of the id.")
-    near = difflib.get_close_matches(name, ids, n=3, cutoff=0.5)
+    near = difflib.get_close_matches(name, sorted(ids)[-COMPARED:], n=3, cutoff=0.5)
     raise RecordError(f"there is no record {name!r}", f"Nearest: {_few(near)}. {LIST_HINT}" if near else LIST_HINT)
 
 
@@ -197,24 +244,38 @@ def _few(ids: list[str]) -> str:
 
 
 def _read(path: Path) -> Record:
-    try:
-        if path.is_char_device() or path.is_block_device():
-            raise RecordError(f"{path} is a device and no record", LIST_HINT)
-        data = path.read_bytes()
-    except FileNotFoundError:
-        raise RecordError(f"there is no file {path}", LIST_HINT) from None
-    except OSError as error:
-        raise RecordError(f"{path} cannot be read: {error.strerror}", "Check the path and its permissions.") from None
-    record = decode(data, str(path))
+    return living(decode(read_bytes(path), str(path)))
+
+
+def living(record: Record) -> Record:
+    """Return a record as it is now: one whose process is gone no longer runs."""
     is_ended = record.status == "running" and is_gone(record.writer)
     return replace(record, status="ended") if is_ended else record
 
 
-def _path_of(identity: str) -> Path:
+def read_bytes(path: Path) -> bytes:
+    """Read a file that may hold a record. What is larger than any record is refused before it fills the memory."""
+    try:
+        if path.is_char_device() or path.is_block_device():
+            raise RecordError(f"{path} is a device and no record", LIST_HINT)
+        with path.open("rb") as file:
+            is_too_large = os.fstat(file.fileno()).st_size > LARGEST_BYTES
+            data = b"" if is_too_large else file.read(LARGEST_BYTES + 1)  # a pipe has no size
+    except FileNotFoundError:
+        raise RecordError(f"there is no file {path}", LIST_HINT) from None
+    except OSError as error:
+        raise RecordError(f"{path} cannot be read: {error.strerror}", "Check the path and its permissions.") from None
+    if is_too_large or len(data) > LARGEST_BYTES:
+        says = f"{path} is larger than a record may be ({LARGEST_BYTES // MEBIBYTE} MiB)"
+        raise RecordError(says, "Check that it is a record; it was not read.")
+    return data
+
+
+def path_of(identity: str) -> Path:
     return records_folder() / f"{identity}.json"
 
 
-def _is_file(path: Path) -> bool:
+def is_file(path: Path) -> bool:
     """Whether this is a file. A path that is not a possible file name, or may not be read, is not."""
     try:
         return path.is_file()
@@ -223,16 +284,34 @@ def _is_file(path: Path) -> bool:
 
 
 def _stamps() -> list[index.Stamp]:
-    """List the records in the folder without opening them. A file that is still being written has another ending."""
+    """List the records in the folder without opening them."""
+    return [stamp for stamp in map(_stamp, _entries()) if stamp is not None]
+
+
+def _entries() -> list[os.DirEntry[str]]:
+    """Return what may be a record in the folder. A file that is still being written has another ending."""
+    with _folder_is_read(), os.scandir(records_folder()) as entries:
+        return [entry for entry in entries if entry.name.endswith(".json")]
+    return []
+
+
+def _names() -> list[str]:
+    """Return the names of all files in the folder of records."""
+    with _folder_is_read():
+        return os.listdir(records_folder())  # noqa: PTH208  100,000 paths are slow to make
+    return []
+
+
+@contextlib.contextmanager
+def _folder_is_read() -> Iterator[None]:
+    """Let a folder that does not exist be an empty one; another failure is a sentence."""
     try:
-        with os.scandir(records_folder()) as entries:
-            found = [_stamp(entry) for entry in entries if entry.name.endswith(".json")]
+        yield
     except FileNotFoundError:
-        return []
+        pass
     except OSError as error:
         says = f"the records in {records_folder()} cannot be listed: {error.strerror}"
         raise RecordError(says, "Check its permissions, or set LAPTIME_HOME to another folder.") from None
-    return [stamp for stamp in found if stamp is not None]
 
 
 def _stamp(entry: os.DirEntry[str]) -> index.Stamp | None:
@@ -247,16 +326,16 @@ def _stamp(entry: os.DirEntry[str]) -> index.Stamp | None:
 
 def _read_row(stamp: index.Stamp) -> RecordRow:
     try:
-        return row_of(stamp.id, _read(_path_of(stamp.id)))
+        return row_of(stamp.id, _read(path_of(stamp.id)))
     except RecordError as error:
         return unreadable_row(stamp.id, error.says)
     except FAULTS as error:
         return unreadable_row(stamp.id, f"it holds what no list expects ({type(error).__name__}: {error})")
 
 
-def _instant(stamp: index.Stamp, row: RecordRow) -> float:
+def _instant(row: RecordRow, changed_ns: int) -> float:
     """Return when the race began, or when its file was written if that cannot be read."""
     try:
         return datetime.fromisoformat(row.started).timestamp()
     except (ValueError, OverflowError):
-        return stamp.mtime_ns / 1e9
+        return changed_ns / 1e9

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from itertools import chain
 from math import inf, isfinite, nan
 from typing import Any
 
@@ -13,7 +14,7 @@ from laptime.errors import RecordError
 from laptime.model.installation import upgrade_command
 from laptime.model.questions import find_question
 from laptime.model.record import SCHEMA, Record
-from laptime.store.sound import list_faults
+from laptime.store.sound import is_sound, list_faults
 from laptime.store.upgrades import UPGRADES, Tree
 from laptime.visible import encodable
 
@@ -23,6 +24,10 @@ ID = re.compile(r"r-\d{4}-\d\d-\d\d-[0-9a-f]{4,16}", re.ASCII)
 DEEPEST = 64
 LARGEST = 2**63
 UNFINITE = {f"not a finite number: {value}": value for value in (nan, inf, -inf)}
+UNFINITE_MARK = b"not a finite number"
+DIGITS_AS_0 = bytes.maketrans(b"123456789", b"0" * 9)
+LONG_NUMBER = b"0" * 19
+HOLDERS = {dict, list}
 HINT_DAMAGED = "The other records are not touched; `laptime list` shows them. Repair the file or delete it."
 
 
@@ -33,16 +38,21 @@ def encode(record: Record) -> bytes:
 
 def decode(data: bytes, where: str) -> Record:
     """Read a record of this or an older schema. `where` names the file in an error."""
+    return decode_as_found(data, where)[1]
+
+
+def decode_as_found(data: bytes, where: str) -> tuple[int, Record]:
+    """Read a record, and return the schema of the file with it."""
     tree = _parse(data, where)
     if not isinstance(tree, dict) or not _is_count(tree.get("schema")):
-        raise _damaged(where, "$.schema: expected the number of a schema")
-    tree = upgrade(tree, where)
-    record = _to_record(tree, where)
+        raise _damaged(where, "expected the number of a schema", "$.schema")
+    record = _to_record(upgrade(tree, where), where)
     if not ID.fullmatch(record.id):
-        raise _damaged(where, "$.id: expected an id such as r-2026-11-20-a1b2")
-    for fault in list_faults(record):
-        raise _damaged(where, fault)
-    return record
+        raise _damaged(where, "expected an id such as r-2026-11-20-a1b2", "$.id")
+    for fault in () if is_sound(record) else list_faults(record):
+        place, _, expected = fault.rpartition(": ")
+        raise _damaged(where, expected, place)
+    return tree["schema"], record
 
 
 def upgrade(tree: Tree, where: str, to: int = SCHEMA, upgrades: Sequence[Callable[[Tree], Tree]] = UPGRADES) -> Tree:
@@ -61,7 +71,8 @@ def upgrade(tree: Tree, where: str, to: int = SCHEMA, upgrades: Sequence[Callabl
 
 def _parse(data: bytes, where: str) -> Any:
     try:
-        return _with_unfinite(msgspec.json.decode(data))
+        tree = msgspec.json.decode(data)
+        return tree if _is_plain(data, tree) else _with_unfinite(tree)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OverflowError) as error:
         raise _damaged(where, str(error)) from None
 
@@ -73,13 +84,13 @@ def _to_record(tree: Tree, where: str) -> Record:
         kind = find_question(str(tree.get("question"))).answer
         made = msgspec.convert(answer, kind)
     except LookupError as error:
-        raise _damaged(where, f"$.question: {error.args[0]}") from None
+        raise _damaged(where, str(error.args[0]), "$.question") from None
     except msgspec.ValidationError as error:
-        raise _damaged(where, _in_words(error, "$.answer")) from None
+        raise _damaged(where, *_in_words(error, "$.answer")) from None
     try:
         return msgspec.convert({**tree, "answer": made}, Record, dec_hook=_keep)
     except msgspec.ValidationError as error:
-        raise _damaged(where, _in_words(error, "$")) from None
+        raise _damaged(where, *_in_words(error, "$")) from None
 
 
 def _keep(_kind: type, value: Any) -> Any:
@@ -87,14 +98,16 @@ def _keep(_kind: type, value: Any) -> Any:
     return value
 
 
-def _in_words(error: msgspec.ValidationError, root: str) -> str:
+def _in_words(error: msgspec.ValidationError, root: str) -> tuple[str, str]:
+    """Return what was expected, and where in the file."""
     expected, _, place = str(error).partition(" - at ")
     inside = place.strip("`").removeprefix("$")
-    return f"{root}{inside}: {expected[:1].lower()}{expected[1:]}"
+    return f"{expected[:1].lower()}{expected[1:]}", f"{root}{inside}"
 
 
-def _damaged(where: str, why: str) -> RecordError:
-    return RecordError(f"{where} cannot be read as a record: {why}", HINT_DAMAGED)
+def _damaged(where: str, why: str, place: str = "") -> RecordError:
+    told = f"{place}: {why}" if place else why
+    return RecordError(f"{where} cannot be read as a record: {told}", HINT_DAMAGED, place)
 
 
 def _is_count(value: Any) -> bool:
@@ -110,6 +123,19 @@ def as_json_holds(value: Any) -> Any:
     if isinstance(value, dict):
         return {encodable(str(key)): as_json_holds(part) for key, part in value.items()}
     return [as_json_holds(part) for part in value] if _has_parts(value) else value
+
+
+def _is_plain(data: bytes, tree: Any) -> bool:
+    """Whether a file is not nested too deep, has no number that is not finite, and none of more than 64 bits."""
+    if UNFINITE_MARK in data or LONG_NUMBER in data.translate(DIGITS_AS_0):
+        return False
+    level = [tree] if type(tree) in HOLDERS else []
+    for _ in range(DEEPEST):
+        held = chain.from_iterable(part.values() if type(part) is dict else part for part in level)
+        level = [part for part in held if type(part) in HOLDERS]
+        if not level:
+            return True
+    return False
 
 
 def _with_unfinite(value: Any, deep: int = 0) -> Any:

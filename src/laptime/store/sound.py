@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from laptime.model.profile import Operator, Profile
 from laptime.model.protocol import LapFactor, LapResult
-from laptime.model.record import Comparison, Forecast, InferFactor
+from laptime.model.record import Answer, Comparison, Forecast, InferFactor
 from laptime.model.sample import Window
 from laptime.model.why import Factor
 
+NUMBERS = {int, float}
+PLAIN = {int, float, str, bool, type(None)}
 UNITS = ("_ns", "_us", "_ms", "_s", "_bytes", "_mhz", "_mw", "_w", "_mib")
 OTHERS = {"median", "seconds", "steps", "items", "laps", "heats", "calls", "pairs", "seeds", "batch", "processes"}
 ABOVE_ZERO: dict[type, tuple[str, ...]] = {
@@ -28,6 +30,28 @@ ABOVE_ZERO: dict[type, tuple[str, ...]] = {
 MAY_BE_NEGATIVE: dict[type, tuple[str, ...]] = {
     Operator: ("memory_bytes",),  # freed memory is subtracted
 }
+
+
+def is_sound(value: Any) -> bool:
+    """Whether there is no such figure. This must be fast: a list of records may read 100,000 of them."""
+    kind = type(value)
+    if kind is tuple:
+        return not value or type(value[0]) in PLAIN or all(map(is_sound, value))
+    if kind is dict:
+        return all(map(is_sound, value.values()))
+    return not is_dataclass(kind) or _are_figures_sound(value, kind)
+
+
+def _are_figures_sound(value: Any, kind: type) -> bool:
+    for name, above, _ in figures_of(kind):
+        found = getattr(value, name)
+        if type(found) in NUMBERS and (found < 0 or (above and found == 0)):
+            return False
+    for name in parts_of(kind):
+        part = getattr(value, name)
+        if type(part) not in PLAIN and not is_sound(part):
+            return False
+    return True
 
 
 def list_faults(value: Any, place: str = "$") -> Iterator[str]:
@@ -46,6 +70,16 @@ def list_faults(value: Any, place: str = "$") -> Iterator[str]:
     elif isinstance(value, dict):
         for key, part in value.items():
             yield from list_faults(part, f"{place}.{key}")
+
+
+@cache
+def parts_of(kind: type) -> tuple[str, ...]:
+    """Return the fields of a class that may hold figures inside: not texts and single numbers, nor lists of them."""
+    return tuple(name for name, hint in get_type_hints(kind).items() if _holds_parts(hint))
+
+
+def _holds_parts(hint: Any) -> bool:
+    return is_dataclass(hint) or hint is Answer or any(map(_holds_parts, get_args(hint)))
 
 
 @cache

@@ -1,0 +1,1 @@
+"""Records for other programs: tables, benchmark files, and runs of experiment trackers."""

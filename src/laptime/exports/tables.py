@@ -1,0 +1,181 @@
+"""The tables of a record: rows of plain values for lanes, heats, windows, steps, laps and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from typing import Any
+
+from laptime.errors import UsageError
+from laptime.model.missing import Missing
+from laptime.model.questions import InferAnswer, TrainingAnswer
+from laptime.model.record import Estimate, HeatResult, LaneResult, Record
+
+NS_PER_MS = 1e6
+Row = dict[str, Any]
+
+
+def table_of(record: Record, what: str | None) -> tuple[str, list[Row]]:
+    """Return a table's name and its rows: the one that is asked for, or the first of TABLES that has any."""
+    held = {name: rows for name, make in TABLES.items() if (rows := list(make(record)))}
+    if what is None:
+        return next(iter(held.items()), ("lanes", []))
+    if what not in held:
+        raise UsageError(f"{record.id} has no {what}", f"It has: {', '.join(held) or 'no rows at all'}.")
+    return what, held[what]
+
+
+def _heats(record: Record) -> Iterator[Row]:
+    for lane, heat in _all_heats(record):
+        per_s = lane.items_per_step * 1e3 / heat.step_ms if lane.items_per_step and heat.step_ms else None
+        yield {
+            **_begin(record, lane),
+            "heat": heat.order,
+            "round": heat.round,
+            "status": heat.process.status,
+            "steady": heat.steady,
+            "step_ms": heat.step_ms,
+            "items_per_s": per_s,
+            "first_step_ms": heat.first_step_ms,
+            "windows": len(heat.windows),
+            "last_loss": heat.losses[-1] if heat.losses else None,
+            "peak_memory_bytes": heat.process.peak_memory_bytes,
+            "device_memory_bytes": heat.process.device_memory_bytes,
+            **_settings(lane),
+        }
+
+
+def _laps(record: Record) -> Iterator[Row]:
+    lanes = {lane.name: lane for lane in record.lanes}
+    for run in record.answer.runs if isinstance(record.answer, TrainingAnswer) else ():
+        lane = lanes.get(run.process.lane)
+        for lap in run.laps:
+            score = lap.validation.score if lap.validation else None
+            yield {
+                "record": record.id,
+                "workload": record.workload.name,
+                "lane": run.process.lane,
+                "seed": run.seed,
+                "lap": lap.number,
+                "steps": lap.steps,
+                "train_s": lap.train_s,
+                "loss": lap.score.loss,
+                "accuracy": lap.score.accuracy,
+                "validation_loss": score.loss if score else None,
+                "validation_accuracy": score.accuracy if score else None,
+                "validation_s": lap.validation.seconds if lap.validation else None,
+                **(_settings(lane) if lane else {}),
+            }
+
+
+def _answers(record: Record) -> Iterator[Row]:
+    """Yield a row for the single calls of a lane (no batch), and one for each batch size."""
+    for lane in record.answer.lanes if isinstance(record.answer, InferAnswer) else ():
+        begin = {"record": record.id, "workload": record.workload.name, "lane": lane.lane}
+        single = {name: _median(getattr(lane, name)) for name in ("p50_ms", "p95_ms", "p99_ms")}
+        yield {**begin, "batch": None, "calls": lane.calls, **single, **_estimate("items_per_s", None)}
+        for batch in lane.batches:
+            rate = _estimate("items_per_s", batch.items_per_s)
+            yield {**begin, "batch": batch.batch, "calls": None, **dict.fromkeys(single), **rate}
+
+
+def _lanes(record: Record) -> Iterator[Row]:
+    for lane in record.lanes:
+        yield {
+            **_begin(record, lane),
+            "status": lane.status,
+            "reason": lane.reason,
+            "same_work": lane.parity.status,
+            **_estimate("step_ms", lane.step_ms),
+            **_estimate("lap_s", lane.lap_s),
+            **_estimate("items_per_s", lane.items_per_s),
+            "first_step_ms": lane.first_step_ms,
+            "startup_s": lane.startup_s,
+            "peak_memory_bytes": lane.peak_memory_bytes,
+            "device_memory_bytes": lane.device_memory_bytes,
+            "energy_j_per_lap": lane.energy_j_per_lap,
+            **_settings(lane),
+        }
+
+
+def _windows(record: Record) -> Iterator[Row]:
+    for lane, heat in _all_heats(record):
+        for number, window in enumerate(heat.windows):
+            yield {
+                "record": record.id,
+                "lane": lane.name,
+                "heat": heat.order,
+                "window": number,
+                "counts": number >= heat.steady_from,
+                "start_ns": window.start_ns,
+                "end_ns": window.end_ns,
+                "steps": window.steps,
+                "step_ms": (window.end_ns - window.start_ns) / window.steps / NS_PER_MS,
+                "turn": window.turn,
+                "flag": window.flag,
+                "other_cores": window.noise.other_cores if window.noise else None,
+            }
+
+
+def _steps(record: Record) -> Iterator[Row]:
+    """Yield the single steps that windows kept; a window of thousands of steps keeps the first only."""
+    for lane, heat in _all_heats(record):
+        for number, window in enumerate(heat.windows):
+            for step, taken_ns in enumerate(window.step_ns):
+                yield {
+                    "record": record.id,
+                    "lane": lane.name,
+                    "heat": heat.order,
+                    "window": number,
+                    "step": step,
+                    "step_ms": taken_ns / NS_PER_MS,
+                }
+
+
+def _all_heats(record: Record) -> Iterator[tuple[LaneResult, HeatResult]]:
+    return ((lane, heat) for lane in record.lanes for heat in lane.heats)
+
+
+def _begin(record: Record, lane: LaneResult) -> Row:
+    return {
+        "record": record.id,
+        "started": record.started,
+        "workload": lane.training or record.workload.name,
+        "lane": lane.name,
+        "device": lane.device.label,
+        "framework": " ".join(f"{name} {version}" for name, version in lane.framework.items()),
+    }
+
+
+def _settings(lane: LaneResult) -> Row:
+    held = asdict(lane.settings)
+    extra = held.pop("extra")
+    return {f"setting_{name}": value for name, value in {**held, **extra}.items()}
+
+
+def _estimate(name: str, figure: Estimate | None) -> Row:
+    return {
+        name: _median(figure),
+        f"{name}_low": figure.low if figure else None,
+        f"{name}_high": figure.high if figure else None,
+    }
+
+
+def _median(figure: Estimate | None) -> float | None:
+    return figure.median if figure else None
+
+
+def plain(value: Any) -> Any:
+    """Return a value for a table that has no place for a reason: nothing where it is missing."""
+    return None if isinstance(value, Missing) else value
+
+
+TABLES: dict[str, Callable[[Record], Iterator[Row]]] = {
+    "heats": _heats,
+    "laps": _laps,
+    "answers": _answers,
+    "lanes": _lanes,
+    "windows": _windows,
+    "steps": _steps,
+}
+"""By name; the first that has rows is what is exported by default."""

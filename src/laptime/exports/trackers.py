@@ -1,0 +1,178 @@
+"""Exports to experiment trackers, by their own clients: TensorBoard, MLflow, and Weights & Biases offline."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from laptime.errors import StoreError, UsageError
+from laptime.exports.clients import import_client
+from laptime.exports.runs import TrackedRun, runs_of
+from laptime.model.record import Record
+
+NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._=-]+")
+EXPERIMENT = "laptime"
+MLFLOW_ENVIRONMENT = {
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",  # seconds
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+}
+LONGEST_PARAMETER = 6000  # characters; MLflow refuses longer ones
+BATCH = 1000  # metrics; MLflow refuses more at once
+REMOTE = re.compile(r"[a-z][a-z0-9+]*://")
+
+
+def to_tensorboard(record: Record, place: str) -> None:
+    """Write a folder of event files, one run a lane.
+
+    The client's SummaryWriter writes in a thread, which loses the events or stops where the disk is full. So each event
+    is written here, by the class that it uses.
+    """
+    import_client("tensorboardX")
+    writer_class = import_client("tensorboardX.event_file_writer", "tensorboardX").EventsWriter
+    event_class = import_client("tensorboardX.proto.event_pb2", "tensorboardX").Event
+    summary = import_client("tensorboardX.summary", "tensorboardX")
+    seconds = _seconds(record)
+
+    def write(folder: Path) -> None:
+        for run in _named_apart(runs_of(record)):
+            (folder / run.name).mkdir()
+            writer = writer_class(str(folder / run.name / "events"))
+            told = "\n".join(f"    {key}: {value}" for key, value in run.parameters.items())
+            made = [(summary.scalar(each.name, each.value), each.step) for each in run.metrics_and_results()]
+            for said, step in [*made, (summary.text("parameters", told), 0)]:
+                writer.write_event(event_class(wall_time=seconds, step=step, summary=said))
+            writer.flush()
+            writer.close()
+
+    _whole_folder(place, write)
+
+
+def to_wandb(record: Record, place: str) -> None:
+    """Write a folder of offline runs, which `wandb sync` uploads. Nothing is sent."""
+    wandb = import_client("wandb")
+    quiet = wandb.Settings(
+        silent=True, console="off", disable_git=True, x_disable_stats=True, x_disable_machine_info=True
+    )
+
+    def write(folder: Path) -> None:
+        for run in runs_of(record):
+            config = {**run.parameters, "record": record.id}
+            made = wandb.init(
+                mode="offline", dir=str(folder), project=EXPERIMENT, name=run.name, config=config, settings=quiet
+            )
+            for metric in run.metrics:
+                made.log({metric.name: metric.value, f"{metric.name}_at": metric.step})
+            made.summary.update(run.results)
+            made.finish()
+
+    with _quiet_logging():
+        _whole_folder(place, write)
+
+
+@contextmanager
+def _quiet_logging() -> Iterator[None]:
+    """Print no traceback where a client's own log cannot be written: its folder is what is being written."""
+    before = logging.raiseExceptions
+    logging.raiseExceptions = False
+    try:
+        yield
+    finally:
+        logging.raiseExceptions = before
+
+
+def to_mlflow(record: Record, place: str) -> None:
+    """Add a run for each lane to a tracking server (a URL), or to a SQLite file, which is made if it does not exist."""
+    for name, value in MLFLOW_ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    client_class = import_client("mlflow.tracking", "mlflow").MlflowClient
+    entities = import_client("mlflow.entities", "mlflow")
+    for name in ("mlflow", "alembic"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    is_remote = REMOTE.match(place) is not None
+    is_new = not is_remote and not Path(place).exists()
+    try:
+        client = client_class(tracking_uri=place if is_remote else f"sqlite:///{Path(place).absolute()}")
+        found = client.get_experiment_by_name(EXPERIMENT)
+        experiment = found.experiment_id if found else client.create_experiment(EXPERIMENT)
+        _add_runs(client, entities, experiment, record)
+    except Exception as error:
+        if is_new:
+            Path(place).unlink(missing_ok=True)
+        first = next(iter(str(error).splitlines()), type(error).__name__)
+        raise StoreError(
+            f"MLflow at {place} did not take the record: {first}", "Check that it runs there, or name a file with -o."
+        ) from error
+
+
+def _add_runs(client: Any, entities: Any, experiment: str, record: Record) -> None:
+    """Add all runs, or none: what was begun is deleted after an error."""
+    at_ms, begun = int(_seconds(record) * 1e3), []
+    try:
+        for run in runs_of(record):
+            made = client.create_run(
+                experiment, start_time=at_ms, run_name=run.name, tags={"laptime.record": record.id}
+            )
+            begun.append(made.info.run_id)
+            told = [*run.metrics_and_results()]
+            metrics = [entities.Metric(_key(each.name), each.value, at_ms, each.step) for each in told]
+            parameters = [entities.Param(_key(key), value[:LONGEST_PARAMETER]) for key, value in run.parameters.items()]
+            client.log_batch(begun[-1], params=parameters)
+            for start in range(0, len(metrics), BATCH):
+                client.log_batch(begun[-1], metrics=metrics[start : start + BATCH])
+            client.set_terminated(begun[-1])
+    except BaseException:
+        for run_id in begun:
+            with suppress(Exception):
+                client.delete_run(run_id)
+        raise
+
+
+def _key(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_./ -]", "_", name)[:250]
+
+
+def _seconds(record: Record) -> float:
+    try:
+        return datetime.fromisoformat(record.started).timestamp()
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+def _named_apart(runs: list[TrackedRun]) -> list[TrackedRun]:
+    """Return the runs under names that a folder may have, no two alike."""
+    named: dict[str, TrackedRun] = {}
+    for run in runs:
+        name = NOT_IN_NAMES.sub("-", run.name).strip("-.")[:100] or "lane"
+        while name in named:
+            name += "-again"
+        named[name] = TrackedRun(name, run.parameters, run.metrics, run.results)
+    return list(named.values())
+
+
+def _whole_folder(place: str, write: Callable[[Path], None]) -> None:
+    """Fill a folder next to its place, and then give it its name: nothing half-written is left."""
+    target = Path(place)
+    if target.exists():
+        raise UsageError(f"{target} exists already", "Name another folder with -o, or remove it.")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=".laptime-export-", dir=target.parent))
+        try:
+            write(folder)
+            folder.chmod(0o755)
+            folder.rename(target)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+    except OSError as error:
+        says = f"{target} could not be written: {error.strerror or error}"
+        raise StoreError(says, "Make room there, or name another place with -o.") from error
