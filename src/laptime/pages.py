@@ -159,8 +159,9 @@ def environment_as_text(
     return block.rstrip("\n")
 
 
-def records_as_text(rows: Sequence[RecordRow], width: int) -> str:
-    return listing.render_records(rows, width).rstrip("\n")
+def records_as_text(rows: Sequence[RecordRow], width: int, *, left_out: int = 0, is_chosen: bool = False) -> str:
+    """Return a list of records. `left_out` is how many more there are, and `is_chosen` whether options chose them."""
+    return listing.render_records(rows, width, left_out=left_out, is_chosen=is_chosen).rstrip("\n")
 
 
 def made_data_as_text(rows: Sequence[MadeSet], width: int) -> str:

@@ -25,10 +25,12 @@ from laptime.store.schema import decode, encode
 from laptime.store.writer import is_gone, this_process
 
 LATEST = "latest"
+LABEL = "@"  # before a label, where a record is named
 PASSING = {"running", "unreadable"}  # statuses that may change without a change of the file
 FAULTS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 SHORT_IDS_TRIED = 64  # a day has 65,536 short ids
 LIST_HINT = "`laptime list` shows all records."
+LABEL_HINT = "`laptime race --label NAME` gives a record a label."
 REASONS = {
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the disk quota is used up",
@@ -108,7 +110,7 @@ def save(record: Record) -> Path:
 
 
 def load(name: str) -> Record:
-    """Load a record by its id, a unique beginning of the id, a file, or `latest`."""
+    """Load a record by its id, a unique beginning of the id, a file, `latest`, or `@label`."""
     return _read(find(name))
 
 
@@ -129,6 +131,8 @@ def find(name: str) -> Path:
     """Return the file that `name` means; a RecordError names the nearest records."""
     if name == LATEST:
         return _latest()
+    if name.startswith(LABEL):
+        return _labelled(name.removeprefix(LABEL))
     if _is_file(_path_of(name)):
         return _path_of(name)
     if os.sep in name or name.endswith(".json") or _is_file(Path(name)):
@@ -180,6 +184,18 @@ def _latest() -> Path:
         raise RecordError("there are no records yet", "`laptime race` makes one.")
     readable = next((row for row in rows if row.unreadable is None), rows[0])
     return _path_of(readable.id)
+
+
+def _labelled(label: str) -> Path:
+    """Return the newest readable record with this label."""
+    rows = [row for row in list_records() if row.label is not None and row.unreadable is None]
+    found = next((row for row in rows if row.label == label), None)
+    if found is not None:
+        return _path_of(found.id)
+    labels = list(dict.fromkeys(row.label for row in rows if row.label is not None))
+    near = difflib.get_close_matches(label, labels, n=3, cutoff=0.5) or labels[:3]
+    hint = f"Nearest: {_few([LABEL + each for each in near])}. {LIST_HINT}" if near else LABEL_HINT
+    raise RecordError(f"no record has the label {label!r}", hint)
 
 
 def _begun_by(name: str, ids: list[str]) -> Path:
