@@ -16,6 +16,7 @@ from laptime.errors import StoreError
 from laptime.machine import look_around, look_at_machine
 from laptime.model.ask import Ask
 from laptime.model.checkup import Checkup
+from laptime.model.compared import Compared
 from laptime.model.dataset import MadeSet
 from laptime.model.inference import InferPlan
 from laptime.model.machine import Machine
@@ -24,6 +25,7 @@ from laptime.model.protocol import Consent, FullPlan, Moment
 from laptime.model.questions import Question, find_question
 from laptime.model.record import Record
 from laptime.planner.settings import PRESETS, SETTINGS
+from laptime.questions import comparing
 from laptime.questions.asking import Prepared, installed_of, names_a_file, names_a_lane, prepare_race, scout_machine
 from laptime.questions.doctor import examine
 from laptime.questions.gauge import Limits, PeakCache, add_limits, known_limits, measure_limits
@@ -197,6 +199,14 @@ def make_data(what: str, items: int | None, tell: Callable[[str], None]) -> Made
     return describe_set(Path(make_source(find_workload(what), items, tell).folder))
 
 
+def compare(first: str, second: str | None = None, fail_above: float | None = None) -> Compared:
+    """Compare the second record with the first, or the trainings of one race with its first training."""
+    before = files.load(first)
+    if second is None:
+        return comparing.compare_trainings(before, fail_above)
+    return comparing.compare_records(before, files.load(second), fail_above)
+
+
 def remove_records(names: Sequence[str]) -> tuple[str, ...]:
     """Remove saved records with their checkpoints and traces, and return their ids. If one cannot go, none does."""
     found = tuple(dict.fromkeys(map(files.find_removable, names)))
@@ -221,6 +231,10 @@ def _journal(warn: Warn | None, save: Callable[[T], object]) -> Callable[[T], No
 
 
 load = files.load
+ask_again = comparing.ask_again
+check_gate = comparing.check_gate
+compare_records = comparing.compare_records
+compare_trainings = comparing.compare_trainings
 made_data = made_sets
 remove_data = remove_set
 records = files.list_records
@@ -232,6 +246,11 @@ settings = SETTINGS
 __all__ = [
     "add_limits",
     "answer",
+    "ask_again",
+    "check_gate",
+    "compare",
+    "compare_records",
+    "compare_trainings",
     "devices",
     "doctor",
     "encode",

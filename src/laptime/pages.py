@@ -12,6 +12,7 @@ import msgspec
 from laptime.api import version
 from laptime.errors import RecordError
 from laptime.model.checkup import Checkup
+from laptime.model.compared import Compared
 from laptime.model.dataset import DataSource, MadeSet
 from laptime.model.inference import InferPlan
 from laptime.model.machine import Machine
@@ -20,6 +21,7 @@ from laptime.model.protocol import FullPlan, Moment
 from laptime.model.questions import find_question
 from laptime.model.record import Record, RecordRow
 from laptime.questions.gauge import Limits
+from laptime.report import compare as report_compare
 from laptime.report import full as report_full
 from laptime.report import laps, listing, workloads
 from laptime.report.devices import card_of, hardware_rows, peak_lines, render_devices
@@ -130,6 +132,17 @@ def devices_as_text(machine: Machine, width: int) -> str:
 
 def checkup_as_text(checkup: Checkup, width: int, *, color: bool = False) -> str:
     return render_checkup(checkup, width, color=color).rstrip("\n")
+
+
+@in_words
+def compared_as_text(found: Compared, view: View) -> str:
+    return report_compare.render_compared(found, view).rstrip("\n")
+
+
+@in_words
+def compared_as_markdown(found: Compared) -> str:
+    """Return the summary of a comparison for a pull request."""
+    return report_compare.markdown(found).rstrip("\n")
 
 
 def workloads_as_text(width: int) -> str:

@@ -22,7 +22,7 @@ from laptime.streams import fill_closed_streams
 
 # Where each command is, and its line in `laptime --help`. Its module is imported when it runs, so help is instant.
 COMMANDS = {
-    "race": ("questions:race", "Which lane is faster, by how much, and did they learn the same?"),
+    "race": ("race:race", "Which lane is faster, by how much, and did they learn the same?"),
     "train": ("questions:train", "How long does a whole training take, and what does it learn?"),
     "infer": ("questions:infer", "How long does an answer take, and how many are there per second?"),
     "why": ("questions:why", "Where does the time go, what limits it, and what would gain?"),
@@ -30,6 +30,7 @@ COMMANDS = {
     "resume": ("questions:resume", "Go on with a training that was ended."),
     "plan": ("questions:plan", "Print what a race would run, and run nothing."),
     "show": ("records:show_record", "Show a saved record."),
+    "compare": ("compare:compare", "Which lanes became faster or slower since another record?"),
     "list": ("records:list_records", "List saved records, newest first."),
     "remove": ("records:remove_records", "Remove saved records."),
     "workloads": ("workloads:workloads", "List the built-in trainings."),
