@@ -18,6 +18,7 @@ from laptime.model.ask import Ask
 from laptime.model.checkup import Checkup
 from laptime.model.compared import Compared
 from laptime.model.dataset import MadeSet
+from laptime.model.history import History
 from laptime.model.inference import InferPlan
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan
@@ -28,6 +29,7 @@ from laptime.planner.settings import PRESETS, SETTINGS
 from laptime.questions import comparing
 from laptime.questions.asking import Prepared, installed_of, names_a_file, names_a_lane, prepare_race, scout_machine
 from laptime.questions.doctor import examine
+from laptime.questions.following import make_history
 from laptime.questions.gauge import Limits, PeakCache, add_limits, known_limits, measure_limits
 from laptime.questions.job import CheckpointFiles, Services, run_question
 from laptime.questions.protocol import prepare_rest
@@ -207,6 +209,11 @@ def compare(first: str, second: str | None = None, fail_above: float | None = No
     return comparing.compare_records(before, files.load(second), fail_above)
 
 
+def history(what: str, lane: str | None = None, *, question: str = "race", limit: int = 30) -> History:
+    """Return one lane of a training over time, from the newest records; by default the lane that most of them have."""
+    return make_history(what, lane, question, rows=files.list_records(), load=files.load, limit=limit)
+
+
 def remove_records(names: Sequence[str]) -> tuple[str, ...]:
     """Remove saved records with their checkpoints and traces, and return their ids. If one cannot go, none does."""
     found = tuple(dict.fromkeys(map(files.find_removable, names)))
@@ -255,6 +262,7 @@ __all__ = [
     "doctor",
     "encode",
     "full",
+    "history",
     "infer",
     "kept_peaks",
     "load",

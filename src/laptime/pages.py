@@ -14,6 +14,7 @@ from laptime.errors import RecordError
 from laptime.model.checkup import Checkup
 from laptime.model.compared import Compared
 from laptime.model.dataset import DataSource, MadeSet
+from laptime.model.history import History
 from laptime.model.inference import InferPlan
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan
@@ -23,6 +24,7 @@ from laptime.model.record import Record, RecordRow
 from laptime.questions.gauge import Limits
 from laptime.report import compare as report_compare
 from laptime.report import full as report_full
+from laptime.report import history as report_history
 from laptime.report import laps, listing, workloads
 from laptime.report.devices import card_of, hardware_rows, peak_lines, render_devices
 from laptime.report.doctor import render_checkup
@@ -143,6 +145,13 @@ def compared_as_text(found: Compared, view: View) -> str:
 def compared_as_markdown(found: Compared) -> str:
     """Return the summary of a comparison for a pull request."""
     return report_compare.markdown(found).rstrip("\n")
+
+
+@in_words
+def history_as_text(found: History, view: View, *, is_short: bool = True) -> str:
+    """Return the page of a history, of at most 40 lines if it `is_short`."""
+    lines_most = report_history.LINES_MOST if is_short else None
+    return report_history.render_history(found, view, lines_most=lines_most).rstrip("\n")
 
 
 def workloads_as_text(width: int) -> str:

@@ -37,7 +37,7 @@ def compare_records(before: Record, after: Record, fail_above: float | None = No
         names = (", ".join(lane.name for lane in each.lanes) or "none" for each in (before, after))
         says = "{} and {} have no lane in common: {}; and {}".format(before.id, after.id, *names)
         raise UsageError(says, f"laptime race --against {before.id} races the lanes of the first again")
-    changes = {key: _change(before, after, pair) for key, pair in pairs.items()}
+    changes = {key: change_of(before, after, pair) for key, pair in pairs.items()}
     found = Compared(
         before.question,
         _side(before),
@@ -104,7 +104,7 @@ def _side(record: Record) -> Side:
     return Side(record.id, record.started, record.ask.label, record.status, record.workload.name)
 
 
-def _change(before: Record, after: Record, pair: Pair) -> LaneChange | None:
+def change_of(before: Record, after: Record, pair: Pair, alpha: float = ALPHA) -> LaneChange | None:
     """Return how a lane changed between two records; None where one of them has no result of it."""
     rates = tuple(rates_of(record, lane) for record, lane in zip((before, after), pair, strict=True))
     measured: Measured = "trainings" if before.question == "full" else "heats"
@@ -112,7 +112,7 @@ def _change(before: Record, after: Record, pair: Pair) -> LaneChange | None:
     figures = [estimate(each, alone=alone) for each in rates]
     if figures[0] is None or figures[1] is None:
         return None
-    interval = unpaired_ratio(rates[1], rates[0], ALPHA)
+    interval = unpaired_ratio(rates[1], rates[0], alpha)
     other_work = find_other_work(before, after)
     same = is_same_work(pair[1].parity, pair[0].parity)
     return LaneChange(

@@ -31,6 +31,7 @@ COMMANDS = {
     "plan": ("questions:plan", "Print what a race would run, and run nothing."),
     "show": ("records:show_record", "Show a saved record."),
     "compare": ("compare:compare", "Which lanes became faster or slower since another record?"),
+    "history": ("history:history", "How did a lane change over time?"),
     "list": ("records:list_records", "List saved records, newest first."),
     "remove": ("records:remove_records", "Remove saved records."),
     "workloads": ("workloads:workloads", "List the built-in trainings."),
