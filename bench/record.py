@@ -37,7 +37,7 @@ from laptime.model.record import SCHEMA, HeatResult, LaneResult, Record
 from laptime.model.sample import Heat, Noise, ProofRun, Reference, Window
 from laptime.model.workload import ProofPlan
 from laptime.stats import median
-from laptime.store import files
+from laptime.store import files, lookup
 
 MOST_S, MOST_MB = 2.0, 500.0
 LANES = {"torch/cpu/as-written": 1.30, "torch/cpu/best": 1.00}  # milliseconds a step
@@ -138,7 +138,7 @@ def estimate_again(lane: LaneResult, record: Record) -> LaneResult:
 def read(path: Path) -> dict[str, Any]:
     """Be the reader: time each part, and say whether the estimates came out the same."""
     moments = [time.perf_counter()]
-    record = files.load(str(path))
+    record = lookup.load(str(path))
     moments.append(time.perf_counter())
     lanes = [estimate_again(lane, record) for lane in record.lanes]
     comparison = compare(lanes)

@@ -42,6 +42,7 @@ BENCHES: dict[str, tuple[str, ...]] = {
     "rivals": ("rivals.py",),
     "input": ("input.py",),
     "coverage": ("coverage.py",),
+    "gate": ("gate.py",),
     "proof": ("proof.py",),
     "honest": ("proof.py", "--honest", "100"),
     "own_trainings": ("honest.py",),

@@ -20,6 +20,7 @@ from laptime.model.workload import Training
 
 if TYPE_CHECKING:
     from laptime.library import (
+        CompareResult,
         DevicesResult,
         DoctorResult,
         LaneFigures,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         Ratio,
         Result,
         WhyResult,
+        compare,
         devices,
         doctor,
         infer,
@@ -51,6 +53,7 @@ OLD_NAMES = {"full": "train"}
 
 __all__ = [
     "Ask",
+    "CompareResult",
     "Deferred",
     "DevicesResult",
     "DoctorResult",
@@ -65,6 +68,7 @@ __all__ = [
     "Training",
     "WhyResult",
     "cached",
+    "compare",
     "devices",
     "doctor",
     "infer",

@@ -19,7 +19,9 @@ from laptime.exports.targets import EXPORTS
 from laptime.machine import look_around, look_at_machine
 from laptime.model.ask import Ask
 from laptime.model.checkup import Checkup
+from laptime.model.compared import Compared
 from laptime.model.dataset import MadeSet
+from laptime.model.history import History
 from laptime.model.inference import InferPlan
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan
@@ -27,14 +29,16 @@ from laptime.model.protocol import Consent, FullPlan, Moment
 from laptime.model.questions import Question, find_question
 from laptime.model.record import Record
 from laptime.planner.settings import PRESETS, SETTINGS
+from laptime.questions import comparing
 from laptime.questions.asking import Prepared, installed_of, names_a_file, names_a_lane, prepare_race, scout_machine
 from laptime.questions.doctor import examine
+from laptime.questions.following import make_history
 from laptime.questions.gauge import Limits, PeakCache, add_limits, known_limits, measure_limits
 from laptime.questions.job import CheckpointFiles, Services, run_question
 from laptime.questions.protocol import prepare_rest
 from laptime.questions.proving import ReferenceCache
 from laptime.questions.resuming import Before
-from laptime.store import checkpoints, exchange, files, peaks, references, schema, traces
+from laptime.store import checkpoints, exchange, files, lookup, peaks, references, schema, traces
 from laptime.workloads import CATALOGUE, find_workload
 
 T = TypeVar("T")
@@ -104,7 +108,7 @@ def resume(
     A training whose sources have changed since then goes on only if `changed` is true. Finished laps whose checkpoint
     is gone or damaged are trained again only if `again` is true.
     """
-    record = files.load_own(name)
+    record = lookup.load_own(name)
     services = _open_services(record.id, record.started, show=show, tell=tell, warn=warn)
     before = Before(record, Consent(changed, again), checkpoints.count_laps)
     return _run(find_question("full"), prepare_rest(before, look_at_machine()), services)
@@ -233,9 +237,22 @@ def make_data(what: str, items: int | None, tell: Callable[[str], None]) -> Made
     return describe_set(Path(make_source(find_workload(what), items, tell).folder))
 
 
+def compare(first: str, second: str | None = None, fail_above: float | None = None) -> Compared:
+    """Compare the second record with the first, or the trainings of one race with its first training."""
+    before = lookup.load(first)
+    if second is None:
+        return comparing.compare_trainings(before, fail_above)
+    return comparing.compare_records(before, lookup.load(second), fail_above)
+
+
+def history(what: str, lane: str | None = None, *, question: str = "race", limit: int = 30) -> History:
+    """Return one lane of a training over time, from the newest records; by default the lane that most of them have."""
+    return make_history(what, lane, question, rows=files.list_records(), load=lookup.load, limit=limit)
+
+
 def remove_records(names: Sequence[str]) -> tuple[str, ...]:
     """Remove saved records with their checkpoints and traces, and return their ids. If one cannot go, none does."""
-    found = tuple(dict.fromkeys(map(files.find_removable, names)))
+    found = tuple(dict.fromkeys(map(lookup.find_removable, names)))
     for identity in found:
         files.remove(identity)
         if schema.ID.fullmatch(identity):  # else the file was put there by hand, and nothing else is named like it
@@ -258,7 +275,11 @@ def _journal(warn: Warn | None, save: Callable[[T], object]) -> Callable[[T], No
 
 export_tables = tuple(TABLES)
 exports = EXPORTS
-load = files.load
+load = lookup.load
+ask_again = comparing.ask_again
+check_gate = comparing.check_gate
+compare_records = comparing.compare_records
+compare_trainings = comparing.compare_trainings
 made_data = made_sets
 remove_data = remove_set
 records = files.list_records
@@ -272,6 +293,11 @@ settings = SETTINGS
 __all__ = [
     "add_limits",
     "answer",
+    "ask_again",
+    "check_gate",
+    "compare",
+    "compare_records",
+    "compare_trainings",
     "devices",
     "doctor",
     "encode",
@@ -280,6 +306,7 @@ __all__ = [
     "export_tables",
     "exports",
     "full",
+    "history",
     "import_records",
     "infer",
     "kept_peaks",

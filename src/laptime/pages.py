@@ -17,8 +17,10 @@ from laptime.drawing.words import as_charts as draw_charts
 from laptime.errors import RecordError, UsageError
 from laptime.figures.thinning import thin
 from laptime.model.checkup import Checkup
+from laptime.model.compared import Compared
 from laptime.model.dataset import DataSource, MadeSet
 from laptime.model.figure import Report
+from laptime.model.history import History
 from laptime.model.inference import InferPlan
 from laptime.model.kept import FileCheck, Imported
 from laptime.model.machine import Machine
@@ -27,7 +29,9 @@ from laptime.model.protocol import FullPlan, Moment
 from laptime.model.questions import find_question
 from laptime.model.record import Record, RecordRow
 from laptime.questions.gauge import Limits
+from laptime.report import compare as report_compare
 from laptime.report import full as report_full
+from laptime.report import history as report_history
 from laptime.report import laps, listing, workloads
 from laptime.report.devices import card_of, hardware_rows, peak_lines, render_devices
 from laptime.report.doctor import render_checkup
@@ -190,6 +194,24 @@ def checkup_as_text(checkup: Checkup, width: int, *, color: bool = False) -> str
     return render_checkup(checkup, width, color=color).rstrip("\n")
 
 
+@in_words
+def compared_as_text(found: Compared, view: View) -> str:
+    return report_compare.render_compared(found, view).rstrip("\n")
+
+
+@in_words
+def compared_as_markdown(found: Compared) -> str:
+    """Return the summary of a comparison for a pull request."""
+    return report_compare.markdown(found).rstrip("\n")
+
+
+@in_words
+def history_as_text(found: History, view: View, *, is_short: bool = True) -> str:
+    """Return the page of a history, of at most 40 lines if it `is_short`."""
+    lines_most = report_history.LINES_MOST if is_short else None
+    return report_history.render_history(found, view, lines_most=lines_most).rstrip("\n")
+
+
 def workloads_as_text(width: int) -> str:
     return listing.render_workloads(CATALOGUE.values(), width).rstrip("\n")
 
@@ -217,8 +239,9 @@ def environment_as_text(
     return block.rstrip("\n")
 
 
-def records_as_text(rows: Sequence[RecordRow], width: int) -> str:
-    return listing.render_records(rows, width).rstrip("\n")
+def records_as_text(rows: Sequence[RecordRow], width: int, *, left_out: int = 0, is_chosen: bool = False) -> str:
+    """Return a list of records. `left_out` is how many more there are, and `is_chosen` whether options chose them."""
+    return listing.render_records(rows, width, left_out=left_out, is_chosen=is_chosen).rstrip("\n")
 
 
 def checks_as_text(rows: Sequence[FileCheck], width: int) -> str:

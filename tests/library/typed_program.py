@@ -55,6 +55,10 @@ def questions() -> None:
     assert_type(laptime.devices().usable, tuple[str, ...])
     assert_type(laptime.doctor(Path("/data")).is_well, bool)
     assert_type([row.id for row in laptime.records()], list[str])
+    compared = laptime.compare("@main", laptime.load(), fail_above="5%")
+    assert_type(compared, laptime.CompareResult)
+    assert_type([lane.ratio for lane in compared.lanes], list[float])
+    assert_type((compared.failing, compared.passed), tuple[tuple[str, ...], bool])
 
 
 def mistakes() -> None:

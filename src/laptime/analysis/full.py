@@ -80,18 +80,18 @@ def find_factor(lane: LaneResult, reference: LaneResult, runs: Sequence[FullRun]
     ratio: float | Missing = Missing("a second lap was not trained by both")
     if later:
         interval = paired_ratio(
-            [_pace(later_laps(ours)) for ours, _ in later], [_pace(later_laps(theirs)) for _, theirs in later], ALPHA
+            [item_s(later_laps(ours)) for ours, _ in later], [item_s(later_laps(theirs)) for _, theirs in later], ALPHA
         )
         ratio = interval.estimate
         low, high = bounds(interval, ONE_TRAINING)
     first = paired_ratio(
-        [_pace(ours.laps[:1]) for ours, _ in pairs], [_pace(theirs.laps[:1]) for _, theirs in pairs], ALPHA
+        [item_s(ours.laps[:1]) for ours, _ in pairs], [item_s(theirs.laps[:1]) for _, theirs in pairs], ALPHA
     )
     same = is_same_work(lane.parity, reference.parity)
     return LapFactor(lane.name, reference.name, ratio, first.estimate, low, high, same)
 
 
-def _pace(laps: Sequence[LapResult]) -> float:
+def item_s(laps: Sequence[LapResult]) -> float:
     """Return seconds per item, so that lanes of different batches are compared fairly."""
     return _seconds(laps) / max(sum(lap.score.items for lap in laps), 1)
 

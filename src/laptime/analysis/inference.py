@@ -188,6 +188,11 @@ def batch_item_ms(run: BatchRun) -> float | None:
     return median(times[find_steady(times).start :])
 
 
+def single_item_ms(heat: InferHeat) -> float | None:
+    """Return the time per item of a single call."""
+    return _item_ms(heat, None)
+
+
 def _item_ms(heat: InferHeat, batch: int | None) -> float | None:
     if batch is None:
         return None if (call := _percentile_ms(heat, 0.5)) is None else call / (heat.items_a_call or 1)

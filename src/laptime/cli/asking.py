@@ -71,6 +71,7 @@ SAYS = {
     "rate": "Price of the machine per hour; adds cost.",
     "alone": "Run heats one after another, not in turns of 0.25 s.",
     "watchdog": "End a heat that sends no message for this long.",
+    "label": "Name the record: laptime show @NAME finds the newest.",
 }
 
 
@@ -130,6 +131,7 @@ SUBJECT_OPTIONS = (
     rare("--pretrained", is_flag=True, help=SAYS["pretrained"]),
     rare("--seed", type=int, default=0, show_default=True, help=SAYS["seed"]),
     rare("--patience", type=Duration(), default="10m", show_default=True, help=SAYS["patience"]),
+    rare("--label", metavar="NAME", help=SAYS["label"]),
 )
 HEATS = click.option("--heats", type=int, help=SAYS["heats"])
 BUDGET = click.option("--budget", type=Duration(), default="60s", show_default=True, help=SAYS["budget"])

@@ -52,9 +52,22 @@ def complete_record(_context: click.Context, _param: click.Parameter, begun: str
 
     return [
         *beginning(begun, ["latest"]),
+        *beginning(begun, [f"@{each}" for each in _labels()] if begun.startswith("@") else []),
         *(CompletionItem(each.id, help=f"{each.question} {each.workload}") for each in api.records()
           if each.id.startswith(begun)),
     ]  # fmt: skip
+
+
+def complete_label(_context: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Complete the label of a saved record."""
+    return beginning(begun, _labels())
+
+
+def _labels() -> list[str]:
+    """Return the labels of all saved records, the newest first."""
+    from laptime import api  # noqa: PLC0415
+
+    return list(dict.fromkeys(each.label for each in api.records() if each.label is not None))
 
 
 def _lanes(begun: str) -> list[str]:

@@ -19,7 +19,7 @@ TOPICS = {
 }
 CODES = """Exit codes:
   0    answered
-  1    validate: a file is not a record
+  1    slower than --fail-above allows, or (validate) a file is not a record
   2    wrong usage, or something that cannot run here
   3    a lane did not finish, or the result could not be saved
   4    not to be relied on: a lane did not do the same work, or the machine was too busy

@@ -22,7 +22,7 @@ from laptime.streams import fill_closed_streams
 
 # Where each command is, and its line in `laptime --help`. Its module is imported when it runs, so help is instant.
 COMMANDS = {
-    "race": ("questions:race", "Which lane is faster, by how much, and did they learn the same?"),
+    "race": ("race:race", "Which lane is faster, by how much, and did they learn the same?"),
     "train": ("questions:train", "How long does a whole training take, and what does it learn?"),
     "infer": ("questions:infer", "How long does an answer take, and how many are there per second?"),
     "why": ("questions:why", "Where does the time go, what limits it, and what would gain?"),
@@ -31,6 +31,8 @@ COMMANDS = {
     "plan": ("questions:plan", "Print what a race would run, and run nothing."),
     "show": ("records:show_record", "Show a saved record."),
     "report": ("report:report", "Show records as one HTML page with charts, or as Markdown, CSV, SVG."),
+    "compare": ("compare:compare", "Which lanes became faster or slower since another record?"),
+    "history": ("history:history", "How did a lane change over time?"),
     "list": ("records:list_records", "List saved records, newest first."),
     "remove": ("records:remove_records", "Remove saved records."),
     "export": ("exchange:export", "Write a record for other programs: CSV, pyperf, MLflow, and others."),

@@ -39,19 +39,6 @@ EXIT_DNF, EXIT_UNTRUSTED = 3, 4
 WORDS = """WHAT is a built-in training (laptime workloads; cifar-cnn by default) or your own: file.py:function.
 A LANE is framework/device/settings, such as torch/cpu/best (laptime help lanes)."""
 ONE_LANE = "By default it is the card if there is one, else the processor, as written."
-RACE_HELP = f"""Race WHAT on each LANE: which is faster, and by how much?
-
-{WORDS} By default every usable device races as written and at its best.
-Several trainings of your own race each other: a.py:before b.py:after.
-"""
-RACE_MORE = """\
-The lanes of a round are alive at once and take turns of 0.25 s, so that a machine that slows down slows all of
-them. Rounds with fresh processes follow until every ratio is known within the margin, or the budget is used up.
-Each lane proves that it does the same work, against a reference in float64. With --profile, each lane that finished
-is profiled after the race, outside the budget. With --data, a workload trains on CIFAR-10's archive, a folder per
-class, or a folder of licence plates. The watchdog waits for at least 20 median steps. See
-`laptime help exit-codes`.
-"""
 TRAIN_HELP = f"""Train WHAT whole on each LANE, one after another: time, loss and accuracy of every lap.
 
 {WORDS}
@@ -132,16 +119,6 @@ def make_command(
 
 
 QUESTION_OF = {"train": "full"}  # a record keeps the name that the question had first
-race = make_command(
-    "race",
-    RACE_HELP,
-    make_race_ask,
-    RACE_OPTIONS,
-    plans=True,
-    examples=("laptime race cifar-mlp torch/cpu torch/cuda:0/best", "laptime race my.py:training cuda --budget 2m"),
-    page="docs/reading.md",
-    more=RACE_MORE,
-)
 train = make_command(
     "train",
     TRAIN_HELP,

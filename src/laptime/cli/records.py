@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from typing import Any
+
 import click
 
 from laptime import api, pages
-from laptime.cli.completion import complete_record
+from laptime.cli.completion import complete_label, complete_lane, complete_record, complete_what
 from laptime.cli.help import Command
 from laptime.cli.output import may_draw, page_width
 from laptime.cli.printing import emit, emit_json
-from laptime.cli.questions import DETAILS, emit_record
+from laptime.cli.questions import DETAILS, QUESTION_OF, emit_record
+from laptime.model.quantities import parse_duration
+from laptime.model.selection import Selection
 
-SHOW_HELP = """Show a saved record. ID is a record's id or the beginning of one, a file, or `latest`.
+LIST_HELP = """List saved records, newest first. Options choose among them; all that are given have to fit."""
+SHOW_HELP = """Show a saved record. ID is a record's id or the beginning of one, a file, `latest`, or `@label`.
 
 No framework is needed to read a record.
 """
@@ -19,16 +25,57 @@ REMOVE_HELP = """Remove saved records, with their checkpoints and traces. ID is 
 
 A record that is still running is refused. If one of the records cannot be removed, none is.
 """
+LISTED_MOST = 30
+DEVICES = ("cpu", "gpu", "cuda", "mps", "xpu", "tpu")
+QUESTIONS = ("race", "train", "infer", "why", "profile")
+STATUSES = ("running", "finished", "interrupted", "ended", "unreadable")
 
 
-@click.command("list", help="List saved records, newest first.")
+class Since(click.ParamType[dt.datetime]):
+    """A date or a moment, in UTC as lists show it, or how long ago."""
+
+    name = "date"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dt.datetime:
+        if isinstance(value, dt.datetime):
+            return value
+        try:
+            found = dt.datetime.fromisoformat(str(value))
+            return found if found.tzinfo else found.replace(tzinfo=dt.UTC)
+        except ValueError:
+            pass
+        try:
+            return dt.datetime.now(dt.UTC) - dt.timedelta(seconds=parse_duration(str(value)))
+        except (ValueError, OverflowError):
+            self.fail(f"'{value}' is not a date; such as 2026-11-20, '2026-11-20 14:00', or 7d", param, ctx)
+
+
+@click.command(
+    "list",
+    cls=Command,
+    help=LIST_HELP,
+    examples=("laptime list --since 7d --device cuda", "laptime list --workload cifar-cnn --label main --json"),
+    page="docs/compare.md",
+)
+@click.option("--workload", metavar="WHAT", shell_complete=complete_what, help="Only of this training.")
+@click.option("--lane", shell_complete=complete_lane, help="Only with this lane: torch/cpu, cuda/best.")
+@click.option("--device", type=click.Choice(DEVICES), help="Only on this kind of device; gpu is any card.")
+@click.option("--label", metavar="NAME", shell_complete=complete_label, help="Only with this label.")
+@click.option("--since", metavar="DATE", type=Since(), help="Only from then on: 2026-11-20, or 7d ago.")
+@click.option("--question", type=click.Choice(QUESTIONS), help="Only answers to this question.")
+@click.option("--status", type=click.Choice(STATUSES), help="Only with this status.")
+@click.option("--limit", type=click.IntRange(0), help="At most N; 0 for all.  [default: 30; all in JSON]")
 @click.option("--json", "as_json", is_flag=True, help="Print a list of objects as JSON.")
-def list_records(*, as_json: bool) -> None:
-    rows = api.records()
+def list_records(*, as_json: bool, limit: int | None, question: str | None, **given: Any) -> None:
+    wanted = Selection(question=None if question is None else QUESTION_OF.get(question, question), **given)
+    rows = wanted.of(api.records())
+    most = (0 if as_json else LISTED_MOST) if limit is None else limit
+    shown = rows[:most] if most else rows
     if as_json:
-        emit_json(pages.to_json(rows))
+        emit_json(pages.to_json(shown))
     else:
-        emit(pages.records_as_text(rows, page_width()))
+        is_chosen = wanted != Selection()
+        emit(pages.records_as_text(shown, page_width(), left_out=len(rows) - len(shown), is_chosen=is_chosen))
 
 
 @click.command("show", cls=Command, help=SHOW_HELP, examples=("laptime show", "laptime show r-2026-11-20 --details"))

@@ -74,6 +74,12 @@ def read_path(value: object) -> str:
     return str(os.fspath(value))
 
 
+def read_label(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError("expected a name, such as 'main'")
+    return value
+
+
 def read_words(value: object) -> tuple[str, ...]:
     words = value.split(",") if isinstance(value, str) else value
     if not isinstance(words, Sequence) or not all(isinstance(each, str) for each in words):
@@ -115,6 +121,7 @@ ARGUMENTS = {
     "rate": Argument("rate_per_hour", read_number),
     "profile": Argument("profile", read_flag),
     "alone": Argument("alone", read_flag),
+    "label": Argument("label", read_label),
     "laps": Argument("laps", read_count),
     "steps_per_lap": Argument("steps_per_lap", read_count),
     "seeds": Argument("seeds", read_count),

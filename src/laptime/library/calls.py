@@ -58,6 +58,7 @@ def race(
     rate: float | None = None,
     batch: int | Sequence[int] | None = None,
     profile: bool = False,
+    label: str | None = None,
     progress: bool | None = None,
 ) -> Result:
     """Race the lanes: which is faster, by how much, and did they learn the same?
@@ -71,12 +72,13 @@ def race(
     after `heats`. `data` is a folder of real data, `items` how many are made where there is none. `patience` is for
     starting and compiling, `watchdog` for a heat that sends nothing. `sensors` are those to read, `sensor_rate` how
     often a second. Each lane races once for every `batch`. `price` (of a kWh) and `rate` (of the machine per hour)
-    add costs. `progress` shows one line that is updated: by default in a notebook only.
+    add costs. `label` names the record: `laptime.load("@label")`. `progress` shows one line that is updated: by default
+    in a notebook only.
     """
     ask = make_ask(
         what, lanes, budget=budget, margin=margin, heats=heats, alone=alone, every=every, seed=seed, data=data,
         items=items, pretrained=pretrained, patience=patience, watchdog=watchdog, sensors=sensors,
-        sensor_rate=sensor_rate, price=price, rate=rate, batch=batch, profile=profile,
+        sensor_rate=sensor_rate, price=price, rate=rate, batch=batch, profile=profile, label=label,
     )  # fmt: skip
     check_call(ask, "race")
     return Result(*_answer("race", ask, progress=progress))
@@ -103,6 +105,7 @@ def train(
     sensor_rate: float | None = None,
     price: float | None = None,
     rate: float | None = None,
+    label: str | None = None,
     progress: bool | None = None,
 ) -> Result:
     """Train each lane whole, one after another: laps, validation, a test. The record is saved after every lap.
@@ -113,7 +116,7 @@ def train(
     ask = make_ask(
         what, lanes, trains=True, laps=laps, steps_per_lap=steps_per_lap, seeds=seeds, until_accuracy=until_accuracy,
         lr=lr, batch=batch, every=every, seed=seed, data=data, items=items, pretrained=pretrained, patience=patience,
-        watchdog=watchdog, sensors=sensors, sensor_rate=sensor_rate, price=price, rate=rate,
+        watchdog=watchdog, sensors=sensors, sensor_rate=sensor_rate, price=price, rate=rate, label=label,
     )  # fmt: skip
     check_call(ask, "train")
     return Result(*_answer("full", ask if ask.full is not None else replace(ask, full=FullAsk()), progress=progress))
@@ -137,13 +140,14 @@ def infer(
     sensor_rate: float | None = None,
     price: float | None = None,
     rate: float | None = None,
+    label: str | None = None,
     progress: bool | None = None,
 ) -> Result:
     """Time answers, not training: how long one takes, and how many there are a second in batches. See `race`."""
     ask = make_ask(
         what, lanes, budget=budget, heats=heats, alone=alone, every=every, seed=seed, data=data, items=items,
         pretrained=pretrained, patience=patience, watchdog=watchdog, sensors=sensors, sensor_rate=sensor_rate,
-        price=price, rate=rate,
+        price=price, rate=rate, label=label,
     )  # fmt: skip
     check_call(ask, "infer")
     return Result(*_answer("infer", replace(ask, infer=True), progress=progress))
@@ -164,6 +168,7 @@ def why(
     watchdog: DurationLike | None = None,
     sensors: str | Sequence[str] | None = None,
     sensor_rate: float | None = None,
+    label: str | None = None,
     progress: bool | None = None,
 ) -> WhyResult:
     """Find what limits a lane, and what each remedy gains: `.verdict`, `.remedies`. For the arguments see `race`.
@@ -173,7 +178,7 @@ def why(
     ask = make_ask(
         what, lanes, budget=WHY_BUDGET_S if budget is None and not isinstance(what, Ask) else budget, alone=alone,
         every=every, seed=seed, data=data, items=items, pretrained=pretrained, patience=patience, watchdog=watchdog,
-        sensors=sensors, sensor_rate=sensor_rate,
+        sensors=sensors, sensor_rate=sensor_rate, label=label,
     )  # fmt: skip
     check_call(ask, "why")
     return WhyResult(*_answer("why", ask, progress=progress))
@@ -189,12 +194,14 @@ def profile(
     items: Items | None = None,
     pretrained: bool = False,
     patience: DurationLike | None = None,
+    label: str | None = None,
     progress: bool | None = None,
 ) -> Result:
     """Run some steps of each lane under its framework's profiler: operators, kernels, and a saved trace. See `race`."""
     ask = make_ask(
-        what, lanes, every=every, seed=seed, data=data, items=items, pretrained=pretrained, patience=patience
-    )
+        what, lanes, every=every, seed=seed, data=data, items=items, pretrained=pretrained, patience=patience,
+        label=label,
+    )  # fmt: skip
     check_call(ask, "profile")
     return Result(*_answer("profile", replace(ask, profile=True), progress=progress))
 
@@ -220,13 +227,14 @@ def plan(
     rate: float | None = None,
     batch: int | Sequence[int] | None = None,
     profile: bool = False,
+    label: str | None = None,
 ) -> PlanResult:
     """Return what `race` would run with these arguments. Give an `Ask` to see a whole training or inference."""
     refuse_within_a_heat()
     ask = make_ask(
         what, lanes, budget=budget, margin=margin, heats=heats, alone=alone, every=every, seed=seed, data=data,
         items=items, pretrained=pretrained, patience=patience, watchdog=watchdog, sensors=sensors,
-        sensor_rate=sensor_rate, price=price, rate=rate, batch=batch, profile=profile,
+        sensor_rate=sensor_rate, price=price, rate=rate, batch=batch, profile=profile, label=label,
     )  # fmt: skip
     with options_as_arguments():
         return PlanResult(api.outline(ask))
@@ -242,7 +250,7 @@ def resume(name: str = "latest", *, changed: bool = False, again: bool = False, 
 
 
 def load(name: str = "latest") -> Result:
-    """Return a saved result by its id, the beginning of its id, or a file. That of `why` has a verdict."""
+    """Return a saved result by its id, its beginning, a file, or "@label". That of `why` has a verdict."""
     record = api.load(name)
     return WhyResult(record) if record.question == "why" else Result(record)
 

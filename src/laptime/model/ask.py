@@ -34,7 +34,7 @@ class Ask:
     named lanes. `sensors` names the sensors that may be read (None: all). `sensors_hz` is how often a second (None:
     ten times, in whole trainings once). `price_per_kwh` and `rate_per_hour`, in any currency, turn a lap into
     money. With `profile`, each lane is profiled after its heats, outside the timing. With `alone`, heats run one
-    after another, where else those of a round take turns.
+    after another, where else those of a round take turns. `label` is a name by which the record is found: `@label`.
     """
 
     what: str = DEFAULT_WORKLOAD
@@ -59,3 +59,4 @@ class Ask:
     alone: bool = False
     batches: tuple[int, ...] = ()
     others: tuple[str, ...] = ()
+    label: str | None = None

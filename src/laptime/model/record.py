@@ -292,7 +292,10 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class RecordRow:
-    """One line of the list of records; `unreadable` says why a file could not be read. A fake's figures are made up."""
+    """One line of the list of records; `unreadable` says why a file could not be read. A fake's figures are made up.
+
+    `lanes` are their names, and `devices` the kinds of devices that these use.
+    """
 
     id: str
     started: str
@@ -302,3 +305,6 @@ class RecordRow:
     summary: str
     unreadable: str | None = None
     is_fake: bool = False
+    label: str | None = None
+    lanes: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()

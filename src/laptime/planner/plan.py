@@ -26,6 +26,7 @@ from laptime.planner.settings import LARGEST_COUNT, SETTINGS
 
 LARGEST_BUDGET_S = 7 * 24 * 3600
 MOST_ITEMS = 1_000_000
+LONGEST_LABEL = 100
 LEAST_HZ, MOST_HZ = 0.01, 100.0
 SEES_NONE = {
     "cuda": "no NVIDIA or AMD card",
@@ -60,10 +61,23 @@ def check_ask(ask: Ask) -> None:
     if ask.profile and (ask.full is not None or ask.infer):
         other = "train" if ask.full is not None else "infer"
         raise UsageError(f"--profile is of a race, not of laptime {other}", "laptime profile takes the same lanes")
+    _check_label(ask.label)
     _check_sensors(ask)
     for flag, seconds in (("--patience", ask.patience_s), ("--watchdog", ask.watchdog_s)):
         if not (math.isfinite(seconds) and 0.1 <= seconds <= LARGEST_BUDGET_S):
             raise UsageError(f"{flag} {seconds:g}s: expected 0.1s to 7d", "such as 10m")
+
+
+def _check_label(label: str | None) -> None:
+    """Refuse a label that could not be typed or shown. A slash is allowed, as in the names of branches."""
+    if label is None:
+        return
+    if not label.strip():
+        raise UsageError("--label: it is empty", "give a name, such as main or fix/loader")
+    if len(label) > LONGEST_LABEL:
+        raise UsageError(f"--label: {len(label)} characters, expected at most {LONGEST_LABEL}", "give a shorter name")
+    if not label.isprintable():
+        raise UsageError(f"--label {label!r}: it has characters that cannot be shown", "give a name such as main")
 
 
 def _check_sensors(ask: Ask) -> None:

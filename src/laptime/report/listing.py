@@ -16,21 +16,32 @@ from laptime.report.layout import Column, Item, table_or_sentences, wrap
 from laptime.report.numbers import about, duration, lap, percent, size
 from laptime.report.words import subject_words
 
+NONE_FITS = "No record fits all of these options; laptime list shows all records.\n"
 ANSWERS_PROOF = f"proof: the answers to {PROOF_ITEMS} items, against float64"
 
 
-def render_records(rows: Sequence[RecordRow], width: int) -> str:
-    """List saved records in the given order. One that cannot be read has the reason."""
+def render_records(rows: Sequence[RecordRow], width: int, *, left_out: int = 0, is_chosen: bool = False) -> str:
+    """List saved records in the given order. One that cannot be read has the reason.
+
+    `left_out` is how many more there are, and `is_chosen` whether options chose among all records.
+    """
     if not rows:
-        return "No records yet; laptime race makes one.\n"
+        return NONE_FITS if is_chosen else "No records yet; laptime race makes one.\n"
     columns: list[Column[RecordRow]] = [
         Column("record", lambda row: row.id),
         Column("started", lambda row: row.started[:16].replace("T", " ")),
         Column("workload", lambda row: f"{row.workload} (fake)" if row.is_fake else row.workload, least=10),
         Column("status", lambda row: row.status),
+        *([Column("label", _label, least=8)] if any(row.label for row in rows) else []),
         Column("result", lambda row: row.summary, least=20),
     ]
-    return _page(columns, rows, width, lambda row: "" if row.unreadable is None else f"unreadable: {row.unreadable}")
+    page = _page(columns, rows, width, lambda row: "" if row.unreadable is None else f"unreadable: {row.unreadable}")
+    more = f"{left_out:,} older record{'s' * (left_out != 1)} not shown: --limit 0 shows all."
+    return page + "".join(f"{line}\n" for line in wrap(more, width, "  ")) if left_out else page
+
+
+def _label(row: RecordRow) -> str:
+    return "" if row.label is None else f"@{row.label}"
 
 
 def render_checks(rows: Sequence[FileCheck], width: int) -> str:

@@ -5,7 +5,7 @@ from laptime.stats.looks import FIRST_LOOK, alpha_for_look
 from laptime.stats.sample import mad, median, pseudomedian, quantile
 from laptime.stats.steady import Kind, Steady, find_steady
 from laptime.stats.student import t_quantile
-from laptime.stats.welch import Welch, welch
+from laptime.stats.welch import Welch, unpaired_ratio, welch
 
 __all__ = [
     "FIRST_LOOK",
@@ -23,6 +23,7 @@ __all__ = [
     "pseudomedian",
     "quantile",
     "t_quantile",
+    "unpaired_ratio",
     "verdict",
     "welch",
 ]

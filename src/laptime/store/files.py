@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import bisect
 import contextlib
-import difflib
 import errno
 import os
 import random as randomness
@@ -18,7 +17,7 @@ from pathlib import Path
 
 import platformdirs
 
-from laptime.disk import SUFFIX, expand_home, own_folder, remove_stale, write_atomically
+from laptime.disk import SUFFIX, own_folder, remove_stale, write_atomically
 from laptime.errors import RecordError, StoreError
 from laptime.model.record import Record, RecordRow
 from laptime.store import index
@@ -26,14 +25,12 @@ from laptime.store.index import row_of, unreadable_row
 from laptime.store.schema import decode, encode
 from laptime.store.writer import is_gone, this_process
 
-LATEST = "latest"
 PASSING = {"running", "unreadable"}  # statuses that may change without a change of the file
 FAULTS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 SHORT_IDS_TRIED = 64  # a day has 65,536 short ids
 MEBIBYTE = 2**20
 LARGEST_BYTES = 256 * MEBIBYTE  # a record of a million steps has 11 MB
 SETTLES_NS = 2 * 10**9  # the coarsest clock of a file system that is in use
-COMPARED = 2_000  # the newest ids, of which the nearest to a wrong one are named
 LIST_HINT = "`laptime list` shows all records."
 REASONS = {
     errno.ENOSPC: "the disk is full",
@@ -118,48 +115,6 @@ def not_saved(identity: str, error: OSError) -> StoreError:
     return StoreError(says, "Make room there, or set LAPTIME_HOME to a folder that can be written.")
 
 
-def load(name: str) -> Record:
-    """Load a record by its id, a unique beginning of the id, a file, or `latest`."""
-    return _read(find(name))
-
-
-def load_own(name: str) -> Record:
-    """Load a record that will be continued, and so saved again. Refuse it if another record here has its id."""
-    record = load(name)
-    try:
-        own = _read(path_of(record.id)) if is_file(path_of(record.id)) else record
-    except RecordError:
-        own = None
-    if own is None or own.started != record.started:
-        says = f"{record.id} is the id of another record here, which would be written over"
-        raise RecordError(says, f"Set LAPTIME_HOME to another folder, or move {path_of(record.id)} away.")
-    return record
-
-
-def find(name: str) -> Path:
-    """Return the file that `name` means; a RecordError names the nearest records."""
-    if name == LATEST:
-        return _latest()
-    if is_file(path_of(name)):
-        return path_of(name)
-    if os.sep in name or name.endswith(".json") or is_file(Path(name)):
-        return expand_home(name, "the record's name")
-    return _begun_by(name)
-
-
-def find_removable(name: str) -> str:
-    """Return the id of a record that may be removed: one in the folder of records that no process is writing."""
-    path = find(name)
-    if path.absolute().parent != records_folder().absolute():
-        raise RecordError(f"{path} is not in the folder of records", "Give a record's id, or delete the file yourself.")
-    status: str = "unreadable"
-    with contextlib.suppress(RecordError):
-        status = _read(path).status
-    if status == "running":
-        raise RecordError(f"{path.stem} is still running", "Wait for its end, or end it with Ctrl-C.")
-    return path.stem
-
-
 def remove(identity: str) -> None:
     """Remove a record's file."""
     path = path_of(identity)
@@ -220,30 +175,8 @@ def _with_passing(kept: index.Index) -> tuple[RecordRow, ...] | None:
     return tuple(rows)
 
 
-def _latest() -> Path:
-    rows = list_records()
-    if not rows:
-        raise RecordError("there are no records yet", "`laptime race` makes one.")
-    readable = next((row for row in rows if row.unreadable is None), rows[0])
-    return path_of(readable.id)
-
-
-def _begun_by(name: str) -> Path:
-    ids = [each.removesuffix(".json") for each in _names() if each.endswith(".json")]
-    begun = sorted(each for each in ids if name and each.startswith(name) and is_file(path_of(each)))
-    if len(begun) == 1:
-        return path_of(begun[0])
-    if begun:
-        raise RecordError(f"{name!r} begins {len(begun)} records: {_few(begun)}", "Give more of the id.")
-    near = difflib.get_close_matches(name, sorted(ids)[-COMPARED:], n=3, cutoff=0.5)
-    raise RecordError(f"there is no record {name!r}", f"Nearest: {_few(near)}. {LIST_HINT}" if near else LIST_HINT)
-
-
-def _few(ids: list[str]) -> str:
-    return ", ".join(ids[:5]) + (" and others" if len(ids) > 5 else "")
-
-
-def _read(path: Path) -> Record:
+def read(path: Path) -> Record:
+    """Return the record of a file."""
     return living(decode(read_bytes(path), str(path)))
 
 
@@ -290,20 +223,20 @@ def _stamps() -> list[index.Stamp]:
 
 def _entries() -> list[os.DirEntry[str]]:
     """Return what may be a record in the folder. A file that is still being written has another ending."""
-    with _folder_is_read(), os.scandir(records_folder()) as entries:
+    with _folder_isread(), os.scandir(records_folder()) as entries:
         return [entry for entry in entries if entry.name.endswith(".json")]
     return []
 
 
-def _names() -> list[str]:
+def list_names() -> list[str]:
     """Return the names of all files in the folder of records."""
-    with _folder_is_read():
+    with _folder_isread():
         return os.listdir(records_folder())  # noqa: PTH208  100,000 paths are slow to make
     return []
 
 
 @contextlib.contextmanager
-def _folder_is_read() -> Iterator[None]:
+def _folder_isread() -> Iterator[None]:
     """Let a folder that does not exist be an empty one; another failure is a sentence."""
     try:
         yield
@@ -326,7 +259,7 @@ def _stamp(entry: os.DirEntry[str]) -> index.Stamp | None:
 
 def _read_row(stamp: index.Stamp) -> RecordRow:
     try:
-        return row_of(stamp.id, _read(path_of(stamp.id)))
+        return row_of(stamp.id, read(path_of(stamp.id)))
     except RecordError as error:
         return unreadable_row(stamp.id, error.says)
     except FAULTS as error:

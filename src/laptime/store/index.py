@@ -24,7 +24,7 @@ from laptime.model.record import GONE, Record, RecordRow
 
 NAME = "laptime-index.json"  # LAPTIME_HOME may be a folder in which a user has an index file too
 FAKE = "fake/"  # the beginning of the names of lanes whose figures are made up
-VERSION = b"laptime index 4\n"
+VERSION = b"laptime index 5\n"
 
 
 Kind = TypeVar("Kind")
@@ -135,6 +135,9 @@ def row_of(identity: str, record: Record) -> RecordRow:
         status=record.status,
         summary=f"{GONE}; {summary}" if record.status == "ended" else summary,
         is_fake=any(lane.name.startswith(FAKE) for lane in record.lanes),
+        label=record.ask.label,
+        lanes=tuple(lane.name for lane in record.lanes),
+        devices=tuple(dict.fromkeys(lane.device.kind for lane in record.lanes)),
     )
 
 

@@ -1,0 +1,112 @@
+"""`laptime race`: a race, one that is run again, or one that fails where a training became slower."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from laptime import api, pages
+from laptime.cli.asking import DRY_RUN, RACE_OPTIONS, make_race_ask, takes
+from laptime.cli.compare import THRESHOLD, emit_compared, gate_code
+from laptime.cli.completion import complete_record
+from laptime.cli.help import Command, rare
+from laptime.cli.main import EXIT_INTERRUPTED
+from laptime.cli.printing import complain, emit, say
+from laptime.cli.questions import AS_JSON, DETAILS, QUIET, WORDS, conclude, show_plan, tell, with_progress
+from laptime.errors import LaptimeError, UsageError
+from laptime.model.compared import Compared
+from laptime.model.record import Record
+
+RACE_HELP = f"""Race WHAT on each LANE: which is faster, and by how much?
+
+{WORDS} By default every usable device races as written and at its best.
+Several trainings of your own race each other: a.py:before b.py:after.
+"""
+RACE_MORE = """\
+The lanes of a round are alive at once and take turns of 0.25 s, so that a machine that slows down slows all of
+them. Rounds with fresh processes follow until every ratio is known within the margin, or the budget is used up.
+Each lane proves that it does the same work, against a reference in float64. With --profile, each lane that finished
+is profiled after the race, outside the budget. With --data, a workload trains on CIFAR-10's archive, a folder per
+class, or a folder of licence plates. The watchdog waits for at least 20 median steps. See
+`laptime help exit-codes`.
+"""
+AGAINST = rare("--against", metavar="ID", shell_complete=complete_record, help="Run a recorded race again; compare.")
+FAIL_ABOVE = rare("--fail-above", **THRESHOLD)
+MAY_BE_GIVEN = {"against", "fail_above", "label", "dry_run", "as_json", "quiet", "details"}
+
+
+@click.command(
+    "race",
+    cls=Command,
+    help=RACE_HELP,
+    examples=("laptime race cifar-mlp torch/cpu torch/cuda:0/best", "laptime race my.py:training cuda --budget 2m"),
+    page="docs/reading.md",
+    more=RACE_MORE,
+)
+@takes(*RACE_OPTIONS, AGAINST, FAIL_ABOVE, DRY_RUN, DETAILS, AS_JSON, QUIET)
+@click.pass_context
+def race(
+    context: click.Context,
+    /,
+    *,
+    against: str | None,
+    fail_above: float | None,
+    as_json: bool,
+    quiet: bool,
+    details: bool,
+    dry_run: bool,
+    **given: Any,
+) -> int:
+    before = None if against is None else api.load(against)
+    if before is not None:
+        _refuse_own(context)
+    ask = make_race_ask(given) if before is None else api.ask_again(before, given["label"])
+    if fail_above is not None:
+        api.check_gate(ask, repeats=before is not None)
+    if dry_run:
+        return show_plan(ask, as_json=as_json)
+    answer = with_progress(partial(api.answer, "race", ask), quiet=quiet)
+    tell(answer, as_json=as_json, details=details)
+    code = conclude(answer)
+    if code == EXIT_INTERRUPTED or (before is None and fail_above is None):
+        return code
+    judged = _judge(before, answer.record, fail_above, as_json=as_json)
+    return code or judged
+
+
+def _refuse_own(context: click.Context) -> None:
+    """Refuse what would change a race that is run again."""
+    given = [
+        each.opts[0] if isinstance(each, click.Option) else "WHAT and LANE"
+        for each in context.command.params
+        if each.name not in MAY_BE_GIVEN
+        and context.get_parameter_source(each.name or "") not in {ParameterSource.DEFAULT, None}
+        and context.params.get(each.name or "") not in {(), None}
+    ]
+    if given:
+        says = f"--against runs a race again as it was, and {', '.join(dict.fromkeys(given))} would change it"
+        raise UsageError(says, "leave it out, or race without --against and then: laptime compare ID latest")
+
+
+def _judge(before: Record | None, record: Record, fail_above: float | None, *, as_json: bool) -> int:
+    """Print how the race compares, and return the exit code."""
+    try:
+        found = _compare(before, record, fail_above)
+    except LaptimeError as error:
+        complain(error)
+        return error.exit_code
+    if as_json:
+        say(pages.compared_as_text(found, pages.View()))  # stdout has the record, and nothing else
+    else:
+        emit("")
+        emit_compared(found)
+    return gate_code(found)
+
+
+def _compare(before: Record | None, record: Record, fail_above: float | None) -> Compared:
+    if before is None:
+        return api.compare_trainings(record, fail_above)
+    return api.compare_records(before, record, fail_above)

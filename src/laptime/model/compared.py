@@ -1,0 +1,81 @@
+"""How the lanes of one record compare with those of another, or the trainings of one race with its first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from laptime.model.missing import Missing
+from laptime.model.record import Estimate
+
+Measured = Literal["heats", "trainings"]
+ChangeVerdict = Literal["faster", "slower", "not distinguishable"]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two that are compared. In a race of several trainings both have one id, and `training` differs."""
+
+    id: str
+    started: str
+    label: str | None
+    status: str
+    training: str
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What is not the same on both sides. If it is `doubtful`, it may be the reason for a ratio."""
+
+    what: str
+    before: str
+    after: str
+    doubtful: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LaneChange:
+    """One lane before and after, in items per second. `ratio` is after over before: above 1 it became faster.
+
+    `counts` are the heats (or whole trainings) of each side, of which each gave one value.
+    """
+
+    lane: str
+    training: str
+    measured: Measured
+    before: Estimate
+    after: Estimate
+    counts: tuple[int, int]
+    ratio: float
+    low: float | Missing
+    high: float | Missing
+    verdict: ChangeVerdict
+    same_work: bool | Missing
+
+    def is_beyond(self, share: float) -> bool:
+        """Whether the lane takes more than `share` longer for certain: at the end of the interval nearest to 1."""
+        if self.verdict != "slower" or isinstance(self.high, Missing):
+            return False
+        return self.high * (1 + share) < 1
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A comparison of two records or, where it is `interleaved`, of the trainings of one race.
+
+    `unpaired` says which lanes are on one side only, and `warnings` what makes the ratios doubtful. `failing` are the
+    lanes that are slower than `fail_above` allows, and `unjudged` those that should have been judged and have no
+    result.
+    """
+
+    question: str
+    before: Side
+    after: Side
+    interleaved: bool
+    lanes: tuple[LaneChange, ...]
+    differences: tuple[Difference, ...] = ()
+    warnings: tuple[str, ...] = ()
+    unpaired: tuple[str, ...] = ()
+    fail_above: float | None = None
+    failing: tuple[str, ...] = ()
+    unjudged: tuple[str, ...] = ()
