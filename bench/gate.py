@@ -1,10 +1,11 @@
 """Simulate gates in a pull request: how often they fail for nothing, and how often they catch what became slower.
 
-Run as `python bench/gate.py [--out FILE.json]`. A gate is `laptime race BASE.py:f HEAD.py:f --heats 20 --fail-above
-2%`. Each simulated race is a record whose heats have made-up times, and laptime's own comparison judges it. How much
-the ratio differs from round to round is drawn from real races: the ratios of rounds that bench/results/*duet*.json
-holds, each race's around its own mean. They are scaled to a spread, and both lanes share what a round's machine did.
-Exits 1 where a limit is broken, for spreads of 1 to 3.5 %; for larger ones the figures are for information.
+Run as `python bench/gate.py [--out FILE.json]`. A gate is `laptime race BASE.py:f HEAD.py:f --heats 20 --budget 5m
+--fail-above 2%`. Each simulated race is a record whose heats have made-up times, and laptime's own comparison judges
+it. How much the ratio differs from round to round is drawn from real races: the ratios of rounds that
+bench/results/*duet*.json holds, each race's around its own mean. They are scaled to a spread, and both lanes share what
+a round's machine did. Exits 1 where a limit is broken, for spreads of 1 to 3.5 %; for larger ones the figures are for
+information.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ def gate(torch_house):
         place.parent.mkdir()
         place.write_text(EXAMPLE.replace(f"def {function}()", "def training()"), encoding="utf-8")
     race, summary = commands()
-    assert race[4:6] == ["--heats", "20"]
-    race = [*race[:4], "--heats", "2", "--budget", "5s", *race[6:], "--quiet"]
+    assert race[4:8] == ["--heats", "20", "--budget", "5m"]
+    race = [*race[:4], "--heats", "2", "--budget", "5s", *race[8:], "--quiet"]
     raced = torch_house.run(*["python/cpu" if word == "cpu" else word for word in race])
     return SimpleNamespace(house=torch_house, raced=raced, summary=torch_house.run(*summary))
 

@@ -96,7 +96,7 @@ def test_refusals_name_arguments_and_not_options():
     assert caught.value.hint == "or `laptime show ID --json`, heats 3"
 
 
-OF_THE_TERMINAL = {"json", "q", "quiet", "details", "dry_run"}
+OF_THE_TERMINAL = {"json", "q", "quiet", "details", "dry_run", "against", "fail_above"}  # the last: laptime.compare
 
 
 @pytest.mark.parametrize("name", ["race", "train", "infer", "why", "profile", "plan"])

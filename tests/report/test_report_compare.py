@@ -60,3 +60,11 @@ def test_hostile_names_do_nothing():
     assert "@all" not in bare
     assert "[a]" not in bare
     assert {line.replace("\\|", "").count("|") for line in summary.splitlines() if line.startswith("|")} == {6}
+
+
+def test_a_gate_that_passes_says_what_it_does_not_rule_out():
+    wide = record((lane(CPU, 100.0, 0.2),), id="r-2026-11-20-aaaa")
+    found = compare_records(wide, record((lane(CPU, 100.0, 0.2),), id="r-2026-11-21-bbbb"), 0.05)
+    first = " ".join(render_compared(found, View()).split())
+    assert first.startswith("Gate passed: no lane is slower by more than 5 % for certain, but up to 1")
+    assert "not ruled out" not in render_compared(two(100.0), View())

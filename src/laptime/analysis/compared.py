@@ -74,7 +74,15 @@ def compare_trainings(record: Record, fail_above: float | None = None) -> Compar
     )
     differ = tuple(f"{each.subject.name} does other work: {each.differs}" for each in record.others
                    if isinstance(each.differs, str))  # fmt: skip
-    return _judged(replace(found, warnings=(*_doubts_of(record), *differ, *_doubts(found))), fail_above)
+    warnings = (*_doubts_of(record), *_too_few(record, found.lanes), *differ, *_doubts(found))
+    return _judged(replace(found, warnings=warnings), fail_above)
+
+
+def _too_few(record: Record, lanes: Sequence[LaneChange]) -> Iterator[str]:
+    """Return that the budget ended a race before the rounds that were asked for."""
+    wanted, least = record.ask.heats, min((min(lane.counts) for lane in lanes), default=0)
+    if wanted is not None and lanes and least < wanted:
+        yield f"Only {least} of {wanted} rounds fit into the budget: a longer --budget makes the ratio surer."
 
 
 def _refuse(before: Record, after: Record) -> None:

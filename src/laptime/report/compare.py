@@ -89,7 +89,16 @@ def gate_words(found: Compared) -> str:
         return f"Gate {state}: slower by more than {allowed}: {names}."
     if state == UNJUDGED:
         return f"Gate {state}: no result of {joined([_short(name) for name in found.unjudged])}."
-    return f"Gate {state}: no lane is slower by more than {allowed} for certain."
+    return f"Gate {state}: no lane is slower by more than {allowed} for certain{_not_ruled_out(found)}."
+
+
+def _not_ruled_out(found: Compared) -> str:
+    """Return how much slower a lane may still be, at the other end of its interval."""
+    slowest = [(over(1, lane.low) - 1, lane) for lane in found.lanes if not isinstance(lane.low, Missing)]
+    most, lane = max(slowest, key=lambda pair: pair[0], default=(0.0, None))
+    if lane is None or most <= (found.fail_above or 0.0):
+        return ""
+    return f", but up to {percent(most)} is not ruled out on {short_name(lane.lane)}"
 
 
 def _least(found: Compared, name: str) -> str:
