@@ -32,7 +32,7 @@ def in_words(compare: Callable[Parameters, Found]) -> Callable[Parameters, Found
             return compare(*given, **named)
         except FAULTS as error:
             says = f"a record holds what no comparison expects ({type(error).__name__}: {error})"
-            raise RecordError(says, "`laptime validate FILE` checks a record's file.") from error
+            raise RecordError(says, "`laptime show ID --json` prints what it holds.") from error
 
     return compared_in_words
 
