@@ -109,6 +109,7 @@ class Listed:
     summary: str
     unreadable: str | None = None
     is_fake: bool = False
+    label: str | None = None
 
 
 LISTED = (
