@@ -16,18 +16,11 @@ ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "keras_training.py"
 
 
-def test_a_compiled_model_is_raced_in_keras_where_no_lane_is_named(torch_house):
-    """Its file says what it is written for; as written and at its best."""
-    record = torch_house.raced(f"{EXAMPLE}:training", "--heats", "1", "--budget", "5s")
-    assert [lane["name"] for lane in record["lanes"]] == ["keras-tf/cpu/as-written", "keras-tf/cpu/best"]
-    assert {(lane["status"], lane["parity"]["status"]) for lane in record["lanes"]} == {("ok", "same")}
-    assert {lane["items_per_step"] for lane in record["lanes"]} == {32}
-    assert all(lane["lap_s"]["median"] > 180 * lane["step_ms"]["median"] / 1e3 for lane in record["lanes"])
-    assert record["workload"]["parameters"] == 54_277
-
-
 def test_a_compiled_model_is_trained_whole(tmp_path):
-    """Lap by lap, in a process of its own; it has no test. tests/cli/test_cli_keras.py has the command."""
+    """Lap by lap, in a process of its own; it has no test. tests/cli/test_cli_keras.py has the command.
+
+    A race of such a model is in tests/library/test_library_notebook.py.
+    """
     subject = Subject("training", "", None, None, None, None, "items", file=str(EXAMPLE), function="training")
     lane = PlannedLane("keras-torch/cpu", "keras-torch", Device("cpu", "cpu", "processor", usable=True), Settings())
     heat = HeatOrder(subject, lane, 0, OWN_PROOF, Pace(1, 1, adaptive=False, measure_s=1.0, window_s=0.1))
