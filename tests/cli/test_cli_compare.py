@@ -2,22 +2,46 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 FAST = ("--heats", "3", "--quiet", "--json")
 LANES = ("fake/cpu", "fake/cuda/best")
-SLOWER = '["fake/cpu"]\nstep_ms = 100.0\nspread = 0.01\n["fake/cuda*"]\nstep_ms = 6.0\nspread = 0.01\n'
+SPREAD = '["fake/*"]\nspread = 0.01\n'
+
+
+def keep_again(house, record, identity, change):
+    """Keep a record once more, with another id and a change."""
+    again = json.loads(json.dumps(record))
+    change(again)
+    again["id"] = identity
+    (house.home / "records" / f"{identity}.json").write_text(json.dumps(again))
+    return identity
+
+
+def slow_the_card(record):
+    record["ask"]["label"] = "topic"
+    for heat in record["lanes"][1]["heats"]:
+        heat["step_ms"] *= 1.2
+
+
+def rename(record):
+    record["ask"]["label"], record["workload"]["name"] = None, "mine"
 
 
 @pytest.fixture(scope="module")
 def kept(shared_house):
-    """A race as it was, one in which the card is slower, and one of another workload."""
+    """A race as it was, the same where the card is slower, and one of another workload."""
     house = shared_house
-    house.ids = {"before": house.done("race", "cifar-cnn", *LANES, "--label", "main", *FAST).json["id"]}
-    house.script(SLOWER)
-    house.ids["after"] = house.done("race", "cifar-cnn", *LANES, "--label", "topic", *FAST).json["id"]
+    house.script(SPREAD)
+    before = house.done("race", "cifar-cnn", *LANES, "--label", "main", *FAST).json
     house.fake = "1"
-    house.ids["other"] = house.done("race", "cifar-mlp", "fake/cpu", *FAST).json["id"]
+    house.ids = {
+        "before": before["id"],
+        "after": keep_again(house, before, "r-2026-11-24-aaaa", slow_the_card),
+        "other": keep_again(house, before, "r-2026-11-24-bbbb", rename),
+    }
     return house
 
 
@@ -85,22 +109,17 @@ def test_what_cannot_be_compared_is_refused(kept, words, says):
 
 
 def test_a_race_runs_again_as_it_was(kept):
-    """Its lanes by their full names, its options, and no label; then the comparison."""
-    answer = kept.done("race", "--against", "@main", "--quiet", "--fail-above", "5%")
-    page, _, below = answer.out.partition("Gate passed: ")
-    assert "20.0x as fast as fake/cpu" in page
-    assert f"@main ({kept.ids['before']})" in " ".join(below.split())
-    identity = below.split(" is not")[0].split()[-1]
-    again, before = (kept.done("show", name, "--json").json for name in (identity, "@main"))
-    assert again["ask"] == {
-        **before["ask"], "label": None, "lanes": ["fake/cpu/as-written", "fake/cuda:0/best"]
-    }  # fmt: skip
-
-
-def test_json_of_a_race_that_runs_again_is_its_record(kept):
-    answer = kept.done("race", "--against", "@main", "--quiet", "--json", "--label", "again")
-    assert answer.json["ask"]["label"] == "again"
-    assert "is not distinguishable from @main" in " ".join(answer.err.split())
+    """Its lanes by their full names, and its options; stdout has the record, stderr the comparison. It is slower."""
+    kept.script('["fake/cuda*"]\nstep_ms = 12.0\n')
+    words = ("--quiet", "--json", "--label", "again", "--fail-above", "5%")
+    answer = kept.done("race", "--against", "@main", *words, code=1)
+    kept.fake = "1"
+    before = kept.done("show", "@main", "--json").json
+    lanes = ["fake/cpu/as-written", "fake/cuda:0/best"]
+    assert answer.json["ask"] == {**before["ask"], "label": "again", "lanes": lanes}
+    said = " ".join(answer.err.split())
+    assert "Gate FAILED: slower by more than 5 %: fake/cuda:0/best (by at least " in said
+    assert f"@main ({kept.ids['before']})" in said
 
 
 @pytest.mark.parametrize(
@@ -119,12 +138,15 @@ def test_what_cannot_run_again_is_refused(kept, words, says):
     assert before == kept.files()
 
 
-def test_whole_trainings_and_inference_are_compared_and_not_raced_again(kept):
-    for question, measured in (("train", "trainings"), ("infer", "heats")):
-        words = ("--laps", "2", "--seeds", "2") if question == "train" else ("--heats", "2")
-        ids = [kept.done(question, "cifar-mlp", "fake/cpu", *words, "--quiet", "--json").json["id"] for _ in range(2)]
-        (lane,) = compared(kept, *ids)["lanes"]
-        assert (lane["measured"], lane["counts"], lane["verdict"]) == (measured, [2, 2], "not distinguishable")
-        err = kept.done("race", "--against", ids[0], code=2).err
-        assert f"is no race, and --against runs a race again\n  run laptime {question} cifar-mlp again" in err
-        assert "is a race" in kept.done("compare", "@main", ids[0], code=2).err
+@pytest.mark.parametrize(
+    ("question", "words", "measured"),
+    [("train", ("--laps", "1", "--seeds", "2"), "trainings"), ("infer", ("--heats", "2"), "heats")],
+)
+def test_whole_trainings_and_inference_are_compared_and_not_raced_again(kept, question, words, measured):
+    one = kept.done(question, "cifar-mlp", "fake/cpu", *words, "--quiet", "--json").json
+    other = keep_again(kept, one, f"r-2026-11-25-{len(question)}000", lambda each: each["ask"].update(label=None))
+    (lane,) = compared(kept, one["id"], other)["lanes"]
+    assert (lane["measured"], lane["counts"], lane["verdict"]) == (measured, [2, 2], "not distinguishable")
+    err = kept.done("race", "--against", one["id"], code=2).err
+    assert f"is no race, and --against runs a race again\n  run laptime {question} cifar-mlp again" in err
+    assert "is a race" in kept.done("compare", "@main", one["id"], code=2).err

@@ -12,17 +12,18 @@ FAST = ("--heats", "1", "--budget", "5s", "--quiet")
 @pytest.fixture(scope="module")
 def labelled(shared_house):
     """Three records: an older and a newer one of a label with a slash, and one without a label."""
-    said = [
-        shared_house.done("race", "cifar-cnn", "fake/cpu", "--label", "fix/loader", "--json", *FAST).json,
-        shared_house.done("race", "cifar-mlp", "fake/cuda/best", "--label", "fix/loader", "--json", *FAST).json,
-        shared_house.done("train", "cifar-mlp", "fake/cpu", "--laps", "1", "--json", "--quiet").json,
-    ]
-    # The clock of records is in whole seconds: these began in three different minutes.
-    for minute, each in enumerate(said):
-        place = shared_house.home / "records" / f"{each['id']}.json"
-        record = {**json.loads(place.read_text()), "started": f"2026-11-2{minute}T10:00:00+00:00"}
-        place.write_text(json.dumps(record))
-    shared_house.ids = [each["id"] for each in said]
+    made = shared_house.done("race", "cifar-cnn", "fake/cpu", "--label", "fix/loader", "--json", *FAST).json
+    trained = shared_house.done("train", "cifar-mlp", "fake/cpu", "--laps", "1", "--json", "--quiet").json
+    card = json.loads(json.dumps(made))
+    card["ask"]["what"] = card["workload"]["name"] = "cifar-mlp"
+    card["lanes"][0] |= {"name": "fake/cuda:0/best", "device": {**card["lanes"][0]["device"], "kind": "cuda"}}
+    shared_house.ids = []
+    for day, record in enumerate((made, card, trained)):
+        identity = f"r-2026-11-2{day}-aaaa"
+        kept = {**record, "id": identity, "started": f"2026-11-2{day}T10:00:00+00:00"}
+        (shared_house.home / "records" / f"{record['id']}.json").unlink(missing_ok=True)
+        (shared_house.home / "records" / f"{identity}.json").write_text(json.dumps(kept))
+        shared_house.ids.append(identity)
     return shared_house
 
 

@@ -9,12 +9,12 @@ pytestmark = pytest.mark.usefixtures("known_references")
 EXACT = 1e-9
 TOP_KEYS = {
     *("schema", "tool", "id", "started", "question", "status", "ask", "machine", "workload", "published", "data"),
-    *("lanes", "answer", "findings", "reference", "elapsed_s", "overhead", "writer"),
+    *("lanes", "answer", "findings", "reference", "elapsed_s", "overhead", "writer", "others"),
 }
 LANE_KEYS = {
     *("name", "framework", "device", "settings", "status", "reason", "step_ms", "lap_s", "items_per_s"),
     *("first_step_ms", "startup_s", "peak_memory_bytes", "device_memory_bytes", "energy_j_per_lap", "parity"),
-    *("items_per_step", "heats", "notes", "whole", "appeal", "usage", "profile", "roofline", "absent"),
+    *("items_per_step", "heats", "notes", "whole", "appeal", "usage", "profile", "roofline", "absent", "training"),
 }
 HEAT_KEYS = {
     *("process", "order", "round", "steady", "steady_from", "step_ms", "first_step_ms", "windows", "losses", "proofs"),

@@ -15,8 +15,10 @@ LANES = ("before", "after", "careless")
 def raced(torch_house):
     """The three trainings of the example, raced once: `after` does the same work as `before`, `careless` does not."""
     whats = [f"{EXAMPLE}:{each}" for each in LANES]
-    record = torch_house.raced(*whats, "python/cpu", "--heats", "2", "--budget", "5s")
-    return SimpleNamespace(record=record, whats=whats, page=torch_house.run("show", record["id"]).out)
+    answer = torch_house.race(*whats, "python/cpu", "--heats", "2", "--budget", "5s", "--fail-above", "2%", "--json")
+    record = {"exit code": answer.code, **answer.json}
+    page = torch_house.run("show", record["id"]).out
+    return SimpleNamespace(record=record, whats=whats, page=page, err=answer.err)
 
 
 def test_each_lane_trains_each_training(raced):
@@ -55,6 +57,15 @@ def test_the_page_compares_trainings(raced):
     assert "two_trainings.py:after does the same work as two_trainings.py:before." in words
     assert "two_trainings.py:careless does other work than two_trainings.py:before: its loss differs by" in words
     assert any(f"Next: laptime why {what} python/cpu" in words for what in raced.whats)
+
+
+def test_a_gate_compares_each_with_the_first(torch_house, raced):
+    """`careless` does other work, and is judged all the same: both are faster."""
+    assert "Gate passed: no lane is slower by more than 2 % for certain." in " ".join(raced.err.split())
+    found = torch_house.run("compare", raced.record["id"], "--json").json
+    assert [each["training"] for each in found["lanes"]] == [f"two_trainings.py:{each}" for each in LANES[1:]]
+    assert [each["same_work"] is True for each in found["lanes"]] == [True, False]
+    assert any("careless does other work" in each for each in found["warnings"])
 
 
 def test_the_list_names_all_trainings(torch_house, raced):

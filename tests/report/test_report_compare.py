@@ -68,3 +68,13 @@ def test_a_gate_that_passes_says_what_it_does_not_rule_out():
     first = " ".join(render_compared(found, View()).split())
     assert first.startswith("Gate passed: no lane is slower by more than 5 % for certain, but up to 1")
     assert "not ruled out" not in render_compared(two(100.0), View())
+
+
+def test_several_trainings_have_a_column():
+    """A page of one race: each further training against the first."""
+    side = Side("r-2026-11-20-aaaa", "", None, "finished", "a.py:f")
+    lanes = tuple(replace(each, training=f"{name}.py:f") for each, name in zip(two().lanes, "bc", strict=True))
+    page = render_compared(Compared("race", side, replace(side, training="b.py:f and c.py:f"), True, lanes), View())
+    assert page.startswith("b.py:f on torch/cpu is 1.20x slower than a.py:f (1.1")
+    assert "c.py:f" in next(line for line in page.splitlines() if line.startswith("  torch/cuda:0/best"))
+    assert "in turns within one race" in page

@@ -155,8 +155,14 @@ def _change_within(record: Record, base: LaneResult | None, lane: LaneResult) ->
         low=found.low,
         high=found.high,
         verdict=found.verdict,
-        same_work=found.same_work,
+        same_work=_same_as_first(record, lane) if found.same_work is True else found.same_work,
     )
+
+
+def _same_as_first(record: Record, lane: LaneResult) -> bool | Missing:
+    """Return whether a lane, which did its own training's work, did the work of the first training."""
+    differs = next((each.differs for each in record.others if each.subject.name == lane.training), None)
+    return True if differs is None else Missing(differs) if isinstance(differs, str) else differs
 
 
 def rates_of(record: Record, lane: LaneResult) -> list[float]:

@@ -16,7 +16,7 @@ from laptime.cli.help import Command, rare
 from laptime.cli.main import EXIT_INTERRUPTED
 from laptime.cli.printing import complain, emit, say
 from laptime.cli.questions import AS_JSON, DETAILS, QUIET, WORDS, conclude, show_plan, tell, with_progress
-from laptime.errors import LaptimeError, UsageError
+from laptime.errors import RecordError, UsageError
 from laptime.model.compared import Compared
 from laptime.model.record import Record
 
@@ -95,14 +95,14 @@ def _judge(before: Record | None, record: Record, fail_above: float | None, *, a
     """Print how the race compares, and return the exit code."""
     try:
         found = _compare(before, record, fail_above)
-    except LaptimeError as error:
+        if as_json:
+            say(pages.compared_as_text(found, pages.View()))  # stdout has the record, and nothing else
+        else:
+            emit("")
+            emit_compared(found)
+    except (RecordError, UsageError) as error:
         complain(error)
         return error.exit_code
-    if as_json:
-        say(pages.compared_as_text(found, pages.View()))  # stdout has the record, and nothing else
-    else:
-        emit("")
-        emit_compared(found)
     return gate_code(found)
 
 

@@ -109,9 +109,10 @@ def _least(found: Compared, name: str) -> str:
 
 def _columns(found: Compared) -> list[Column[LaneChange]]:
     several = found.interleaved and len({lane.training for lane in found.lanes}) > 1
+    trainings: list[Column[LaneChange]] = [Column("training", lambda lane: lane.training, least=14)]
     return [
         Column("lane", lambda lane: short_name(lane.lane), least=14),
-        *([Column[LaneChange]("training", lambda lane: lane.training, least=14)] if several else []),
+        *(trainings if several else []),
         Column("before", lambda lane: f"{number(lane.before.median)}/s", right=True),
         Column("after", lambda lane: f"{number(lane.after.median)}/s", right=True),
         Column("change", change_cell, least=19),
