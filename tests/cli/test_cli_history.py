@@ -95,3 +95,9 @@ def test_a_limit_takes_the_newest(kept):
 )
 def test_what_has_no_history_is_refused(kept, words, says):
     assert says in kept.done("history", *words, code=2).err
+
+
+def test_a_device_without_settings_is_its_lane_as_written(house):
+    """As where a lane is raced."""
+    house.done("race", "cifar-cnn", "fake/cpu/best", "fake/cpu", "--heats", "1", "-q")
+    assert followed(house, "cifar-cnn", "cpu")["lane"] == "fake/cpu/as-written"

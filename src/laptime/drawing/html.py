@@ -9,6 +9,7 @@ from functools import cache
 from importlib import resources
 
 from laptime.drawing.svg import COLOURS, labels_of, longest_of, plane_svg, text
+from laptime.drawing.words import rows_of
 from laptime.figures.thinning import thinned_words
 from laptime.model.figure import Bar, Bars, Figure, Part, Plane, Report, Stack, Table
 
@@ -111,14 +112,7 @@ def _plane(plane: Plane, figure: Figure) -> str:
 
 def _in_numbers(plane: Plane) -> str:
     """Return each curve in a few numbers, for those who cannot see it."""
-    rows = []
-    for curve in plane.curves:
-        values = sorted(value for _, value in curve.points)
-        if values:
-            told = (values[0], values[len(values) // 2], values[-1])
-            rows.append((curve.label, f"{len(values):,}", *(f"{each:.4g}" for each in told)))
-    table = Table(("curve", "=points", "=lowest", "=middle", "=highest"), tuple(rows))
-    return f"<details><summary>In numbers ({text(plane.up.label)})</summary>{_table(table)}</details>"
+    return f"<details><summary>In numbers ({text(plane.up.label)})</summary>{_table(rows_of(plane))}</details>"
 
 
 def _stack(stack: Stack) -> str:

@@ -116,11 +116,12 @@ def _between(low: float | None, high: float | None) -> str:
 
 def _curves(plane: Plane) -> Table:
     rows = []
-    for curve in plane.curves:
-        values = sorted(value for _, value in curve.points)
+    for label, curves in plane.by_label().items():
+        values = sorted(value for curve in curves for _, value in curve.points)
         if values:
             told = (f"{each:.4g}" for each in (values[0], values[len(values) // 2], values[-1]))
-            rows.append((curve.label, f"{max(curve.of_points, len(values)):,}", *told))
+            count = sum(max(curve.of_points, len(curve.points)) for curve in curves)
+            rows.append((label, f"{count:,}", *told))
     return Table(("curve", "=points", "=lowest", f"=middle {plane.up.label}", "=highest"), tuple(rows))
 
 
@@ -174,16 +175,19 @@ def _bars(bars: Bars, width: int, *, blocks: bool) -> list[str]:
 
 def _sparks(plane: Plane, width: int, *, blocks: bool) -> list[str]:
     """Return a line a curve; those of one plane share their scale."""
-    curves = [curve for curve in plane.curves if curve.points]
-    values = [value for curve in curves for _, value in curve.points]
+    drawn = {
+        label: [value for curve in curves for _, value in curve.points] for label, curves in plane.by_label().items()
+    }
+    drawn = {label: values for label, values in drawn.items() if values}
+    values = [value for each in drawn.values() for value in each]
     if not values:
         return []
     low, high = min(values), max(values)
-    names = min(max(cells_wide(clean(curve.label)) for curve in curves), width // 3)
+    names = min(max(cells_wide(clean(label)) for label in drawn), width // 3)
     room = max(width - names - 30, 8)
     told = f"{low:.4g} to {high:.4g} {clean(plane.up.label)}, over {clean(plane.across.label)}"
-    named = [(_cut(clean(curve.label), names), [value for _, value in curve.points]) for curve in curves]
-    lines = [f"{name}  {_spark(drawn, low, high, room, blocks=blocks)}" for name, drawn in named]
+    named = [(_cut(clean(label), names), values) for label, values in drawn.items()]
+    lines = [f"{name}  {_spark(values, low, high, room, blocks=blocks)}" for name, values in named]
     return [*lines, *wrap(told, width - 2, "  ")]
 
 

@@ -13,6 +13,7 @@ from laptime.model.sample import Window
 from laptime.report.words import short_name
 from laptime.stats import quantile
 
+GAP_NS = 50_000_000  # a longer one between two windows is not bridged
 COLUMNS = 40  # of the distribution
 OUTERMOST = 0.002  # share of the steps on each side that the distribution leaves out
 STEP = Axis("ms a step", from_zero=True)
@@ -30,8 +31,9 @@ def _over_time(lane: LaneResult) -> Figure:
     at_s = 0.0
     for heat in heats:
         start_ns, end_ns = heat.windows[0].start_ns, heat.windows[-1].end_ns
-        points = tuple((at_s + seconds, ms) for seconds, ms in _points(heat))
-        curves.append(Curve(f"heat {heat.order + 1}", points))
+        for stretch in _stretches(heat):
+            points = tuple((at_s + seconds, ms) for seconds, ms in _points(stretch, start_ns))
+            curves.append(Curve(f"heat {heat.order + 1}", points))
         bands += _bands(heat, at_s)
         at_s += (end_ns - start_ns) / 1e9
     said = [f"{len(heats)} heat{'s' * (len(heats) != 1)}, one after another"]
@@ -41,10 +43,20 @@ def _over_time(lane: LaneResult) -> Figure:
     return Figure(f"Steps of {short_name(lane.name)}", plane, f"{'; '.join(said)}.")
 
 
-def _points(heat: HeatResult) -> list[Point]:
-    """Return when each step ended, in seconds from the heat's first window, and its time; or the windows' means."""
-    start_ns, points = heat.windows[0].start_ns, []
-    for window in heat.windows:
+def _stretches(heat: HeatResult) -> list[list[Window]]:
+    """Return the windows in stretches without a gap: between two of them another heat had its turn."""
+    stretches = [[heat.windows[0]]]
+    for before, after in pairwise(heat.windows):
+        if after.start_ns - before.end_ns > GAP_NS:
+            stretches.append([])
+        stretches[-1].append(after)
+    return stretches
+
+
+def _points(windows: Sequence[Window], start_ns: int) -> list[Point]:
+    """Return when each step ended, in seconds from `start_ns`, and its time; or the windows' means."""
+    points = []
+    for window in windows:
         if not window.step_ns:
             middle_ns = (window.start_ns + window.end_ns) / 2
             points.append(((middle_ns - start_ns) / 1e9, _mean_ms(window)))

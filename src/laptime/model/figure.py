@@ -74,6 +74,13 @@ class Plane:
     curves: tuple[Curve, ...]
     bands: tuple[Band, ...] = ()
 
+    def by_label(self) -> dict[str, list[Curve]]:
+        """Return the curves of each label: one thing may be drawn in several stretches."""
+        found: dict[str, list[Curve]] = {}
+        for curve in self.curves:
+            found.setdefault(curve.label, []).append(curve)
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class Part:

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 from laptime.analysis.history import Found, follow_lane, has_rate
 from laptime.errors import RecordError, UsageError
+from laptime.model.frameworks import all_frameworks
 from laptime.model.history import History
-from laptime.model.lane import OF_TRAINING
+from laptime.model.lane import AS_WRITTEN, OF_TRAINING
 from laptime.model.record import LaneResult, Record, RecordRow
 from laptime.model.selection import Selection, is_exactly, is_lane, trains
 from laptime.questions.comparing import in_words
@@ -48,6 +49,8 @@ def choose_lane(places: Iterable[Sequence[str]], lane: str | None, what: str) ->
     if lane is None:
         return known[0], known[1:]
     meant = [each for each in known if is_exactly(each, lane)] or [each for each in known if is_lane(each, lane)]
+    if len(meant) > 1 and lane not in all_frameworks():  # as where a lane is raced: without settings it is as written
+        meant = [each for each in meant if each.endswith(f"/{AS_WRITTEN}")] or meant
     if len(meant) > 1:
         raise UsageError(f"'{lane}' may be {len(meant)} lanes: {', '.join(meant)}", "name one of them")
     if not meant:
