@@ -12,6 +12,7 @@ import unicodedata
 
 COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
 KEPT = "\n\t"
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a spreadsheet knows a formula
 BYTES_AS_TEXT = range(0xDC80, 0xDD00)  # how Python stores a byte of a file name that is not UTF-8
 SURROGATES = re.compile(r"[\ud800-\udfff]")
 
@@ -33,6 +34,11 @@ def cells_wide(text: str) -> int:
     if text.isascii():
         return len(text)
     return sum(0 if unicodedata.combining(each) else 1 + (unicodedata.east_asian_width(each) in "WF") for each in text)
+
+
+def as_cell(text: str) -> str:
+    """Return a text that no spreadsheet takes for a formula."""
+    return f"'{text}" if text.startswith(FORMULA) else text
 
 
 def _shown(character: str) -> str:

@@ -9,7 +9,7 @@ from records import lane, record
 
 from laptime.analysis.history import follow_lane
 from laptime.model.history import History
-from laptime.report.history import render_history, sparkline
+from laptime.report.history import line_of, render_history
 from laptime.report.page import View
 
 CPU = "torch/cpu/as-written"
@@ -20,7 +20,7 @@ CPU = "torch/cpu/as-written"
     [([1, 2, 4], True, "▁▅█"), ([4, 4], True, "▄▄"), ([100, 101], True, "▄▄"), ([1, 9], False, "_@"), ([3], True, "▄")],
 )
 def test_a_line_is_as_high_as_its_largest(values, blocks, line):
-    assert line == sparkline(values, blocks=blocks)
+    assert line == line_of(values, blocks=blocks)
 
 
 def test_a_long_history_has_forty_lines_and_says_what_it_leaves_out():

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections.abc import Iterable, Sequence
 
 from laptime.drawing.svg import longest_of
 from laptime.model.figure import Bar, Bars, Chart, Figure, Plane, Report, Stack, Table
+from laptime.report.bars import sparkline
+from laptime.report.compare import plain
 from laptime.report.layout import clean, wrap
-from laptime.visible import cells_wide, visible
+from laptime.visible import as_cell, cells_wide, visible
 
-SPARKS = "▁▂▃▄▅▆▇█"
-LETTERS = "_.-=+*#@"  # where a terminal cannot show blocks
 BAR, PLAIN_BAR = "█", "#"
 NARROWEST = 40
-MARKUP = re.compile(r"([\\`*_{}\[\]<>|#])")
-STARTS_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 Row = tuple[str, ...]
 
@@ -30,32 +27,27 @@ def as_markdown(reports: Sequence[Report]) -> str:
 def _markdown(report: Report) -> list[str]:
     first, *others = report.answer or (report.title,)
     lines = [
-        f"## {_escaped(first)}",
+        f"## {plain(first)}",
         "",
-        *(f"{_escaped(each)}\n" for each in (*others, *report.notes, report.done) if each),
+        *(f"{plain(each)}\n" for each in (*others, *report.notes, report.done) if each),
     ]
     for each in report.figures:
         table = rows_of(each.chart)
-        lines += [f"### {_escaped(each.title)}", "", *([_escaped(each.says), ""] if each.says else [])]
+        lines += [f"### {plain(each.title)}", "", *([plain(each.says), ""] if each.says else [])]
         lines += _markdown_table(table)
     return [
         *lines,
         f"    {' '.join(visible(report.command).split())}",
         "",
-        _escaped(f"Record {report.id}, {report.started}."),
+        plain(f"Record {report.id}, {report.started}."),
     ]
 
 
 def _markdown_table(table: Table) -> list[str]:
     ruler = ["--:" if head.startswith("=") else "---" for head in table.heads]
     rows = [[head.removeprefix("=") for head in table.heads], ruler, *table.rows]
-    told = [[cell if row is ruler else _escaped(cell) for cell in row] for row in rows]
+    told = [[cell if row is ruler else plain(cell) for cell in row] for row in rows]
     return [*(f"| {' | '.join(row)} |" for row in told), ""]
-
-
-def _escaped(told: str) -> str:
-    """Return words that Markdown shows as they are, on one line."""
-    return MARKUP.sub(r"\\\1", " ".join(visible(told).split()))
 
 
 def as_csv(reports: Sequence[Report]) -> str:
@@ -74,22 +66,19 @@ def _numbers(chart: Chart) -> Iterable[tuple[object, ...]]:
         case Bars():
             for bar in chart.bars:
                 if bar.value is not None:
-                    yield _cell(bar.label), "", repr(bar.value), _end(bar.low), _end(bar.high), chart.unit
+                    yield as_cell(bar.label), "", repr(bar.value), _end(bar.low), _end(bar.high), chart.unit
         case Plane():
             for curve in chart.curves:
-                yield from ((_cell(curve.label), repr(x), repr(y), "", "", chart.up.label) for x, y in curve.points)
+                yield from ((as_cell(curve.label), repr(x), repr(y), "", "", chart.up.label) for x, y in curve.points)
         case Stack():
             for label, parts in chart.rows:
-                yield from ((_cell(f"{label}: {each.label}"), "", repr(each.share), "", "", "share") for each in parts)
+                yield from (
+                    (as_cell(f"{label}: {each.label}"), "", repr(each.share), "", "", "share") for each in parts
+                )
 
 
 def _end(value: float | None) -> str:
     return "" if value is None else repr(value)
-
-
-def _cell(told: str) -> str:
-    """Return words that no spreadsheet takes for a formula."""
-    return f"'{told}" if told.startswith(STARTS_FORMULA) else told
 
 
 def rows_of(chart: Chart) -> Table:
@@ -192,11 +181,11 @@ def _sparks(plane: Plane, width: int, *, blocks: bool) -> list[str]:
 
 
 def _spark(values: Sequence[float], low: float, high: float, room: int, *, blocks: bool) -> str:
-    marks, columns = SPARKS if blocks else LETTERS, min(room, len(values))
+    columns = min(room, len(values))
     cut = [values[len(values) * each // columns : len(values) * (each + 1) // columns] for each in range(columns)]
     middles = [sorted(each)[len(each) // 2] for each in cut]
     span = high - low or 1.0
-    return "".join(marks[min(int((each - low) / span * len(marks)), len(marks) - 1)] for each in middles)
+    return sparkline([(each - low) / span for each in middles], blocks=blocks)
 
 
 def _cut(told: str, cells: int, *, pad: bool = True) -> str:

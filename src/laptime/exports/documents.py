@@ -15,9 +15,8 @@ from laptime.exports.clients import import_client
 from laptime.exports.tables import NS_PER_MS, Row, plain, table_of
 from laptime.model.missing import Missing
 from laptime.model.record import HeatResult, Record
-from laptime.visible import encodable, visible
+from laptime.visible import as_cell, encodable, visible
 
-FORMULA = ("=", "+", "-", "@")  # how a spreadsheet knows a formula
 PYPERF_VERSION = "1.0"
 MS_PER_S = 1e3
 
@@ -100,8 +99,7 @@ def _cell(value: Any) -> Any:
     value = plain(value)
     if not isinstance(value, str):
         return value
-    text = _line(value)
-    return f"'{text}" if text.startswith(FORMULA) else text
+    return as_cell(_line(value))
 
 
 def _held(value: Any) -> Any:

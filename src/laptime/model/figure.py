@@ -57,7 +57,7 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """An axis; where it is logarithmic, values of 0 and less are not drawn. A `is_whole` one counts: 1, 2, 3."""
+    """An axis; where it is logarithmic, values of 0 and less are not drawn. One that `is_whole` counts: 1, 2, 3."""
 
     label: str
     is_log: bool = False

@@ -11,6 +11,7 @@ from laptime.visible import cells_wide
 
 LEAST_BAR, MOST_BAR = 10, 40
 GAP = 2
+SIGNS, LETTERS = "▁▂▃▄▅▆▇█", "_.-=+*#@"  # of a sparkline; letters where a terminal cannot show blocks
 EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
@@ -60,3 +61,9 @@ def _figure(row: Row, place: int) -> Cell:
 
 def _column(place: int) -> Column[Row]:
     return Column("", lambda row: _figure(row, place), right=False)
+
+
+def sparkline(shares: Sequence[float], *, blocks: bool) -> str:
+    """Return a sign a value, from 0 (the lowest) to 1 (the highest)."""
+    signs = SIGNS if blocks else LETTERS
+    return "".join(signs[min(int(len(signs) * share), len(signs) - 1)] for share in shares)

@@ -8,6 +8,7 @@ from math import log
 
 from laptime.model.history import History, HistoryPoint
 from laptime.model.missing import Missing
+from laptime.report.bars import sparkline
 from laptime.report.compare import change_cell
 from laptime.report.layout import Cell, Column, painted, table_or_sentences, wrap
 from laptime.report.numbers import number, spread
@@ -15,7 +16,7 @@ from laptime.report.page import INDENT, NARROWEST, View
 from laptime.report.words import joined, short_name, times
 
 LINES_MOST = 40
-BLOCKS, SIGNS = "▁▂▃▄▅▆▇█", "_.-=+*#@"
+ALIKE = 0.4  # of the height, where all values are alike
 FLAT = 0.02  # as a difference of logarithms: smaller ones would look like mountains
 SEVERAL_MACHINES = "Points of different machines are not compared with each other."
 
@@ -33,7 +34,8 @@ def render_history(found: History, view: View, *, lines_most: int | None = LINES
 def _lines(found: History, view: View, count: int) -> list[str]:
     """Return the page with this many of the newest points in its table."""
     shown = found.points[-count:][::-1]
-    line = sparkline([each.items_per_s.median for each in found.points][-view.inner.width :], blocks=view.blocks)
+    rates = [each.items_per_s.median for each in found.points][-view.inner.width :]
+    line = line_of(rates, blocks=view.blocks)
     table = table_or_sentences(_columns(found), shown, view.inner.width, color=view.color)
     notes = _notes(found, len(found.points) - count)
     return [
@@ -115,11 +117,10 @@ def _day(point: HistoryPoint) -> str:
     return point.started[:10]
 
 
-def sparkline(values: Sequence[float], *, blocks: bool) -> str:
+def line_of(values: Sequence[float], *, blocks: bool) -> str:
     """Return a sign a value, the highest for the largest; alike where all differ by next to nothing."""
-    signs = BLOCKS if blocks else SIGNS
     logs = [log(each) for each in values]
     low, high = min(logs), max(logs)
     if high - low < FLAT:
-        return signs[3] * len(logs)
-    return "".join(signs[min(int(len(signs) * (each - low) / (high - low)), len(signs) - 1)] for each in logs)
+        return sparkline([ALIKE] * len(logs), blocks=blocks)
+    return sparkline([(each - low) / (high - low) for each in logs], blocks=blocks)
