@@ -21,16 +21,9 @@ def fact_figures(record: Record) -> list[Figure]:
 
 
 def _findings(record: Record) -> list[Figure]:
-    rows = tuple(
-        (short_text(each.says), short_text(each.advice), each.sure, _evidence(each.evidence))
-        for each in record.findings
-    )
+    rows = tuple((each.says, each.advice, each.sure, _evidence(each.evidence)) for each in record.findings)
     table = Table(("finding", "advice", "how sure", "evidence"), rows)
     return [Figure("Findings", table, "What the instruments and the rules found next to the answer.")] if rows else []
-
-
-def short_text(text: str) -> str:
-    return " ".join(text.split())
 
 
 def _evidence(evidence: Mapping[str, object]) -> str:

@@ -6,14 +6,16 @@ from laptime.figures.facts import fact_figures
 from laptime.figures.readings import reading_figures
 from laptime.figures.rooflines import roofline_figures
 from laptime.figures.steps import step_figures
-from laptime.model.figure import Axis, Bar, Bars, Curve, Figure, Plane
-from laptime.model.lane import NO_TRAINING
+from laptime.model.figure import Axis, Bar, BarKind, Bars, Curve, Figure, Plane
+from laptime.model.lane import AS_WRITTEN, NO_TRAINING
 from laptime.model.missing import Missing
 from laptime.model.questions import comparisons_of
 from laptime.model.record import Estimate, LaneResult, Record
 from laptime.model.sample import ProofRun
 from laptime.report.numbers import published_lap
 from laptime.report.words import against_first, failure_words, lap_words, reference_name, short_name, step_words
+
+NO_RESULT = "no result"
 
 
 def figures(record: Record) -> list[Figure]:
@@ -57,12 +59,15 @@ def _bar(lane: LaneResult, figure: Estimate | None, words: str, record: Record) 
     failed = failure_words(lane)
     if failed or figure is None:
         why = [failed] if lane.reason is None or lane.reason in failed else [failed, lane.reason]
-        return Bar(short_name(lane.name), None, words=": ".join(filter(None, why)), kind="failed")
+        return Bar(short_name(lane.name), None, words=": ".join(filter(None, why)) or NO_RESULT, kind="failed")
     against = against_first(lane, record).text
     told = words if lane.name == reference_name(record) or against == "-" else f"{words}, {against}"
-    is_best = "best" in lane.settings.preset or "fastest" in lane.settings.preset
     low, high = (None if isinstance(end, Missing) else end for end in (figure.low, figure.high))
-    return Bar(short_name(lane.name), figure.median, low, high, told.lstrip(", "), "best" if is_best else "lane")
+    return Bar(short_name(lane.name), figure.median, low, high, told.lstrip(", "), _kind(lane))
+
+
+def _kind(lane: LaneResult) -> BarKind:
+    return "lane" if lane.settings.preset == AS_WRITTEN else "best"
 
 
 def _ratios(record: Record) -> list[Figure]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from laptime.model.figure import Curve, Figure, Plane, Point
 
 POINTS_MOST = 12_000  # of all curves of a report together
-CURVE_LEAST = 24  # points that every curve keeps
+CURVE_LEAST = 8  # points that every curve keeps
 
 
 def thin(figures: Sequence[Figure]) -> tuple[Figure, ...]:
