@@ -48,7 +48,7 @@ tests: $(VENV)/.installed-dev
 		echo "once more, by themselves:" && $(BIN)/python -m pytest --last-failed --last-failed-no-failures none -x -v; }
 
 # What needs no framework and is fast. tests/walls hides the frameworks from these processes and from all that they start.
-QUICK := analysis data diagnosis extending heat machine model planner report run sensors stats store wire workloads
+QUICK := analysis data diagnosis extending heat machine model pages planner run sensors stats store wire workloads
 test-quick: $(VENV)/.installed-dev
 	PYTHONPATH=$(CURDIR)/tests/walls$(if $(PYTHONPATH),:$(PYTHONPATH)) $(BIN)/python -m pytest $(QUICK:%=tests/%) \
 		tests/test_architecture.py tests/test_checkpoint.py --ignore=tests/workloads/test_workloads_arithmetic.py \

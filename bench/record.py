@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from common import Figure, finish, fresh_home, parser_for, run_json
-from laptime import api, pages
+from laptime import api, showing
 from laptime.analysis.lanes import compare_lanes, summarise_lane
 from laptime.heat.__main__ import peak_memory_bytes
 from laptime.machine import look_at_machine
@@ -143,7 +143,7 @@ def read(path: Path) -> dict[str, Any]:
     lanes = [estimate_again(lane, record) for lane in record.lanes]
     comparison = compare(lanes)
     moments.append(time.perf_counter())
-    text = pages.as_text(record, WIDTH)
+    text = showing.as_text(record, WIDTH)
     moments.append(time.perf_counter())
     same = tuple(lanes) == record.lanes and (comparison,) == comparisons_of(record)
     parts = dict(zip(("read_s", "estimate_s", "render_s"), np.diff(moments).tolist(), strict=True))

@@ -25,7 +25,7 @@ from types import FrameType
 from typing import Any
 
 from common import Figure, finish, fresh_home, print_table, result, write_json
-from laptime import api, pages
+from laptime import api, showing
 from laptime.errors import LaptimeError
 from laptime.model.ask import Ask
 from laptime.model.machine import Framework
@@ -199,13 +199,13 @@ def main() -> int:
     with fresh_home():
         seen = api.devices(["torch"])
         lanes = tuple(given.lanes or choose_lanes(seen.framework("torch")))
-        rows = pages.device_rows(seen)
+        rows = showing.device_rows(seen)
         if not lanes:
             why = next((row["reason"] for row in rows if row.get("kind") in {"cuda", "framework"}), "torch is absent")
             print(f"no CUDA device can be used here: {why}", file=sys.stderr)
             return EXIT_NO_DEVICE
         torch = seen.framework("torch")
-        return run_all(lanes, json.loads(pages.to_json(rows)), torch.versions if torch else {}, given)
+        return run_all(lanes, json.loads(showing.to_json(rows)), torch.versions if torch else {}, given)
 
 
 if __name__ == "__main__":

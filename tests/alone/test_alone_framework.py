@@ -10,7 +10,7 @@ import json
 
 import pytest
 
-from laptime import api, pages
+from laptime import api, showing
 from laptime.errors import UsageError
 from laptime.model.ask import Ask
 from laptime.model.frameworks import FRAMEWORKS
@@ -32,7 +32,7 @@ def machine():
 
 @pytest.fixture(scope="module")
 def rows(machine):
-    return [row for row in json.loads(pages.to_json(pages.device_rows(machine))) if row["framework"] is not None]
+    return [row for row in json.loads(showing.to_json(showing.device_rows(machine))) if row["framework"] is not None]
 
 
 def plan(machine, **asked):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "pages"))
 from records import MACHINE, lane, record, without_figures
 
 from laptime.analysis.compared import compare_records, compare_trainings

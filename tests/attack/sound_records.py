@@ -6,9 +6,9 @@ import full_records
 import infer_records
 import records
 import why_records
-from test_report_profile import CARD, CPU
-from test_report_profile import page_of as profiled
-from test_report_watched import watched_answers, watched_training
+from test_pages_profile import CARD, CPU
+from test_pages_profile import page_of as profiled
+from test_pages_watched import watched_answers, watched_training
 
 from laptime.store import encode
 

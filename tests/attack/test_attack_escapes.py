@@ -10,11 +10,11 @@ import pytest
 from damage import ESCAPE, plant
 from sound_records import literals
 from steering import OURS, STEERING
-from test_report_doctor import ILL
-from test_report_peaks import CARD, CHIP, PEAKS
-from test_report_watched import bare, equipped
+from test_pages_doctor import ILL
+from test_pages_peaks import CARD, CHIP, PEAKS
+from test_pages_watched import bare, equipped
 
-from laptime import pages
+from laptime import showing
 from laptime.cli.printing import printable, printable_json
 from laptime.model.dataset import MadeSet
 from laptime.model.missing import Missing
@@ -46,15 +46,15 @@ def test_no_string_of_a_record_steers_a_terminal(name):
     """Device names, drivers' words, file names, the last words of a process: on every page, at two widths."""
     record = planted_record(name)
     for width, details in itertools.product((80, 120), (False, True)):
-        assert_harmless(pages.as_text(record, pages.View(width, details=details)))
-        assert_harmless(pages.as_text(record, pages.View(width, color=True, details=details)), color=True)
-    assert_harmless(pages.records_as_text([row_of(record.id, record), unreadable_row(ESCAPE, ESCAPE)], 80))
+        assert_harmless(showing.as_text(record, showing.View(width, details=details)))
+        assert_harmless(showing.as_text(record, showing.View(width, color=True, details=details)), color=True)
+    assert_harmless(showing.records_as_text([row_of(record.id, record), unreadable_row(ESCAPE, ESCAPE)], 80))
 
 
 @pytest.mark.parametrize("name", RECORDS)
 def test_no_string_of_a_record_borrows_our_colours(name):
     """A name that brings its own colour could pass for a verdict of ours."""
-    page = pages.as_text(planted_record(name, PAINT), pages.View(120, color=True, details=True))
+    page = showing.as_text(planted_record(name, PAINT), showing.View(120, color=True, details=True))
     assert "OURS?" in page
     assert PAINT not in printable(page, color=True)
 
@@ -63,7 +63,7 @@ def test_no_string_of_a_record_borrows_our_colours(name):
 def test_json_keeps_every_string_and_steers_nothing(name):
     """What a terminal would obey is JSON's own escape, on an output that holds ASCII alone too."""
     record = planted_record(name, ESCAPE + "é")
-    exact = pages.as_json(record)
+    exact = showing.as_json(record)
     for encoding in ("utf-8", "ascii"):
         sent = printable_json(exact, encoding)
         assert not STEERING.search(sent)
@@ -75,18 +75,18 @@ def test_json_keeps_every_string_and_steers_nothing(name):
 def test_a_live_table_steers_nothing(name):
     """With our colours and without."""
     for color in (False, True):
-        table = pages.live_lines(planted_record(name), ESCAPE, 100, color=color)
-        lap = pages.lap_lines(Moment(ESCAPE, 1, ESCAPE, 3), 100, color=color)
+        table = showing.live_lines(planted_record(name), ESCAPE, 100, color=color)
+        lap = showing.lap_lines(Moment(ESCAPE, 1, ESCAPE, 3), 100, color=color)
         assert_harmless("\n".join([*table, *lap]), color=color)
 
 
 def test_other_pages_steer_nothing():
     """Machines, checkups, peaks and folders of data come from drivers and file systems."""
     for machine in (planted(equipped(), ESCAPE), planted(bare(), ESCAPE)):
-        assert_harmless(pages.devices_as_text(machine, 80))
-    assert_harmless(pages.checkup_as_text(planted(ILL, ESCAPE), 80, color=True), color=True)
+        assert_harmless(showing.devices_as_text(machine, 80))
+    assert_harmless(showing.checkup_as_text(planted(ILL, ESCAPE), 80, color=True), color=True)
     limits = [(planted(CHIP, ESCAPE), planted(PEAKS, ESCAPE)), (CARD, Missing(ESCAPE))]
-    assert_harmless(pages.peaks_as_text(limits, 80))
+    assert_harmless(showing.peaks_as_text(limits, 80))
     made = MadeSet(ESCAPE, f"/tmp/{ESCAPE}", ESCAPE, 10, 2, 1000, "whole")
-    assert_harmless(pages.made_data_as_text([made], 80))
-    assert_harmless(pages.made_as_text(made, 1.0, was_there=True) + pages.removed_as_text(made))
+    assert_harmless(showing.made_data_as_text([made], 80))
+    assert_harmless(showing.made_as_text(made, 1.0, was_there=True) + showing.removed_as_text(made))

@@ -19,7 +19,7 @@ from damage import damaged_bytes, damaged_tree, fields_of
 from sound_records import literals, raced
 from steering import OURS, STEERING
 
-from laptime import pages
+from laptime import showing
 from laptime.cli.printing import printable
 from laptime.errors import RecordError
 from laptime.store import decode
@@ -55,13 +55,13 @@ def outcome(data: bytes) -> str:
         if STEERING.search(printable(str(error))):
             raise AssertionError("a control character in the error") from error
         return "refused on load"
-    json.loads(pages.as_json(record))
+    json.loads(showing.as_json(record))
     row = row_of("r-2026-11-20-a1b2", record)
-    texts = [pages.records_as_text([row], 80), pages.to_json([row])]
+    texts = [showing.records_as_text([row], 80), showing.to_json([row])]
     for width, details in ((80, True), (120, True), (100, False)):
-        texts.append(pages.as_text(record, pages.View(width, details=details)))
-        view = pages.View(width, color=True, blocks=False, details=details)
-        colored = printable(pages.as_text(record, view), color=True)
+        texts.append(showing.as_text(record, showing.View(width, details=details)))
+        view = showing.View(width, color=True, blocks=False, details=details)
+        colored = printable(showing.as_text(record, view), color=True)
         assert not STEERING.search(OURS.sub("", colored)), "a control character"
         assert "\x1b[8m" not in colored
     assert not any(STEERING.search(printable(text)) for text in texts), "a control character"
@@ -107,7 +107,7 @@ def test_a_page_that_fails_all_the_same_is_a_sentence():
     lap = replace(full_records.laps(1.0)[0], steps=0)
     broken = full_records.full((replace(full_records.run("torch/cpu/best", 0), laps=(lap,)),))
     with pytest.raises(RecordError, match=r"this record cannot be shown: .*ZeroDivisionError"):
-        pages.as_text(broken, pages.View(80, details=True))
+        showing.as_text(broken, showing.View(80, details=True))
 
 
 def test_no_damage_breaks_a_page(sound, tally):
@@ -144,7 +144,7 @@ def fault_of_check(place, what: str) -> str | None:
     """Return what went wrong: an error that is not in words, a control character, or two answers that differ."""
     try:
         (check,) = validate([str(place)])
-        told = printable(pages.checks_as_text([check], 80))
+        told = printable(showing.checks_as_text([check], 80))
         if STEERING.search(told):
             return f"{what}: a control character in {told!r}"
     except Exception as error:  # noqa: BLE001  whatever it is, it is a finding

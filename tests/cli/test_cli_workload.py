@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from laptime import api, pages
+from laptime import api, showing
 from laptime.workloads import CATALOGUE
 
 
@@ -46,7 +46,7 @@ def test_an_unknown_name_is_answered_with_the_nearest(shared_house, more):
 
 def test_the_environment_block_is_joined_from_this_machine():
     """Every part that the rooms tell, in one page; the frameworks were not asked, so only their versions stand."""
-    page = pages.environment_as_text(api.devices(()), ["torch"], "scenes-cnn", None, 80)
+    page = showing.environment_as_text(api.devices(()), ["torch"], "scenes-cnn", None, 80)
     names = [name for line in page.splitlines() if (name := line.split("  ")[0])]
     assert names[:7] == ["laptime", "Python", "system", "processor", "memory", "torch", "images"]
     assert f"laptime    {api.version()}" in page

@@ -9,7 +9,7 @@ import pytest
 from browser import is_here, open_browser
 
 from laptime.drawing.html import as_html
-from laptime.pages import report_of
+from laptime.showing import report_of
 
 pytestmark = pytest.mark.skipif(not is_here(), reason="Chromium and its driver are not installed")
 LARGEST_BYTES = 500_000

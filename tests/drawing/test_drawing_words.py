@@ -13,7 +13,7 @@ from laptime.cli.printing import printable
 from laptime.drawing.words import as_charts, as_csv, as_markdown
 from laptime.figures.thinning import CURVE_LEAST, POINTS_MOST, thin, thin_curve, thinned_words
 from laptime.model.figure import Axis, Curve, Figure, Plane
-from laptime.pages import report_of
+from laptime.showing import report_of
 from laptime.visible import cells_wide
 
 

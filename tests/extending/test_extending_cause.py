@@ -13,13 +13,13 @@ from laptime.diagnosis.answer import explain
 from laptime.diagnosis.causes import CAUSES, CauseRow
 from laptime.diagnosis.experiments import EXPERIMENTS, ExperimentRow, order_experiments
 from laptime.diagnosis.judging import Signature, judge
+from laptime.pages.page import View
+from laptime.pages.why import render
 from laptime.planner.experiments import AskedLane, plan_experiment
 from laptime.planner.lanes import parse_lane
 from laptime.planner.plan import plan_lane
 from laptime.planner.refusals import SubjectFacts
 from laptime.questions.why import list_possible
-from laptime.report.page import View
-from laptime.report.why import render
 from laptime.store.schema import decode, encode
 
 CROWDED = "crowded bus"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from records import two_lanes
 
-from laptime import pages
-from laptime.report.page import RecordColumn
-from laptime.report.race import RACE_COLUMNS
+from laptime import showing
+from laptime.pages.page import RecordColumn
+from laptime.pages.race import RACE_COLUMNS
 
 
 def count_windows(lane, _record):
@@ -30,7 +30,7 @@ def row_of(lines, name):
 def test_the_page_has_the_column():
     """Its head is in the table's first line, and each lane has its value."""
     record = two_lanes()
-    lines = pages.as_text(record, pages.View(200, details=True)).splitlines()
+    lines = showing.as_text(record, showing.View(200, details=True)).splitlines()
     assert lines[2].endswith("windows")
     for lane in record.lanes:
         name = lane.name.removesuffix("/as-written")
@@ -40,7 +40,7 @@ def test_the_page_has_the_column():
 def test_the_live_view_has_the_column():
     """The same row, without a second table."""
     record = two_lanes()
-    lines = pages.live_lines(record, "timing", 200)
+    lines = showing.live_lines(record, "timing", 200)
     assert lines[1].endswith("windows")
     assert row_of(lines[2:], "torch/cpu ").split()[-1] == count_windows(record.lanes[0], record)
 
@@ -48,6 +48,6 @@ def test_the_live_view_has_the_column():
 def test_a_narrow_page_does_without_it():
     """It may leave first, and the columns that answer the question stay."""
     record = two_lanes()
-    head = row_of(pages.as_text(record, pages.View(80, details=True)).splitlines(), "lane")
+    head = row_of(showing.as_text(record, showing.View(80, details=True)).splitlines(), "lane")
     assert "windows" not in head
     assert "against first" in head

@@ -14,7 +14,7 @@ import why_records
 from records import BEST, FIRST
 
 import laptime
-from laptime import pages
+from laptime import showing
 from laptime.errors import LaptimeError, UsageError
 from laptime.library.results import Result, WhyResult
 
@@ -89,11 +89,11 @@ def test_every_record_has_lanes_a_page_and_a_dict(make):
     record = make()
     result = Result(record)
     assert [each.name for each in result.lanes] == [each.name for each in record.lanes]
-    assert result.page(width=80) == pages.as_text(record, pages.View(80))
-    assert result.page(width=80, details=True) == pages.as_text(record, pages.View(80, details=True))
+    assert result.page(width=80) == showing.as_text(record, showing.View(80))
+    assert result.page(width=80, details=True) == showing.as_text(record, showing.View(80, details=True))
     assert repr(result) == str(result) == result.page()
     assert len(max(map(repr, result.lanes), key=len)) < 1_500
-    assert result.to_dict() == json.loads(pages.as_json(record))
+    assert result.to_dict() == json.loads(showing.as_json(record))
 
 
 def test_a_result_cannot_be_changed():
@@ -103,7 +103,7 @@ def test_a_result_cannot_be_changed():
 
 def test_a_page_of_a_result_that_was_not_saved_says_so():
     record = records.two_lanes()
-    assert Result(record, is_saved=False).page(width=90) == pages.as_text(record, pages.View(90, kept=False))
+    assert Result(record, is_saved=False).page(width=90) == showing.as_text(record, showing.View(90, kept=False))
 
 
 def test_a_page_cannot_steer_a_terminal():

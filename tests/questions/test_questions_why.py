@@ -10,6 +10,8 @@ from card_machines import card, framework, machine
 from laptime.model.ask import Ask
 from laptime.model.machine import Device, Framework
 from laptime.model.questions import find_question
+from laptime.pages.page import View
+from laptime.pages.why import render
 from laptime.planner import make_plan
 from laptime.planner.experiments import AskedLane
 from laptime.planner.lanes import parse_lane
@@ -18,8 +20,6 @@ from laptime.questions.job import CheckpointFiles, Job, Services, run_question
 from laptime.questions.proving import ReferenceCache
 from laptime.questions.subject import find_subject
 from laptime.questions.why import Inquiry, WhySearch, list_possible
-from laptime.report.page import View
-from laptime.report.why import render
 from laptime.run.prestart import Prestarter
 
 FAKE = Framework(

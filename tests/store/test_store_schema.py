@@ -16,7 +16,7 @@ from store_records import record, records, with_losses
 from laptime.errors import RecordError
 from laptime.model.installation import upgrade_command
 from laptime.model.record import SCHEMA
-from laptime.pages import View, as_text
+from laptime.showing import View, as_text
 from laptime.store import decode, encode
 from laptime.store.schema import UPGRADES, upgrade
 

@@ -26,7 +26,7 @@ from pathlib import Path
 HERE = Path(__file__).parents[2]
 SOURCES = Path("src") / "laptime"
 NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "results")
-NEED_NONE = ("analysis", "data", "diagnosis", "extending", "heat", "machine", "model", "pipelines", "planner", "report",
+NEED_NONE = ("analysis", "data", "diagnosis", "extending", "heat", "machine", "model", "pipelines", "planner", "pages",
              "run", "sensors", "stats", "store", "wire", "workloads", "questions")  # fmt: skip
 SLOW = {
     "backends": ("backends", "contracts"),

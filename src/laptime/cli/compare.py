@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from laptime import api, pages
+from laptime import api, showing
 from laptime.cli.asking import Share
 from laptime.cli.completion import complete_record
 from laptime.cli.help import Command
@@ -52,9 +52,9 @@ def compare(
         raise UsageError("--md and --json are two forms of one answer", "leave one of them out")
     found = api.compare(first, second, fail_above)
     if as_json:
-        emit_json(pages.to_json(found))
+        emit_json(showing.to_json(found))
     elif as_markdown:
-        emit(pages.compared_as_markdown(found))
+        emit(showing.compared_as_markdown(found))
     else:
         emit_compared(found, details=details)
     return gate_code(found)
@@ -63,8 +63,8 @@ def compare(
 def emit_compared(found: Compared, *, details: bool = False) -> None:
     """Print the page of a comparison."""
     color = may_colour()
-    view = pages.View(page_width(), color=color, blocks=may_draw(), details=details)
-    emit(pages.compared_as_text(found, view), color=color)
+    view = showing.View(page_width(), color=color, blocks=may_draw(), details=details)
+    emit(showing.compared_as_text(found, view), color=color)
 
 
 def gate_code(found: Compared) -> int:

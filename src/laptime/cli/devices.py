@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from laptime import api, pages
+from laptime import api, showing
 from laptime.cli.output import may_colour, page_width
 from laptime.cli.printing import complain, emit, emit_json, say
 from laptime.errors import StoreError
@@ -49,10 +49,10 @@ def devices(*, measure: bool, frameworks: tuple[str, ...], as_json: bool, quiet:
     if measure:
         limits = api.measure_peaks(machine, _say_nothing if quiet else say, unsaved.append)
     if as_json:
-        emit_json(pages.to_json(api.add_limits(pages.device_rows(machine), machine, limits)))
+        emit_json(showing.to_json(api.add_limits(showing.device_rows(machine), machine, limits)))
     else:
-        told = pages.peaks_as_text(limits, page_width())
-        emit("\n".join(filter(None, (pages.devices_as_text(machine, page_width()), told))))
+        told = showing.peaks_as_text(limits, page_width())
+        emit("\n".join(filter(None, (showing.devices_as_text(machine, page_width()), told))))
     for error in unsaved:
         complain(error)
     return EXIT_UNSAVED if unsaved else 0
@@ -66,9 +66,9 @@ def devices(*, measure: bool, frameworks: tuple[str, ...], as_json: bool, quiet:
 def doctor(*, data: Path | None, frameworks: tuple[str, ...], quiet: bool, as_json: bool) -> int:
     checkup = api.doctor(data, _say_nothing if quiet else say, frameworks=frameworks or None)
     if as_json:
-        emit_json(pages.to_json(checkup))
+        emit_json(showing.to_json(checkup))
     else:
-        emit(pages.checkup_as_text(checkup, page_width(), color=may_colour()), color=may_colour())
+        emit(showing.checkup_as_text(checkup, page_width(), color=may_colour()), color=may_colour())
     return 0 if checkup.is_well else EXIT_NOT_WELL
 
 

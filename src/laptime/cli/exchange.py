@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from laptime import api, pages
+from laptime import api, showing
 from laptime.cli.completion import complete_record
 from laptime.cli.help import Command
 from laptime.cli.output import page_width
@@ -39,9 +39,9 @@ NOT_VALID = 1
 def import_records(*, names: tuple[str, ...], as_json: bool) -> None:
     rows = api.import_records(names)
     if as_json:
-        emit_json(pages.to_json(rows))
+        emit_json(showing.to_json(rows))
     else:
-        emit(pages.imports_as_text(rows, page_width()))
+        emit(showing.imports_as_text(rows, page_width()))
 
 
 @click.command(
@@ -53,9 +53,9 @@ def import_records(*, names: tuple[str, ...], as_json: bool) -> None:
 def validate(*, names: tuple[str, ...], as_json: bool) -> int:
     rows = api.validate(names)
     if as_json:
-        emit_json(pages.to_json(rows))
+        emit_json(showing.to_json(rows))
     else:
-        emit(pages.checks_as_text(rows, page_width()))
+        emit(showing.checks_as_text(rows, page_width()))
     return 0 if all(row.valid for row in rows) else NOT_VALID
 
 
@@ -80,5 +80,5 @@ def export(*, identity: str, target: str, what: str | None, output: str | None, 
         return emit(text) if target == "csv" else emit_json(text)
     place = api.export(record, target, output, what)
     if as_json:
-        return emit_json(pages.to_json({"record": record.id, "to": target, "place": place}))
+        return emit_json(showing.to_json({"record": record.id, "to": target, "place": place}))
     return say(f"laptime: {place}")

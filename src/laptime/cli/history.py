@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from laptime import api, pages
+from laptime import api, showing
 from laptime.cli.completion import complete_lane, complete_what
 from laptime.cli.help import Command
 from laptime.cli.output import may_colour, may_draw, page_width
@@ -34,8 +34,8 @@ def history(*, what: str, lane: str | None, question: str, limit: int | None, as
     most = POINTS_MOST if limit is None else limit
     found = api.history(what, lane, question=QUESTION_OF.get(question, question), limit=most)
     if as_json:
-        emit_json(pages.to_json(found))
+        emit_json(showing.to_json(found))
         return
     color = may_colour()
-    view = pages.View(page_width(), color=color, blocks=may_draw())
-    emit(pages.history_as_text(found, view, is_short=limit is None), color=color)
+    view = showing.View(page_width(), color=color, blocks=may_draw())
+    emit(showing.history_as_text(found, view, is_short=limit is None), color=color)

@@ -11,7 +11,7 @@ from math import ceil
 from types import TracebackType
 from typing import Self
 
-from laptime import pages
+from laptime import showing
 from laptime.cli.printing import MESSAGES, printable, say, spelt
 from laptime.errors import RecordError
 from laptime.model.protocol import Moment
@@ -118,7 +118,7 @@ class Progress:
     def show(self, record: Record, note: str) -> None:
         live = self._live
         if live is not None:
-            self._draw(live, lambda: pages.live_lines(record, note, live.width(), color=live.color))
+            self._draw(live, lambda: showing.live_lines(record, note, live.width(), color=live.color))
         elif not self._quiet and note != self._last:
             say(note)
         self._last = note
@@ -128,13 +128,13 @@ class Progress:
         live = self._live
         if live is None:
             if moment.is_news and not self._quiet:
-                say(pages.moment_words(moment))
+                say(showing.moment_words(moment))
             return
         if moment.lap is not None:
             live.erase()
-            say(pages.moment_words(moment))
+            say(showing.moment_words(moment))
         blocks = may_draw(MESSAGES.encoding)
-        self._draw(live, lambda: pages.lap_lines(moment, live.width(), color=live.color, blocks=blocks))
+        self._draw(live, lambda: showing.lap_lines(moment, live.width(), color=live.color, blocks=blocks))
 
     def _draw(self, live: LiveView, make: Callable[[], Sequence[str]]) -> None:
         """Draw the progress. A table that cannot be made is left out, and the run goes on."""

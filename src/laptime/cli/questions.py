@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from laptime import api, pages
+from laptime import api, showing
 from laptime.cli.asking import (
     DRY_RUN,
     INFER_OPTIONS,
@@ -182,9 +182,9 @@ def show_plan(ask: Ask, *, as_json: bool) -> int:
     """Print what an ask would run."""
     outline = api.outline(ask)
     if as_json:
-        emit_json(pages.to_json(outline))
+        emit_json(showing.to_json(outline))
     else:
-        emit(pages.plan_as_text(outline, page_width()))
+        emit(showing.plan_as_text(outline, page_width()))
     return 0
 
 
@@ -222,7 +222,7 @@ def with_progress(run: Callable[..., Record], *, quiet: bool) -> FinishedRecord:
 
 def tell(answer: FinishedRecord, *, as_json: bool, details: bool) -> None:
     if as_json:
-        emit_json(pages.as_json(answer.record))
+        emit_json(showing.as_json(answer.record))
     else:
         emit_record(answer.record, kept=not answer.unsaved, details=details)
 
@@ -230,8 +230,8 @@ def tell(answer: FinishedRecord, *, as_json: bool, details: bool) -> None:
 def emit_record(record: Record, *, kept: bool = True, details: bool = False) -> None:
     """Print a record's page."""
     color = may_colour()
-    view = pages.View(page_width(), color=color, kept=kept, blocks=may_draw(), details=details)
-    emit(pages.as_text(record, view), color=color)
+    view = showing.View(page_width(), color=color, kept=kept, blocks=may_draw(), details=details)
+    emit(showing.as_text(record, view), color=color)
 
 
 def conclude(answer: FinishedRecord) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from laptime import api, pages
+from laptime import api, showing
 from laptime.cli.asking import DRY_RUN, RACE_OPTIONS, make_race_ask, takes
 from laptime.cli.compare import THRESHOLD, emit_compared, gate_code
 from laptime.cli.completion import complete_record
@@ -96,7 +96,7 @@ def _judge(before: Record | None, record: Record, fail_above: float | None, *, a
     try:
         found = _compare(before, record, fail_above)
         if as_json:
-            say(pages.compared_as_text(found, pages.View()))  # stdout has the record, and nothing else
+            say(showing.compared_as_text(found, showing.View()))  # stdout has the record, and nothing else
         else:
             emit("")
             emit_compared(found)

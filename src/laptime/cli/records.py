@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from laptime import api, pages
+from laptime import api, showing
 from laptime.cli.completion import complete_label, complete_lane, complete_record, complete_what
 from laptime.cli.help import Command
 from laptime.cli.output import may_draw, page_width
@@ -72,10 +72,10 @@ def list_records(*, as_json: bool, limit: int | None, question: str | None, **gi
     most = (0 if as_json else LISTED_MOST) if limit is None else limit
     shown = rows[:most] if most else rows
     if as_json:
-        emit_json(pages.to_json(shown))
+        emit_json(showing.to_json(shown))
     else:
         is_chosen = wanted != Selection()
-        emit(pages.records_as_text(shown, page_width(), left_out=len(rows) - len(shown), is_chosen=is_chosen))
+        emit(showing.records_as_text(shown, page_width(), left_out=len(rows) - len(shown), is_chosen=is_chosen))
 
 
 @click.command("show", cls=Command, help=SHOW_HELP, examples=("laptime show", "laptime show r-2026-11-20 --details"))
@@ -86,9 +86,9 @@ def list_records(*, as_json: bool, limit: int | None, question: str | None, **gi
 def show_record(*, identity: str, as_json: bool, details: bool, charts: bool) -> None:
     record = api.load(identity)
     if as_json:
-        emit_json(pages.as_json(record))
+        emit_json(showing.as_json(record))
     elif charts:
-        emit(pages.as_charts(record, page_width(), blocks=may_draw()))
+        emit(showing.as_charts(record, page_width(), blocks=may_draw()))
     else:
         emit_record(record, details=details)
 
@@ -99,6 +99,6 @@ def show_record(*, identity: str, as_json: bool, details: bool, charts: bool) ->
 def remove_records(*, identities: tuple[str, ...], as_json: bool) -> None:
     removed = api.remove_records(identities)
     if as_json:
-        emit_json(pages.to_json(removed))
+        emit_json(showing.to_json(removed))
     else:
         emit("\n".join(f"removed {each}" for each in removed))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from laptime import api, pages
+from laptime import api, showing
 from laptime.cli.completion import complete_record
 from laptime.cli.help import Command
 from laptime.cli.printing import emit, say
@@ -28,13 +28,13 @@ ID is a record's id or the beginning of one, a file, or `latest`. The page is wr
 )
 @click.argument("identities", metavar="[ID]...", nargs=-1, shell_complete=complete_record)
 @click.option("--output", "-o", type=click.Path(), help="The file or folder to write; - prints.")
-@click.option("--format", "form", type=click.Choice(list(pages.FORMATS)), help="By default what -o ends with, or html.")
+@click.option("--format", "form", type=click.Choice(showing.FORMATS), help="By default what -o ends with, or html.")
 @click.option("--open", "opens", is_flag=True, help="Then show it in the browser.")
 def report(*, identities: tuple[str, ...], output: str | None, form: str | None, opens: bool) -> None:
     records = [api.load(each) for each in identities or ("latest",)]
-    made = pages.as_files(records, pages.format_of(form, output))
+    made = showing.as_files(records, showing.format_of(form, output))
     if output == "-":
-        emit(pages.only_text(made))
+        emit(showing.only_text(made))
         return
     place = Path(output or made.name)
     api.write_files(place, made.files, is_folder=made.is_folder)

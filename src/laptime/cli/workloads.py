@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import click
 
-from laptime import api, pages
+from laptime import api, showing
 from laptime.cli.asking import ItemCount
 from laptime.cli.output import page_width
 from laptime.cli.printing import emit, emit_json, say
@@ -31,9 +31,9 @@ AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print objects as
 @click.option("--json", "as_json", is_flag=True, help="Print a list of objects, or the named one, as JSON.")
 def workloads(*, name: str | None, as_json: bool) -> None:
     if as_json:
-        emit_json(pages.to_json(api.workloads if name is None else pages.workload_row(name)))
+        emit_json(showing.to_json(api.workloads if name is None else showing.workload_row(name)))
     else:
-        emit(pages.workloads_as_text(page_width()) if name is None else pages.workload_as_text(name, page_width()))
+        emit(showing.workloads_as_text(page_width()) if name is None else showing.workload_as_text(name, page_width()))
 
 
 @click.group("data", help=DATA_HELP, invoke_without_command=True)
@@ -65,9 +65,9 @@ def make(*, what: str, items: int | None, as_json: bool) -> None:
     seconds = time.monotonic() - began
     was_there = made.name in there
     if as_json:
-        emit_json(pages.to_json({**asdict(made), "seconds": round(seconds, 3), "was_there": was_there}))
+        emit_json(showing.to_json({**asdict(made), "seconds": round(seconds, 3), "was_there": was_there}))
     else:
-        emit(pages.made_as_text(made, seconds, was_there=was_there))
+        emit(showing.made_as_text(made, seconds, was_there=was_there))
 
 
 @data.command("remove", help="Remove the made data called NAME.")
@@ -76,14 +76,14 @@ def make(*, what: str, items: int | None, as_json: bool) -> None:
 def remove(*, name: str, as_json: bool) -> None:
     removed = api.remove_data(name)
     if as_json:
-        emit_json(pages.to_json(removed))
+        emit_json(showing.to_json(removed))
     else:
-        emit(pages.removed_as_text(removed))
+        emit(showing.removed_as_text(removed))
 
 
 def _show_sets(*, as_json: bool) -> None:
     rows = api.made_data()
     if as_json:
-        emit_json(pages.to_json(rows))
+        emit_json(showing.to_json(rows))
     else:
-        emit(pages.made_data_as_text(rows, page_width()))
+        emit(showing.made_data_as_text(rows, page_width()))

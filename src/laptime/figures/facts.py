@@ -9,8 +9,8 @@ from laptime.model.figure import Figure, Table
 from laptime.model.lane import Settings
 from laptime.model.missing import Missing
 from laptime.model.record import LaneResult, Record
-from laptime.report.numbers import duration, number, size
-from laptime.report.words import memory_words, processor_words, short_name
+from laptime.pages.numbers import duration, number, size
+from laptime.pages.words import memory_words, processor_words, short_name
 
 Row = tuple[str, ...]
 

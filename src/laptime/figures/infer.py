@@ -8,8 +8,8 @@ from laptime.model.figure import Axis, Bar, Bars, Curve, Figure, Plane
 from laptime.model.missing import Missing
 from laptime.model.questions import inference_of
 from laptime.model.record import InferLane, Record
-from laptime.report.numbers import number
-from laptime.report.words import short_name
+from laptime.pages.numbers import number
+from laptime.pages.words import short_name
 
 
 def figures(record: Record) -> list[Figure]:

@@ -8,8 +8,8 @@ from laptime.model.figure import Bar, Bars, Figure
 from laptime.model.missing import Missing
 from laptime.model.profile import Profile
 from laptime.model.record import LaneResult, Record
-from laptime.report.numbers import number
-from laptime.report.words import short_name
+from laptime.pages.numbers import number
+from laptime.pages.words import short_name
 
 OPERATORS_MOST = 15
 

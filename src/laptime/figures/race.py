@@ -12,8 +12,8 @@ from laptime.model.missing import Missing
 from laptime.model.questions import comparisons_of
 from laptime.model.record import Estimate, LaneResult, Record
 from laptime.model.sample import ProofRun
-from laptime.report.numbers import published_lap
-from laptime.report.words import against_first, failure_words, lap_words, reference_name, short_name, step_words
+from laptime.pages.numbers import published_lap
+from laptime.pages.words import against_first, failure_words, lap_words, reference_name, short_name, step_words
 
 NO_RESULT = "no result"
 

@@ -12,7 +12,7 @@ from laptime.model.missing import Missing
 from laptime.model.questions import InferAnswer, TrainingAnswer
 from laptime.model.record import Record
 from laptime.model.timeline import Channel, Timeline
-from laptime.report.words import short_name
+from laptime.pages.words import short_name
 
 LAP = "lap "  # how the mark of a lap begins
 GAP_READINGS = 5  # a longer gap than this many usual ones breaks a curve

@@ -8,7 +8,7 @@ from itertools import groupby
 from laptime.model.figure import Axis, Curve, Figure, Plane
 from laptime.model.limits import COPY
 from laptime.model.record import LaneResult
-from laptime.report.words import short_name
+from laptime.pages.words import short_name
 
 DECADES = 2  # of intensity on each side of the ridge
 

@@ -10,7 +10,7 @@ from laptime.analysis.heats import steady_windows
 from laptime.model.figure import Axis, Band, Curve, Figure, Plane, Point
 from laptime.model.record import HeatResult, LaneResult
 from laptime.model.sample import Window
-from laptime.report.words import short_name
+from laptime.pages.words import short_name
 from laptime.stats import quantile
 
 GAP_NS = 50_000_000  # a longer one between two windows is not bridged

@@ -12,8 +12,8 @@ from laptime.model.missing import Missing
 from laptime.model.protocol import FullRun, LapResult
 from laptime.model.questions import training_of
 from laptime.model.record import Record
-from laptime.report.numbers import duration
-from laptime.report.words import short_name
+from laptime.pages.numbers import duration
+from laptime.pages.words import short_name
 
 LapValue = Callable[[LapResult], float | Missing]
 NONE = Missing("not measured")

@@ -13,8 +13,8 @@ from laptime.model.missing import Missing
 from laptime.model.questions import WhyAnswer
 from laptime.model.record import Record
 from laptime.model.why import Factor, Remedy, Why
-from laptime.report.numbers import factor, number
-from laptime.report.words import short_name
+from laptime.pages.numbers import factor, number
+from laptime.pages.words import short_name
 
 
 def figures(record: Record) -> list[Figure]:

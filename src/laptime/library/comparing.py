@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from laptime import api, pages
+from laptime import api, showing
 from laptime.errors import UsageError
 from laptime.library.asking import ShareLike, read_share
 from laptime.library.results import Result, Shown
@@ -50,15 +50,15 @@ class CompareResult(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as `--json` prints it."""
-        found: dict[str, Any] = json.loads(pages.to_json(self.compared))
+        found: dict[str, Any] = json.loads(showing.to_json(self.compared))
         return found
 
     def to_markdown(self) -> str:
         """Return a summary for a pull request, as `--md` prints it."""
-        return pages.compared_as_markdown(self.compared)
+        return showing.compared_as_markdown(self.compared)
 
     def _page(self, width: int, *, details: bool) -> str:
-        return pages.compared_as_text(self.compared, pages.View(width, details=details))
+        return showing.compared_as_text(self.compared, showing.View(width, details=details))
 
 
 def compare(first: Recorded, second: Recorded | None = None, *, fail_above: ShareLike | None = None) -> CompareResult:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from laptime import pages
+from laptime import showing
 from laptime.library.notebook import is_notebook
 from laptime.model.protocol import Moment
 from laptime.model.record import Record
@@ -33,7 +33,7 @@ class ProgressLine:
     def tell(self, moment: Moment) -> None:
         """Show a moment of a whole training."""
         steps = f", step {moment.step:,} of {moment.steps:,}" if moment.steps and moment.lap is None else ""
-        self.write(pages.moment_words(moment) + steps)
+        self.write(showing.moment_words(moment) + steps)
 
 
 class NotebookLine(ProgressLine):

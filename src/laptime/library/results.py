@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from laptime import api, pages
+from laptime import api, showing
 from laptime.errors import LaptimeError, RecordError, UsageError
 from laptime.library.lanes import LaneList, Ratio, lanes_of, ratios_of
 from laptime.library.notebook import is_notebook
@@ -97,12 +97,12 @@ class Result(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as `--json` prints it."""
-        found: dict[str, Any] = json.loads(pages.as_json(self.record))
+        found: dict[str, Any] = json.loads(showing.as_json(self.record))
         return found
 
     def to_html(self) -> str:
         """Return the report as one HTML page that needs no network."""
-        return pages.as_html(self.record)
+        return showing.as_html(self.record)
 
     def report(self, output: str | os.PathLike[str] | None = None, *, form: str | None = None) -> Path:
         """Write the report, and return where: by default as HTML next to you, or in the format that `output` ends with.
@@ -110,7 +110,7 @@ class Result(Shown):
         `form` is one of html, md, csv, svg, png and json. Pictures fill a folder.
         """
         given = None if output is None else os.fspath(output)
-        made = pages.as_files([self.record], pages.format_of(form, given))
+        made = showing.as_files([self.record], showing.format_of(form, given))
         place = Path(given or made.name)
         api.write_files(place, made.files, is_folder=made.is_folder)
         return place
@@ -120,7 +120,7 @@ class Result(Shown):
         return f'<iframe srcdoc="{escape(self.to_html())}" sandbox="allow-scripts" style="{FRAME}"></iframe>'
 
     def _page(self, width: int, *, details: bool) -> str:
-        return pages.as_text(self.record, pages.View(width, kept=self.is_saved, details=details))
+        return showing.as_text(self.record, showing.View(width, kept=self.is_saved, details=details))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -162,11 +162,11 @@ class PlanResult(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as `--json` prints it."""
-        found: dict[str, Any] = json.loads(pages.to_json(self.outline))
+        found: dict[str, Any] = json.loads(showing.to_json(self.outline))
         return found
 
     def _page(self, width: int, *, details: bool) -> str:  # noqa: ARG002  it has no details
-        return pages.plan_as_text(self.outline, width)
+        return showing.plan_as_text(self.outline, width)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -188,12 +188,12 @@ class DevicesResult(Shown):
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return a row for each device, as `--json` prints them."""
-        rows = api.add_limits(pages.device_rows(self.machine), self.machine, self.limits)
-        found: list[dict[str, Any]] = json.loads(pages.to_json(rows))
+        rows = api.add_limits(showing.device_rows(self.machine), self.machine, self.limits)
+        found: list[dict[str, Any]] = json.loads(showing.to_json(rows))
         return found
 
     def _page(self, width: int, *, details: bool) -> str:  # noqa: ARG002  it has no details
-        parts = (pages.devices_as_text(self.machine, width), pages.peaks_as_text(self.limits, width))
+        parts = (showing.devices_as_text(self.machine, width), showing.peaks_as_text(self.limits, width))
         return "\n".join(filter(None, parts))
 
 
@@ -215,8 +215,8 @@ class DoctorResult(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the checkup as `--json` prints it."""
-        found: dict[str, Any] = json.loads(pages.to_json(self.checkup))
+        found: dict[str, Any] = json.loads(showing.to_json(self.checkup))
         return found
 
     def _page(self, width: int, *, details: bool) -> str:  # noqa: ARG002  it has no details
-        return pages.checkup_as_text(self.checkup, width)
+        return showing.checkup_as_text(self.checkup, width)

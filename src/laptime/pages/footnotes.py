@@ -1,0 +1,298 @@
+"""The sentences below a table: what did not finish, what was disturbed, what is not settled yet."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from laptime.model.checkup import CARD_NOT_SEEN
+from laptime.model.missing import Missing
+from laptime.model.process import Dnf
+from laptime.model.questions import alone_words, comparisons_of
+from laptime.model.record import GONE, NOT_RELIABLE, Finding, HeatResult, LaneResult, Record
+from laptime.pages.layout import clean, flow, wrap
+from laptime.pages.numbers import about, duration, factor, over, percent, size, spread, whole_minutes
+from laptime.pages.page import Said
+from laptime.pages.words import joined, short_name, short_names
+
+WORTH_A_WORD = 1.03
+OVER_BUDGET = 1.2
+STDERR_LINES = 5
+STDERR_ROWS_A_LINE = 3
+FIGURES = re.compile(r"\d+(?:\.\d+)?")
+
+
+def distrust(record: Record) -> list[Said]:
+    """Return why the figures cannot be relied on, for the top of the page."""
+    found = [each for each in record.findings if each.rule == NOT_RELIABLE]
+    return [Said(f"NOT RELIABLE: {finding_words(each)}", "bad") for each in found]
+
+
+def finding_words(finding: Finding) -> str:
+    """Return what a finding says, and what to do."""
+    return short_names(f"{finding.says} {finding.advice}".rstrip())
+
+
+def failure_sentences(record: Record) -> list[str]:
+    """Report in a sentence a lane how its last unfinished heat ended, with the last words of its process."""
+    said = []
+    for lane in record.lanes:
+        ended = [heat.process.dnf for heat in lane.heats if heat.process.dnf is not None]
+        if ended and lane.status == "dnf":
+            last = [line.strip() for line in ended[-1].stderr_tail.splitlines() if clean(line).strip()][-1:]
+            words = f": {last[0]}" if last and last[0] not in ended[-1].reason else ""
+            said.append(f"{short_name(lane.name)} did not finish, {_end_words(ended[-1])}{words}")
+        elif ended:
+            said.append(f"{short_name(lane.name)}: {len(ended)} of {len(lane.heats)} heats did not finish.")
+        elif lane.status == "dnf" and lane.reason:
+            said.append(f"{short_name(lane.name)} did not finish: {lane.reason}")
+    return said
+
+
+def doubts(record: Record) -> list[str]:
+    """Return what limits how far the figures can be trusted, and what was proven about them."""
+    proven = [finding_words(each) for each in _judged(record) if each.sure == "proven"]
+    return list(filter(None, [*alone_words(record), _no_lap(record), _disturbance(record), *proven]))
+
+
+def forecast_sentence(record: Record) -> list[str]:
+    """Return how long the whole training would take on each lane."""
+    told = [(short_name(lane.name), lane.whole) for lane in record.lanes if lane.whole is not None]
+    if not told:
+        return []
+    laps = told[0][1].laps
+    parts = joined([f"{duration(whole.whole_s.median)} on {name}" for name, whole in told])
+    return [f"A whole training ({laps:,} lap{'s' * (laps != 1)}) would take {parts}."]
+
+
+def failures(record: Record, width: int) -> list[str]:
+    """Report where and why the last unfinished heat of each lane ended."""
+    lines: list[str] = []
+    for lane in record.lanes:
+        told = heat_failures(lane.name, [heat.process.dnf for heat in lane.heats], width)
+        if not told and lane.status == "dnf" and lane.reason:
+            told = wrap(f"{short_name(lane.name)} did not finish: {lane.reason}", width, "  ")
+        lines += told
+    return lines
+
+
+def heat_failures(lane: str, dnfs: Sequence[Dnf | None], width: int) -> list[str]:
+    """Report how many of a lane's heats did not finish, and how the last of these ended."""
+    ended = [dnf for dnf in dnfs if dnf is not None]
+    if not ended:
+        return []
+    heats = "" if len(ended) == len(dnfs) else f": {len(ended)} of {len(dnfs)} heats"
+    return end_lines(f"{short_name(lane)}{heats}", ended[-1], width)
+
+
+def end_lines(who: str, dnf: Dnf, width: int, more: str = "") -> list[str]:
+    """Report where and why a process ended, and what it printed last."""
+    said = wrap(f"{who} did not finish, {_end_words(dnf)}{more}", width, "  ")
+    return [*said, *_last_words(dnf.stderr_tail, width)]
+
+
+def remarks(record: Record) -> list[str]:
+    """Return what a reader must know before trusting the figures."""
+    said = [
+        *alone_words(record),
+        _no_lap(record),
+        _steadiness(record),
+        _disturbance(record),
+        _freshness(record),
+        *notes(record),
+    ]
+    said += [f"{each.sure}: {finding_words(each)}" for each in _judged(record)]
+    return [sentence for sentence in said if sentence]
+
+
+def _judged(record: Record) -> list[Finding]:
+    """Return the findings that are not shown above the table."""
+    return [each for each in record.findings if each.rule not in {CARD_NOT_SEEN, NOT_RELIABLE}]
+
+
+def starts(record: Record, width: int) -> list[str]:
+    """Return each lane's first step and start-up, which are not part of any lap."""
+    told = [lane for lane in record.lanes if lane.first_step_ms is not None or lane.startup_s is not None]
+    parts = [f"{short_name(lane.name)} {_about(lane.first_step_ms, 1e3)} + {_about(lane.startup_s)}" for lane in told]
+    return flow(parts, width, "first step + start-up: ") if parts else []
+
+
+def forecasts(record: Record, width: int) -> list[str]:
+    """Return how long the whole training would take on each lane, and what is included."""
+    told = [(short_name(lane.name), lane.whole) for lane in record.lanes if lane.whole is not None]
+    if not told:
+        return []
+    _, any_ = told[0]
+    looks = [word for word, seconds in (("validation", any_.validation_s), ("test", any_.test_s)) if seconds]
+    held = f" with {' and '.join(looks)}" if looks else ""
+    parts = [f"{name} {duration(whole.whole_s.median)} {spread(whole.whole_s)}".rstrip() for name, whole in told]
+    return flow(parts, width, f"forecast of all {any_.laps:,} lap{'s' * (any_.laps != 1)}{held}: ")
+
+
+def closing(record: Record) -> str:
+    """Return how many heats there were, how long they took, and what is not settled."""
+    return " ".join(part for part in [_extent(record), _unsettled(record)] if part)
+
+
+def _end_words(dnf: Dnf) -> str:
+    """Return phase, reason, signal or exit code, and peak memory of the end."""
+    parts = [f"in {dnf.phase}: {dnf.reason}"]
+    if dnf.signal and dnf.signal not in dnf.reason:
+        parts.append(dnf.signal)
+    if dnf.exit_code is not None and not dnf.signal:
+        parts.append(f"exit code {dnf.exit_code}")
+    if not isinstance(dnf.peak_memory_bytes, Missing):
+        parts.append(f"peak memory {size(dnf.peak_memory_bytes)}")
+    return ", ".join(parts)
+
+
+def _last_words(stderr_tail: str, width: int) -> list[str]:
+    told = [line.rstrip() for line in stderr_tail.splitlines() if clean(line).strip()]
+    lines: list[str] = []
+    for line in told[-STDERR_LINES:]:
+        broken = wrap(f"  | {clean(line).strip()}", width, "  |   ")
+        lines += broken[:STDERR_ROWS_A_LINE]
+        lines += ["  |   (and more)"] if len(broken) > STDERR_ROWS_A_LINE else []
+    return lines
+
+
+def _no_lap(record: Record) -> str:
+    """Return why lanes have no lap, in one sentence for all of them."""
+    lacking = [lane for lane in record.lanes if lane.step_ms is not None and lane.lap_s is None]
+    reasons = [f"{short_name(lane.name)}: {lane.absent['lap'].missing}" for lane in lacking if "lap" in lane.absent]
+    if reasons:
+        return f"No lap of {'; '.join(reasons)}."
+    return "No lap: the training does not say how many steps make one." if lacking else ""
+
+
+def _steadiness(record: Record) -> str:
+    """Count the heats that were not flat, by lane and class."""
+    said = []
+    for lane in record.lanes:
+        classes = Counter(heat.steady for heat in _finished(lane) if heat.steady)
+        odd = [
+            f"{kind} in {count} of {classes.total()} heats" for kind, count in sorted(classes.items()) if kind != "flat"
+        ]
+        said += [f"{short_name(lane.name)}: {', '.join(odd)}"] if odd else []
+    return f"{'; '.join(said)}." if said else ""
+
+
+def _disturbance(record: Record) -> str:
+    """Count the disturbed windows, and name the worst of each kind."""
+    return disturbed([window.flag for lane in record.lanes for heat in lane.heats for window in heat.windows])
+
+
+def _freshness(record: Record) -> str:
+    """Return how much slower steps are until every item was decoded once."""
+    slower = [(lane, lane.whole.fresh_factor) for lane in record.lanes if lane.whole is not None]
+    said = [f"{short_name(lane.name)} {factor(times)} times" for lane, times in slower if times > WORTH_A_WORD]
+    if not said:
+        return ""
+    return f"Until every one of the {record.workload.items} was decoded once, a step takes longer: {', '.join(said)}."
+
+
+def disturbed(flags: Sequence[str | None]) -> str:
+    """Count the windows that have a flag, and name the worst of each kind. Return "" if there is none."""
+    kinds: dict[str, list[str]] = {}
+    for flag in filter(None, flags):
+        kinds.setdefault(FIGURES.sub("", flag), []).append(flag)
+    if not kinds:
+        return ""
+    count = sum(map(len, kinds.values()))
+    worst = ", ".join(max(each, key=_first_figure) for each in kinds.values())
+    windows = "window" if len(flags) == 1 else "windows"
+    return f"{count} of {len(flags)} {windows} {'was' if count == 1 else 'were'} disturbed, at worst: {worst}."
+
+
+def _first_figure(flag: str) -> float:
+    found = FIGURES.search(flag)
+    return float(found.group()) if found else 0.0
+
+
+def notes(record: Record) -> list[str]:
+    """Return each note once, with all its lanes."""
+    about: dict[str, list[str]] = {}
+    for lane in record.lanes:
+        for note in dict.fromkeys(lane.notes):
+            about.setdefault(note, []).append(short_name(lane.name))
+    return [f"{', '.join(names)}: {note}" for note, names in about.items()]
+
+
+def _about(value: float | None, per_second: float = 1) -> str:
+    return "-" if value is None else about(value / per_second)
+
+
+def _finished(lane: LaneResult) -> list[HeatResult]:
+    return [heat for heat in lane.heats if heat.process.status == "ok"]
+
+
+def _extent(record: Record) -> str:
+    """Return how many heats there are, with the status of a race that is not finished."""
+    elapsed = duration(record.elapsed_s)
+    if record.status == "finished":
+        heats = _each([len(_finished(lane)) for lane in record.lanes if lane.status == "ok"])
+        compared = comparisons_of(record)
+        is_settled = bool(compared) and all(each.settled for each in compared)
+        settled = f", settled within {percent(record.ask.margin)}" if is_settled else ""
+        return f"{_duets(record) or heats}, {elapsed}{settled}."
+    counts = [len(_finished(lane)) for lane in record.lanes if lane.status != "unusable"]
+    planned = f" of {record.ask.heats * len(counts)}" if record.ask.heats else ""
+    kept = f"{sum(counts)}{planned} heat{'s' * (bool(planned) or sum(counts) != 1)} kept, {elapsed}."
+    return f"{status_words(record)}: {kept}"
+
+
+def _duets(record: Record) -> str:
+    """Return how often the lanes took turns; empty where they did not, or not all equally often."""
+    compared = comparisons_of(record)
+    rounds = {each.pairs for each in compared if each.in_turns}
+    if len(rounds) != 1 or not all(each.in_turns for each in compared):
+        return ""
+    (count,) = rounds
+    return f"{count} duet{'s' * (count != 1)}" if len(compared) == 1 else f"{count} round{'s' * (count != 1)} in turns"
+
+
+def status_words(record: Record) -> str:
+    """Return the status of an unfinished record: how it ended, if it did."""
+    if record.status == "ended":
+        return f"ended: {GONE}"
+    return "running, or ended" if record.status == "running" and record.writer is None else record.status
+
+
+def _each(counts: Sequence[int]) -> str:
+    fewest, most = min(counts, default=0), max(counts, default=0)
+    if not most:
+        return "No heat finished"
+    heats = f"{most} heat{'s' * (most != 1)}"
+    return f"{heats} each" if fewest == most else f"{fewest} to {heats} each"
+
+
+def _unsettled(record: Record) -> str:
+    """Return which lanes vary by more than the margin, or else what ended the race before it was settled."""
+    open_ = [each for each in comparisons_of(record) if not each.settled]
+    if not open_:
+        return ""
+    margin = percent(record.ask.margin)
+    took_s, budget = record.elapsed_s, duration(record.ask.budget_s)
+    if record.ask.heats is None and record.status == "finished" and took_s > OVER_BUDGET * record.ask.budget_s:
+        least = f"the least that is possible took {duration(took_s)}, more than the budget of {budget}"
+        return f"Not settled within {margin}: {least}. Try --budget {whole_minutes(2 * took_s)}."
+    if all(each.in_turns and each.pairs > 1 for each in open_):
+        told = [f"{short_name(each.lane)} by {percent(max(each.ratios) / min(each.ratios) - 1)}" for each in open_]
+        return f"Not settled within {margin}: the ratio varies from duet to duet, of {', '.join(told)}."
+    spreads = {lane.name: _variation(lane) for lane in record.lanes}
+    concerned = {name: spreads.get(name, 0.0) for each in open_ for name in (each.lane, each.reference)}
+    varying = [
+        f"{short_name(name)} varies {percent(share)}" for name, share in concerned.items() if share > record.ask.margin
+    ]
+    if varying:
+        return f"Not settled: {', '.join(varying)} from heat to heat."
+    if record.ask.heats is not None:
+        return f"Not settled within {margin}: too few heats."
+    return f"Not settled within {margin}: the budget of {budget} allowed too few heats."
+
+
+def _variation(lane: LaneResult) -> float:
+    """Return the difference between the fastest and the slowest heat, as a share of the median."""
+    steps = sorted(heat.step_ms for heat in _finished(lane) if heat.step_ms is not None)
+    return over(steps[-1] - steps[0], steps[len(steps) // 2]) if len(steps) > 1 else 0.0

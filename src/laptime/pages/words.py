@@ -1,0 +1,223 @@
+"""Short texts for a lane, a workload and a machine, for table cells and page headers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from laptime.model.lane import AS_WRITTEN, OF_TRAINING
+from laptime.model.machine import Machine
+from laptime.model.missing import Missing
+from laptime.model.plan import Subject
+from laptime.model.questions import comparisons_of
+from laptime.model.record import Comparison, LaneResult, Parity, Record
+from laptime.pages.layout import Cell
+from laptime.pages.numbers import factor, lap, number, over, spread, step, tiny, whole_size
+
+TRADE_WORDS = re.compile(r"\((R|TM)\)|®|™|\b\d+-Core\b|\bProcessor\b|\bCPU\b|@ [\d.]+ ?GHz")
+NOT_SAME = "not the same work"
+
+
+def short_name(lane: str) -> str:
+    """Return a lane's name without the default preset."""
+    place, of, training = lane.partition(OF_TRAINING)
+    return f"{place.removesuffix(f'/{AS_WRITTEN}')}{of}{training}"
+
+
+def short_names(text: str) -> str:
+    """Return a sentence in which lanes are named without the default preset."""
+    return text.replace(f"/{AS_WRITTEN}", "")
+
+
+def subject_words(subject: Subject, *others: Subject) -> str:
+    """Return the workload's name and size, or the names of several trainings."""
+    if others:
+        return joined([each.name for each in (subject, *others)])
+    facts = [
+        (subject.parameters, "{:,} parameters"),
+        (subject.batch, "batch {:,}"),
+        (subject.steps_per_lap, "{:,} steps a lap"),
+    ]
+    return "  ".join([subject.name, *(words.format(value) for value, words in facts if value is not None)])
+
+
+def trained_words(record: Record) -> str:
+    """Return what was trained."""
+    return subject_words(record.workload, *(each.subject for each in record.others))
+
+
+def joined(words: Sequence[str]) -> str:
+    """Join words by commas, and the last by "and"."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
+def place_words(record: Record) -> str:
+    """Return what was trained, and on which chips."""
+    chip = record.machine.processor
+    processor = f"{chip.cores_visible} x {chip_words(chip.name) or chip.architecture}"
+    on_processor = any(lane.device.kind == "cpu" for lane in record.lanes) or not record.lanes
+    chips = [*filter(None, [accelerator_words(record)]), *([processor] if on_processor else [])]
+    return f"{joined([*record.trainings])} on {joined(chips)}"
+
+
+def machine_words(machine: Machine) -> str:
+    """Return the processor, its usable cores, and the memory."""
+    chip = machine.processor
+    name = chip_words(chip.name) or chip.architecture
+    usable = f"{chip.cores_usable} core{'s' * (chip.cores_usable != 1)}"
+    may = usable if chip.cores_usable == chip.cores_visible else f"{usable} usable"
+    limit = machine.memory_limit_bytes
+    memory = machine.memory_bytes if isinstance(limit, Missing) else min(limit, machine.memory_bytes)
+    return f"{chip.cores_visible} x {name} ({may}), {whole_size(memory)}"
+
+
+def processor_words(machine: Machine) -> str:
+    """Return the processor with all its known facts."""
+    chip = machine.processor
+    quota = "" if isinstance(chip.quota_cores, Missing) else f" (quota {chip.quota_cores:g})"
+    cores = f"{chip.cores_usable} of {chip.cores_visible} cores usable{quota}"
+    return ", ".join(filter(None, [chip.name, chip.architecture, cores, " ".join(chip.features)]))
+
+
+def memory_words(machine: Machine) -> str:
+    limit = machine.memory_limit_bytes
+    if isinstance(limit, Missing) or limit >= machine.memory_bytes:
+        return whole_size(machine.memory_bytes)
+    return f"{whole_size(machine.memory_bytes)}, of which {whole_size(limit)} may be used"
+
+
+def chip_words(name: str) -> str:
+    """Return a chip's name without what makers add to every name."""
+    return " ".join(TRADE_WORDS.sub(" ", name).split())
+
+
+def accelerator_words(record: Record) -> str:
+    """Return the accelerators that raced, each kind once."""
+    raced = {(lane.device.name, lane.device.label) for lane in record.lanes if lane.device.kind != "cpu"}
+    labels = [label for _, label in sorted(raced)]
+    counts = {label: labels.count(label) for label in labels}
+    return ", ".join(label if count == 1 else f"{count} x {label}" for label, count in counts.items())
+
+
+def reference_name(record: Record) -> str | None:
+    """Return the lane that all others are compared with. If nothing is compared, return the first that finished."""
+    if comparisons_of(record):
+        return comparisons_of(record)[0].reference
+    return next((lane.name for lane in record.lanes if lane.status == "ok" and lane.step_ms), None)
+
+
+def against_title(record: Record) -> str:
+    reference = reference_name(record)
+    if reference is None or reference in {lane.name for lane in record.lanes[:1]}:
+        return "against first"
+    return f"against {short_name(reference)}"
+
+
+def against_first(lane: LaneResult, record: Record) -> Cell:
+    """Return a lane's factor against the reference lane, unless one of the two did other work."""
+    reference = reference_name(record)
+    others = {each.name: each for each in record.lanes}
+    both = [lane, others[reference]] if reference in others else [lane]
+    if any(each.parity.status == "differs" for each in both):
+        return Cell(NOT_SAME, "bad")
+    if lane.name == reference:
+        return Cell("1")
+    comparison = next((each for each in comparisons_of(record) if each.lane == lane.name), None)
+    return Cell("-") if comparison is None else _compared(comparison)
+
+
+def same_work(lane: LaneResult, record: Record) -> Cell:
+    """Return whether the lane did the same work. The first that did also has the proof's figures."""
+    parity = lane.parity
+    if parity.status == "differs":
+        return Cell(f"no: {parity.reason or _distance(parity)}", "bad")
+    if parity.status == "unproven":
+        return Cell(f"unproven: {parity.reason}" if parity.reason else "unproven", "quiet")
+    first = next(each.name for each in record.lanes if each.parity.status == "same" and each.status == lane.status)
+    parts = [f"yes{_proof(parity)}" if lane.name == first else "yes", *_batch(lane, record)]
+    return Cell("; ".join([", but ".join(parts), *_strays(parity)]), "good")
+
+
+def _compared(comparison: Comparison) -> Cell:
+    why = "one pair, no interval" if comparison.pairs == 1 else "no interval"
+    return ratio_cell(comparison.ratio, comparison.low, comparison.high, comparison.verdict, why)
+
+
+def above_one(
+    ratio: float, low: float | Missing, high: float | Missing
+) -> tuple[float, float | Missing, float | Missing]:
+    """Return a ratio with its interval, or those of the other lane where it is below 1."""
+    if ratio >= 1:
+        return ratio, low, high
+    least, most = (each if isinstance(each, Missing) else over(1, each) for each in (high, low))
+    return over(1, ratio), least, most
+
+
+def ratio_cell(
+    ratio: float, low: float | Missing, high: float | Missing, verdict: str, no_interval: str = "no interval"
+) -> Cell:
+    """Return a ratio as "faster" or "slower", so that it is above 1, with its interval or why there is none."""
+    if isinstance(low, Missing) or isinstance(high, Missing):
+        return Cell(f"{factor(ratio)}x ({no_interval})")
+    if verdict == "not distinguishable":
+        return Cell(f"{verdict} ({factor(low)}-{factor(high)})")
+    size, *ends = above_one(ratio, low, high)
+    least, most = (factor(end, size) for end in ends if not isinstance(end, Missing))
+    return Cell(f"{times(ratio)} ({least}-{most})", "good" if ratio > 1 else "bad")
+
+
+def times(ratio: float) -> str:
+    if factor(ratio) == "1.00":
+        return "as fast, 1.00x"
+    return f"{factor(ratio)}x faster" if ratio >= 1 else f"{factor(over(1, ratio))}x slower"
+
+
+def _proof(parity: Parity) -> str:
+    if not parity.steps:
+        return ""
+    worst = "" if parity.worst is None else f", worst {tiny(parity.worst)}"
+    return f" (proof: {parity.steps} step{'s' * (parity.steps != 1)}{worst})"
+
+
+def _batch(lane: LaneResult, record: Record) -> list[str]:
+    meant, taken = record.workload.batch, lane.settings.batch
+    return [f"batch {taken}"] if taken is not None and meant is not None and taken != meant else []
+
+
+def _strays(parity: Parity) -> list[str]:
+    if parity.strays is None:
+        return []
+    return [f"{parity.strays_precision or 'its precision'} strays {tiny(parity.strays)}"]
+
+
+def _distance(parity: Parity) -> str:
+    if parity.worst is None:
+        return "the proof failed"
+    allowed = "" if parity.tolerance is None else f", {tiny(parity.tolerance)} is allowed"
+    return f"strays {tiny(parity.worst)} from float64{allowed}"
+
+
+def failure_words(lane: LaneResult) -> str:
+    """Return why a lane has no figures, or "" if it has."""
+    if lane.status == "unusable":
+        return f"unusable: {lane.reason}" if lane.reason else "unusable"
+    if lane.status == "dnf":
+        phases = [heat.process.dnf.phase for heat in lane.heats if heat.process.dnf is not None]
+        return f"DNF in {phases[-1]}" if phases else "DNF"
+    return ""
+
+
+def lap_words(lane: LaneResult) -> str:
+    """Return the lap with half its interval, or with a remark that there is one heat only."""
+    if lane.lap_s is None:
+        return "-"
+    return f"{lap(lane.lap_s.median)} {spread(lane.lap_s) or '(1 heat)'}"
+
+
+def step_words(lane: LaneResult) -> str:
+    """Return the step, with half its interval if it has one."""
+    return "-" if lane.step_ms is None else f"{step(lane.step_ms.median)} {spread(lane.step_ms)}".rstrip()
+
+
+def rate_words(lane: LaneResult) -> str:
+    return "-" if lane.items_per_s is None else number(lane.items_per_s.median)

@@ -1,0 +1,264 @@
+"""Results as pages for people and as JSON for programs. Nothing runs here, and no file is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, replace
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+import msgspec
+
+from laptime.api import version
+from laptime.drawing.files import FORMATS as DRAWN
+from laptime.drawing.files import Made, format_of, make_files, one_file, plain_name
+from laptime.drawing.html import as_html as draw_page
+from laptime.drawing.words import as_charts as draw_charts
+from laptime.errors import RecordError, UsageError
+from laptime.figures.thinning import thin
+from laptime.model.checkup import Checkup
+from laptime.model.compared import Compared
+from laptime.model.dataset import DataSource, MadeSet
+from laptime.model.figure import Report
+from laptime.model.history import History
+from laptime.model.inference import InferPlan
+from laptime.model.kept import FileCheck, Imported
+from laptime.model.machine import Machine
+from laptime.model.plan import Plan
+from laptime.model.protocol import FullPlan, Moment
+from laptime.model.questions import find_question
+from laptime.model.record import Record, RecordRow
+from laptime.pages import compare as compare_page
+from laptime.pages import full as full_page
+from laptime.pages import history as history_page
+from laptime.pages import laps, listing, workloads
+from laptime.pages.devices import card_of, hardware_rows, peak_lines, render_devices
+from laptime.pages.doctor import render_checkup
+from laptime.pages.laps import moment_words
+from laptime.pages.page import PageParts, View
+from laptime.pages.repeat import repeat_words
+from laptime.pages.words import trained_words
+from laptime.questions.gauge import Limits
+from laptime.store import schema
+from laptime.workloads import CATALOGUE, find_workload
+from laptime.workloads.layers import list_layers
+
+__all__ = ["FORMATS", "View", "format_of", "moment_words"]
+
+Parameters = ParamSpec("Parameters")
+Shown = TypeVar("Shown")
+AS_JSON = "json"
+FORMATS = (*DRAWN, AS_JSON)
+FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What building a page may raise when a record holds figures that no laptime wrote."""
+
+
+def in_words(show: Callable[Parameters, Shown]) -> Callable[Parameters, Shown]:
+    """Decorate a function so that what it raises on a bad record becomes a RecordError with a message."""
+
+    @wraps(show)
+    def shown(*given: Parameters.args, **named: Parameters.kwargs) -> Shown:
+        try:
+            return show(*given, **named)
+        except FAULTS as error:
+            says = f"this record cannot be shown: it holds what no page expects ({type(error).__name__}: {error})"
+            raise RecordError(says, "`laptime show ID --json` prints what it holds.") from error
+
+    return shown
+
+
+@in_words
+def as_text(record: Record, view: View) -> str:
+    """Return a record's page."""
+    page: str = find_question(record.question).part("render")(record, view)
+    return page.rstrip("\n")
+
+
+def training_page(record: Record, view: View) -> str:
+    """Return the page of whole trainings. In details it begins with their environment, as published experiments do."""
+    page = full_page.render(record, view).rstrip("\n")
+    if record.workload.name not in CATALOGUE or not view.details:
+        return page
+    frameworks = dict.fromkeys(lane.name.split("/", 1)[0] for lane in record.lanes)
+    block = environment_as_text(record.machine, frameworks, record.workload.name, record.data, view.width)
+    return f"{block}\n\n{page}"
+
+
+@in_words
+def report_of(record: Record) -> Report:
+    """Return all that a report shows of a record. A question without figures of its own shows its page."""
+    question, view = find_question(record.question), View(100)
+    page = question.part("parts")(record, view) if question.parts else PageParts((), (), (), "")
+    figures = question.part("figures")(record) if question.figures else []
+    return Report(
+        id=record.id,
+        title=trained_words(record),
+        started=record.started,
+        answer=tuple(each.text for each in page.answer),
+        notes=tuple(filter(None, page.notes)),
+        done=page.done,
+        figures=thin(figures),
+        text=as_text(record, replace(view, details=True)),
+        command=repeat_words(record),
+    )
+
+
+def as_html(record: Record) -> str:
+    """Return a record's report as one HTML page."""
+    return draw_page([report_of(record)])
+
+
+def as_files(records: Sequence[Record], form: str) -> Made:
+    """Return what a report in this format writes."""
+    if form not in FORMATS:
+        raise UsageError(f"'{form}' is no format of a report", f"formats: {', '.join(FORMATS)}")
+    if form == AS_JSON:
+        return one_file(f"{plain_name(records[0].id)}.{form}", records_as_json(records).encode())
+    return make_files([report_of(each) for each in records], form)
+
+
+def only_text(made: Made) -> str:
+    """Return the text of a report that is one file; pictures cannot be printed."""
+    if made.is_folder:
+        raise UsageError("pictures are several files, and cannot be printed", "name a folder: -o charts")
+    (data,) = made.files.values()
+    return data.decode().rstrip("\n")
+
+
+@in_words
+def as_charts(record: Record, width: int, *, blocks: bool) -> str:
+    """Return all that a report draws, for a terminal."""
+    return draw_charts(report_of(record), width, blocks=blocks)
+
+
+@in_words
+def live_lines(record: Record, note: str, width: int, *, color: bool = False) -> list[str]:
+    """Return the lines that a terminal shows while a question runs."""
+    lines: list[str] = find_question(record.question).part("live")(record, note, width, color=color)
+    return lines
+
+
+@in_words
+def lap_lines(moment: Moment, width: int, *, color: bool = False, blocks: bool = True) -> list[str]:
+    """Return the lines that a terminal shows while a lap runs."""
+    return laps.live_lines(moment, width, color=color, blocks=blocks)
+
+
+@in_words
+def as_json(record: Record) -> str:
+    """Return a record as JSON, as it is saved but indented."""
+    return indented(schema.encode(record))
+
+
+def indented(encoded: bytes) -> str:
+    """Return the JSON, indented."""
+    return msgspec.json.format(encoded, indent=2).decode()
+
+
+def records_as_json(records: Sequence[Record]) -> str:
+    """Return one record as a JSON object, or several as a list."""
+    if len(records) == 1:
+        return as_json(records[0])
+    return indented(b"[" + b",".join(map(schema.encode, records)) + b"]")
+
+
+def to_json(values: object) -> str:
+    """Return plans, workloads, devices and lists as JSON."""
+    return indented(msgspec.json.encode(schema.as_json_holds(msgspec.to_builtins(values))))
+
+
+def device_rows(machine: Machine) -> list[dict[str, object]]:
+    """Return a row for each device of each framework, for each framework that cannot run, and for the hardware."""
+    rows: list[dict[str, object]] = []
+    for each in machine.frameworks:
+        version = {"framework": each.name, "version": each.version, "notes": each.notes}
+        if each.problem:
+            rows.append({**version, "name": each.name, "kind": "framework", "usable": False, "reason": each.problem})
+        rows += [{**version, **asdict(device), "card": card_of(device, machine)} for device in each.devices]
+    return rows + hardware_rows(machine)
+
+
+def peaks_as_text(limits: Limits, width: int) -> str:
+    return "\n".join(peak_lines(limits, width))
+
+
+def plan_as_text(planned: Plan | FullPlan | InferPlan, width: int) -> str:
+    return listing.render_plan(planned, width).rstrip("\n")
+
+
+def devices_as_text(machine: Machine, width: int) -> str:
+    return render_devices(machine, width).rstrip("\n")
+
+
+def checkup_as_text(checkup: Checkup, width: int, *, color: bool = False) -> str:
+    return render_checkup(checkup, width, color=color).rstrip("\n")
+
+
+@in_words
+def compared_as_text(found: Compared, view: View) -> str:
+    return compare_page.render_compared(found, view).rstrip("\n")
+
+
+@in_words
+def compared_as_markdown(found: Compared) -> str:
+    """Return the summary of a comparison for a pull request."""
+    return compare_page.markdown(found).rstrip("\n")
+
+
+@in_words
+def history_as_text(found: History, view: View, *, is_short: bool = True) -> str:
+    """Return the page of a history, of at most 40 lines if it `is_short`."""
+    lines_most = history_page.LINES_MOST if is_short else None
+    return history_page.render_history(found, view, lines_most=lines_most).rstrip("\n")
+
+
+def workloads_as_text(width: int) -> str:
+    return listing.render_workloads(CATALOGUE.values(), width).rstrip("\n")
+
+
+def workload_as_text(name: str, width: int) -> str:
+    """Return the page of one built-in training: its layers, how it is trained, and what was published."""
+    workload = find_workload(name)
+    return workloads.render_workload(workload, list_layers(workload), width).rstrip("\n")
+
+
+def workload_row(name: str) -> dict[str, object]:
+    """Return one built-in training as an object. Its layers have their output shapes and parameters."""
+    workload = find_workload(name)
+    optimizer = {"name": type(workload.optimizer).__name__.lower(), **asdict(workload.optimizer)}
+    return {**asdict(workload), "optimizer": optimizer, "layers": list_layers(workload)}
+
+
+def environment_as_text(
+    machine: Machine, frameworks: Iterable[str], name: str, data: DataSource | None, width: int
+) -> str:
+    """Return the environment block at the top of a full training's page. `data` is what the training reads."""
+    workload = find_workload(name)
+    rows = list_layers(workload)
+    block = workloads.render_environment(machine, frameworks, workload, rows, data, width=width, version=version())
+    return block.rstrip("\n")
+
+
+def records_as_text(rows: Sequence[RecordRow], width: int, *, left_out: int = 0, is_chosen: bool = False) -> str:
+    """Return a list of records. `left_out` is how many more there are, and `is_chosen` whether options chose them."""
+    return listing.render_records(rows, width, left_out=left_out, is_chosen=is_chosen).rstrip("\n")
+
+
+def checks_as_text(rows: Sequence[FileCheck], width: int) -> str:
+    return listing.render_checks(rows, width).rstrip("\n")
+
+
+def imports_as_text(rows: Sequence[Imported], width: int) -> str:
+    return listing.render_imports(rows, width).rstrip("\n")
+
+
+def made_data_as_text(rows: Sequence[MadeSet], width: int) -> str:
+    return listing.render_sets(rows, width).rstrip("\n")
+
+
+def made_as_text(row: MadeSet, seconds: float, *, was_there: bool) -> str:
+    return listing.render_made(row, seconds, was_there=was_there).rstrip("\n")
+
+
+def removed_as_text(row: MadeSet) -> str:
+    return listing.render_removed(row).rstrip("\n")

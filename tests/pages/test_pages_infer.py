@@ -1,0 +1,73 @@
+"""The report of inference: golden pages, and what must hold of every page.
+
+After a change that is meant, write the pages again with `LAPTIME_REGOLD=1 python -m pytest tests/pages`.
+"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from infer_records import SHOWN, broken, two_lanes
+from shown import in_details
+
+from golden import assert_agreed
+from laptime.pages import infer
+from laptime.pages.infer import live_lines
+from laptime.store.index import row_of
+from laptime.store.schema import decode, encode
+from laptime.visible import cells_wide
+
+render = in_details(infer.render)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_page_is_as_it_was_agreed(name, width):
+    """A report changes only on purpose."""
+    assert_agreed(f"infer-{name}", width, render(SHOWN[name](), width))
+
+
+@pytest.mark.parametrize("name", SHOWN)
+@settings(deadline=None, max_examples=30)
+@given(width=st.integers(40, 160))
+def test_no_line_is_wider_than_the_page(name, width):
+    """Whatever the page, nothing is cut and nothing sticks out."""
+    page = render(SHOWN[name](), width)
+    assert max(map(cells_wide, page.splitlines())) <= width
+    assert "" not in page.splitlines()
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_every_figure_is_on_every_page(width):
+    """In a table, or as sentences where none fits."""
+    page = " ".join(render(two_lanes(), width).split())
+    for words in ("86.2 ms", "45.4 ms", "11.6", "24.2", "1.6 s", "2.1 s", "first answer", "Gold 6256 5 s"):
+        assert words in page
+
+
+def test_a_lane_that_answers_otherwise_is_not_called_faster():
+    """There is no factor where the work is not the same."""
+    page = render(broken(), 120)
+    assert "not the same work" in page
+    assert "x faster" not in page
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_record_of_inference_is_read_as_it_was_written(name):
+    """To the last figure, and nothing is lost on the way."""
+    record = SHOWN[name]()
+    assert decode(encode(record), "here") == record
+
+
+def test_a_list_names_the_lane_that_answers_soonest():
+    """In a few words."""
+    assert row_of("r", two_lanes()).summary == "2 lanes, answers, torch/cpu/best 1.90x faster than torch/cpu"
+    assert row_of("r", broken()).summary == "3 lanes, answers, 1 without a result"
+
+
+def test_the_live_table_shows_calls_and_what_is_done():
+    """As far as they are known."""
+    page = "\n".join(live_lines(two_lanes(), "heat 4 of at most 6", 100))
+    for words in ("torch/cpu/best", "86.2 ms", "1.90x faster", "heat 4 of at most 6"):
+        assert words in page

@@ -1,0 +1,126 @@
+"""The pages that people see first: the answer, its figures, a few notes, and what to type next."""
+
+from __future__ import annotations
+
+import re
+
+import full_records
+import infer_records
+import pytest
+import records
+import why_records
+from test_pages_profile import page_of
+
+from golden import assert_agreed
+from laptime.model.ask import Ask
+from laptime.model.record import NOT_RELIABLE, Finding
+from laptime.pages import full, infer, profile, race, why
+from laptime.pages.page import View
+from laptime.visible import cells_wide
+
+PAGES = {
+    **{f"race-{name}": (race, make) for name, make in records.SHOWN.items()},
+    **{f"full-{name}": (full, make) for name, make in full_records.SHOWN.items()},
+    **{f"infer-{name}": (infer, make) for name, make in infer_records.SHOWN.items()},
+    **{f"why-{name}": (why, make) for name, make in why_records.SHOWN.items()},
+    "profile": (profile, page_of),
+}
+UNBROKEN = ("    ", "  trace:")  # code and names of files, to be copied
+ANSI = re.compile(r"\x1b\[\d+m")
+MOST_LINES = 40
+
+
+def page(name: str, width: int = 100, **how: bool) -> str:
+    module, make = PAGES[name]
+    return module.render(make(), View(width, **how))
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("name", PAGES)
+def test_a_short_page_is_as_it_was_agreed(name, width):
+    """A page changes only on purpose."""
+    assert_agreed(f"short-{name}", width, page(name, width))
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_fits_a_screen(name):
+    """What does not fit is behind --details, as the last line says."""
+    lines = page(name).splitlines()
+    assert len(lines) <= MOST_LINES
+    assert "" not in {line.strip() for line in lines[-2:]}
+    assert "--details" in lines[-1] or "laptime resume" in lines[-1]
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 160])
+def test_no_line_is_wider_than_the_page(name, width):
+    """Lines of code and file names alone may be: they are copied."""
+    lines = [line for line in page(name, width).splitlines() if not line.startswith(UNBROKEN)]
+    assert width >= max(map(cells_wide, lines))
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_colour_and_blocks_change_no_word(name):
+    """A page in a file, on a terminal and on one without block characters say the same."""
+    plain = page(name)
+    assert ANSI.sub("", page(name, color=True)) == plain
+    letters = page(name, blocks=False)
+    assert letters.isascii() or not set(letters) & set("█▓▒░▏▎▍▌▋▊▉")
+    assert re.findall(r"[\d.,]+x", letters) == re.findall(r"[\d.,]+x", plain)
+
+
+def test_five_questions_are_answered_at_once():
+    """Which lane, by what factor, how sure: in the first lines. The same work, what next: in the last two."""
+    lines = page("race-other-batch").splitlines()
+    first, last = " ".join(lines[:2]), " ".join(lines[-3:])
+    assert "torch/cpu/batch=400 is 1.23x as fast as torch/cpu as written (1.18-1.28)." in " ".join(first.split())
+    assert "Same work: proven (10 steps against float64). 5 heats each, 58 s, settled within 5 %." in " ".join(
+        last.split()
+    )
+    assert "Next: laptime why cifar-cnn torch/cpu/batch=400" in last
+
+
+def test_a_lane_that_is_slower_is_the_one_that_is_named_second():
+    """Where the first lane is the fastest, the sentence is about it."""
+    slower = records.comparison("torch/cpu/best", 0.5, 0.4, 0.6)
+    made = records.record((records.FIRST, records.lane("torch/cpu/best", 184.0)), (slower,))
+    said = " ".join(race.render(made, View(140)).split())
+    assert "torch/cpu as written is 2.00x as fast as torch/cpu/best (1.67-2.50)." in said
+    assert "2.00x slower (1.67-2.50)" in said
+
+
+def test_no_factor_is_named_between_different_trainings():
+    """Neither in the sentence nor in the rows."""
+    said = page("race-differing")
+    assert "2.30x" not in said
+    assert "NOT done by torch/cpu/compile" in said
+
+
+def test_figures_of_a_busy_machine_are_called_not_reliable():
+    """In the first words of the page."""
+    busy = Finding(NOT_RELIABLE, "45 of 50 windows of torch/cpu were disturbed.", {}, "Race again.", "proven")
+    made = records.record((records.FIRST, records.BEST), (records.FASTER,), findings=(busy,))
+    assert race.render(made, View()).startswith(
+        "NOT RELIABLE: 45 of 50 windows of torch/cpu were disturbed. Race again.\n"
+    )
+
+
+def test_a_price_per_hour_needs_no_sensor():
+    """The cost of a lap is its time: 46.1 s at 2 an hour."""
+    made = records.record((records.FIRST, records.BEST), (records.FASTER,), ask=Ask(rate_per_hour=2.0))
+    assert "Money a lap: torch/cpu 0.0256, torch/cpu/best 0.0172." in race.render(made, View())
+
+
+def test_a_loader_that_is_no_limit_is_named_with_its_rate():
+    """A training that computing limits has a sentence on its loader, too."""
+    assert "The loader is no limit: it gives 290,000 images/s, you use 581." in page("why-nothing")
+
+
+def test_published_laps_of_another_length_are_not_shown_beside_ours():
+    """100 steps are no lap of 500."""
+    made = full_records.full((full_records.run("torch/cpu/as-written", 0, 10.1, 10.0),),
+                             protocol=full_records.Protocol(2, 100, 0, 0, 0))  # fmt: skip
+    said = full.render(made, View())
+    assert "GTX 1080" not in said
+    assert "Published laps are not shown: they are of 500 steps, and these of 100." in said
+    assert "100 steps a lap" in full.render(made, View(details=True)).splitlines()[1]

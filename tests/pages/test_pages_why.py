@@ -1,0 +1,127 @@
+"""The page of why: the verdict first, a bar that adds up, ceilings, remedies, and by which figure what is ruled out."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from shown import in_details
+from why_records import DECODE, SHOWN, failed_remedy, loader_bound, not_trusted, nothing_found
+
+from golden import assert_agreed
+from laptime.model.missing import Missing
+from laptime.model.why import Factor, StepPart
+from laptime.pages import why
+from laptime.pages.why import BLOCKS, LETTERS, bar_lines, measured_words
+from laptime.store.index import row_of
+from laptime.visible import cells_wide
+
+render = in_details(why.render)
+
+
+@pytest.mark.parametrize("width", [80, 120, 160])
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_page_as_it_was_agreed_on(name, width):
+    assert_agreed(f"why-{name}", width, render(SHOWN[name](), width))
+
+
+@pytest.mark.parametrize("width", [40, 60, 75, 100, 137, 200])
+@pytest.mark.parametrize("name", SHOWN)
+def test_no_line_is_wider_than_the_page(name, width):
+    """But for a line of code, which is there to be copied."""
+    page = render(SHOWN[name](), width)
+    lines = [line for line in page.splitlines() if not line.startswith("    ")]
+    assert max(map(cells_wide, lines)) <= width
+    assert "the loader bounds" in page.replace("\n  ", " ") or name in {"nothing", "noisy"}
+
+
+def test_the_order_of_the_page():
+    """The verdict, the bar, the ceilings, the remedies, then what was ruled out."""
+    page = render(loader_bound(), 160)
+    words = (
+        "the loader bounds",
+        "a step 3.37 s",
+        "96 %",
+        "ceilings: ",
+        "remedy",
+        "proven: ",
+        "ruled out: ",
+        "Saved as",
+    )
+    places = [page.index(each) for each in words]
+    assert places == sorted(places)
+
+
+def test_a_failed_remedy_is_a_row_with_its_reason():
+    page = render(failed_remedy(), 120)
+    row = next(line for line in page.splitlines() if line.startswith("batch 128 -> 512"))
+    assert "failed: CUDA out of memory: 64 GB were asked for" in row
+    assert "The budget had no room for: compile, graph." in page
+
+
+def test_noise_is_told_before_the_verdict():
+    page = render(not_trusted(), 100)
+    assert page.startswith("NOT RELIABLE: the step of the lane as it is varies by 84 % from heat to heat")
+
+
+def test_colour_is_only_where_it_may_be():
+    assert "\x1b" not in render(loader_bound(), 120)
+    assert "\x1b[1m" in render(loader_bound(), 120, color=True)
+    plain = re.sub(r"\x1b\[\d*m", "", render(loader_bound(), 120, color=True))
+    assert plain == render(loader_bound(), 120)
+
+
+def test_letters_stand_for_blocks_where_there_are_none():
+    page = render(loader_bound(), 100, blocks=False)
+    assert "####" in page
+    assert not set(BLOCKS.values()) - {"·"} & set(page)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=6), st.integers(20, 200))
+def test_bar_and_percentages_add_up(weights, width):
+    """To the whole width and to 100, whatever the shares are."""
+    whole = sum(weights) or 1.0
+    shares = [weight / whole for weight in weights] if sum(weights) else [1.0]
+    kinds = list(BLOCKS)[-len(shares) :]
+    bar, *legend = bar_lines([StepPart(of, share) for of, share in zip(kinds, shares, strict=True)], width)
+    assert len(bar) == width
+    assert sum(int(each) for each in re.findall(r"(\d+) %", " ".join(legend))) == 100
+
+
+def test_a_bar_in_letters_is_as_long():
+    (bar, *_), (letters, *_) = (bar_lines([StepPart("loader", 0.9), StepPart("unattributed", 0.1)], 40, blocks=each)
+                                for each in (True, False))  # fmt: skip
+    assert (bar.count("█"), letters.count(LETTERS["loader"])) == (36, 36)
+
+
+@pytest.mark.parametrize(
+    ("expected", "measured"),
+    [
+        ("3.70x ±0.20", Factor(3.7, 3.5, 3.9)),
+        ("98.0x ±6.0", Factor(98.0, 92.0, 104.0)),
+        ("1.30x (one pair)", Factor(1.3, Missing("one pair"), Missing("one pair"))),
+    ],
+)
+def test_a_gain_has_its_interval(expected, measured):
+    assert measured_words(measured) == expected
+
+
+@pytest.mark.parametrize(
+    ("expected", "made"),
+    [
+        ("why torch/cuda:0: input pipeline (proven), decode in 4 worker processes 3.70x", loader_bound),
+        ("why torch/cpu: no cause found", nothing_found),
+        ("why torch/cpu: device shared (likely), too noisy to tell", not_trusted),
+    ],
+)
+def test_a_list_names_the_cause_and_the_remedy(expected, made):
+    assert row_of("r-1", made()).summary == expected
+
+
+def test_a_line_of_code_is_never_broken():
+    """On a narrow page it is below the table."""
+    page = render(loader_bound(replace(DECODE, code="DataLoader(" + "x" * 90 + ")")), 80)
+    assert f"    DataLoader({'x' * 90})" in page.splitlines()
