@@ -27,6 +27,7 @@ COMMANDS = {
     "infer": ("questions:infer", "How long does an answer take, and how many are there per second?"),
     "why": ("questions:why", "Where does the time go, what limits it, and what would gain?"),
     "profile": ("questions:profile", "Which operators take the time of a step?"),
+    "watch": ("watch:watch", "Run a script unchanged: where does the time of its training go?"),
     "resume": ("questions:resume", "Go on with a training that was ended."),
     "plan": ("questions:plan", "Print what a race would run, and run nothing."),
     "show": ("records:show_record", "Show a saved record."),

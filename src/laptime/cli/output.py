@@ -28,6 +28,11 @@ def page_width() -> int:
     return _asked_for("COLUMNS") or (shutil.get_terminal_size().columns if _is_terminal() else WIDTH_OFF_TERMINAL)
 
 
+def message_width() -> int:
+    """Return the width for a page on stderr."""
+    return _asked_for("COLUMNS") or (LiveView().width() if MESSAGES.isatty() else WIDTH_OFF_TERMINAL)
+
+
 def may_colour() -> bool:
     return _is_terminal() and _knows_colours()
 

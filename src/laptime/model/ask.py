@@ -35,6 +35,7 @@ class Ask:
     ten times, in whole trainings once). `price_per_kwh` and `rate_per_hour`, in any currency, turn a lap into
     money. With `profile`, each lane is profiled after its heats, outside the timing. With `alone`, heats run one
     after another, where else those of a round take turns. `label` is a name by which the record is found: `@label`.
+    `command` is what `laptime watch` starts.
     """
 
     what: str = DEFAULT_WORKLOAD
@@ -60,3 +61,4 @@ class Ask:
     batches: tuple[int, ...] = ()
     others: tuple[str, ...] = ()
     label: str | None = None
+    command: tuple[str, ...] = ()

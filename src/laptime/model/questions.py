@@ -14,6 +14,7 @@ from typing import Any
 from laptime.model.inference import AnswerReference, InferPace
 from laptime.model.protocol import FullRun, LapFactor, Protocol
 from laptime.model.record import Answer, Comparison, InferFactor, InferLane, Record
+from laptime.model.script import WatchAnswer
 from laptime.model.why import Why
 
 
@@ -85,6 +86,11 @@ def training_of(record: Record) -> TrainingAnswer:
 
 def inference_of(record: Record) -> InferAnswer:
     assert isinstance(record.answer, InferAnswer)
+    return record.answer
+
+
+def watch_of(record: Record) -> WatchAnswer:
+    assert isinstance(record.answer, WatchAnswer)
     return record.answer
 
 
@@ -177,6 +183,16 @@ QUESTIONS: list[Question] = [
         summary="laptime.pages.summaries:of_profile",
         parts="laptime.pages.profile:page_parts",
         figures="laptime.figures.profile:figures",
+    ),
+    Question(
+        name="watch",
+        answer=WatchAnswer,
+        prepare="laptime.questions.watch:prepare_watch",
+        run="laptime.questions.watch:Watch",
+        render="laptime.pages.watch:render",
+        live="laptime.pages.watch:live_lines",
+        summary="laptime.pages.summaries:of_watch",
+        parts="laptime.pages.watch:page_parts",
     ),
 ]
 

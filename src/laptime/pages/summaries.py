@@ -10,9 +10,12 @@ from laptime.model.questions import (
     comparisons_of,
     inference_of,
     training_of,
+    watch_of,
 )
-from laptime.model.record import Comparison, InferFactor, Record
+from laptime.model.record import Comparison, Estimate, InferFactor, Record
+from laptime.model.script import TrainingLoop
 from laptime.model.why import Why
+from laptime.pages.numbers import duration, step
 from laptime.pages.other_trainings import most_telling, names_of_trainings
 from laptime.pages.words import short_name
 
@@ -95,3 +98,14 @@ def _factor(found: Comparison | LapFactor | InferFactor, ratio: float) -> str:
     doubt = "" if found.same_work is True else " (same work unproven)"
     names = names_of_trainings(found.lane, found.reference) or (short_name(found.lane), short_name(found.reference))
     return f"{names[0]} {ratio:.2f}x faster than {names[1]}{doubt}"
+
+
+def of_watch(record: Record) -> list[str]:
+    answer = watch_of(record)
+    loops = [each.loop for each in answer.processes if isinstance(each.loop, TrainingLoop)]
+    if not loops:
+        return [f"{duration(answer.wall_s)}, no training seen"]
+    words = [f"{loops[0].iterations:,} iterations"]
+    if isinstance(loops[0].step_ms, Estimate):
+        words.append(f"{step(loops[0].step_ms.median)} each")
+    return words

@@ -1,0 +1,182 @@
+"""Iterations of a watched script -> its training loop: windows that grow with its age, phases, steady state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from laptime.analysis.script_units import Unit
+from laptime.model.missing import Missing
+from laptime.model.record import Estimate
+from laptime.model.script import Counted, Gap, GapKind, LoopWindow, Multiplicity, Phases, TrainingLoop
+from laptime.stats import find_steady, log_mean_interval, median
+
+WINDOWS_MOST = 512
+LOSSES_MOST = 1024
+FEWEST_STEADY = 3
+ALPHA = 0.05
+NOT_SPLIT = Missing("it runs inside of one call")
+NO_LOADER = Missing("no data loader was seen")
+BLOCKS = 12
+SUMMED = (
+    "wall_ns",
+    "iterations",
+    "items",
+    "data_ns",
+    "forward_backward_ns",
+    "backward_ns",
+    "optimizer_ns",
+    "checkpoint_ns",
+    "outside_ns",
+)
+
+
+class LoopSummary:
+    """Adds up iterations in bounded memory: when there are too many windows, each two neighbours become one."""
+
+    def __init__(self) -> None:
+        self.iterations = 0
+        self._windows: list[LoopWindow] = []
+        self._each = 1
+        self._first: LoopWindow | None = None
+        self._sums = {"fetches": 0, "backwards": 0, "steps": 0, "skips": 0}
+        self._gaps: dict[GapKind, Gap] = {}
+        self._losses: list[tuple[int, float]] = []
+        self._every, self._seen = 1, 0
+        self.compilations, self.compile_ns = 0, 0
+
+    def add(self, unit: Unit) -> None:
+        """Add one iteration."""
+        window = _window_of(unit)
+        self.iterations += 1
+        for name in self._sums:
+            self._sums[name] += getattr(unit, name)
+        if self._first is None:
+            self._first = window
+            return
+        last = self._windows[-1] if self._windows else None
+        if last is not None and last.iterations < self._each:
+            self._windows[-1] = _joined(last, window)
+        else:
+            self._windows.append(window)
+            if len(self._windows) > WINDOWS_MOST:
+                self._merge()
+
+    def gap(self, kind: GapKind, begin: int, end: int) -> None:
+        """Add a time between iterations."""
+        known = self._gaps.get(kind, Gap(kind, 0, 0.0))
+        self._gaps[kind] = Gap(kind, known.times + 1, known.seconds + (end - begin) / 1e9)
+
+    def loss(self, at_ns: int, value: float) -> None:
+        """Add a loss; of very many, every second, fourth ... is kept."""
+        self._seen += 1
+        if self._seen % self._every == 0:
+            self._losses.append((at_ns, value))
+        if len(self._losses) > LOSSES_MOST:
+            self._losses = self._losses[1::2]
+            self._every *= 2
+
+    def compiled(self, begin: int, end: int) -> None:
+        self.compilations += 1
+        self.compile_ns += end - begin
+
+    def loop(
+        self, counted: Counted, epochs: int | Missing, *, is_split: bool, has_loader: bool, unsure: str | None
+    ) -> TrainingLoop | None:
+        """Return the loop so far, or None if there is none. `is_split` is false where a step is one call."""
+        if self._first is None:
+            return None
+        windows = self._windows or [self._first]
+        times = [each.wall_ns / each.iterations for each in windows]
+        steady = find_steady(times)
+        kept = windows[steady.start :]
+        items = sum(each.items for each in kept)
+        count = sum(each.iterations for each in kept)
+        wall_s = sum(each.wall_ns for each in kept) / 1e9
+        everything = [self._first, *self._windows]
+        return TrainingLoop(
+            counted=counted,
+            iterations=self.iterations,
+            epochs=epochs,
+            first_ms=self._first.wall_ns / 1e6,
+            step_ms=_estimate(kept) if self._windows else None,
+            items_per_s=items / wall_s if items and self._windows else Missing("the size of its batches was not seen"),
+            items_per_iteration=items / count if items else Missing("the size of its batches was not seen"),
+            per_iteration=Multiplicity(*(each / self.iterations for each in self._sums.values())),
+            whole=_phases(everything, is_split=is_split, has_loader=has_loader, per=1),
+            steady=_phases(kept, is_split=is_split, has_loader=has_loader, per=count),
+            steady_kind=steady.kind,
+            steady_from=steady.start,
+            windows=tuple(everything),
+            gaps=tuple(self._gaps.values()),
+            compilations=self.compilations,
+            compile_s=self.compile_ns / 1e9,
+            losses=tuple(self._losses),
+            unsure=unsure,
+        )
+
+    def _merge(self) -> None:
+        """Make each two neighbours one window."""
+        self._each *= 2
+        pairs = zip(self._windows[::2], self._windows[1::2], strict=False)
+        rest = self._windows[len(self._windows) // 2 * 2 :]
+        self._windows = [*(_joined(first, second) for first, second in pairs), *rest]
+
+
+def _window_of(unit: Unit) -> LoopWindow:
+    length = unit.end - unit.begin
+    return LoopWindow(
+        start_ns=unit.begin,
+        end_ns=unit.end,
+        wall_ns=length,
+        iterations=1,
+        items=unit.items,
+        data_ns=unit.data,
+        forward_backward_ns=unit.forward_backward,
+        backward_ns=unit.backward,
+        optimizer_ns=unit.optimizer,
+        checkpoint_ns=unit.checkpoint,
+        outside_ns=unit.outside,
+        shortest_ns=length,
+        longest_ns=length,
+    )
+
+
+def _joined(first: LoopWindow, second: LoopWindow) -> LoopWindow:
+    sums = {name: getattr(first, name) + getattr(second, name) for name in SUMMED}
+    return LoopWindow(
+        start_ns=first.start_ns,
+        end_ns=second.end_ns,
+        shortest_ns=min(first.shortest_ns, second.shortest_ns),
+        longest_ns=max(first.longest_ns, second.longest_ns),
+        **sums,
+    )
+
+
+def _estimate(windows: Sequence[LoopWindow]) -> Estimate | None:
+    """Return the median iteration, with the interval of the mean of blocks: neighbours are alike."""
+    if len(windows) < FEWEST_STEADY:
+        return None
+    times = [each.wall_ns / each.iterations / 1e6 for each in windows]
+    size = max(1, len(times) // BLOCKS)
+    blocks = [median(times[first : first + size]) for first in range(0, len(times) - size + 1, size)]
+    interval = log_mean_interval(blocks, ALPHA)
+    middle = median(times)
+    return Estimate(middle, min(interval.low, middle), max(interval.high, middle))
+
+
+def _phases(windows: Sequence[LoopWindow], *, is_split: bool, has_loader: bool, per: int) -> Phases:
+    """Return the parts of the time of these windows, per iteration or (`per` 1) in all."""
+    names = ("wall_ns", "data_ns", "forward_backward_ns", "backward_ns", "optimizer_ns", "checkpoint_ns", "outside_ns")
+    wall, data, computing, backward, optimizer, saving, outside = (
+        sum(getattr(each, name) for each in windows) / 1e9 / per for name in names
+    )
+    return Phases(
+        wall_s=wall,
+        data_wait_s=data if has_loader else NO_LOADER,
+        forward_backward_s=computing,
+        backward_s=backward if is_split else NOT_SPLIT,
+        optimizer_s=optimizer if is_split else NOT_SPLIT,
+        checkpoint_s=saving,
+        outside_s=outside,
+        unattributed_s=wall - data - computing - optimizer - saving - outside,
+    )

@@ -1,0 +1,180 @@
+"""What one process of a watched script sent -> a `ScriptProcess`; and how the ranks of a training differ."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from laptime.analysis.script_loop import LoopSummary
+from laptime.analysis.script_units import IterationBuilder, Sink, Unit, UnitBuilder
+from laptime.attach import kinds
+from laptime.model.missing import Missing
+from laptime.model.script import RankSkew, ScriptProcess, SeenLoader, SeenOptimizer, TrainingLoop
+
+KIND_BITS = (1 << kinds.THREAD_SHIFT) - 1
+LOST = "events were lost"
+
+
+class ProcessReader:
+    """Reads the facts and events of one process, in their order."""
+
+    def __init__(self, hello: Mapping[str, Any]) -> None:
+        self.hello: dict[str, Any] = dict(hello)
+        self._summary = LoopSummary()
+        self._iterations = IterationBuilder(Sink(self._summary.add, self._summary.gap))
+        self._units = UnitBuilder(self._iterations.take, self._summary.gap)
+        self._keras = KerasBuilder(self._summary)
+        self._optimizers: dict[int, SeenOptimizer] = {}
+        self._loaders: dict[object, SeenLoader] = {}
+        self._failed: dict[str, str] = {}
+        self._lost = 0
+        self._is_finished = False
+
+    @property
+    def iterations(self) -> int:
+        return self._summary.iterations
+
+    def take_facts(self, facts: Mapping[str, Any]) -> None:
+        """Take one message of facts."""
+        if "versions" in facts:
+            self.hello |= facts
+        elif "optimizer" in facts:
+            self._optimizers[facts["optimizer"]] = SeenOptimizer(
+                str(facts["name"]), {str(key): int(value) for key, value in facts["parameters"].items()}, tuple(facts["dtypes"])
+            )
+        elif "loader" in facts:
+            self._loaders[facts["loader"]] = SeenLoader(
+                facts["batch_size"], facts["batches"], facts["num_workers"], facts["pin_memory"], facts["persistent_workers"]
+            )
+        elif "keras_batch" in facts:
+            self._keras.batch = facts["keras_batch"] if isinstance(facts["keras_batch"], int) else None
+            self._loaders["keras"] = SeenLoader(self._keras.batch, None, None, kind=str(facts["keras_data"]))
+        elif "is_failed" in facts:
+            self._failed[str(facts["is_failed"])] = str(facts["error"])
+        elif "lost" in facts:
+            self._lost += int(facts["lost"])
+
+    def take_events(self, body: bytes) -> None:
+        """Take events. Those of Keras decide what an iteration is, where there are any."""
+        for kind, begin, end, value in struct.iter_unpack("<4q", body):
+            plain = kind & KIND_BITS
+            if plain == kinds.LOSS:
+                self._summary.loss(begin, struct.unpack("<d", struct.pack("<q", value))[0])
+                continue
+            if plain == kinds.COMPILE:
+                self._summary.compiled(begin, end)
+            if plain >= kinds.KERAS_BATCH:
+                self._keras.take(plain, begin, end, value)
+            elif plain == kinds.FETCH and self._keras.is_used:
+                self._keras.fetched(begin, end)
+            elif not self._keras.is_used:
+                self._units.take(kind, begin, end, value)
+
+    def process(self) -> ScriptProcess:
+        """Return what was seen. It is called once, at the end."""
+        hello = self.hello
+        return ScriptProcess(
+            pid=int(hello["pid"]),
+            parent=int(hello["parent"]),
+            python=str(hello["python"]),
+            executable=str(hello["executable"]),
+            loop=self._loop(),
+            versions={str(name): str(each) for name, each in hello["versions"].items()},
+            rank=_number(hello.get("rank")),
+            world=_number(hello.get("world")),
+            optimizers=tuple(self._optimizers.values()),
+            loaders=tuple(self._loaders.values()),
+            lost=self._lost,
+            failed=self._failed,
+        )
+
+    def _loop(self) -> TrainingLoop | None:
+        if self._keras.is_used:
+            self._keras.finish()
+            return self._summary.loop(
+                "Keras batches",
+                self._keras.epochs,
+                is_split=False,
+                has_loader=self._keras.has_fetches,
+                unsure=self._unsure(),
+            )
+        self._units.finish()
+        self._iterations.finish()
+        return self._summary.loop(
+            self._iterations.counted,
+            self._units.epochs or Missing("no data loader was seen"),
+            is_split=self._iterations.counted == "optimizer steps",
+            has_loader=self._units.epochs > 0 and not self._units.fetched_elsewhere,
+            unsure=self._unsure(),
+        )
+
+    def _unsure(self) -> str | None:
+        return f"{self._lost} {LOST}" if self._lost else self._iterations.unsure
+
+
+class KerasBuilder:
+    """Cuts the events of Keras into iterations: a batch, and the time until the next one."""
+
+    def __init__(self, summary: LoopSummary) -> None:
+        self._summary = summary
+        self._last: Unit | None = None
+        self._waits: list[tuple[int, int]] = []
+        self.is_used = self.has_fetches = False
+        self.epochs = 0
+        self.batch: int | None = None
+
+    def fetched(self, begin: int, end: int) -> None:
+        """Note a fetch of a data loader: those inside of a batch are its wait for data."""
+        self._waits.append((begin, end))
+
+    def take(self, kind: int, begin: int, end: int, value: int) -> None:
+        """Take the next event of Keras."""
+        self.is_used = True
+        if kind == kinds.KERAS_BATCH:
+            self._close(begin)
+            waited = sum(last - first for first, last in self._waits if first >= begin)
+            self.has_fetches = self.has_fetches or waited > 0
+            self._waits = []
+            unit = Unit(begin=begin, last=end, data=waited, forward_backward=end - begin - waited, fetches=value)
+            unit.backwards = unit.steps = value
+            unit.items = (self.batch or 0) * value
+            self._last = unit
+        elif kind == kinds.KERAS_TEST:
+            self._close(begin)
+            self._summary.gap("validation", begin, end)
+        elif kind == kinds.KERAS_EPOCH:
+            self._close(self._last.last if self._last else end)
+            self.epochs += 1
+
+    def finish(self) -> None:
+        """Close the last batch where it ended."""
+        if self._last is not None:
+            self._close(self._last.last)
+
+    def _close(self, at: int) -> None:
+        if self._last is not None:
+            self._last.end = at
+            self._last.outside = at - self._last.last
+            self._summary.add(self._last)
+            self._last = None
+
+
+def compare_ranks(processes: Sequence[ScriptProcess]) -> RankSkew | None:
+    """Return how the ranks of a training differ; None where there is one only."""
+    own_ms = {
+        each.rank: (each.loop.steady.wall_s - each.loop.steady.backward_s) * 1e3
+        for each in processes
+        if each.rank is not None
+        and isinstance(each.loop, TrainingLoop)
+        and not isinstance(each.loop.steady.backward_s, Missing)
+    }
+    if len(own_ms) < 2:
+        return None
+    ranks = tuple(sorted(own_ms))
+    values = tuple(own_ms[rank] for rank in ranks)
+    return RankSkew(ranks, values, max(ranks, key=lambda rank: own_ms[rank]), max(values) / max(min(values), 1e-9))
+
+
+def _number(text: object) -> int | None:
+    return int(text) if isinstance(text, str) and text.isdigit() else None

@@ -1,0 +1,373 @@
+"""Events of a watched script -> iterations.
+
+A unit is what follows one fetch: the fetch, the forward and backward pass, and the optimizer's step if there is one.
+Units follow each other without a hole, except for gaps (validation, the time between epochs). Units that end in no
+optimizer step are put together with the next ones: gradients accumulate. So are units without a fetch of their own
+whose optimizers differ: a generator and a discriminator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from laptime.attach import kinds
+from laptime.model.script import Counted, GapKind
+
+# So many backward passes with no optimizer step at all: the script updates its weights itself.
+ALONE_MOST = 256
+# So many updates with the same optimizer after one fetch: they are iterations of their own.
+INNER_MOST = 64
+NO_THREAD = -1
+
+
+@dataclass(slots=True)
+class Unit:
+    """A stretch of a training with at most one fetch that was worked on, or several of them put together."""
+
+    begin: int
+    end: int = 0
+    data: int = 0
+    forward_backward: int = 0
+    backward: int = 0  # of it, the backward passes
+    optimizer: int = 0
+    checkpoint: int = 0
+    outside: int = 0
+    compiling: int = 0
+    fetches: int = 0
+    backwards: int = 0
+    steps: int = 0
+    skips: int = 0
+    items: int = 0
+    optimizers: set[int] = field(default_factory=set)
+    loaders: dict[int, int] = field(default_factory=dict)  # when each was first fetched from
+    follows_fetch: bool = False
+    # While it is open: since when a forward pass may run, and when its last work ended.
+    mark: int = 0
+    last: int = 0
+    saved: int = 0
+    last_backward: tuple[int, int] = (0, 0)
+    late_steps: list[tuple[int, int, int]] = field(default_factory=list)  # since the last backward pass
+
+    @property
+    def worked(self) -> bool:
+        return self.backwards > 0 or self.updated
+
+    @property
+    def updated(self) -> bool:
+        return self.steps > 0 or self.skips > 0
+
+    @property
+    def unattributed(self) -> int:
+        parts = self.data + self.forward_backward + self.optimizer + self.checkpoint + self.outside
+        return self.end - self.begin - parts
+
+    def join(self, later: Unit) -> None:
+        """Put the next unit behind this one. What was outside of this one's steps is now inside of an iteration."""
+        self.outside = later.outside
+        self.end = later.end
+        for name in ("data", "forward_backward", "backward", "optimizer", "checkpoint", "compiling"):
+            setattr(self, name, getattr(self, name) + getattr(later, name))
+        for name in ("fetches", "backwards", "steps", "skips", "items"):
+            setattr(self, name, getattr(self, name) + getattr(later, name))
+        self.optimizers |= later.optimizers
+
+
+@dataclass(slots=True)
+class Sink:
+    """Where iterations and gaps go. All times are in nanoseconds."""
+
+    iteration: Callable[[Unit], None]
+    gap: Callable[[GapKind, int, int], None]
+
+
+class UnitBuilder:
+    """Cuts the events of one process into units and gaps."""
+
+    def __init__(self, unit: Callable[[Unit], None], gap: Callable[[GapKind, int, int], None]) -> None:
+        self._emit, self._gap = unit, gap
+        self._open: Unit | None = None
+        self._gap_begin: int | None = None
+        self._gap_known = 0  # of the open gap: time that has another name
+        self._ended: tuple[int, int] | None = None  # a loader's end, after which a prefetched batch may be worked on
+        self._trainers: set[int] = set()  # loaders whose batches were trained on
+        self._thread = NO_THREAD  # the one that trains
+        self._last_end = 0
+        self.opens: dict[int, int] = {}
+        self.fetched_elsewhere = False
+
+    @property
+    def epochs(self) -> int:
+        """How often a loader that was trained on was started."""
+        return max((self.opens.get(each, 0) for each in self._trainers), default=0)
+
+    def take(self, kind: int, begin: int, end: int, value: int) -> None:
+        """Take the next event; events come in the order of their ends."""
+        thread = kind >> kinds.THREAD_SHIFT
+        kind &= (1 << kinds.THREAD_SHIFT) - 1
+        if kind == kinds.BACKWARD:
+            self._backward(thread, begin, end)
+        elif kind == kinds.STEP:
+            self._step(begin, end, value)
+        elif kind == kinds.SKIP:
+            self._skip(begin, end)
+        elif kind == kinds.COMPILE:
+            if self._open is not None:
+                self._open.compiling += end - begin
+        elif kind == kinds.SAVE:
+            self._save(begin, end)
+        elif self._thread not in {NO_THREAD, thread}:
+            self.fetched_elsewhere = True
+        elif kind == kinds.FETCH:
+            self._fetch(begin, end, value >> kinds.ITEMS_SHIFT, value & kinds.ITEMS_MASK)
+        elif kind == kinds.END:
+            self._end(begin, end)
+        elif kind == kinds.OPEN:
+            self._start_loader(begin, end, value)
+
+    def finish(self) -> None:
+        """Close the last unit where its work ended. A loader's batches that nobody worked on are no unit."""
+        unit = self._open
+        if unit is not None and unit.worked:
+            self._close(unit, unit.last)
+        self._open = None
+
+    def _fetch(self, begin: int, end: int, loader: int, items: int) -> None:
+        unit = self._open
+        if unit is not None and unit.worked:
+            self._close(unit, begin)
+            unit = None
+        elif unit is not None and loader in self._trainers and not self._trainers & unit.loaders.keys():
+            self._note_gap("validation", unit.begin, begin)  # it was left in the middle
+            unit = None
+        if unit is None:
+            unit = self._begin(begin)
+            unit.follows_fetch = True
+        if not unit.loaders or loader in unit.loaders:
+            unit.items += items
+        unit.loaders.setdefault(loader, begin)
+        unit.fetches += 1
+        unit.data += end - begin
+        unit.mark = end
+
+    def _end(self, begin: int, end: int) -> None:
+        unit = self._open
+        if unit is None:
+            return
+        if unit.worked:
+            self._close(unit, begin)
+            self._gap_begin, self._ended = begin, (begin, end)
+        else:
+            self._note_gap("validation", unit.begin, end)
+
+    def _start_loader(self, begin: int, end: int, loader: int) -> None:
+        self.opens[loader] = self.opens.get(loader, 0) + 1
+        unit = self._open
+        if unit is not None:
+            if unit.worked:
+                self._close(unit, begin)
+                self._gap_begin = begin
+            else:
+                self._note_gap("validation", unit.begin, begin)
+        self._ended = None
+        if self._gap_begin is not None:
+            self._gap("loader start", begin, end)
+            self._gap_known += end - begin
+
+    def _backward(self, thread: int, begin: int, end: int) -> None:
+        self._thread = thread
+        unit = self._open
+        if unit is None:
+            unit = self._begin_without_fetch(begin)
+        inside = [each for each in unit.late_steps if each[0] >= begin]  # optimizers that step in the backward pass
+        _take_back(unit, inside)
+        if unit.worked:
+            self._close(unit, unit.last)
+            unit = self._begin(self._last_end)
+        self._split_validation(unit)
+        for first, last, optimizer in inside:
+            unit.optimizer += last - first
+            unit.steps += 1
+            unit.optimizers.add(optimizer)
+        unit.forward_backward += end - max(unit.mark, unit.begin) - sum(last - first for first, last, _ in inside)
+        unit.backward += end - begin
+        unit.backwards += 1
+        unit.last_backward = (begin, end)
+        unit.late_steps = []
+        unit.mark = unit.last = end
+        self._trainers |= unit.loaders.keys()
+
+    def _step(self, begin: int, end: int, optimizer: int) -> None:
+        unit = self._open
+        if unit is None:
+            unit = self._begin_without_fetch(begin)
+        first, last = unit.last_backward
+        started = last if begin <= first < end else max(begin, unit.last)  # a closure computes inside of the step
+        unit.late_steps.append((started, end, optimizer))
+        unit.optimizer += end - started
+        unit.steps += 1
+        unit.optimizers.add(optimizer)
+        unit.last = end
+
+    def _skip(self, begin: int, end: int) -> None:
+        unit = self._open
+        if unit is None:
+            return
+        unit.optimizer += end - max(begin, unit.last)
+        unit.skips += 1
+        unit.last = end
+
+    def _save(self, begin: int, end: int) -> None:
+        unit = self._open
+        if unit is not None and unit.worked:
+            unit.checkpoint += end - begin
+            unit.saved = end
+        elif unit is None and self._gap_begin is not None:
+            self._gap("checkpoint", begin, end)
+            self._gap_known += end - begin
+
+    def _split_validation(self, unit: Unit) -> None:
+        """Leave out what was fetched, before the batch that is trained on, from loaders that never train."""
+        known = [at for loader, at in unit.loaders.items() if loader in self._trainers]
+        if not known or len(known) == len(unit.loaders):
+            return
+        first = min(known)
+        foreign = {loader: at for loader, at in unit.loaders.items() if loader not in self._trainers}
+        if min(foreign.values()) < first:
+            self._gap("validation", unit.begin, first)
+            unit.data = max(0, min(unit.data, unit.mark - first))
+            unit.begin = first
+            unit.loaders = {loader: at for loader, at in unit.loaders.items() if loader in self._trainers}
+
+    def _begin(self, at: int) -> Unit:
+        if self._gap_begin is not None:
+            length = at - self._gap_begin - self._gap_known
+            if length > 0:
+                self._gap("between epochs", at - length, at)
+        self._gap_begin, self._gap_known, self._ended = None, 0, None
+        self._open = Unit(begin=at, mark=at, last=at)
+        return self._open
+
+    def _begin_without_fetch(self, begin: int) -> Unit:
+        """Begin a unit whose batch was fetched before, or comes from no loader that is seen."""
+        if self._ended is not None:
+            ended, until = self._ended
+            self._gap_begin = None
+            unit = self._begin(ended)
+            unit.data = until - ended
+            unit.mark = until
+            unit.follows_fetch = True
+            return unit
+        return self._begin(self._last_end if self._gap_begin is None and self._last_end else begin)
+
+    def _close(self, unit: Unit, at: int) -> None:
+        unit.end = max(at, unit.saved)
+        if unit.updated:
+            unit.outside = max(0, unit.end - unit.last - unit.checkpoint)
+        self._last_end = unit.end
+        self._open = None
+        self._emit(unit)
+
+    def _note_gap(self, kind: GapKind, begin: int, end: int) -> None:
+        """Name a stretch that was no training, and go on with the gap behind it."""
+        if self._last_end:
+            self._gap(kind, begin, end)
+        self._open, self._gap_begin, self._gap_known, self._ended = None, end, 0, None
+
+
+def _take_back(unit: Unit, steps: list[tuple[int, int, int]]) -> None:
+    """Take steps out of a unit: they turned out to be part of the next one's backward pass."""
+    if not steps:
+        return
+    kept = unit.late_steps[: len(unit.late_steps) - len(steps)]
+    unit.steps -= len(steps)
+    unit.optimizer -= sum(last - first for first, last, _ in steps)
+    unit.last = kept[-1][1] if kept else unit.last_backward[1] or unit.mark
+    if not unit.steps:
+        unit.optimizers.clear()
+
+
+class IterationBuilder:
+    """Puts units together to iterations."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._group: list[Unit] = []
+        self._has_fetch = False  # the group began with a fetch
+        self._is_updated = False
+        self._held: list[Unit] = []  # units after the group's update that have no fetch and, yet, no update
+        self.counted: Counted = "optimizer steps"
+        self.unsure: str | None = None
+        self._updates = 0
+
+    def take(self, unit: Unit) -> None:
+        """Take the next unit."""
+        self._updates += unit.updated
+        if self.counted == "backward passes":
+            if unit.steps:
+                self.unsure = "it began to use an optimizer after many backward passes without one"
+            self._sink.iteration(unit)
+            return
+        if not self._is_updated:
+            self._add(unit)
+            if not self._updates and len(self._group) >= ALONE_MOST:
+                self._count_backwards()
+        elif unit.follows_fetch:
+            self._end_group()
+            self._add(unit)
+        elif not unit.updated:
+            self._held.append(unit)
+        elif unit.optimizers.isdisjoint(self._optimizers()) or (self._has_fetch and len(self._group) < INNER_MOST):
+            self._group += [*self._held, unit]
+            self._held = []
+        else:
+            self._split_group()
+            self._group, self._held = [*self._held, unit], []
+            self._has_fetch = False
+
+    def finish(self) -> None:
+        """Emit what is left. Without any optimizer step, each backward pass was an iteration."""
+        if not self._updates:
+            self._count_backwards()
+        elif self._is_updated:
+            self._end_group()
+
+    def _add(self, unit: Unit) -> None:
+        if not self._group:
+            self._has_fetch = unit.follows_fetch
+        self._group.append(unit)
+        self._is_updated = self._is_updated or unit.updated
+
+    def _optimizers(self) -> set[int]:
+        return set().union(*(each.optimizers for each in self._group))
+
+    def _end_group(self) -> None:
+        self._emit_joined([*self._group, *self._held])
+        self._group, self._held, self._is_updated = [], [], False
+
+    def _split_group(self) -> None:
+        """Emit a group that no fetch begins, or that is too long for one fetch: each update was an iteration."""
+        if not self._has_fetch or len(self._group) < INNER_MOST:
+            self._emit_joined(self._group)
+            return
+        part: list[Unit] = []
+        for unit in self._group:
+            part.append(unit)
+            if unit.updated:
+                self._emit_joined(part)
+                part = []
+        if part:
+            self._emit_joined(part)
+
+    def _emit_joined(self, units: list[Unit]) -> None:
+        if units:
+            first, *rest = units
+            for each in rest:
+                first.join(each)
+            self._sink.iteration(first)
+
+    def _count_backwards(self) -> None:
+        self.counted = "backward passes"
+        for each in self._group:
+            self._sink.iteration(each)
+        self._group, self._is_updated = [], False

@@ -1,0 +1,222 @@
+"""The agent's own parts: what it noted, the socket to the parent, and what forks and exits mean for both.
+
+The hooks note events; every quarter of a second, the hook that notes one more sends them. If the parent does not take
+them, they are kept up to a limit, and then dropped and counted. Whatever fails in here ends the agent, not the script.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import struct
+import sys
+from _thread import get_ident
+from array import array
+from time import monotonic_ns
+
+from . import kinds
+
+MOST_KEPT = 1 << 16  # events
+FLUSH_NS = 250_000_000
+CONNECT_S = 1.0
+NO_SIGNAL = 0x4000 if sys.platform == "linux" else 0  # MSG_NOSIGNAL: a parent that is gone ends no script
+
+
+class Agent:
+    """One process of a watched script."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._begin_afresh(is_fork=False)
+        self._exit = os._exit
+        os._exit = self._leave  # type: ignore[assignment]
+        atexit.register(self.close)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._after_fork)
+
+    def greet(self) -> None:
+        """Tell the parent that this process can be watched. The connection is kept only once there is a training."""
+        try:
+            self._connect()
+            self._disconnect()
+        except Exception:
+            self.disable()
+
+    def note(self, kind: int, begin_ns: int, end_ns: int, value: int = 0) -> None:
+        """Note an event. The hooks call this: it never raises."""
+        try:
+            thread = get_ident()
+            if thread != self._first_thread:
+                kind |= self._number_of(thread) << kinds.THREAD_SHIFT
+            self._events.extend((kind, begin_ns, end_ns, value))
+            if end_ns >= self._flush_at:
+                self.flush(end_ns)
+        except Exception:
+            self.disable()
+
+    def tell(self, **facts: object) -> None:
+        """Send one fact as soon as possible, in its order among the events."""
+        if self.is_off:
+            return
+        try:
+            self.flush(monotonic_ns())
+            self._send_facts(facts)
+        except Exception:
+            self.disable()
+
+    def failed(self, hook: str, error: BaseException) -> None:
+        """Report once that a hook failed; the hook calls nothing of ours from then on."""
+        if hook not in self._failed:
+            self._failed.add(hook)
+            self.tell(is_failed=hook, error="%s: %s" % (type(error).__name__, error))
+
+    def flush(self, now_ns: int) -> None:
+        """Send the events noted so far, or keep them if the parent does not take them now."""
+        self._flush_at = now_ns + FLUSH_NS
+        if self.is_off:
+            del self._events[:]
+            return
+        for look in self.before_flush:
+            look()
+        if not self._events:
+            return
+        if self._socket is None:
+            self._connect()
+        body = self._events.tobytes()
+        if self._send(kinds.EVENTS, body):
+            del self._events[:]
+        elif len(self._events) > 4 * MOST_KEPT:
+            self._lost += len(self._events) // 4
+            del self._events[:]
+
+    def close(self) -> None:
+        """Send the rest, and hang up."""
+        if self.is_off or os.getpid() != self._pid or (self._socket is None and not self._events):
+            return
+        try:
+            self.flush(monotonic_ns())
+            if self._socket is not None:
+                self._send_facts({"is_leaving": True, "lost": self._lost})
+        except Exception:
+            pass
+        self.disable()
+
+    def disable(self) -> None:
+        """Send nothing from now on. The script goes on."""
+        self.is_off = True
+        try:
+            self._disconnect()
+            del self._events[:]
+        except Exception:
+            pass
+
+    def _begin_afresh(self, *, is_fork: bool) -> None:
+        self.is_off = False
+        self.before_flush: list = []  # what hooks add to the events just before these are sent
+        self._is_fork = is_fork
+        self._pid = os.getpid()
+        self._socket = None
+        self._rest = b""  # of a message that was sent in part
+        self._events = array("q")
+        self._flush_at = 0
+        self._lost = 0
+        self.steps = 0  # of all optimizers
+        self._threads: dict = {}
+        self._first_thread = 0  # so that the first event of a process numbers its thread
+        self._failed: set = set()
+
+    def _after_fork(self) -> None:
+        """A worker that only loads data never trains, and sends nothing."""
+        try:
+            if self._socket is not None:
+                self._socket.close()
+            looks = self.before_flush
+            self._begin_afresh(is_fork=True)
+            self.before_flush = looks
+        except Exception:
+            self.is_off = True
+
+    def _leave(self, code: int) -> None:
+        self.close()
+        self._exit(code)
+
+    def _number_of(self, thread: int) -> int:
+        number = self._threads.setdefault(thread, len(self._threads))
+        if number == 0:
+            self._first_thread = thread
+        return number
+
+    def _describe_process(self) -> dict:
+        environment = os.environ.get
+        return {
+            "pid": os.getpid(),
+            "parent": os.getppid(),
+            "at_ns": monotonic_ns(),
+            "python": "%d.%d.%d" % sys.version_info[:3],
+            "executable": sys.executable,
+            "is_fork": self._is_fork,
+            "rank": environment("RANK"),
+            "world": environment("WORLD_SIZE"),
+            "versions": versions_of(("torch", "keras", "tensorflow", "jax", "lightning", "transformers", "accelerate")),
+        }
+
+    def _connect(self) -> None:
+        """Call the parent, and say who this is."""
+        import _socket  # the module `socket` takes milliseconds to import
+
+        peer = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+        os.set_inheritable(peer.fileno(), False)
+        peer.settimeout(CONNECT_S)
+        peer.connect(self.address)
+        peer.setblocking(False)
+        self._socket = peer
+        self._send_facts(self._describe_process())
+
+    def _disconnect(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _send_facts(self, facts: dict) -> None:
+        import json
+
+        if self._socket is None:
+            self._connect()
+        self._send(kinds.FACTS, json.dumps(facts, default=str).encode(), must=True)
+
+    def _send(self, head: bytes, body: bytes, must: bool = False) -> bool:
+        """Send a message. Return False if none of it was sent; what `must` be sent, or was sent in part, is kept."""
+        peer = self._socket
+        if peer is None:
+            return False
+        if self._rest:
+            self._rest = self._rest[self._push(peer, self._rest) :]
+        message = struct.pack(kinds.HEAD, head, len(body)) + body
+        if self._rest:
+            if must and len(self._rest) < 1 << 20:
+                self._rest += message
+            return False
+        sent = self._push(peer, message)
+        if sent == 0 and not must:
+            return False
+        self._rest = message[sent:]
+        return True
+
+    def _push(self, peer: object, data: bytes) -> int:
+        try:
+            return peer.send(data, NO_SIGNAL)  # type: ignore[attr-defined]
+        except BlockingIOError:
+            return 0
+        except OSError:
+            self.disable()
+            return len(data)
+
+
+def versions_of(names: tuple) -> dict:
+    """Return the versions of those packages that the script has imported."""
+    found = {}
+    for name in names:
+        version = getattr(sys.modules.get(name), "__version__", None)
+        if isinstance(version, str):
+            found[name] = version
+    return found

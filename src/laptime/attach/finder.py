@@ -1,0 +1,76 @@
+"""Hooks are set when the script imports what they belong to; nothing is imported that the script does not import."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+from .agent import Agent
+
+# The module whose import sets a hook; the file of ours that has it, and its name there.
+HOOKS = {
+    "torch.optim.optimizer": ("torch_hooks", "hook_optimizers"),
+    "torch.autograd": ("torch_hooks", "hook_backward"),
+    "torch.utils.data.dataloader": ("torch_hooks", "hook_loaders"),
+    "torch.amp.grad_scaler": ("torch_hooks", "hook_scaler"),
+    "torch.serialization": ("torch_hooks", "hook_saving"),
+    "torch._dynamo.callback": ("torch_hooks", "hook_compiler"),
+    "safetensors.torch": ("torch_hooks", "hook_safetensors"),
+    "keras.src.callbacks.callback_list": ("keras_hooks", "hook_callbacks"),
+    "keras.src.trainers.epoch_iterator": ("keras_hooks", "hook_epochs"),
+    "jax._src.monitoring": ("keras_hooks", "hook_jax"),
+}
+
+
+class Finder:
+    """Finds the modules of HOOKS as Python would, and sets their hooks once they are there."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> object:
+        if name not in HOOKS:
+            return None
+        try:
+            return self._find(name, path, target)
+        except Exception as error:
+            self._agent.failed(name, error)
+            return None
+
+    def _find(self, name: str, path: object, target: object) -> object:
+        for finder in sys.meta_path:
+            find = getattr(finder, "find_spec", None)
+            if finder is self or find is None:
+                continue
+            spec = find(name, path, target)
+            if spec is not None:
+                self._wrap(name, spec.loader)
+                return spec
+        return None
+
+    def _wrap(self, name: str, loader: object) -> None:
+        execute = loader.exec_module  # type: ignore[attr-defined]
+
+        def exec_module(module: object) -> None:
+            loader.__dict__.pop("exec_module", None)
+            execute(module)
+            set_hook(self._agent, name, module)
+
+        loader.exec_module = exec_module  # type: ignore[attr-defined]
+
+
+def set_hook(agent: Agent, name: str, module: object) -> None:
+    """Set the hook of a module that was just imported."""
+    try:
+        place, function = HOOKS[name]
+        getattr(import_module("." + place, __package__), function)(agent, module)
+    except Exception as error:
+        agent.failed(name, error)
+
+
+def arm(agent: Agent) -> None:
+    """Set the hooks of what is imported already, and of all that will be."""
+    for name in HOOKS:
+        if name in sys.modules:
+            set_hook(agent, name, sys.modules[name])
+    sys.meta_path.insert(0, Finder(agent))  # type: ignore[arg-type]

@@ -1,0 +1,84 @@
+"""Hooks of Keras 3 and of JAX.
+
+No callback is added to a Keras model: one with a method of its own for batches would turn off the asynchronous
+dispatch of the engines, and read the logs of each batch. The methods of the list of callbacks are replaced instead.
+"""
+
+from __future__ import annotations
+
+from functools import wraps
+from time import monotonic_ns as now_ns
+
+from . import kinds
+from .agent import Agent
+
+COMPILED = "backend_compile_duration"  # the end of the name of JAX's event
+
+
+def hook_callbacks(agent: Agent, module: object) -> None:
+    """Note each batch, epoch and validation of `fit`."""
+    listed = module.CallbackList  # type: ignore[attr-defined]
+    began: dict = {}
+    steps = {"first": 0}
+
+    def begin(name: str, method):  # noqa: ANN001, ANN202
+        @wraps(method)
+        def watched(self, *given, **named):  # noqa: ANN001, ANN002, ANN003, ANN202
+            result = method(self, *given, **named)
+            if name == "batch":
+                steps["first"] = given[0] if given else 0
+            began[name] = now_ns()
+            return result
+
+        return watched
+
+    def end(name: str, kind: int, method):  # noqa: ANN001, ANN202
+        @wraps(method)
+        def watched(self, *given, **named):  # noqa: ANN001, ANN002, ANN003, ANN202
+            at = now_ns()
+            if name in began:
+                value = 0
+                if name == "batch":
+                    last = given[0] if given else 0
+                    value = max(1, int(last) - int(steps["first"]) + 1)
+                agent.note(kind, began.pop(name), at, value)
+            return method(self, *given, **named)
+
+        return watched
+
+    for name, kind, method in (
+        ("batch", kinds.KERAS_BATCH, "train_batch"),
+        ("epoch", kinds.KERAS_EPOCH, "epoch"),
+        ("test", kinds.KERAS_TEST, "test"),
+    ):
+        first, last = "on_%s_begin" % method, "on_%s_end" % method
+        setattr(listed, first, begin(name, getattr(listed, first)))
+        setattr(listed, last, end(name, kind, getattr(listed, last)))
+
+
+def hook_epochs(agent: Agent, module: object) -> None:
+    """Report the batch of each training."""
+    iterator = module.EpochIterator  # type: ignore[attr-defined]
+    make = iterator.__init__
+
+    @wraps(make)
+    def __init__(self, *given, **named):  # noqa: ANN001, ANN002, ANN003, ANN202, N807
+        make(self, *given, **named)
+        try:
+            adapter = self.data_adapter
+            agent.tell(keras_batch=adapter.batch_size, keras_data=type(adapter).__name__)
+        except Exception as error:
+            agent.failed("epochs", error)
+
+    iterator.__init__ = __init__
+
+
+def hook_jax(agent: Agent, module: object) -> None:
+    """Note when XLA compiles for JAX."""
+
+    def on_duration(event: str, duration: float, **_named: object) -> None:
+        if event.endswith(COMPILED):
+            end = now_ns()
+            agent.note(kinds.COMPILE, end - int(duration * 1e9), end)
+
+    module.register_event_duration_secs_listener(on_duration)  # type: ignore[attr-defined]

@@ -1,0 +1,30 @@
+"""The kinds of events that the agent sends, and how they are written. The parent reads them by the same table.
+
+An event is four whole numbers of 64 bits: its kind, when it began and ended on the monotonic clock in nanoseconds, and
+a value. The kind's higher bits hold which thread it was in: 0 for the first one that trained.
+"""
+
+from __future__ import annotations
+
+FETCH = 1  # a batch came from a loader; value: the loader's number, and the batch's items
+END = 2  # a loader had no further batch; value: the loader's number
+OPEN = 3  # a loader was started; value: its number
+BACKWARD = 4  # value: 0
+STEP = 5  # an optimizer's step; value: the optimizer's number
+SKIP = 6  # a gradient scaler left out the step; value: 0
+SAVE = 7  # a checkpoint was written; value: 0
+COMPILE = 8  # a compiler ran; value: 0
+LOSS = 9  # value: the bits of a float64
+KERAS_BATCH = 10  # value: how many steps it was
+KERAS_TEST = 11  # a validation; value: 0
+KERAS_EPOCH = 12  # an epoch, from its begin to its end; value: 0
+
+BYTES_EACH = 32
+THREAD_SHIFT = 8
+ITEMS_SHIFT = 32  # a fetch's value: the loader's number above, the items below; no items where they were not seen
+ITEMS_MASK = (1 << ITEMS_SHIFT) - 1
+
+# Each message is a head and its body. A body of FACTS is one JSON object, one of EVENTS holds events.
+HEAD = "<cI"
+FACTS, EVENTS = b"J", b"E"
+ADDRESS = "LAPTIME_WATCH"  # the environment variable with the path of the parent's socket

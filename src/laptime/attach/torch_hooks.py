@@ -1,0 +1,291 @@
+"""Hooks of PyTorch: fetches, backward passes, optimizer steps, checkpoints, compilations, losses.
+
+Each hook replaces a function by one that calls it and notes when. What hooks note is read back by
+`laptime.analysis.script_units`, which knows nothing of PyTorch.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import wraps
+from struct import pack, unpack
+from time import monotonic_ns as now_ns
+
+from . import kinds
+from .agent import Agent
+
+LOSSES_MOST = 2048  # kept, and not yet read, of one process
+DEPTH_MOST = 4  # how deep a batch is searched for its first tensor
+
+
+def hook_loaders(agent: Agent, module: object) -> None:
+    """Note each batch, each end of a loader, and each start of one."""
+    iterator, loader = module._BaseDataLoaderIter, module.DataLoader  # type: ignore[attr-defined]
+    fetch, start = iterator.__next__, loader.__iter__
+    note = agent.note
+    known: list = []
+
+    @wraps(fetch)
+    def __next__(self):  # noqa: ANN001, ANN202, N807
+        begin = now_ns()
+        try:
+            batch = fetch(self)
+        except StopIteration:
+            note(kinds.END, begin, now_ns(), self.__dict__.get("_laptime_loader", 0))
+            raise
+        end = now_ns()
+        number = self.__dict__.get("_laptime_loader", 0)
+        note(kinds.FETCH, begin, end, number << kinds.ITEMS_SHIFT | items_of(batch))
+        return batch
+
+    @wraps(start)
+    def __iter__(self):  # noqa: ANN001, ANN202, N807
+        begin = now_ns()
+        found = start(self)
+        end = now_ns()
+        try:
+            number = self.__dict__.get("_laptime_loader")
+            if number is None:
+                known.append(None)
+                number = self.__dict__["_laptime_loader"] = len(known)
+                agent.tell(**_describe_loader(self, number))
+            if isinstance(found, iterator):
+                found.__dict__["_laptime_loader"] = number
+            note(kinds.OPEN, begin, end, number)
+        except Exception as error:
+            agent.failed("loader", error)
+        return found
+
+    iterator.__next__ = __next__
+    loader.__iter__ = __iter__
+
+
+def items_of(batch: object, depth: int = 0) -> int:
+    """Return the length of the first tensor in a batch, or 0 where none is found."""
+    try:
+        shape = getattr(batch, "shape", None)
+        if shape is not None:
+            return int(shape[0]) & kinds.ITEMS_MASK if len(shape) else 0
+        if depth < DEPTH_MOST:
+            if isinstance(batch, (list, tuple)):
+                return items_of(batch[0], depth + 1) if batch else 0
+            values = getattr(batch, "values", None)
+            if values is not None:
+                return items_of(next(iter(values())), depth + 1)
+    except Exception:
+        return 0
+    return 0
+
+
+def _describe_loader(loader: object, number: int) -> dict:
+    try:
+        length = len(loader)  # type: ignore[arg-type]
+    except Exception:
+        length = None
+    facts = {name: getattr(loader, name, None) for name in ("num_workers", "batch_size", "pin_memory", "prefetch_factor")}
+    facts["persistent_workers"] = getattr(loader, "persistent_workers", None)
+    return {"loader": number, "batches": length, **facts}
+
+
+def hook_backward(agent: Agent, module: object) -> None:
+    """Note each outermost backward pass, and keep its loss until it can be read without waiting for the device."""
+    backward = module.backward  # type: ignore[attr-defined]
+    note = agent.note
+    losses = Losses(agent)
+    agent.before_flush.append(losses.read)
+    running = [False]
+
+    @wraps(backward)
+    def watched(tensors, *given, **named):  # noqa: ANN001, ANN002, ANN003, ANN202
+        if running[0]:  # a checkpointed block runs its own inside of the outer one
+            return backward(tensors, *given, **named)
+        running[0] = True
+        begin = now_ns()
+        try:
+            result = backward(tensors, *given, **named)
+        finally:
+            running[0] = False
+        end = now_ns()
+        note(kinds.BACKWARD, begin, end)
+        losses.keep(tensors, end)
+        return result
+
+    module.backward = watched  # type: ignore[attr-defined]
+
+
+class Losses:
+    """Losses that wait to be read. On a card, each is copied on a stream of its own once its step is done."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self._kept: list = []
+        self._every, self._seen = 1, 0
+        self._stream: object = None  # of the card, so that reading a loss waits for no step
+
+    def keep(self, tensors: object, at_ns: int) -> None:
+        """Keep a scalar loss; of very many, every second, fourth ... one."""
+        try:
+            self._seen += 1
+            if self._seen % self._every or self._agent.is_off:
+                return
+            if isinstance(tensors, (list, tuple)):
+                tensors = tensors[0] if len(tensors) == 1 else None
+            if tensors is None or tensors.numel() != 1:  # type: ignore[attr-defined]
+                return
+            device = tensors.device.type  # type: ignore[attr-defined]
+            if device not in ("cpu", "cuda"):
+                return
+            mark = self._mark() if device == "cuda" else None
+            if device == "cpu" or mark is not None:
+                self._kept.append((tensors.detach(), mark, at_ns))  # type: ignore[attr-defined]
+            if len(self._kept) > LOSSES_MOST:
+                self._kept = self._kept[::2]
+                self._every *= 2
+        except Exception as error:
+            self._fail(error)
+
+    def read(self) -> None:
+        """Note the losses whose device is done with them."""
+        try:
+            waiting = []
+            for loss, mark, at_ns in self._kept:
+                if mark is not None and not mark.query():
+                    waiting.append((loss, mark, at_ns))
+                    continue
+                bits = unpack("<q", pack("<d", self._value_of(loss, mark)))[0]
+                self._agent._events.extend((kinds.LOSS, at_ns, at_ns, bits))
+            self._kept = waiting
+        except Exception as error:
+            self._fail(error)
+
+    def _mark(self) -> object:
+        """Return an event after which the loss is there; None while a graph is captured, where nothing can be read."""
+        cuda = sys.modules["torch"].cuda
+        if cuda.is_current_stream_capturing():
+            return None
+        mark = cuda.Event()
+        mark.record()
+        return mark
+
+    def _value_of(self, loss: object, mark: object) -> float:
+        if mark is None:
+            return loss.item()  # type: ignore[attr-defined]
+        cuda = sys.modules["torch"].cuda
+        if self._stream is None:
+            self._stream = cuda.Stream(loss.device)  # type: ignore[attr-defined]
+        with cuda.stream(self._stream):
+            return loss.item()  # type: ignore[attr-defined]
+
+    def _fail(self, error: Exception) -> None:
+        self._kept, self._every = [], 1 << 62
+        self._agent.failed("loss", error)
+
+
+def hook_optimizers(agent: Agent, module: object) -> None:
+    """Note each step of each optimizer. A step inside of another one (a subclass calls its parent's) is part of it."""
+    note = agent.note
+    known: list = []
+    open_steps: list = []  # (optimizer, the frame that called this hook, when the step began)
+
+    def before(optimizer, _given, _named):  # noqa: ANN001, ANN202
+        try:
+            frame = sys._getframe(1)
+            if open_steps and not _is_within(open_steps[0][1], frame):
+                open_steps.clear()  # a step that raised never came to its end
+            open_steps.append((optimizer, frame, now_ns()))
+        except Exception as error:
+            agent.failed("optimizer", error)
+
+    def after(optimizer, _given, _named):  # noqa: ANN001, ANN202
+        try:
+            _, _, begin = open_steps.pop()
+            if open_steps:
+                return
+            end = now_ns()
+            agent.steps += 1
+            number = optimizer.__dict__.get("_laptime_optimizer")
+            if number is None:
+                known.append(None)
+                number = optimizer.__dict__["_laptime_optimizer"] = len(known)
+                agent.tell(**_describe_optimizer(optimizer, number))
+            note(kinds.STEP, begin, end, number)
+        except Exception as error:
+            open_steps.clear()
+            agent.failed("optimizer", error)
+
+    module.register_optimizer_step_pre_hook(before)  # type: ignore[attr-defined]
+    module.register_optimizer_step_post_hook(after)  # type: ignore[attr-defined]
+
+
+def _is_within(outer: object, frame: object) -> bool:
+    while frame is not None:
+        if frame is outer:
+            return True
+        frame = frame.f_back  # type: ignore[attr-defined]
+    return False
+
+
+def _describe_optimizer(optimizer: object, number: int) -> dict:
+    devices: dict = {}
+    kinds_of: set = set()
+    for group in optimizer.param_groups:  # type: ignore[attr-defined]
+        for each in group["params"]:
+            name = str(each.device)
+            devices[name] = devices.get(name, 0) + each.numel()
+            kinds_of.add(str(each.dtype).replace("torch.", ""))
+    name = type(optimizer).__name__
+    return {"optimizer": number, "name": name, "parameters": devices, "dtypes": sorted(kinds_of)}
+
+
+def hook_scaler(agent: Agent, module: object) -> None:
+    """Note the steps that a gradient scaler leaves out."""
+    scaler = module.GradScaler  # type: ignore[attr-defined]
+    step = scaler.step
+
+    @wraps(step)
+    def watched(self, optimizer, *given, **named):  # noqa: ANN001, ANN002, ANN003, ANN202
+        begin = now_ns()
+        before = agent.steps
+        result = step(self, optimizer, *given, **named)
+        if agent.steps == before:
+            agent.note(kinds.SKIP, begin, now_ns())
+        return result
+
+    scaler.step = watched
+
+
+def hook_saving(agent: Agent, module: object) -> None:
+    """Note each checkpoint."""
+    module.save = _noted(agent, module.save, kinds.SAVE)  # type: ignore[attr-defined]
+
+
+def hook_safetensors(agent: Agent, module: object) -> None:
+    """Note each checkpoint that safetensors writes."""
+    module.save_file = _noted(agent, module.save_file, kinds.SAVE)  # type: ignore[attr-defined]
+
+
+def hook_compiler(agent: Agent, module: object) -> None:
+    """Note when TorchDynamo compiles."""
+    began = []
+
+    def on_begin(*_given: object) -> None:
+        began.append(now_ns())
+
+    def on_end(*_given: object) -> None:
+        if began:
+            agent.note(kinds.COMPILE, began.pop(), now_ns())
+
+    module.on_compile_start(on_begin)  # type: ignore[attr-defined]
+    module.on_compile_end(on_end)  # type: ignore[attr-defined]
+
+
+def _noted(agent: Agent, function, kind: int):  # noqa: ANN001, ANN202
+    @wraps(function)
+    def watched(*given, **named):  # noqa: ANN002, ANN003, ANN202
+        begin = now_ns()
+        try:
+            return function(*given, **named)
+        finally:
+            agent.note(kind, begin, now_ns())
+
+    return watched

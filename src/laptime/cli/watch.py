@@ -1,0 +1,64 @@
+"""`laptime watch`: run a command as it is, and print where the time of its training went."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+
+import click
+
+from laptime import api, showing
+from laptime.cli.asking import ALL_SENSORS, Words
+from laptime.cli.help import Command
+from laptime.cli.output import Progress, may_draw, message_width
+from laptime.cli.printing import MESSAGES, complain, say
+from laptime.errors import StoreError
+from laptime.model.ask import Ask
+from laptime.model.questions import watch_of
+
+WATCH_HELP = """Run COMMAND unchanged, and print where the time of its training went.
+
+Its input, output, terminal, signals and exit code are its own. The summary comes at its end, on stderr.
+"""
+WATCH_MORE = """\
+An agent is brought into each Python process of the command by its environment (PYTHONPATH), and notes when batches
+are fetched, backward passes and optimizer steps begin and end, and what Keras calls for each batch. Nothing is added
+to the model, and nothing is printed. A process that is no Python, or that was started with -I or -E, cannot be seen:
+the summary then says so, and has the figures of the whole command only.
+"""
+
+
+@click.command(
+    "watch",
+    cls=Command,
+    help=WATCH_HELP,
+    examples=("laptime watch python train.py --epochs 3", "laptime watch --live -- torchrun --nproc-per-node 2 train.py"),
+    page="docs/watch.md",
+    more=WATCH_MORE,
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[--] COMMAND...")
+@click.option("--json", "json_file", metavar="FILE", type=click.Path(), help="Write the record as JSON to FILE.")
+@click.option("--live", is_flag=True, help="Show on a terminal how far it is.")
+@click.option("--details", is_flag=True, help="Print all that was seen.")
+@click.option("--quiet", "-q", is_flag=True, help="Print no summary; the record is saved.")
+@click.option("--label", metavar="NAME", help="Name the record: laptime show @NAME.")
+@click.option("--sensors", metavar="WORDS", type=Words(), help=f"Read these instruments: {ALL_SENSORS}, or none.")
+def watch(
+    *, command: tuple[str, ...], json_file: str | None, live: bool, details: bool, quiet: bool, label: str | None,
+    sensors: tuple[str, ...] | None,
+) -> int:  # fmt: skip
+    ask = Ask(what=command[0], command=command, label=label, sensors=sensors)
+    unsaved: list[StoreError] = []
+    with Progress(quiet=not live) as progress:
+        record = api.answer("watch", ask, show=progress.show, warn=unsaved.append)
+    if json_file is not None:
+        api.write_files(Path(json_file), {json_file: showing.as_json(record).encode()}, is_folder=False)
+    if not quiet:
+        blocks = may_draw(MESSAGES.encoding)
+        view = showing.View(message_width(), kept=not unsaved, blocks=blocks, details=details)
+        say(showing.as_text(record, view))
+    if unsaved:
+        complain(unsaved[-1])
+    return watch_of(record).exit_code or 0

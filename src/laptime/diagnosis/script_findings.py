@@ -1,0 +1,146 @@
+"""What is conspicuous in a watched script: a table of rules, one row each. All are likely, none is proven: no
+experiment was made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from laptime.model.machine import Machine
+from laptime.model.missing import Missing
+from laptime.model.record import Finding
+from laptime.model.script import GapKind, Phases, ScriptProcess, TrainingLoop, WatchAnswer
+
+WAITS_MUCH, WAITS_SOME = 0.2, 0.05
+OUTSIDE_MUCH = 0.2
+GAP_MUCH = 0.1
+SKEWED = 1.2
+Rule = Callable[[ScriptProcess, TrainingLoop, Machine], Finding | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptRule:
+    """One rule, and when it does not apply it returns None."""
+
+    name: str
+    judge: Rule
+
+
+def script_findings(answer: WatchAnswer, machine: Machine) -> tuple[Finding, ...]:
+    """Return what the rules find in the first process that trained, the most telling one first."""
+    found: list[Finding] = []
+    if answer.processes:
+        first = answer.processes[0]
+        if isinstance(first.loop, TrainingLoop):
+            found = [finding for rule in RULES if (finding := rule.judge(first, first.loop, machine)) is not None]
+    if answer.skew is not None and answer.skew.spread >= SKEWED:
+        found.append(_skewed(answer))
+    return tuple(found)
+
+
+def share_of(part: float | Missing, phases: Phases) -> float:
+    """Return a part's share of the time, 0 where it is not known."""
+    return 0.0 if isinstance(part, Missing) or not phases.wall_s else part / phases.wall_s
+
+
+def _not_on_card(process: ScriptProcess, _loop: TrainingLoop, machine: Machine) -> Finding | None:
+    devices = {name for each in process.optimizers for name in each.parameters}
+    cards = [card for card in machine.cards if card.computes and card.reason is None]
+    if not cards or not devices or devices != {"cpu"}:
+        return None
+    name = cards[0].name if isinstance(cards[0].name, str) else "a card"
+    return Finding(
+        "script on processor",
+        f"The model is on the processor, although this machine has {name}.",
+        {"devices": sorted(devices)},
+        "laptime doctor says whether the card can be used; then move model and batches to it.",
+        "likely",
+    )
+
+
+def _waits(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
+    share = share_of(loop.steady.data_wait_s, loop.steady)
+    if share < WAITS_SOME:
+        return None
+    workers = {each.workers for each in process.loaders if each.workers is not None}
+    advice = (
+        "Load in worker processes: DataLoader(..., num_workers=2, persistent_workers=True)."
+        if workers == {0}
+        else "Try more workers, faster decoding, or data that were decoded before."
+    )
+    amount = "Much" if share >= WAITS_MUCH else "Some"
+    return Finding(
+        "script waits for data",
+        f"{amount} of an iteration ({share:.0%}) is waiting for data.",
+        {"share": share, "workers": sorted(workers)},
+        advice,
+        "likely",
+    )
+
+
+def _outside(_process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
+    share = share_of(loop.steady.outside_s, loop.steady)
+    if share < OUTSIDE_MUCH:
+        return None
+    return Finding(
+        "script outside the step",
+        f"{share:.0%} of an iteration is outside of the step: logging, metrics, or reading the loss.",
+        {"share": share},
+        "Log every few steps only, and do not call .item() in each.",
+        "likely",
+    )
+
+
+def _restarts(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
+    share = _gap_share(loop, "loader start")
+    if share < GAP_MUCH or not any(each.workers and not each.keeps_workers for each in process.loaders):
+        return None
+    return Finding(
+        "script restarts workers",
+        f"{share:.0%} of the time, worker processes of the loader are started again for an epoch.",
+        {"share": share},
+        "Keep them: DataLoader(..., persistent_workers=True).",
+        "likely",
+    )
+
+
+def _validates(_process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
+    shares = {kind: _gap_share(loop, kind) for kind in ("validation", "checkpoint")}
+    kind, share = max(shares.items(), key=lambda pair: pair[1])
+    if share < GAP_MUCH:
+        return None
+    return Finding(
+        "script between iterations",
+        f"{share:.0%} of the time is {kind}, between iterations.",
+        {"share": share, "kind": kind},
+        "Do it less often, or on a part of the data.",
+        "likely",
+    )
+
+
+def _gap_share(loop: TrainingLoop, kind: GapKind | str) -> float:
+    gap_s = sum(each.seconds for each in loop.gaps if each.kind == kind)
+    all_s = loop.whole.wall_s + sum(each.seconds for each in loop.gaps)
+    return gap_s / all_s if all_s else 0.0
+
+
+def _skewed(answer: WatchAnswer) -> Finding:
+    skew = answer.skew
+    assert skew is not None
+    return Finding(
+        "script straggler",
+        f"The other ranks wait for rank {skew.slowest}: its own part of an iteration takes {skew.spread:.1f} times as "
+        "long as that of the fastest.",
+        {"own_ms": dict(zip(map(str, skew.ranks), skew.own_ms, strict=True))},
+        "Look at that rank's data and at what else its device and its cores do.",
+        "likely",
+    )
+
+
+RULES = (
+    ScriptRule("not on the card", _not_on_card),
+    ScriptRule("waits for data", _waits),
+    ScriptRule("restarts workers", _restarts),
+    ScriptRule("outside the step", _outside),
+    ScriptRule("between iterations", _validates),
+)

@@ -1,0 +1,178 @@
+"""What `laptime watch` saw of a command: its processes, and the training loop of each that trained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from laptime.model.missing import Missing
+from laptime.model.record import Answer, Estimate
+from laptime.model.timeline import Timeline
+from laptime.model.usage import Usage
+
+Counted = Literal["optimizer steps", "backward passes", "Keras batches"]
+GapKind = Literal["validation", "checkpoint", "loader start", "between epochs"]
+
+
+@dataclass(frozen=True, slots=True)
+class Phases:
+    """The parts of a time; their sum is `wall_s`.
+
+    `forward_backward_s` is from the batch's arrival to the end of the backward pass, with copies to the device that
+    the script waited for; `backward_s` is the part of it in backward passes. `outside_s` is from the end of an optimizer's step to the next fetch.
+    """
+
+    wall_s: float
+    data_wait_s: float | Missing
+    forward_backward_s: float
+    backward_s: float | Missing
+    optimizer_s: float | Missing
+    checkpoint_s: float
+    outside_s: float | Missing
+    unattributed_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class LoopWindow:
+    """Some iterations in a row. `start_ns` and `end_ns` are of the monotonic clock; `wall_ns` is without gaps.
+
+    Windows grow as a training gets longer.
+    """
+
+    start_ns: int
+    end_ns: int
+    wall_ns: int
+    iterations: int
+    items: int
+    data_ns: int
+    forward_backward_ns: int
+    backward_ns: int
+    optimizer_ns: int
+    checkpoint_ns: int
+    outside_ns: int
+    shortest_ns: int
+    longest_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """All times of one kind that were between iterations."""
+
+    kind: GapKind
+    times: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Multiplicity:
+    """What an iteration consists of, on average."""
+
+    fetches: float
+    backwards: float
+    optimizer_steps: float
+    skipped_steps: float
+
+
+@dataclass(frozen=True, slots=True)
+class SeenOptimizer:
+    """An optimizer, and how many parameters it has on each device."""
+
+    name: str
+    parameters: dict[str, int]
+    dtypes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SeenLoader:
+    """A data loader by its settings; `batches` is its length, where it has one."""
+
+    batch: int | None
+    batches: int | None
+    workers: int | None
+    pins_memory: bool | None = None
+    keeps_workers: bool | None = None
+    kind: str = "DataLoader"
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingLoop:
+    """The iterations of one process.
+
+    `counted` says what was counted as an iteration. `steady_from` is the first window that counts for `step_ms` and
+    `steady`, which are without the first iteration and without compilation. `unsure` says why the count may be wrong.
+    """
+
+    counted: Counted
+    iterations: int
+    epochs: int | Missing
+    first_ms: float
+    step_ms: Estimate | None
+    items_per_s: float | Missing
+    items_per_iteration: float | Missing
+    per_iteration: Multiplicity
+    whole: Phases
+    steady: Phases
+    steady_kind: str
+    steady_from: int
+    windows: tuple[LoopWindow, ...]
+    gaps: tuple[Gap, ...] = ()
+    compilations: int = 0
+    compile_s: float = 0.0
+    losses: tuple[tuple[int, float], ...] = ()
+    unsure: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptProcess:
+    """One Python process of the command that reported to laptime.
+
+    `loop` is None where it trained nothing that was seen. `lost` counts events that could not be sent, and `failed`
+    holds the hooks that were switched off, with the reason.
+    """
+
+    pid: int
+    parent: int
+    python: str
+    executable: str
+    loop: TrainingLoop | None
+    versions: dict[str, str] = field(default_factory=dict)
+    rank: int | None = None
+    world: int | None = None
+    optimizers: tuple[SeenOptimizer, ...] = ()
+    loaders: tuple[SeenLoader, ...] = ()
+    lost: int = 0
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RankSkew:
+    """How the processes of one training differ: the rank that the others wait for, and by how much.
+
+    In the backward pass, all ranks wait for the slowest. `own_ms` is what an iteration of each rank takes without it,
+    and `spread` is the greatest of these over the least.
+    """
+
+    ranks: tuple[int, ...]
+    own_ms: tuple[float, ...]
+    slowest: int
+    spread: float
+
+
+@dataclass(frozen=True, slots=True)
+class WatchAnswer(Answer):
+    """What was seen of a command.
+
+    `processes` are those that trained; `others` counts further Python processes that reported. `unseen` says why no
+    training loop is known, if so. `usage` and `timeline` are of all processes of the command, which ran for `wall_s`.
+    """
+
+    command: tuple[str, ...]
+    exit_code: int | None
+    wall_s: float
+    processes: tuple[ScriptProcess, ...] = ()
+    others: int = 0
+    unseen: Missing | None = None
+    skew: RankSkew | None = None
+    left_running: int = 0
+    usage: Usage | None = None
+    timeline: Timeline | None = None

@@ -1,0 +1,178 @@
+"""The page of a watched script: where an iteration's time goes, and what was not seen."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from laptime.model.missing import Missing
+from laptime.model.questions import watch_of
+from laptime.model.record import Estimate, Record
+from laptime.model.script import Phases, ScriptProcess, TrainingLoop, WatchAnswer
+from laptime.pages.bars import Row, bar_rows
+from laptime.pages.layout import Cell, clean, painted, wrap
+from laptime.pages.numbers import duration, number, percent, size, spread, step
+from laptime.pages.page import PageParts, Said, View, header, rendered
+from laptime.pages.words import joined
+
+DEVIATES = 0.3  # of the mean from the median: single iterations take far longer
+PARTS = (
+    ("waiting for data", "data_wait_s"),
+    ("forward + backward", "forward_backward_s"),
+    ("optimizer", "optimizer_s"),
+    ("checkpoints", "checkpoint_s"),
+    ("outside the step", "outside_s"),
+    ("unattributed", "unattributed_s"),
+)
+
+
+def page_parts(record: Record, view: View) -> PageParts:
+    """Return what the page of a watched command says."""
+    answer = watch_of(record)
+    loops = _loops(answer)
+    said = _answer(record, answer, loops)
+    figures = phase_rows(loops[0][1].steady, view.inner) if loops else []
+    return PageParts(
+        answer=said,
+        figures=figures,
+        notes=_notes(record, answer, loops),
+        done=_done(answer),
+        details=[header(record, view.width, color=view.color), *_details(answer, loops, view)],
+    )
+
+
+render = rendered(page_parts)
+
+
+def live_lines(_record: Record, note: str, width: int, *, color: bool) -> list[str]:
+    """Return the line that a terminal shows while the command runs."""
+    return painted(note, width, "quiet", color=color)[:1]
+
+
+def _loops(answer: WatchAnswer) -> list[tuple[ScriptProcess, TrainingLoop]]:
+    return [(each, each.loop) for each in answer.processes if isinstance(each.loop, TrainingLoop)]
+
+
+def _answer(record: Record, answer: WatchAnswer, loops: Sequence[tuple[ScriptProcess, TrainingLoop]]) -> list[Said]:
+    name = clean(record.workload.name)
+    if not loops:
+        why = answer.unseen.missing if answer.unseen is not None else "nothing was seen of it"
+        return [Said(f"{name} ran for {duration(answer.wall_s)}. Its iterations were not seen: {why}.")]
+    loop = loops[0][1]
+    if not isinstance(loop.step_ms, Estimate):
+        return [Said(f"{name}: {loop.iterations} iteration{'s' * (loop.iterations != 1)}, too few for a figure.")]
+    rate = "" if isinstance(loop.items_per_s, Missing) else f", {number(loop.items_per_s)} items/s"
+    said = [Said(f"{name} takes {step(loop.step_ms.median)} {spread(loop.step_ms)} per iteration{rate}.")]
+    if record.findings:
+        said.append(Said(record.findings[0].says))
+    return said
+
+
+def phase_rows(phases: Phases, view: View) -> list[str]:
+    """Return a row for each part of an iteration; what was not seen says so."""
+    rows = []
+    for name, field in PARTS:
+        part: float | Missing = getattr(phases, field)
+        if isinstance(part, Missing):
+            rows.append(Row(name, None, (), f"not seen: {part.missing}"))
+        elif field != "checkpoint_s" or part > 0:
+            rows.append(Row(name, part, (Cell(step(part * 1e3)), Cell(percent(part / phases.wall_s)))))
+    return bar_rows(rows, view)
+
+
+def _notes(record: Record, answer: WatchAnswer, loops: Sequence[tuple[ScriptProcess, TrainingLoop]]) -> list[str]:
+    notes = [f"{finding.says} {finding.advice}" for finding in record.findings[1:]]
+    if record.findings:
+        notes.insert(0, record.findings[0].advice)
+    notes += [_count_words(loop) for _, loop in loops[:1]]
+    notes += [f"The count may be wrong: {loop.unsure}." for _, loop in loops if loop.unsure]
+    notes += [f"{hook}: laptime's hook failed and was switched off ({why})." for each, _ in loops for hook, why in each.failed.items()]
+    notes += [_gap_words(loop) for _, loop in loops[:1]]
+    if len(loops) > 1:
+        notes.append(f"{len(loops)} processes trained; the figures are of the first. --details has all.")
+    if answer.left_running:
+        notes.append(f"{answer.left_running} of its processes still ran when the command had ended.")
+    if answer.exit_code:
+        notes.append(f"The command ended with exit code {answer.exit_code}.")
+    return notes
+
+
+def _count_words(loop: TrainingLoop) -> str:
+    per = loop.per_iteration
+    counts = [
+        (per.fetches, "batches"),
+        (per.backwards, "backward passes"),
+        (per.optimizer_steps, "optimizer steps"),
+        (per.skipped_steps, "skipped steps"),
+    ]
+    several = [f"{count:.3g} {what}" for count, what in counts if count > 0 and abs(count - 1) > 0.01]
+    words = f"{loop.iterations:,} iterations"
+    words += "" if isinstance(loop.epochs, Missing) else f" in {loop.epochs} epoch{'s' * (loop.epochs != 1)}"
+    words += f"; the first took {step(loop.first_ms)}"
+    words += f", of which compilation {duration(loop.compile_s)}" if loop.compilations else ""
+    return f"{words}." + (f" An iteration has {joined(several)}." if several else "")
+
+
+def _gap_words(loop: TrainingLoop) -> str:
+    gaps = [f"{each.kind} {duration(each.seconds)} ({each.times} times)" for each in loop.gaps if each.seconds > 0]
+    return f"Between iterations: {', '.join(gaps)}." if gaps else ""
+
+
+def _done(answer: WatchAnswer) -> str:
+    words = f"{shlex.join(answer.command)} ran for {duration(answer.wall_s)}"
+    usage = answer.usage
+    if usage is not None and not isinstance(usage.processor_percent, Missing):
+        words += f", used {usage.processor_percent:.0f} % of the processor"
+    if usage is not None and not isinstance(usage.memory_most_bytes, Missing):
+        words += f" and up to {size(usage.memory_most_bytes)}"
+    return clean(f"{words}.")
+
+
+def _details(
+    answer: WatchAnswer, loops: Sequence[tuple[ScriptProcess, TrainingLoop]], view: View
+) -> list[list[str]]:
+    sections = [_process_lines(process, loop, view) for process, loop in loops]
+    if answer.skew is not None:
+        own = ", ".join(
+            f"rank {rank} {step(own)}" for rank, own in zip(answer.skew.ranks, answer.skew.own_ms, strict=True)
+        )
+        sections.append(wrap(f"Without the backward pass, in which ranks wait for each other: {own}.", view.width, "  "))
+    if answer.others:
+        sections.append(wrap(f"{answer.others} further Python processes reported and did not train.", view.width, "  "))
+    return sections
+
+
+def _process_lines(process: ScriptProcess, loop: TrainingLoop, view: View) -> list[str]:
+    rank = "" if process.rank is None else f", rank {process.rank} of {process.world}"
+    versions = ", ".join(f"{name} {version}" for name, version in process.versions.items())
+    lines = painted(f"process {process.pid}{rank}: Python {process.python}, {versions}", view.width, "strong", color=view.color)
+    lines += ["  " + line for line in phase_rows(loop.steady, view.inner)]
+    sentences = [
+        _count_words(loop),
+        f"Counted by {loop.counted}; steady state: {loop.steady_kind}, from window {loop.steady_from} on.",
+        _gap_words(loop),
+        *(_optimizer_words(each.name, each.parameters, each.dtypes) for each in process.optimizers),
+        *(
+            f"{each.kind}: batch {_or_unknown(each.batch)}, {_or_unknown(each.batches)} batches, {_or_unknown(each.workers)} workers."
+            for each in process.loaders
+        ),
+        _loss_words(loop),
+    ]
+    for sentence in filter(None, sentences):
+        lines += wrap(clean(sentence), view.width, "  ")
+    return lines
+
+
+def _optimizer_words(name: str, parameters: dict[str, int], dtypes: Sequence[str]) -> str:
+    places = ", ".join(f"{count:,} on {device}" for device, count in parameters.items())
+    return f"{name}: parameters {places} ({', '.join(dtypes)})."
+
+
+def _loss_words(loop: TrainingLoop) -> str:
+    if not loop.losses:
+        return "Its losses were not seen."
+    return f"Loss: {loop.losses[0][1]:.4g} at first, {loop.losses[-1][1]:.4g} at last."
+
+
+def _or_unknown(value: int | None) -> str:
+    return "?" if value is None else f"{value:,}"

@@ -1,0 +1,178 @@
+"""How long does each part of an unmodified script take? Run its command, and hear what the agent in it sees."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import psutil
+
+from laptime.analysis.readings import Span, make_energy
+from laptime.analysis.script_process import ProcessReader, compare_ranks
+from laptime.analysis.usage import describe_usage, power_of
+from laptime.diagnosis.script_findings import script_findings
+from laptime.errors import UsageError
+from laptime.model.ask import Ask
+from laptime.model.machine import Device, Machine
+from laptime.model.missing import Missing
+from laptime.model.plan import Pace, Plan, Subject
+from laptime.model.script import ScriptProcess, TrainingLoop, WatchAnswer
+from laptime.model.timeline import Timeline
+from laptime.model.usage import Usage
+from laptime.model.workload import ProofPlan
+from laptime.questions.asking import Prepared
+from laptime.questions.job import Job, Outcome, RecordStatus
+from laptime.run.command import run_command, watched_environment
+from laptime.run.listening import Listener
+from laptime.run.sensor_selection import SensorSelection
+
+LIVE_S = 0.5
+READINGS_MOST = 3600  # of each instrument
+PROCESSOR = Device("cpu", "cpu", "the processor", usable=True)
+IGNORES = "-EIS"  # options of Python with which it does not read PYTHONPATH, or no sitecustomize
+
+
+
+def prepare_watch(ask: Ask, machine: Machine) -> Prepared:
+    """Check the command. Nothing is scouted: the script decides what it uses."""
+    if not ask.command:
+        raise UsageError("there is no command to watch", "Name one: laptime watch python train.py")
+    if ask.command[0].endswith(".py"):
+        raise UsageError(
+            f"'{ask.command[0]}' is a script, and a command was expected",
+            f"laptime watch python {shlex.join(ask.command)}",
+        )
+    pace = Pace(heats_min=1, heats_max=1, adaptive=False, measure_s=0.0, window_s=0.0)
+    return Prepared(Plan(ask, _subject(ask.command), (), ProofPlan(), pace), machine, None)
+
+
+def _subject(command: Sequence[str]) -> Subject:
+    script = next((word for word in command if word.endswith(".py")), None)
+    module = command[command.index("-m") + 1] if "-m" in command[:-1] else None
+    name = Path(script).name if script else module or Path(command[0]).name
+    return Subject(
+        name=name, title=shlex.join(command), parameters=None, batch=None, steps_per_lap=None, laps=None, items="items",
+        file=script,
+    )  # fmt: skip
+
+
+class Visitors:
+    """A reader for each process that greets."""
+
+    def __init__(self) -> None:
+        self.readers: dict[int, ProcessReader] = {}
+
+    def reader_of(self, hello: Mapping[str, Any]) -> ProcessReader:
+        """Return the reader of the process that greets; it greets again when its training begins."""
+        pid = int(hello["pid"])
+        if pid not in self.readers:
+            self.readers[pid] = ProcessReader(hello)
+        return self.readers[pid]
+
+    @property
+    def iterations(self) -> int:
+        return max((each.iterations for each in self.readers.values()), default=0)
+
+
+class Watch:
+    """Runs one command to its end."""
+
+    def __init__(self, job: Job, _prepared: Prepared) -> None:
+        self._job = job
+        self._visitors = Visitors()
+        self._code: int | None = None
+        self._began_s = self._ended_s = 0.0
+        self._timeline: Timeline | None = None
+        self._left = 0
+        self._problem: str | None = None
+
+    def run(self) -> None:
+        ask = self._job.plan.ask
+        sensors = SensorSelection(ask.sensors, ask.sensors_hz, READINGS_MOST)
+        sampler = sensors.sampler_for(self._job.plan.subject.name, PROCESSOR)
+        over = Event()
+        with Listener(self._visitors) as listener:
+
+            def began(pid: int) -> None:
+                self._began_s = time.monotonic()
+                listener.start()
+                if sampler is not None:
+                    sampler.begin(pid)
+                Thread(target=self._tell_on, args=(over,), daemon=True).start()
+
+            self._code = run_command(ask.command, watched_environment(listener.address), began)
+            self._ended_s = time.monotonic()
+            over.set()
+            self._timeline = None if sampler is None else sampler.end()
+        self._problem = listener.problem
+        self._left = sum(psutil.pid_exists(pid) for pid in self._visitors.readers)
+
+    def reduce(self, status: RecordStatus) -> Outcome:
+        """Describe the processes; while the command runs, there is nothing to describe."""
+        if status == "running" or self._code is None:
+            return Outcome((), WatchAnswer(self._job.plan.ask.command, None, 0.0))
+        seen = [reader.process() for reader in self._visitors.readers.values()]
+        trained = tuple(sorted((each for each in seen if isinstance(each.loop, TrainingLoop)), key=_order))
+        answer = WatchAnswer(
+            command=self._job.plan.ask.command,
+            exit_code=self._code,
+            wall_s=self._ended_s - self._began_s,
+            processes=trained,
+            others=len(seen) - len(trained),
+            unseen=None if trained else self._why_unseen(seen),
+            skew=compare_ranks(trained),
+            left_running=self._left,
+            usage=self._usage(),
+            timeline=self._timeline,
+        )
+        return Outcome((), answer, script_findings(answer, self._job.machine))
+
+    def _tell_on(self, over: Event) -> None:
+        """Report how far the training is, while it runs."""
+        while not over.wait(LIVE_S):
+            count = self._visitors.iterations
+            passed = time.monotonic() - self._began_s
+            self._job.announce(f"{self._job.plan.subject.name}: {count:,} iterations in {passed:.0f} s")
+
+    def _usage(self) -> Usage | None:
+        if self._timeline is None:
+            return None
+        pairs = [(self._timeline, Span(self._began_s, self._ended_s))]
+        _, power = power_of(pairs, PROCESSOR)
+        energy = make_energy("the processor", power, self._ended_s - self._began_s, None)
+        return describe_usage(pairs, PROCESSOR, self._job.cores, energy)
+
+    def _why_unseen(self, seen: Sequence[ScriptProcess]) -> Missing:
+        if self._problem is not None:
+            return Missing(f"laptime's listener failed: {self._problem}")
+        if not seen:
+            return Missing(why_no_greeting(self._job.plan.ask.command))
+        failed = {f"{hook}: {error}" for each in seen for hook, error in each.failed.items()}
+        if failed:
+            return Missing(f"laptime's hooks failed ({'; '.join(sorted(failed))})")
+        known = sorted({name for each in seen for name in each.versions})
+        if "jax" in known:
+            return Missing("a JAX loop of your own calls no function that laptime can see; only compilations are known")
+        return Missing(f"no Python process of it trained with {' or '.join(known) or 'PyTorch or Keras'}")
+
+
+def why_no_greeting(command: Sequence[str]) -> str:
+    """Return why no Python process of a command reported to laptime."""
+    if Path(command[0]).name.startswith("python"):
+        for word in command[1:]:
+            if not word.startswith("-") or word == "-":
+                break
+            options = set(word[1:]) & set(IGNORES)
+            if options and not word.startswith("--"):
+                return f"Python was started with -{sorted(options)[0]}, and so reads nothing of its environment"
+    return "no Python process of it reported: it is no Python program, or its environment was cleared"
+
+
+def _order(process: ScriptProcess) -> tuple[int, int]:
+    return (process.rank if process.rank is not None else 1 << 30, process.pid)
+
+

@@ -1,0 +1,162 @@
+"""Hear what the agents in a command's processes send, in one thread, until the command has ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import socket
+import struct
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from threading import Thread
+from types import TracebackType
+from typing import Any, Protocol
+
+from laptime.attach import kinds
+
+HEAD_BYTES = struct.calcsize(kinds.HEAD)
+LONGEST = 64 << 20  # bytes of one message; an agent's are far shorter
+CHUNK = 1 << 18
+AT_ONCE = 512  # connections that wait to be accepted
+SETTLE_S = 0.3  # after the command's end: what its processes sent last is on its way
+
+
+class Reader(Protocol):
+    """Takes what one process sends."""
+
+    def take_facts(self, facts: dict[str, Any]) -> None: ...
+
+    def take_events(self, body: bytes) -> None: ...
+
+
+class Hall(Protocol):
+    """Makes a reader for each process that greets; a process that greets again gets the same one."""
+
+    def reader_of(self, hello: dict[str, Any]) -> Reader: ...
+
+
+class Listener(Thread):
+    """A socket in a folder of its own that only this user can enter."""
+
+    def __init__(self, hall: Hall) -> None:
+        super().__init__(name="listener", daemon=True)
+        self._hall = hall
+        self._folder = tempfile.TemporaryDirectory(prefix="laptime-", ignore_cleanup_errors=True)
+        self.address = str(Path(self._folder.name) / "agent")
+        self._server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._server.bind(self.address)
+        self._server.listen(AT_ONCE)
+        self._server.setblocking(False)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._server, selectors.EVENT_READ)
+        self._bell, self._ear = os.pipe()[::-1]
+        self._selector.register(self._ear, selectors.EVENT_READ)
+        self._is_over = False
+        self.problem: str | None = None
+
+    def __enter__(self) -> Listener:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Hear what is still on its way, and stop."""
+        if not self._is_over and self.is_alive():
+            self._is_over = True
+            os.write(self._bell, b"x")
+            self.join()
+        for key in list(self._selector.get_map().values() if self._selector.get_map() else ()):
+            if not isinstance(key.fileobj, int):
+                key.fileobj.close()  # type: ignore[union-attr]
+        self._selector.close()
+        for each in (self._bell, self._ear):
+            with suppress(OSError):
+                os.close(each)
+        self._server.close()
+        self._folder.cleanup()
+
+    def run(self) -> None:
+        try:
+            while not self._is_over:
+                self._serve(None)
+            while self._serve(SETTLE_S):
+                pass
+        except Exception as error:  # noqa: BLE001  the command is never disturbed by what its listener meets
+            self.problem = f"{type(error).__name__}: {error}"
+
+    def _serve(self, patience_s: float | None) -> bool:
+        ready = self._selector.select(patience_s)
+        heard = False
+        for key, _ in ready:
+            if key.fileobj is self._server:
+                heard = self._accept() or heard
+            elif key.fileobj == self._ear:
+                os.read(self._ear, 1)
+            else:
+                heard = self._hear(key) or heard
+        return heard
+
+    def _accept(self) -> bool:
+        try:
+            peer, _ = self._server.accept()
+        except OSError:  # too many open files: it waits until others have hung up
+            return False
+        peer.setblocking(False)
+        self._selector.register(peer, selectors.EVENT_READ, Mailbox(self._hall))
+        return True
+
+    def _hear(self, key: selectors.SelectorKey) -> bool:
+        peer: socket.socket = key.fileobj  # type: ignore[assignment]
+        try:
+            data = peer.recv(CHUNK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            data = b""
+        if data and key.data.take(data):
+            return True
+        self._selector.unregister(peer)
+        peer.close()
+        return bool(data)
+
+
+class Mailbox:
+    """The messages of one connection. What is no message of an agent ends it."""
+
+    def __init__(self, hall: Hall) -> None:
+        self._hall = hall
+        self._reader: Reader | None = None
+        self._waiting = bytearray()
+
+    def take(self, data: bytes) -> bool:
+        """Take the next bytes; return False if they are no message."""
+        self._waiting += data
+        while len(self._waiting) >= HEAD_BYTES:
+            kind, length = struct.unpack_from(kinds.HEAD, self._waiting)
+            if kind not in {kinds.FACTS, kinds.EVENTS} or length > LONGEST:
+                return False
+            if len(self._waiting) < HEAD_BYTES + length:
+                return True
+            body = bytes(self._waiting[HEAD_BYTES : HEAD_BYTES + length])
+            del self._waiting[: HEAD_BYTES + length]
+            if not self._deliver(kind, body):
+                return False
+        return True
+
+    def _deliver(self, kind: bytes, body: bytes) -> bool:
+        try:
+            if kind == kinds.FACTS:
+                facts = json.loads(body)
+                if self._reader is None:
+                    self._reader = self._hall.reader_of(facts)
+                self._reader.take_facts(facts)
+            elif self._reader is None or len(body) % kinds.BYTES_EACH:
+                return False
+            else:
+                self._reader.take_events(body)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return False
+        return True
