@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from laptime.analysis.script_loop import LoopSummary
-from laptime.analysis.script_units import IterationBuilder, Sink, Unit, UnitBuilder
+from laptime.analysis.script_iterations import IterationBuilder
+from laptime.analysis.script_units import Unit, UnitBuilder
 from laptime.attach import kinds
 from laptime.model.missing import Missing
 from laptime.model.script import RankSkew, ScriptProcess, SeenLoader, SeenOptimizer, TrainingLoop
@@ -22,7 +23,7 @@ class ProcessReader:
     def __init__(self, hello: Mapping[str, Any]) -> None:
         self.hello: dict[str, Any] = dict(hello)
         self._summary = LoopSummary()
-        self._iterations = IterationBuilder(Sink(self._summary.add, self._summary.gap))
+        self._iterations = IterationBuilder(self._summary.add)
         self._units = UnitBuilder(self._iterations.take, self._summary.gap)
         self._keras = KerasBuilder(self._summary)
         self._optimizers: dict[int, SeenOptimizer] = {}
@@ -41,11 +42,17 @@ class ProcessReader:
             self.hello |= facts
         elif "optimizer" in facts:
             self._optimizers[facts["optimizer"]] = SeenOptimizer(
-                str(facts["name"]), {str(key): int(value) for key, value in facts["parameters"].items()}, tuple(facts["dtypes"])
+                str(facts["name"]),
+                {str(key): int(value) for key, value in facts["parameters"].items()},
+                tuple(facts["dtypes"]),
             )
         elif "loader" in facts:
             self._loaders[facts["loader"]] = SeenLoader(
-                facts["batch_size"], facts["batches"], facts["num_workers"], facts["pin_memory"], facts["persistent_workers"]
+                facts["batch_size"],
+                facts["batches"],
+                facts["num_workers"],
+                facts["pin_memory"],
+                facts["persistent_workers"],
             )
         elif "keras_batch" in facts:
             self._keras.batch = facts["keras_batch"] if isinstance(facts["keras_batch"], int) else None

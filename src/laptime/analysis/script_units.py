@@ -1,9 +1,7 @@
-"""Events of a watched script -> iterations.
+"""Events of a watched script -> units.
 
 A unit is what follows one fetch: the fetch, the forward and backward pass, and the optimizer's step if there is one.
-Units follow each other without a hole, except for gaps (validation, the time between epochs). Units that end in no
-optimizer step are put together with the next ones: gradients accumulate. So are units without a fetch of their own
-whose optimizers differ: a generator and a discriminator.
+Units follow each other without a hole, except for gaps (validation, the time between epochs).
 """
 
 from __future__ import annotations
@@ -12,12 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from laptime.attach import kinds
-from laptime.model.script import Counted, GapKind
+from laptime.model.script import GapKind
 
-# So many backward passes with no optimizer step at all: the script updates its weights itself.
-ALONE_MOST = 256
-# So many updates with the same optimizer after one fetch: they are iterations of their own.
-INNER_MOST = 64
 NO_THREAD = -1
 
 
@@ -71,14 +65,6 @@ class Unit:
         for name in ("fetches", "backwards", "steps", "skips", "items"):
             setattr(self, name, getattr(self, name) + getattr(later, name))
         self.optimizers |= later.optimizers
-
-
-@dataclass(slots=True)
-class Sink:
-    """Where iterations and gaps go. All times are in nanoseconds."""
-
-    iteration: Callable[[Unit], None]
-    gap: Callable[[GapKind, int, int], None]
 
 
 class UnitBuilder:
@@ -285,89 +271,3 @@ def _take_back(unit: Unit, steps: list[tuple[int, int, int]]) -> None:
     unit.last = kept[-1][1] if kept else unit.last_backward[1] or unit.mark
     if not unit.steps:
         unit.optimizers.clear()
-
-
-class IterationBuilder:
-    """Puts units together to iterations."""
-
-    def __init__(self, sink: Sink) -> None:
-        self._sink = sink
-        self._group: list[Unit] = []
-        self._has_fetch = False  # the group began with a fetch
-        self._is_updated = False
-        self._held: list[Unit] = []  # units after the group's update that have no fetch and, yet, no update
-        self.counted: Counted = "optimizer steps"
-        self.unsure: str | None = None
-        self._updates = 0
-
-    def take(self, unit: Unit) -> None:
-        """Take the next unit."""
-        self._updates += unit.updated
-        if self.counted == "backward passes":
-            if unit.steps:
-                self.unsure = "it began to use an optimizer after many backward passes without one"
-            self._sink.iteration(unit)
-            return
-        if not self._is_updated:
-            self._add(unit)
-            if not self._updates and len(self._group) >= ALONE_MOST:
-                self._count_backwards()
-        elif unit.follows_fetch:
-            self._end_group()
-            self._add(unit)
-        elif not unit.updated:
-            self._held.append(unit)
-        elif unit.optimizers.isdisjoint(self._optimizers()) or (self._has_fetch and len(self._group) < INNER_MOST):
-            self._group += [*self._held, unit]
-            self._held = []
-        else:
-            self._split_group()
-            self._group, self._held = [*self._held, unit], []
-            self._has_fetch = False
-
-    def finish(self) -> None:
-        """Emit what is left. Without any optimizer step, each backward pass was an iteration."""
-        if not self._updates:
-            self._count_backwards()
-        elif self._is_updated:
-            self._end_group()
-
-    def _add(self, unit: Unit) -> None:
-        if not self._group:
-            self._has_fetch = unit.follows_fetch
-        self._group.append(unit)
-        self._is_updated = self._is_updated or unit.updated
-
-    def _optimizers(self) -> set[int]:
-        return set().union(*(each.optimizers for each in self._group))
-
-    def _end_group(self) -> None:
-        self._emit_joined([*self._group, *self._held])
-        self._group, self._held, self._is_updated = [], [], False
-
-    def _split_group(self) -> None:
-        """Emit a group that no fetch begins, or that is too long for one fetch: each update was an iteration."""
-        if not self._has_fetch or len(self._group) < INNER_MOST:
-            self._emit_joined(self._group)
-            return
-        part: list[Unit] = []
-        for unit in self._group:
-            part.append(unit)
-            if unit.updated:
-                self._emit_joined(part)
-                part = []
-        if part:
-            self._emit_joined(part)
-
-    def _emit_joined(self, units: list[Unit]) -> None:
-        if units:
-            first, *rest = units
-            for each in rest:
-                first.join(each)
-            self._sink.iteration(first)
-
-    def _count_backwards(self) -> None:
-        self.counted = "backward passes"
-        for each in self._group:
-            self._sink.iteration(each)
-        self._group, self._is_updated = [], False

@@ -16,6 +16,10 @@ from time import monotonic_ns
 
 from . import kinds
 
+TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process of the script
+if TYPE_CHECKING:
+    from typing import Any
+
 MOST_KEPT = 1 << 16  # events
 FLUSH_NS = 250_000_000
 CONNECT_S = 1.0
@@ -35,7 +39,7 @@ class Agent:
             os.register_at_fork(after_in_child=self._after_fork)
 
     def greet(self) -> None:
-        """Tell the parent that this process can be watched. The connection is kept only once there is a training."""
+        """Greet the parent: this process can be watched. The connection is kept only once there is a training."""
         try:
             self._connect()
             self._disconnect()
@@ -54,7 +58,7 @@ class Agent:
         except Exception:
             self.disable()
 
-    def tell(self, **facts: object) -> None:
+    def tell(self, **facts: Any) -> None:
         """Send one fact as soon as possible, in its order among the events."""
         if self.is_off:
             return
@@ -115,7 +119,7 @@ class Agent:
         self.before_flush: list = []  # what hooks add to the events just before these are sent
         self._is_fork = is_fork
         self._pid = os.getpid()
-        self._socket = None
+        self._socket: Any = None
         self._rest = b""  # of a message that was sent in part
         self._events = array("q")
         self._flush_at = 0
@@ -184,7 +188,7 @@ class Agent:
             self._connect()
         self._send(kinds.FACTS, json.dumps(facts, default=str).encode(), must=True)
 
-    def _send(self, head: bytes, body: bytes, must: bool = False) -> bool:
+    def _send(self, head: bytes, body: bytes, *, must: bool = False) -> bool:
         """Send a message. Return False if none of it was sent; what `must` be sent, or was sent in part, is kept."""
         peer = self._socket
         if peer is None:
@@ -202,9 +206,9 @@ class Agent:
         self._rest = message[sent:]
         return True
 
-    def _push(self, peer: object, data: bytes) -> int:
+    def _push(self, peer: Any, data: bytes) -> int:
         try:
-            return peer.send(data, NO_SIGNAL)  # type: ignore[attr-defined]
+            return peer.send(data, NO_SIGNAL)
         except BlockingIOError:
             return 0
         except OSError:

@@ -7,6 +7,10 @@ from importlib import import_module
 
 from .agent import Agent
 
+TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process of the script
+if TYPE_CHECKING:
+    from typing import Any
+
 # The module whose import sets a hook; the file of ours that has it, and its name there.
 HOOKS = {
     "torch.optim.optimizer": ("torch_hooks", "hook_optimizers"),
@@ -28,7 +32,7 @@ class Finder:
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
 
-    def find_spec(self, name: str, path: object = None, target: object = None) -> object:
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name not in HOOKS:
             return None
         try:
@@ -37,7 +41,7 @@ class Finder:
             self._agent.failed(name, error)
             return None
 
-    def _find(self, name: str, path: object, target: object) -> object:
+    def _find(self, name: str, path: Any, target: Any) -> Any:
         for finder in sys.meta_path:
             find = getattr(finder, "find_spec", None)
             if finder is self or find is None:
@@ -48,18 +52,18 @@ class Finder:
                 return spec
         return None
 
-    def _wrap(self, name: str, loader: object) -> None:
-        execute = loader.exec_module  # type: ignore[attr-defined]
+    def _wrap(self, name: str, loader: Any) -> None:
+        execute = loader.exec_module
 
-        def exec_module(module: object) -> None:
+        def exec_module(module: Any) -> None:
             loader.__dict__.pop("exec_module", None)
             execute(module)
             set_hook(self._agent, name, module)
 
-        loader.exec_module = exec_module  # type: ignore[attr-defined]
+        loader.exec_module = exec_module
 
 
-def set_hook(agent: Agent, name: str, module: object) -> None:
+def set_hook(agent: Agent, name: str, module: Any) -> None:
     """Set the hook of a module that was just imported."""
     try:
         place, function = HOOKS[name]
@@ -73,4 +77,4 @@ def arm(agent: Agent) -> None:
     for name in HOOKS:
         if name in sys.modules:
             set_hook(agent, name, sys.modules[name])
-    sys.meta_path.insert(0, Finder(agent))  # type: ignore[arg-type]
+    sys.meta_path.insert(0, Finder(agent))

@@ -12,18 +12,22 @@ from time import monotonic_ns as now_ns
 from . import kinds
 from .agent import Agent
 
+TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process of the script
+if TYPE_CHECKING:
+    from typing import Any
+
 COMPILED = "backend_compile_duration"  # the end of the name of JAX's event
 
 
-def hook_callbacks(agent: Agent, module: object) -> None:
+def hook_callbacks(agent: Agent, module: Any) -> None:
     """Note each batch, epoch and validation of `fit`."""
-    listed = module.CallbackList  # type: ignore[attr-defined]
+    listed = module.CallbackList
     began: dict = {}
     steps = {"first": 0}
 
-    def begin(name: str, method):  # noqa: ANN001, ANN202
+    def begin(name: str, method):
         @wraps(method)
-        def watched(self, *given, **named):  # noqa: ANN001, ANN002, ANN003, ANN202
+        def watched(self, *given, **named):
             result = method(self, *given, **named)
             if name == "batch":
                 steps["first"] = given[0] if given else 0
@@ -32,9 +36,9 @@ def hook_callbacks(agent: Agent, module: object) -> None:
 
         return watched
 
-    def end(name: str, kind: int, method):  # noqa: ANN001, ANN202
+    def end(name: str, kind: int, method):
         @wraps(method)
-        def watched(self, *given, **named):  # noqa: ANN001, ANN002, ANN003, ANN202
+        def watched(self, *given, **named):
             at = now_ns()
             if name in began:
                 value = 0
@@ -56,13 +60,13 @@ def hook_callbacks(agent: Agent, module: object) -> None:
         setattr(listed, last, end(name, kind, getattr(listed, last)))
 
 
-def hook_epochs(agent: Agent, module: object) -> None:
+def hook_epochs(agent: Agent, module: Any) -> None:
     """Report the batch of each training."""
-    iterator = module.EpochIterator  # type: ignore[attr-defined]
+    iterator = module.EpochIterator
     make = iterator.__init__
 
     @wraps(make)
-    def __init__(self, *given, **named):  # noqa: ANN001, ANN002, ANN003, ANN202, N807
+    def __init__(self, *given, **named):
         make(self, *given, **named)
         try:
             adapter = self.data_adapter
@@ -73,12 +77,12 @@ def hook_epochs(agent: Agent, module: object) -> None:
     iterator.__init__ = __init__
 
 
-def hook_jax(agent: Agent, module: object) -> None:
+def hook_jax(agent: Agent, module: Any) -> None:
     """Note when XLA compiles for JAX."""
 
-    def on_duration(event: str, duration: float, **_named: object) -> None:
+    def on_duration(event: str, duration: float, **_named: Any) -> None:
         if event.endswith(COMPILED):
             end = now_ns()
             agent.note(kinds.COMPILE, end - int(duration * 1e9), end)
 
-    module.register_event_duration_secs_listener(on_duration)  # type: ignore[attr-defined]
+    module.register_event_duration_secs_listener(on_duration)

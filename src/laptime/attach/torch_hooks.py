@@ -14,19 +14,23 @@ from time import monotonic_ns as now_ns
 from . import kinds
 from .agent import Agent
 
+TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process of the script
+if TYPE_CHECKING:
+    from typing import Any
+
 LOSSES_MOST = 2048  # kept, and not yet read, of one process
 DEPTH_MOST = 4  # how deep a batch is searched for its first tensor
 
 
-def hook_loaders(agent: Agent, module: object) -> None:
+def hook_loaders(agent: Agent, module: Any) -> None:
     """Note each batch, each end of a loader, and each start of one."""
-    iterator, loader = module._BaseDataLoaderIter, module.DataLoader  # type: ignore[attr-defined]
+    iterator, loader = module._BaseDataLoaderIter, module.DataLoader
     fetch, start = iterator.__next__, loader.__iter__
     note = agent.note
     known: list = []
 
     @wraps(fetch)
-    def __next__(self):  # noqa: ANN001, ANN202, N807
+    def __next__(self):
         begin = now_ns()
         try:
             batch = fetch(self)
@@ -39,7 +43,7 @@ def hook_loaders(agent: Agent, module: object) -> None:
         return batch
 
     @wraps(start)
-    def __iter__(self):  # noqa: ANN001, ANN202, N807
+    def __iter__(self):
         begin = now_ns()
         found = start(self)
         end = now_ns()
@@ -60,7 +64,7 @@ def hook_loaders(agent: Agent, module: object) -> None:
     loader.__iter__ = __iter__
 
 
-def items_of(batch: object, depth: int = 0) -> int:
+def items_of(batch: Any, depth: int = 0) -> int:
     """Return the length of the first tensor in a batch, or 0 where none is found."""
     try:
         shape = getattr(batch, "shape", None)
@@ -77,27 +81,30 @@ def items_of(batch: object, depth: int = 0) -> int:
     return 0
 
 
-def _describe_loader(loader: object, number: int) -> dict:
+def _describe_loader(loader: Any, number: int) -> dict:
     try:
-        length = len(loader)  # type: ignore[arg-type]
+        length = len(loader)
     except Exception:
         length = None
-    facts = {name: getattr(loader, name, None) for name in ("num_workers", "batch_size", "pin_memory", "prefetch_factor")}
+    facts = {
+        name: getattr(loader, name, None) for name in ("num_workers", "batch_size", "pin_memory", "prefetch_factor")
+    }
     facts["persistent_workers"] = getattr(loader, "persistent_workers", None)
     return {"loader": number, "batches": length, **facts}
 
 
-def hook_backward(agent: Agent, module: object) -> None:
+def hook_backward(agent: Agent, module: Any) -> None:
     """Note each outermost backward pass, and keep its loss until it can be read without waiting for the device."""
-    backward = module.backward  # type: ignore[attr-defined]
+    backward = module.backward
     note = agent.note
     losses = Losses(agent)
     agent.before_flush.append(losses.read)
+    compiling = compiling_check()
     running = [False]
 
     @wraps(backward)
-    def watched(tensors, *given, **named):  # noqa: ANN001, ANN002, ANN003, ANN202
-        if running[0]:  # a checkpointed block runs its own inside of the outer one
+    def watched(tensors, *given, **named):
+        if compiling() or running[0]:  # a checkpointed block runs its own inside of the outer one
             return backward(tensors, *given, **named)
         running[0] = True
         begin = now_ns()
@@ -110,7 +117,16 @@ def hook_backward(agent: Agent, module: object) -> None:
         losses.keep(tensors, end)
         return result
 
-    module.backward = watched  # type: ignore[attr-defined]
+    module.backward = watched
+
+
+def compiling_check():
+    """Return the function that says whether TorchDynamo is tracing: it knows it, and leaves out what follows.
+
+    What a compiler builds may have no trace of this file: `fullgraph=True` would fail.
+    """
+    torch = sys.modules["torch"]
+    return lambda: torch.compiler.is_compiling()  # noqa: PLW0108  torch.compiler may not be imported yet
 
 
 class Losses:
@@ -120,9 +136,9 @@ class Losses:
         self._agent = agent
         self._kept: list = []
         self._every, self._seen = 1, 0
-        self._stream: object = None  # of the card, so that reading a loss waits for no step
+        self._stream: Any = None  # of the card, so that reading a loss waits for no step
 
-    def keep(self, tensors: object, at_ns: int) -> None:
+    def keep(self, tensors: Any, at_ns: int) -> None:
         """Keep a scalar loss; of very many, every second, fourth ... one."""
         try:
             self._seen += 1
@@ -130,14 +146,14 @@ class Losses:
                 return
             if isinstance(tensors, (list, tuple)):
                 tensors = tensors[0] if len(tensors) == 1 else None
-            if tensors is None or tensors.numel() != 1:  # type: ignore[attr-defined]
+            if tensors is None or tensors.numel() != 1:
                 return
-            device = tensors.device.type  # type: ignore[attr-defined]
+            device = tensors.device.type
             if device not in ("cpu", "cuda"):
                 return
             mark = self._mark() if device == "cuda" else None
             if device == "cpu" or mark is not None:
-                self._kept.append((tensors.detach(), mark, at_ns))  # type: ignore[attr-defined]
+                self._kept.append((tensors.detach(), mark, at_ns))
             if len(self._kept) > LOSSES_MOST:
                 self._kept = self._kept[::2]
                 self._every *= 2
@@ -158,7 +174,7 @@ class Losses:
         except Exception as error:
             self._fail(error)
 
-    def _mark(self) -> object:
+    def _mark(self) -> Any:
         """Return an event after which the loss is there; None while a graph is captured, where nothing can be read."""
         cuda = sys.modules["torch"].cuda
         if cuda.is_current_stream_capturing():
@@ -167,27 +183,30 @@ class Losses:
         mark.record()
         return mark
 
-    def _value_of(self, loss: object, mark: object) -> float:
+    def _value_of(self, loss: Any, mark: Any) -> float:
         if mark is None:
-            return loss.item()  # type: ignore[attr-defined]
+            return loss.item()
         cuda = sys.modules["torch"].cuda
         if self._stream is None:
-            self._stream = cuda.Stream(loss.device)  # type: ignore[attr-defined]
+            self._stream = cuda.Stream(loss.device)
         with cuda.stream(self._stream):
-            return loss.item()  # type: ignore[attr-defined]
+            return loss.item()
 
     def _fail(self, error: Exception) -> None:
         self._kept, self._every = [], 1 << 62
         self._agent.failed("loss", error)
 
 
-def hook_optimizers(agent: Agent, module: object) -> None:
+def hook_optimizers(agent: Agent, module: Any) -> None:
     """Note each step of each optimizer. A step inside of another one (a subclass calls its parent's) is part of it."""
     note = agent.note
+    compiling = compiling_check()
     known: list = []
     open_steps: list = []  # (optimizer, the frame that called this hook, when the step began)
 
-    def before(optimizer, _given, _named):  # noqa: ANN001, ANN202
+    def before(optimizer, _given, _named):
+        if compiling():
+            return
         try:
             frame = sys._getframe(1)
             if open_steps and not _is_within(open_steps[0][1], frame):
@@ -196,7 +215,9 @@ def hook_optimizers(agent: Agent, module: object) -> None:
         except Exception as error:
             agent.failed("optimizer", error)
 
-    def after(optimizer, _given, _named):  # noqa: ANN001, ANN202
+    def after(optimizer, _given, _named):
+        if compiling():
+            return
         try:
             _, _, begin = open_steps.pop()
             if open_steps:
@@ -213,22 +234,22 @@ def hook_optimizers(agent: Agent, module: object) -> None:
             open_steps.clear()
             agent.failed("optimizer", error)
 
-    module.register_optimizer_step_pre_hook(before)  # type: ignore[attr-defined]
-    module.register_optimizer_step_post_hook(after)  # type: ignore[attr-defined]
+    module.register_optimizer_step_pre_hook(before)
+    module.register_optimizer_step_post_hook(after)
 
 
-def _is_within(outer: object, frame: object) -> bool:
+def _is_within(outer: Any, frame: Any) -> bool:
     while frame is not None:
         if frame is outer:
             return True
-        frame = frame.f_back  # type: ignore[attr-defined]
+        frame = frame.f_back
     return False
 
 
-def _describe_optimizer(optimizer: object, number: int) -> dict:
+def _describe_optimizer(optimizer: Any, number: int) -> dict:
     devices: dict = {}
     kinds_of: set = set()
-    for group in optimizer.param_groups:  # type: ignore[attr-defined]
+    for group in optimizer.param_groups:
         for each in group["params"]:
             name = str(each.device)
             devices[name] = devices.get(name, 0) + each.numel()
@@ -237,13 +258,13 @@ def _describe_optimizer(optimizer: object, number: int) -> dict:
     return {"optimizer": number, "name": name, "parameters": devices, "dtypes": sorted(kinds_of)}
 
 
-def hook_scaler(agent: Agent, module: object) -> None:
+def hook_scaler(agent: Agent, module: Any) -> None:
     """Note the steps that a gradient scaler leaves out."""
-    scaler = module.GradScaler  # type: ignore[attr-defined]
+    scaler = module.GradScaler
     step = scaler.step
 
     @wraps(step)
-    def watched(self, optimizer, *given, **named):  # noqa: ANN001, ANN002, ANN003, ANN202
+    def watched(self, optimizer, *given, **named):
         begin = now_ns()
         before = agent.steps
         result = step(self, optimizer, *given, **named)
@@ -254,34 +275,34 @@ def hook_scaler(agent: Agent, module: object) -> None:
     scaler.step = watched
 
 
-def hook_saving(agent: Agent, module: object) -> None:
+def hook_saving(agent: Agent, module: Any) -> None:
     """Note each checkpoint."""
-    module.save = _noted(agent, module.save, kinds.SAVE)  # type: ignore[attr-defined]
+    module.save = _noted(agent, module.save, kinds.SAVE)
 
 
-def hook_safetensors(agent: Agent, module: object) -> None:
+def hook_safetensors(agent: Agent, module: Any) -> None:
     """Note each checkpoint that safetensors writes."""
-    module.save_file = _noted(agent, module.save_file, kinds.SAVE)  # type: ignore[attr-defined]
+    module.save_file = _noted(agent, module.save_file, kinds.SAVE)
 
 
-def hook_compiler(agent: Agent, module: object) -> None:
+def hook_compiler(agent: Agent, module: Any) -> None:
     """Note when TorchDynamo compiles."""
     began = []
 
-    def on_begin(*_given: object) -> None:
+    def on_begin(*_given: Any) -> None:
         began.append(now_ns())
 
-    def on_end(*_given: object) -> None:
+    def on_end(*_given: Any) -> None:
         if began:
             agent.note(kinds.COMPILE, began.pop(), now_ns())
 
-    module.on_compile_start(on_begin)  # type: ignore[attr-defined]
-    module.on_compile_end(on_end)  # type: ignore[attr-defined]
+    module.on_compile_start(on_begin)
+    module.on_compile_end(on_end)
 
 
-def _noted(agent: Agent, function, kind: int):  # noqa: ANN001, ANN202
+def _noted(agent: Agent, function, kind: int):
     @wraps(function)
-    def watched(*given, **named):  # noqa: ANN002, ANN003, ANN202
+    def watched(*given, **named):
         begin = now_ns()
         try:
             return function(*given, **named)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from functools import partial
 from pathlib import Path
 
 import click
@@ -25,7 +23,7 @@ WATCH_MORE = """\
 An agent is brought into each Python process of the command by its environment (PYTHONPATH), and notes when batches
 are fetched, backward passes and optimizer steps begin and end, and what Keras calls for each batch. Nothing is added
 to the model, and nothing is printed. A process that is no Python, or that was started with -I or -E, cannot be seen:
-the summary then says so, and has the figures of the whole command only.
+the summary then has the reason, and the figures of the whole command only.
 """
 
 
@@ -33,7 +31,10 @@ the summary then says so, and has the figures of the whole command only.
     "watch",
     cls=Command,
     help=WATCH_HELP,
-    examples=("laptime watch python train.py --epochs 3", "laptime watch --live -- torchrun --nproc-per-node 2 train.py"),
+    examples=(
+        "laptime watch python train.py --epochs 3",
+        "laptime watch --live -- torchrun --nproc-per-node 2 train.py",
+    ),
     page="docs/watch.md",
     more=WATCH_MORE,
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},

@@ -1,5 +1,6 @@
 """What is conspicuous in a watched script: a table of rules, one row each. All are likely, none is proven: no
-experiment was made."""
+experiment was made.
+"""
 
 from __future__ import annotations
 

@@ -19,7 +19,8 @@ class Phases:
     """The parts of a time; their sum is `wall_s`.
 
     `forward_backward_s` is from the batch's arrival to the end of the backward pass, with copies to the device that
-    the script waited for; `backward_s` is the part of it in backward passes. `outside_s` is from the end of an optimizer's step to the next fetch.
+    the script waited for; `backward_s` is the part of it in backward passes. `outside_s` is from the end of an
+    optimizer's step to the next fetch.
     """
 
     wall_s: float

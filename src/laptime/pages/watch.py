@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from laptime.model.missing import Missing
 from laptime.model.questions import watch_of
 from laptime.model.record import Estimate, Record
-from laptime.model.script import Phases, ScriptProcess, TrainingLoop, WatchAnswer
+from laptime.model.script import Phases, ScriptProcess, SeenLoader, TrainingLoop, WatchAnswer
 from laptime.pages.bars import Row, bar_rows
 from laptime.pages.layout import Cell, clean, painted, wrap
 from laptime.pages.numbers import duration, number, percent, size, spread, step
@@ -69,7 +69,7 @@ def _answer(record: Record, answer: WatchAnswer, loops: Sequence[tuple[ScriptPro
 
 
 def phase_rows(phases: Phases, view: View) -> list[str]:
-    """Return a row for each part of an iteration; what was not seen says so."""
+    """Return a row for each part of an iteration; a part that was not seen shows the reason."""
     rows = []
     for name, field in PARTS:
         part: float | Missing = getattr(phases, field)
@@ -86,7 +86,11 @@ def _notes(record: Record, answer: WatchAnswer, loops: Sequence[tuple[ScriptProc
         notes.insert(0, record.findings[0].advice)
     notes += [_count_words(loop) for _, loop in loops[:1]]
     notes += [f"The count may be wrong: {loop.unsure}." for _, loop in loops if loop.unsure]
-    notes += [f"{hook}: laptime's hook failed and was switched off ({why})." for each, _ in loops for hook, why in each.failed.items()]
+    notes += [
+        f"{hook}: laptime's hook failed and was switched off ({why})."
+        for each, _ in loops
+        for hook, why in each.failed.items()
+    ]
     notes += [_gap_words(loop) for _, loop in loops[:1]]
     if len(loops) > 1:
         notes.append(f"{len(loops)} processes trained; the figures are of the first. --details has all.")
@@ -128,15 +132,15 @@ def _done(answer: WatchAnswer) -> str:
     return clean(f"{words}.")
 
 
-def _details(
-    answer: WatchAnswer, loops: Sequence[tuple[ScriptProcess, TrainingLoop]], view: View
-) -> list[list[str]]:
+def _details(answer: WatchAnswer, loops: Sequence[tuple[ScriptProcess, TrainingLoop]], view: View) -> list[list[str]]:
     sections = [_process_lines(process, loop, view) for process, loop in loops]
     if answer.skew is not None:
         own = ", ".join(
             f"rank {rank} {step(own)}" for rank, own in zip(answer.skew.ranks, answer.skew.own_ms, strict=True)
         )
-        sections.append(wrap(f"Without the backward pass, in which ranks wait for each other: {own}.", view.width, "  "))
+        sections.append(
+            wrap(f"Without the backward pass, in which ranks wait for each other: {own}.", view.width, "  ")
+        )
     if answer.others:
         sections.append(wrap(f"{answer.others} further Python processes reported and did not train.", view.width, "  "))
     return sections
@@ -145,17 +149,16 @@ def _details(
 def _process_lines(process: ScriptProcess, loop: TrainingLoop, view: View) -> list[str]:
     rank = "" if process.rank is None else f", rank {process.rank} of {process.world}"
     versions = ", ".join(f"{name} {version}" for name, version in process.versions.items())
-    lines = painted(f"process {process.pid}{rank}: Python {process.python}, {versions}", view.width, "strong", color=view.color)
+    lines = painted(
+        f"process {process.pid}{rank}: Python {process.python}, {versions}", view.width, "strong", color=view.color
+    )
     lines += ["  " + line for line in phase_rows(loop.steady, view.inner)]
     sentences = [
         _count_words(loop),
         f"Counted by {loop.counted}; steady state: {loop.steady_kind}, from window {loop.steady_from} on.",
         _gap_words(loop),
         *(_optimizer_words(each.name, each.parameters, each.dtypes) for each in process.optimizers),
-        *(
-            f"{each.kind}: batch {_or_unknown(each.batch)}, {_or_unknown(each.batches)} batches, {_or_unknown(each.workers)} workers."
-            for each in process.loaders
-        ),
+        *map(_loader_words, process.loaders),
         _loss_words(loop),
     ]
     for sentence in filter(None, sentences):
@@ -166,6 +169,11 @@ def _process_lines(process: ScriptProcess, loop: TrainingLoop, view: View) -> li
 def _optimizer_words(name: str, parameters: dict[str, int], dtypes: Sequence[str]) -> str:
     places = ", ".join(f"{count:,} on {device}" for device, count in parameters.items())
     return f"{name}: parameters {places} ({', '.join(dtypes)})."
+
+
+def _loader_words(loader: SeenLoader) -> str:
+    batch, batches, workers = map(_or_unknown, (loader.batch, loader.batches, loader.workers))
+    return f"{loader.kind}: batch {batch}, {batches} batches, {workers} workers."
 
 
 def _loss_words(loop: TrainingLoop) -> str:

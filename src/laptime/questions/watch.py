@@ -36,7 +36,6 @@ PROCESSOR = Device("cpu", "cpu", "the processor", usable=True)
 IGNORES = "-EIS"  # options of Python with which it does not read PYTHONPATH, or no sitecustomize
 
 
-
 def prepare_watch(ask: Ask, machine: Machine) -> Prepared:
     """Check the command. Nothing is scouted: the script decides what it uses."""
     if not ask.command:
@@ -168,11 +167,9 @@ def why_no_greeting(command: Sequence[str]) -> str:
                 break
             options = set(word[1:]) & set(IGNORES)
             if options and not word.startswith("--"):
-                return f"Python was started with -{sorted(options)[0]}, and so reads nothing of its environment"
+                return f"Python was started with -{min(options)}, and so reads nothing of its environment"
     return "no Python process of it reported: it is no Python program, or its environment was cleared"
 
 
 def _order(process: ScriptProcess) -> tuple[int, int]:
     return (process.rank if process.rank is not None else 1 << 30, process.pid)
-
-

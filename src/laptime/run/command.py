@@ -6,13 +6,22 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from laptime.attach import kinds
 from laptime.errors import UsageError
 
 SITE = Path(__file__).parents[1] / "attach" / "site"
-PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCONT)
+PASSED_ON = (
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGCONT,
+)
 FROM_THE_KERNEL = 0  # codes above are a terminal's, which sends its signals to the command as well
 SIGNALLED = 128
 
@@ -33,9 +42,13 @@ def run_command(command: Sequence[str], environment: dict[str, str], began: Call
         try:
             child = subprocess.Popen(command, env=environment, close_fds=False, preexec_fn=lambda: _unblock(blocked))  # noqa: PLW1509
         except OSError as error:
-            raise UsageError(f"'{command[0]}' cannot be run: {error.strerror}", "Name a command: laptime watch python train.py") from None
+            raise UsageError(
+                f"'{command[0]}' cannot be run: {error.strerror}", "Name a command: laptime watch python train.py"
+            ) from None
         except ValueError as error:  # a NUL byte
-            raise UsageError(f"the command cannot be run: {error}", "Name a command: laptime watch python train.py") from None
+            raise UsageError(
+                f"the command cannot be run: {error}", "Name a command: laptime watch python train.py"
+            ) from None
         began(child.pid)
         while child.poll() is None:
             _pass_on(child.pid)
@@ -45,7 +58,7 @@ def run_command(command: Sequence[str], environment: dict[str, str], began: Call
     return code if code >= 0 else SIGNALLED - code
 
 
-def _unblock(blocked: set[signal.Signals]) -> None:
+def _unblock(blocked: set[int | signal.Signals]) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
@@ -53,10 +66,8 @@ def _pass_on(pid: int) -> None:
     """Wait for a signal, and send it on to the command unless it got it from the terminal."""
     number, from_terminal = _next_signal()
     if number != signal.SIGCHLD and not from_terminal:
-        try:
+        with suppress(ProcessLookupError):
             os.kill(pid, number)
-        except ProcessLookupError:
-            pass
 
 
 def _next_signal() -> tuple[int, bool]:

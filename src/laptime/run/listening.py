@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from laptime.attach import kinds
 
@@ -53,13 +53,16 @@ class Listener(Thread):
         self._selector.register(self._server, selectors.EVENT_READ)
         self._bell, self._ear = os.pipe()[::-1]
         self._selector.register(self._ear, selectors.EVENT_READ)
+        self._peers: set[socket.socket] = set()
         self._is_over = False
         self.problem: str | None = None
 
-    def __enter__(self) -> Listener:
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.end()
 
     def end(self) -> None:
@@ -68,9 +71,8 @@ class Listener(Thread):
             self._is_over = True
             os.write(self._bell, b"x")
             self.join()
-        for key in list(self._selector.get_map().values() if self._selector.get_map() else ()):
-            if not isinstance(key.fileobj, int):
-                key.fileobj.close()  # type: ignore[union-attr]
+        for peer in self._peers:
+            peer.close()
         self._selector.close()
         for each in (self._bell, self._ear):
             with suppress(OSError):
@@ -102,10 +104,11 @@ class Listener(Thread):
     def _accept(self) -> bool:
         try:
             peer, _ = self._server.accept()
-        except OSError:  # too many open files: it waits until others have hung up
+        except OSError:  # too many open files: it waits until others have closed theirs
             return False
         peer.setblocking(False)
         self._selector.register(peer, selectors.EVENT_READ, Mailbox(self._hall))
+        self._peers.add(peer)
         return True
 
     def _hear(self, key: selectors.SelectorKey) -> bool:
@@ -119,6 +122,7 @@ class Listener(Thread):
         if data and key.data.take(data):
             return True
         self._selector.unregister(peer)
+        self._peers.discard(peer)
         peer.close()
         return bool(data)
 
