@@ -117,6 +117,52 @@ def test_a_notebook_shows_the_live_table_of_the_command(raced):
     assert (raced["left"], raced["shown"]) == ([""], "")
 
 
+FAST_NEWS = """\
+from laptime.library.progress import progress_shown
+with progress_shown(wanted=None) as line:
+    for number in range(200):
+        line.write(f"note <{number}> \\x1b")
+"""
+
+
+def test_news_that_come_fast_are_shown_four_times_a_second(notebook):
+    """The first at once, and all letters as they are."""
+    begin, *states, end = notebook.run(FAST_NEWS)["displays"]
+    assert [each["text/plain"] for each in states] == [f"note <{number}> \\x1b" for number in range(4)]
+    assert "note &lt;0&gt; \\x1b</pre>" in states[0]["text/html"]
+    assert begin == end
+
+
+LAPS = """\
+from laptime.library.progress import progress_shown
+from laptime.model.protocol import Moment
+from dataclasses import replace
+import laptime
+trained = laptime.train("cifar-cnn", "fake/cpu", laps=2, steps_per_lap=50, progress=False)
+laps = trained.lanes[0].trainings[0].laps
+runs = Moment("fake/cpu/as-written", None, "lap", 3, number=3, step=20, steps=50)
+with progress_shown(wanted=True) as line:
+    for lap in laps:
+        line.tell(replace(runs, number=lap.number, lap=lap))
+    line.tell(runs)
+"""
+
+
+def test_finished_laps_stay_above_the_one_that_runs(notebook):
+    answer = notebook.run(LAPS)
+    assert answer["error"] == ""
+    first, second, *running = answer["displays"][3]["text/plain"].splitlines()
+    assert (first.split(":")[0], second.split(":")[0]) == ("fake/cpu lap 1 of 3", "fake/cpu lap 2 of 3")
+    assert "20" in " ".join(running)
+
+
+def test_a_plan_is_shown_as_its_page(notebook):
+    """So is all that is no record: comparisons, histories, devices, checkups."""
+    answer = notebook.run('import laptime\nlaptime.plan("cifar-cnn", "fake/cpu", heats=3)')
+    assert answer["html"].startswith("<pre ")
+    assert answer["value"] in html.unescape(answer["html"])
+
+
 @pytest.mark.parametrize(
     ("cell", "says"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 import warnings
 import webbrowser
@@ -18,6 +19,7 @@ from laptime.errors import LaptimeError, UsageError
 from laptime.exports.tables import TABLES
 from laptime.library.results import RaceResult, Result
 from laptime.library.saved import judge
+from laptime.store import encode
 
 LANES = ["fake/cpu", "fake/cpu/best"]
 SPREAD = '["fake/cpu/as-written"]\nstep_ms = {step_ms}\nspread = 0.01\n'
@@ -122,6 +124,19 @@ def test_a_lane_is_followed_through_the_records(raced):
     assert "Last change beyond noise: 1.20x slower" in " ".join(str(followed).split())
     assert followed._repr_html_().startswith("<pre ")
     assert [each.id for each in laptime.history("cifar-cnn", limit=1).points] == [again.id]
+
+
+def test_a_function_is_followed_by_its_file(raced, shared_house, monkeypatch):
+    """A record has the file's name, and the call its whole path."""
+    held = raced[0].record
+    workload = replace(held.workload, name="own_steps.py:training")
+    named = replace(held, id="r-2026-11-01-aaaa", started="2026-11-01T10:00:00+00:00", workload=workload)
+    (shared_house.home / "records" / f"{named.id}.json").write_bytes(encode(named))
+    (shared_house.folder / "own_steps.py").write_text("def training(): ...\n")
+    monkeypatch.syspath_prepend(shared_house.folder)
+    function = importlib.import_module("own_steps").training
+    for what in (function, "own_steps.py:training", shared_house.folder / "own_steps.py:training"):
+        assert [each.id for each in laptime.history(what).points] == [named.id]
 
 
 def test_a_long_history_is_short_unless_more_is_asked_for(raced):
