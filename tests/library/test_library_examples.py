@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import laptime
+from laptime.errors import LaptimeError
 
 PAGE = Path(__file__).parents[2] / "docs" / "library.md"
 HEADING, BLOCK = "\n## An example of each\n", re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -53,8 +54,41 @@ def test_a_race_and_the_same_race_again(examples):
     assert [lane.verdict for lane in again.comparison.lanes] == ["not distinguishable"] * 2
 
 
+def test_a_whole_training_has_its_laps_and_what_is_finished_is_not_resumed(examples):
+    trained = examples["trained"]
+    assert (trained.record.question, len(trained.lanes[0].trainings[0].laps)) == ("full", 2)
+    assert isinstance(trained.lanes[0].accuracy, float)
+    with pytest.raises(LaptimeError, match="is finished: nothing is left to train"):
+        laptime.resume(trained.id)
+
+
 def test_a_training_that_was_ended_goes_on(examples):
     assert (examples["resumed"].status, len(examples["resumed"].lanes[0].trainings[0].laps)) == ("finished", 2)
+
+
+def test_answers_and_profiles_are_results(examples):
+    answers = examples["answers"]
+    assert (answers.record.question, answers.ratio.value > 1) == ("infer", True)
+    assert examples["profiled"].lanes[0].record.profile is not None
+
+
+def test_why_has_a_verdict_by_python_and_from_disk(examples):
+    found = examples["found"]
+    assert isinstance(found, laptime.WhyResult)
+    assert found.verdict.startswith("cifar-cnn on fake/cpu")
+    loaded = laptime.load(found.id)
+    assert isinstance(loaded, laptime.WhyResult)
+    assert loaded.verdict == found.verdict
+
+
+def test_devices_and_doctor_speak_of_this_machine(examples):
+    seen, well = examples["machine"], examples["checkup"]
+    assert "fake/cpu" in seen.usable
+    assert "fake/cpu" in {f"{row.get('framework')}/{row['name']}" for row in seen.to_dicts()}
+    assert "fake" in str(seen)
+    assert well.is_well == (not well.problems)
+    assert well.to_dict()["unused"] == []
+    assert "fake" in repr(well)
 
 
 def test_a_report_of_two_is_one_page(examples, shared_house):

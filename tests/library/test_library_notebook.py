@@ -151,6 +151,7 @@ with progress_shown(wanted=True) as line:
 def test_finished_laps_stay_above_the_one_that_runs(notebook):
     answer = notebook.run(LAPS)
     assert answer["error"] == ""
+    assert len(answer["displays"][2]["text/plain"].splitlines()) == 2
     first, second, *running = answer["displays"][3]["text/plain"].splitlines()
     assert (first.split(":")[0], second.split(":")[0]) == ("fake/cpu lap 1 of 3", "fake/cpu lap 2 of 3")
     assert "20" in " ".join(running)

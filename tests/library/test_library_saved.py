@@ -22,7 +22,7 @@ from laptime.library.saved import judge
 from laptime.store import encode
 
 LANES = ["fake/cpu", "fake/cpu/best"]
-SPREAD = '["fake/cpu/as-written"]\nstep_ms = {step_ms}\nspread = 0.01\n'
+SPREAD = '["fake/cpu/as-written"]\nstep_ms = {step_ms}\nspread = 0.001\n'
 BEST = "fake/cpu/best"
 CPU = "fake/cpu/as-written"
 
@@ -35,7 +35,7 @@ def raced(shared_house):
         for name, value in shared_house.environment().items():
             patched.setenv(name, value)
         patched.chdir(shared_house.folder)
-        first = laptime.race("cifar-cnn", LANES, heats=3, budget="30s", label="main")
+        first = laptime.race("cifar-cnn", LANES, heats=2, budget="30s", label="main")
         shared_house.script(SPREAD.format(step_ms=120.0))
         again = laptime.race(against="@main", fail_above="5%", label="topic", progress=False)
         yield first, again

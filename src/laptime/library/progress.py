@@ -65,7 +65,9 @@ class NotebookTable(ProgressLine):
     def tell(self, moment: Moment) -> None:
         if moment.lap is not None:
             self._laps.append(showing.moment_words(moment))
-        self._update(lambda: [*self._laps, *showing.lap_lines(moment, WIDTH_OFF_TERMINAL)])
+            self._update(lambda: [*self._laps])
+        else:
+            self._update(lambda: [*self._laps, *showing.lap_lines(moment, WIDTH_OFF_TERMINAL)])
 
     def end(self) -> None:
         """Remove the table: the cell shows its value, the result."""
