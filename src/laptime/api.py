@@ -14,6 +14,7 @@ from typing import TypeVar
 from laptime.data import describe_set, made_sets, make_source, remove_set
 from laptime.disk import write_atomically
 from laptime.errors import StoreError
+from laptime.exports import frames
 from laptime.exports.tables import TABLES
 from laptime.exports.targets import EXPORTS
 from laptime.machine import look_around, look_at_machine
@@ -283,6 +284,9 @@ compare_trainings = comparing.compare_trainings
 made_data = made_sets
 remove_data = remove_set
 records = files.list_records
+compared_frame = frames.compared_frame
+history_frame = frames.history_frame
+record_frame = frames.record_frame
 import_records = exchange.import_records
 validate = exchange.validate
 encode = schema.encode
@@ -298,6 +302,7 @@ __all__ = [
     "compare",
     "compare_records",
     "compare_trainings",
+    "compared_frame",
     "devices",
     "doctor",
     "encode",
@@ -307,6 +312,7 @@ __all__ = [
     "exports",
     "full",
     "history",
+    "history_frame",
     "import_records",
     "infer",
     "kept_peaks",
@@ -322,6 +328,7 @@ __all__ = [
     "profile",
     "question_of",
     "race",
+    "record_frame",
     "records",
     "remove_data",
     "remove_records",

@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 from pathlib import Path
 
+import click
 import pytest
 
 import laptime
 from laptime.cli.main import find_command
 from laptime.errors import UsageError
-from laptime.library.asking import ARGUMENTS, check_call, make_ask, options_as_arguments
+from laptime.library.asking import ARGUMENTS, OF_A_GATE, check_call, make_ask, options_as_arguments
 from laptime.model.ask import WHY_BUDGET_S, Ask, FullAsk
 
 
@@ -96,16 +97,26 @@ def test_refusals_name_arguments_and_not_options():
     assert caught.value.hint == "or `laptime show ID --json`, heats 3"
 
 
-OF_THE_TERMINAL = {"json", "q", "quiet", "details", "dry_run", "against", "fail_above"}  # the last: laptime.compare
+OF_THE_TERMINAL = {"json", "md", "q", "quiet", "details", "dry_run"}
+SHORT = {"o"}
+
+
+@pytest.mark.parametrize(
+    "name", ["race", "train", "infer", "why", "profile", "plan", "resume", "compare", "history", "report"]
+)
+def test_a_call_has_the_options_of_its_command(name):
+    """By their names, but for what is of a terminal; `progress` is the library's own."""
+    told = [each for each in find_command(name).params if isinstance(each, click.Option)]
+    options = {word.lstrip("-").replace("-", "_") for each in told for word in each.opts}
+    given = inspect.signature(getattr(laptime, name)).parameters.values()
+    named = {each.name for each in given if each.kind is each.KEYWORD_ONLY} - {"progress"}
+    assert options - OF_THE_TERMINAL - SHORT == named
 
 
 @pytest.mark.parametrize("name", ["race", "train", "infer", "why", "profile", "plan"])
-def test_a_call_has_the_options_of_its_command(name):
-    """By their names, but for what is of a terminal; `progress` is the library's own."""
-    options = {word.lstrip("-").replace("-", "_") for each in find_command(name).params for word in each.opts}
-    named = set(inspect.signature(getattr(laptime, name)).parameters) - {"progress"}
-    assert options - OF_THE_TERMINAL == named
-    assert named - {"what", "lanes"} <= ARGUMENTS.keys()
+def test_every_argument_of_a_question_can_be_read(name):
+    named = set(inspect.signature(getattr(laptime, name)).parameters) - {"progress", "what", "lanes"}
+    assert named <= ARGUMENTS.keys() | OF_A_GATE
 
 
 def test_the_budget_of_why_is_that_of_the_command_line():

@@ -1,4 +1,4 @@
-"""The functions of `import laptime`, in one process, on fake lanes: real children, real records."""
+"""The functions of `import laptime`, in one process, on fake lanes. What runs long is in test_library_examples."""
 
 from __future__ import annotations
 
@@ -44,27 +44,6 @@ def test_a_result_is_kept_and_loaded(raced):
         laptime.load("r-1999")
 
 
-def test_whole_trainings_answers_and_profiles():
-    """Each has the record of its question."""
-    trained = laptime.train("cifar-cnn", "fake/cpu", laps=2, steps_per_lap=50)
-    assert (trained.record.question, len(trained.lanes[0].trainings[0].laps)) == ("full", 2)
-    assert isinstance(trained.lanes[0].accuracy, float)
-    with pytest.raises(LaptimeError, match="is finished: nothing is left to train"):
-        laptime.resume(trained.id)
-    inferred = laptime.infer("cifar-cnn", LANES, heats=1)
-    assert (inferred.record.question, inferred.ratio.value > 1) == ("infer", True)
-    assert laptime.profile("cifar-cnn", "fake/cpu").lanes[0].record.profile is not None
-
-
-def test_why_has_a_verdict_by_python_and_from_disk():
-    found = laptime.why("cifar-cnn", "fake/cpu", budget="2s")
-    assert isinstance(found, laptime.WhyResult)
-    assert found.verdict.startswith("cifar-cnn on fake/cpu")
-    loaded = laptime.load(found.id)
-    assert isinstance(loaded, laptime.WhyResult)
-    assert loaded.verdict == found.verdict
-
-
 def test_a_plan_runs_nothing():
     before = laptime.records()
     planned = laptime.plan("cifar-cnn", LANES, heats=3)
@@ -74,17 +53,6 @@ def test_a_plan_runs_nothing():
     whole = laptime.plan(laptime.Ask(lanes=("fake/cpu",), full=laptime.FullAsk(laps=2)))
     assert whole.to_dict()["protocol"]["laps"] == 2
     assert before == laptime.records()
-
-
-def test_devices_and_doctor_speak_of_this_machine():
-    seen = laptime.devices(["fake"])
-    assert "fake/cpu" in seen.usable
-    assert "fake/cpu" in {f"{row.get('framework')}/{row['name']}" for row in seen.to_dicts()}
-    assert "fake" in str(seen)
-    well = laptime.doctor(frameworks=["fake"])
-    assert well.is_well == (not well.problems)
-    assert well.to_dict()["unused"] == []
-    assert "fake" in repr(well)
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 from pathlib import Path
 
+import nbformat
 import pytest
-from jupyter_client.manager import start_new_kernel
+from nbclient import NotebookClient
 
 LONGEST_S = 120
+KINDS = ("stream", "display_data", "execute_result", "error")
 EXAMPLE = Path(__file__).parents[2] / "examples" / "third_experiment.ipynb"
 IMPORTS = "import json\nimport numpy as np\nimport laptime\nfrom helping import ones"
 MODEL = """\
@@ -32,31 +35,36 @@ LOOK = "print(json.dumps([result.lanes[0].status, result.record.workload.file, r
 FAKE = 'laptime.race("cifar-cnn", ["fake/cpu", "fake/cpu/best"], heats=1, progress=False).ratio.value'
 
 
+class Client(NotebookClient):
+    """nbclient, which keeps what a display shows at the end; here all that it showed before, too."""
+
+    def process_message(self, msg, cell, cell_index):
+        if msg["msg_type"] in {"display_data", "update_display_data"}:
+            cell.metadata.setdefault("displays", []).append(dict(msg["content"]["data"]))
+        return super().process_message(msg, cell, cell_index)
+
+
 class Notebook:
     """A kernel, and what its cells show."""
 
     def __init__(self, client):
         self._client = client
 
-    def run(self, cell):
+    def run(self, source):
         """Run a cell. Return what it printed, what its displays show, its value and its error."""
-        shown, displays, value, html, error = "", [], "", "", ""
-        sent = self._client.execute(cell)
-        while True:
-            message = self._client.get_iopub_msg(timeout=LONGEST_S)
-            if message["parent_header"].get("msg_id") != sent:
-                continue
-            kind, content = message["msg_type"], message["content"]
-            if kind == "stream":
-                shown += content["text"]
-            elif kind in {"display_data", "update_display_data"}:
-                displays.append(content["data"]["text/plain"])
-            elif kind == "execute_result":
-                value, html = content["data"]["text/plain"], content["data"].get("text/html", "")
-            elif kind == "error":
-                error = "\n".join(content["traceback"])
-            elif kind == "status" and content["execution_state"] == "idle":
-                return {"shown": shown, "displays": displays, "value": value, "html": html, "error": error}
+        cells = self._client.nb.cells
+        cells.append(nbformat.v4.new_code_cell(source))
+        cell = self._client.execute_cell(cells[-1], len(cells) - 1)
+        held = {kind: [each for each in cell.outputs if each.output_type == kind] for kind in KINDS}
+        value = held["execute_result"][0].data if held["execute_result"] else {}
+        return {
+            "shown": "".join(each.text for each in held["stream"]),
+            "displays": cell.metadata.get("displays", []),
+            "left": [each.data["text/plain"] for each in held["display_data"]],
+            "value": value.get("text/plain", ""),
+            "html": value.get("text/html", ""),
+            "error": "\n".join(line for each in held["error"] for line in each.traceback),
+        }
 
 
 @pytest.fixture(scope="module")
@@ -66,12 +74,9 @@ def notebook(tmp_path_factory, torch_cache):
     (folder / "helping.py").write_text("import numpy as np\n\ndef ones(size):\n    return np.ones(size, np.float32)\n")
     environment = {**os.environ, "LAPTIME_HOME": str(folder / "home"), "LAPTIME_CACHE": str(torch_cache.parent),
                    "IPYTHONDIR": str(folder / "ipython"), "LAPTIME_FAKE": "1"}  # fmt: skip
-    manager, client = start_new_kernel(kernel_name="python3", cwd=str(folder), env=environment)
-    try:
+    client = Client(nbformat.v4.new_notebook(), timeout=LONGEST_S, allow_errors=True, kernel_name="python3")
+    with client.setup_kernel(cwd=str(folder), env=environment):
         yield Notebook(client)
-    finally:
-        client.stop_channels()
-        manager.shutdown_kernel(now=True)
 
 
 @pytest.fixture(scope="module")
@@ -97,11 +102,66 @@ def test_a_function_of_a_cell_is_raced_and_its_value_is_the_page(notebook, raced
     assert "size = 99" not in text
 
 
-def test_a_notebook_shows_progress_in_one_line_that_is_updated(raced):
-    """And nothing is left of it."""
-    assert any("heat 1 of at most 1" in each for each in raced["displays"])
-    assert raced["displays"][-1] == ""
-    assert raced["shown"] == ""
+def test_a_notebook_shows_the_live_table_of_the_command(raced):
+    """In one display that is updated, as a block in which every letter has its place. Nothing is left of it."""
+    begin, *states, end = raced["displays"]
+    assert begin == end == {"text/plain": "", "text/html": ""}
+    (table, *_) = [each for each in states if "heat 1 of at most 1" in each["text/plain"]]
+    subject, head, lane, note = table["text/plain"].splitlines()
+    assert "training" in subject
+    assert head.split()[0] == "lane"
+    assert lane.split()[0] == "python/cpu"
+    assert note.startswith("heat 1 of at most 1")
+    assert table["text/html"].startswith("<pre ")
+    assert f"{head}\n{lane}" in html.unescape(table["text/html"])
+    assert (raced["left"], raced["shown"]) == ([""], "")
+
+
+FAST_NEWS = """\
+from laptime.library.progress import progress_shown
+with progress_shown(wanted=None) as line:
+    for number in range(200):
+        line.write(f"note <{number}> \\x1b")
+"""
+
+
+def test_news_that_come_fast_are_shown_four_times_a_second(notebook):
+    """The first at once, and all letters as they are."""
+    begin, *states, end = notebook.run(FAST_NEWS)["displays"]
+    assert [each["text/plain"] for each in states] == [f"note <{number}> \\x1b" for number in range(4)]
+    assert "note &lt;0&gt; \\x1b</pre>" in states[0]["text/html"]
+    assert begin == end
+
+
+LAPS = """\
+from laptime.library.progress import progress_shown
+from laptime.model.protocol import Moment
+from dataclasses import replace
+import laptime
+trained = laptime.train("cifar-cnn", "fake/cpu", laps=2, steps_per_lap=50, progress=False)
+laps = trained.lanes[0].trainings[0].laps
+runs = Moment("fake/cpu/as-written", None, "lap", 3, number=3, step=20, steps=50)
+with progress_shown(wanted=True) as line:
+    for lap in laps:
+        line.tell(replace(runs, number=lap.number, lap=lap))
+    line.tell(runs)
+"""
+
+
+def test_finished_laps_stay_above_the_one_that_runs(notebook):
+    answer = notebook.run(LAPS)
+    assert answer["error"] == ""
+    assert len(answer["displays"][2]["text/plain"].splitlines()) == 2
+    first, second, *running = answer["displays"][3]["text/plain"].splitlines()
+    assert (first.split(":")[0], second.split(":")[0]) == ("fake/cpu lap 1 of 3", "fake/cpu lap 2 of 3")
+    assert "20" in " ".join(running)
+
+
+def test_a_plan_is_shown_as_its_page(notebook):
+    """So is all that is no record: comparisons, histories, devices, checkups."""
+    answer = notebook.run('import laptime\nlaptime.plan("cifar-cnn", "fake/cpu", heats=3)')
+    assert answer["html"].startswith("<pre ")
+    assert answer["value"] in html.unescape(answer["html"])
 
 
 @pytest.mark.parametrize(
@@ -163,8 +223,8 @@ def test_the_example_notebook_runs_from_its_first_cell_to_its_last(notebook):
     A compiled model in Keras, where no lane is named: its engine, as written and at its best, both proven.
     """
     pytest.importorskip("tensorflow", reason="there is no TensorFlow here")
-    cells = json.loads(EXAMPLE.read_text(encoding="utf-8").replace("Dense(3000", "Dense(300"))["cells"]
-    told = [notebook.run("".join(each["source"])) for each in cells if each["cell_type"] == "code"]
+    read = nbformat.reads(EXAMPLE.read_text(encoding="utf-8").replace("Dense(3000", "Dense(300"), as_version=4)
+    told = [notebook.run(each.source) for each in read.cells if each.cell_type == "code"]
     assert [each["error"] for each in told] == [""] * len(told)
     assert "keras-tf/cpu" in told[2]["value"]
     assert told[2]["html"].startswith("<iframe")

@@ -158,6 +158,6 @@ def test_a_result_is_a_report_in_a_notebook_and_on_disk(tmp_path):
     assert frame.startswith('<iframe srcdoc="&lt;!doctype html&gt;')
     assert frame.count("<") == 2
     assert result.report(tmp_path / "race.md").read_text().startswith("## cifar-cnn on ")
-    assert {each.suffix for each in result.report(tmp_path / "charts", form="svg").iterdir()} == {".svg"}
+    assert {each.suffix for each in result.report(tmp_path / "charts", format="svg").iterdir()} == {".svg"}
     with pytest.raises(UsageError, match="'pdf' is no format of a report"):
-        result.report(form="pdf")
+        result.report(format="pdf")

@@ -17,7 +17,7 @@ def training() -> laptime.Training:
 
 def races() -> None:
     result = laptime.race(training, ["cpu", "cuda/best"], budget="1m", margin=0.05, items="all", sensors=["host"])
-    assert_type(result, laptime.Result)
+    assert_type(result, laptime.RaceResult)
     assert_type(result.ratio, laptime.Ratio)
     assert_type(result.ratio.value, float)
     assert_type(result.ratio.low, float | Missing)
@@ -34,11 +34,14 @@ def races() -> None:
     assert_type(result.to_dict(), dict[str, Any])
     assert_type((result.id, result.status, result.page(width=80)), tuple[str, str, str])
     assert_type(result.record.elapsed_s, float)
-    assert_type((result.to_html(), result.report("race.html"), result.report(form="svg")), tuple[str, Path, Path])
+    assert_type((result.to_html(), result.report("race.html"), result.report(format="svg")), tuple[str, Path, Path])
     laptime.race()
     laptime.race("cifar-cnn", "cpu", heats=3)
     laptime.race(Path("my.py:training"), budget=60, progress=True)
     laptime.race(laptime.Ask("cifar-cnn", ("cpu",)))
+    again = laptime.race(against=result, fail_above="5%", label="topic")
+    assert_type(again.comparison, laptime.CompareResult)
+    laptime.race(against=Path("race.json"))
 
 
 def questions() -> None:
@@ -55,6 +58,13 @@ def questions() -> None:
     assert_type(laptime.devices().usable, tuple[str, ...])
     assert_type(laptime.doctor(Path("/data")).is_well, bool)
     assert_type([row.id for row in laptime.records()], list[str])
+    assert_type(laptime.report(), Path)
+    assert_type(laptime.report("@main", laptime.load(), output="both.md", format="md", open=True), Path)
+    assert_type(laptime.load().to_pandas("steps"), Any)
+    followed = laptime.history(training, "cuda/best", question="train", limit=100)
+    assert_type(followed, laptime.HistoryResult)
+    assert_type((followed.lane, followed.to_dict()), tuple[str, dict[str, Any]])
+    assert_type([point.items_per_s.median for point in followed.points], list[float])
     compared = laptime.compare("@main", laptime.load(), fail_above="5%")
     assert_type(compared, laptime.CompareResult)
     assert_type([lane.ratio for lane in compared.lanes], list[float])
@@ -64,6 +74,7 @@ def questions() -> None:
 def mistakes() -> None:
     laptime.race(3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     laptime.race(training, budgett="1m")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    laptime.history(training, question="why")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     laptime.race(training).ratio.value = 2.0  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
     try:
         laptime.load("none")

@@ -1,4 +1,7 @@
-"""The tables of a record: rows of plain values for lanes, heats, windows, steps, laps and answers."""
+"""The tables of a record: rows of plain values for lanes, heats, windows, steps, laps and answers.
+
+A comparison and a history have one table each.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ from dataclasses import asdict
 from typing import Any
 
 from laptime.errors import UsageError
+from laptime.model.compared import Compared, LaneChange
+from laptime.model.history import History
 from laptime.model.missing import Missing
 from laptime.model.questions import InferAnswer, TrainingAnswer
 from laptime.model.record import Estimate, HeatResult, LaneResult, Record
@@ -163,6 +168,48 @@ def _estimate(name: str, figure: Estimate | None) -> Row:
 
 def _median(figure: Estimate | None) -> float | None:
     return figure.median if figure else None
+
+
+def compared_rows(found: Compared) -> Iterator[Row]:
+    """Yield a row for each lane of a comparison: its rates before and after, and the ratio."""
+    for lane in found.lanes:
+        yield {
+            "lane": lane.lane,
+            "training": lane.training,
+            "before": found.before.id,
+            "after": found.after.id,
+            **_estimate("before_items_per_s", lane.before),
+            **_estimate("after_items_per_s", lane.after),
+            **_change(lane),
+            "same_work": lane.same_work,
+            "fails": lane.lane in found.failing,
+        }
+
+
+def history_rows(found: History) -> Iterator[Row]:
+    """Yield a row for each point of a history, the oldest first. The ratio is against the last on its machine."""
+    for point in found.points:
+        yield {
+            "record": point.id,
+            "started": point.started,
+            "label": point.label,
+            "machine": point.machine,
+            "lane": found.lane,
+            **_estimate("items_per_s", point.items_per_s),
+            "heats": point.heats,
+            **_change(point.change),
+            "marks": ", ".join(point.marks),
+        }
+
+
+def _change(change: LaneChange | None) -> Row:
+    """Return how a lane changed; where there is nothing to compare with, all is missing."""
+    return {
+        "ratio": change.ratio if change else None,
+        "ratio_low": change.low if change else None,
+        "ratio_high": change.high if change else None,
+        "verdict": change.verdict if change else None,
+    }
 
 
 def plain(value: Any) -> Any:

@@ -9,10 +9,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any, TypeAlias
 
+from laptime import api
 from laptime.errors import UsageError
 from laptime.library.subject import name_subject
-from laptime.model.ask import Ask, FullAsk
+from laptime.model.ask import DEFAULT_WORKLOAD, Ask, FullAsk
 from laptime.model.quantities import parse_duration, parse_share
+from laptime.model.record import Record
 
 OneTraining: TypeAlias = str | os.PathLike[str] | Callable[[], object]
 What: TypeAlias = OneTraining | Ask
@@ -22,6 +24,7 @@ DurationLike: TypeAlias = str | float
 ShareLike: TypeAlias = str | float
 
 OTHER_NAMES = {"framework": "frameworks"}  # what a call names otherwise than the command
+OF_A_GATE = {"against", "fail_above"}
 OPTION = re.compile(r"(?<!\S)--([a-z]+(?:-[a-z]+)*)")
 
 
@@ -131,13 +134,18 @@ ARGUMENTS = {
 }
 
 
-def make_ask(what: What | Trainings, lanes: LaneNames, *, trains: bool = False, **given: object) -> Ask:
+def make_ask(
+    what: What | Trainings, lanes: LaneNames, before: Record | None = None, *, trains: bool = False, **given: object
+) -> Ask:
     """Return the ask of a call. An argument that is None or False was left out; the defaults are those of `Ask`.
 
-    The trainings of a list race each other. If the call `trains` whole, what `FullAsk` holds is set there.
+    The trainings of a list race each other. If the call `trains` whole, what `FullAsk` holds is set there. The race of
+    a record `before` is asked for as it was.
     """
     given = {name: value for name, value in given.items() if value is not None and value is not False}
     named = read_lanes(lanes)
+    if before is not None:
+        return _ask_again(before, what, named, **given)
     if isinstance(what, Ask):
         _refuse_both([*given, *(["lanes"] if named else [])])
         return what
@@ -147,6 +155,26 @@ def make_ask(what: What | Trainings, lanes: LaneNames, *, trains: bool = False, 
     full = FullAsk(**of_full) if trains else None
     first, *others = [name_subject(each) for each in _listed(what)]
     return Ask(what=first, others=tuple(others), lanes=named, full=full, **found)
+
+
+def _ask_again(before: Record, what: object, lanes: Sequence[str], **given: object) -> Ask:
+    """Return the ask that runs a recorded race again. Refuse what would change it."""
+    label = None if (named := given.pop("label", None)) is None else read_argument("label", named)
+    changing = [*(["what"] if what != DEFAULT_WORKLOAD else []), *(["lanes"] if lanes else []), *given]
+    if changing:
+        says = f"against runs a race again as it was, and {', '.join(changing)} would change it"
+        raise UsageError(says, "Leave it out, or race without against and then: laptime.compare(before, result).")
+    with options_as_arguments():
+        return api.ask_again(before, label)
+
+
+def check_threshold(ask: Ask, before: Record | None, fail_above: float | None) -> None:
+    """Refuse a threshold for a race that has nothing to compare with."""
+    if fail_above is not None and before is None and not ask.others:
+        raise UsageError(
+            "fail_above compares two trainings, and one is given",
+            "laptime.race([before, after], fail_above='5%'), or laptime.race(against='@main', fail_above='5%')",
+        )
 
 
 def _listed(what: OneTraining | Trainings) -> Trainings:
@@ -188,7 +216,7 @@ def options_as_arguments() -> Iterator[None]:
 def _as_arguments(sentence: str) -> str:
     def replaced(found: re.Match[str]) -> str:
         name = OTHER_NAMES.get(found[1], found[1].replace("-", "_"))
-        return name if name in {*ARGUMENTS, *OTHER_NAMES.values()} else found[0]
+        return name if name in {*ARGUMENTS, *OTHER_NAMES.values(), *OF_A_GATE} else found[0]
 
     return OPTION.sub(replaced, sentence)
 

@@ -1,4 +1,4 @@
-"""The functions of `import laptime`. Each asks one question and returns its result.
+"""The functions of `import laptime` that run something. Each asks one question and returns its result.
 
 Arguments that several functions share are explained once, in `race` and on docs/library.md. An argument that is left
 out has the default of the command line.
@@ -23,14 +23,16 @@ from laptime.library.asking import (
     Trainings,
     What,
     check_call,
+    check_threshold,
     make_ask,
     options_as_arguments,
     read_argument,
 )
 from laptime.library.progress import progress_shown
-from laptime.library.results import DevicesResult, DoctorResult, PlanResult, Result, WhyResult
+from laptime.library.results import DevicesResult, DoctorResult, PlanResult, RaceResult, Result, WhyResult
+from laptime.library.saved import Recorded, judge, read_threshold, record_of
 from laptime.model.ask import DEFAULT_WORKLOAD, WHY_BUDGET_S, Ask, FullAsk
-from laptime.model.record import Record, RecordRow
+from laptime.model.record import Record
 from laptime.run.child import refuse_within_a_heat
 
 Items = int | Literal["all"]
@@ -59,8 +61,10 @@ def race(
     batch: int | Sequence[int] | None = None,
     profile: bool = False,
     label: str | None = None,
+    against: Recorded | None = None,
+    fail_above: ShareLike | None = None,
     progress: bool | None = None,
-) -> Result:
+) -> RaceResult:
     """Race the lanes: which is faster, by how much, and did they learn the same?
 
     `what` is a function that returns a `laptime.Training`, the name of a built-in workload, "file.py:function", or
@@ -72,16 +76,24 @@ def race(
     after `heats`. `data` is a folder of real data, `items` how many are made where there is none. `patience` is for
     starting and compiling, `watchdog` for a heat that sends nothing. `sensors` are those to read, `sensor_rate` how
     often a second. Each lane races once for every `batch`. `price` (of a kWh) and `rate` (of the machine per hour)
-    add costs. `label` names the record: `laptime.load("@label")`. `progress` shows one line that is updated: by default
-    in a notebook only.
+    add costs. `label` names the record: `laptime.load("@label")`. `progress` shows a live table in a notebook, where it
+    is the default, and one line elsewhere.
+
+    `against` (a result, an id, a file, "@label") runs that race again as it was, and compares: `.comparison`. Next to
+    it only `label`, `fail_above` and `progress` can be given. With `fail_above` ("5%", or 0.05) the lanes that take
+    more than that longer for certain are in `.comparison.failing`; without `against`, the further trainings of a list
+    are compared with its first.
     """
+    before, share = None if against is None else record_of(against), read_threshold(fail_above)
     ask = make_ask(
-        what, lanes, budget=budget, margin=margin, heats=heats, alone=alone, every=every, seed=seed, data=data,
+        what, lanes, before, budget=budget, margin=margin, heats=heats, alone=alone, every=every, seed=seed, data=data,
         items=items, pretrained=pretrained, patience=patience, watchdog=watchdog, sensors=sensors,
         sensor_rate=sensor_rate, price=price, rate=rate, batch=batch, profile=profile, label=label,
     )  # fmt: skip
     check_call(ask, "race")
-    return Result(*_answer("race", ask, progress=progress))
+    check_threshold(ask, before, share)
+    record, is_saved = _answer("race", ask, progress=progress)
+    return RaceResult(record, is_saved, judge(before, record, share))
 
 
 def train(
@@ -247,17 +259,6 @@ def resume(name: str = "latest", *, changed: bool = False, again: bool = False, 
     are trained again only with `again`.
     """
     return Result(*_run(partial(api.resume, name, changed=changed, again=again), progress=progress))
-
-
-def load(name: str = "latest") -> Result:
-    """Return a saved result by its id, its beginning, a file, or "@label". That of `why` has a verdict."""
-    record = api.load(name)
-    return WhyResult(record) if record.question == "why" else Result(record)
-
-
-def records() -> tuple[RecordRow, ...]:
-    """Return a row for each saved record, newest first."""
-    return api.records()
 
 
 def devices(

@@ -1,20 +1,15 @@
-"""`laptime.compare`: two results, lane by lane."""
+"""What is found by looking at several results: how lanes changed from one to another, and one lane over time."""
 
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 from laptime import api, showing
-from laptime.errors import UsageError
-from laptime.library.asking import ShareLike, read_share
-from laptime.library.results import Result, Shown
+from laptime.library.shown import Shown
 from laptime.model.compared import Compared, Difference, LaneChange
-from laptime.model.record import Record
-
-Recorded: TypeAlias = str | os.PathLike[str] | Result
+from laptime.model.history import History, HistoryPoint
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -57,33 +52,50 @@ class CompareResult(Shown):
         """Return a summary for a pull request, as `--md` prints it."""
         return showing.compared_as_markdown(self.compared)
 
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with a row for each lane. An interval that is not known is an empty cell."""
+        return api.compared_frame(self.compared)
+
     def _page(self, width: int, *, details: bool) -> str:
         return showing.compared_as_text(self.compared, showing.View(width, details=details))
 
 
-def compare(first: Recorded, second: Recorded | None = None, *, fail_above: ShareLike | None = None) -> CompareResult:
-    """Compare the second result with the first, lane by lane; with one, compare the trainings of its race.
+@dataclass(frozen=True, slots=True, repr=False)
+class HistoryResult(Shown):
+    """One lane over time. `history` is all that was found; a page that `is_short` has at most 40 lines."""
 
-    Each is a result, or what `laptime.load` finds: an id, a file, "latest", "@label". With `fail_above` ("5%", or
-    0.05), `.failing` names the lanes that take more than that longer for certain.
-    """
-    share = _read_threshold(fail_above)
-    before, after = _record(first), None if second is None else _record(second)
-    if after is None:
-        return CompareResult(api.compare_trainings(before, share))
-    return CompareResult(api.compare_records(before, after, share))
+    history: History
+    is_short: bool = True
 
+    @property
+    def lane(self) -> str:
+        """The lane that is followed."""
+        return self.history.lane
 
-def _record(given: Recorded) -> Record:
-    if isinstance(given, Result):
-        return given.record
-    if not isinstance(given, str | os.PathLike):
-        raise UsageError(f"{given!r} is no result", "give a result, an id, a file, 'latest' or '@label'")
-    return api.load(os.fspath(given))
+    @property
+    def points(self) -> tuple[HistoryPoint, ...]:
+        """A row for each record, the oldest first: `id`, `started`, `items_per_s`, `change`, `marks`."""
+        return self.history.points
 
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Further lanes of these records."""
+        return self.history.others
 
-def _read_threshold(given: ShareLike | None) -> float | None:
-    try:
-        return None if given is None else read_share(given)
-    except ValueError as error:
-        raise UsageError(f"fail_above={given!r}: {error}", "such as '5%' or 0.05") from None
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Which records have no figure of this lane, and why."""
+        return self.history.left_out
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the history as `--json` prints it."""
+        found: dict[str, Any] = json.loads(showing.to_json(self.history))
+        return found
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with a row for each record, the oldest first."""
+        return api.history_frame(self.history)
+
+    def _page(self, width: int, *, details: bool) -> str:
+        view = showing.View(width, details=details)
+        return showing.history_as_text(self.history, view, is_short=self.is_short and not details)

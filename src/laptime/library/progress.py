@@ -1,4 +1,4 @@
-"""Progress of a call: one line that is updated in place, in a notebook by default, elsewhere with `progress=True`."""
+"""Progress of a call: a live table in a notebook, by default; elsewhere one line, with `progress=True`."""
 
 from __future__ import annotations
 
@@ -6,15 +6,22 @@ import contextlib
 import importlib
 import shutil
 import sys
-from collections.abc import Iterator
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from laptime import showing
+from laptime.errors import RecordError
 from laptime.library.notebook import is_notebook
+from laptime.library.shown import WIDTH_OFF_TERMINAL, as_block
 from laptime.model.protocol import Moment
 from laptime.model.record import Record
 from laptime.visible import visible
 
+UPDATES_MOST = 4  # a second
+LAPS_MOST = 20  # finished laps above that which runs
+NOTHING = {"text/plain": "", "text/html": ""}
 FROM_THE_LEFT, TO_THE_END = "\r", "\x1b[K"
 
 
@@ -36,18 +43,45 @@ class ProgressLine:
         self.write(showing.moment_words(moment) + steps)
 
 
-class NotebookLine(ProgressLine):
-    """A display of the notebook, which is updated."""
+class NotebookTable(ProgressLine):
+    """A display of the notebook that is updated: the lines that the command shows while it runs.
+
+    It changes on news only, never by a timer, so that nothing wakes while a heat runs. Of news that come faster than
+    `UPDATES_MOST` a second, the next that is in time shows all.
+    """
 
     def __init__(self) -> None:
         display = importlib.import_module("IPython.display").display
-        self._handle: Any = display({"text/plain": ""}, raw=True, display_id=True)
+        self._handle: Any = display(NOTHING, raw=True, display_id=True)
+        self._sent: deque[float] = deque(maxlen=UPDATES_MOST)
+        self._laps: deque[str] = deque(maxlen=LAPS_MOST)
 
     def write(self, note: str) -> None:
-        self._handle.update({"text/plain": visible(note)}, raw=True)
+        self._update(lambda: [note])
+
+    def show(self, record: Record, note: str) -> None:
+        self._update(lambda: showing.live_lines(record, note, WIDTH_OFF_TERMINAL))
+
+    def tell(self, moment: Moment) -> None:
+        if moment.lap is not None:
+            self._laps.append(showing.moment_words(moment))
+            self._update(lambda: [*self._laps])
+        else:
+            self._update(lambda: [*self._laps, *showing.lap_lines(moment, WIDTH_OFF_TERMINAL)])
 
     def end(self) -> None:
-        self.write("")
+        """Remove the table: the cell shows its value, the result."""
+        self._handle.update(NOTHING, raw=True)
+
+    def _update(self, make: Callable[[], Sequence[str]]) -> None:
+        """Show the lines, if the last updates are long enough ago. A table that cannot be made is left out."""
+        now = time.monotonic()
+        if len(self._sent) == UPDATES_MOST and now - self._sent[0] < 1:
+            return
+        self._sent.append(now)
+        with contextlib.suppress(RecordError):
+            text = visible("\n".join(make()))
+            self._handle.update({"text/plain": text, "text/html": as_block(text)}, raw=True)
 
 
 class TerminalLine(ProgressLine):
@@ -89,4 +123,4 @@ def _open(*, wanted: bool | None) -> ProgressLine:
     in_notebook = is_notebook()
     if wanted is False or (wanted is None and not in_notebook):
         return ProgressLine()
-    return NotebookLine() if in_notebook else TerminalLine()
+    return NotebookTable() if in_notebook else TerminalLine()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
+import textwrap
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -12,8 +12,10 @@ from typing import Any
 
 from laptime import api, showing
 from laptime.errors import LaptimeError, RecordError, UsageError
+from laptime.library.comparing import CompareResult
 from laptime.library.lanes import LaneList, Ratio, lanes_of, ratios_of
-from laptime.library.notebook import is_notebook
+from laptime.library.reporting import write_report
+from laptime.library.shown import WIDTH_OFF_TERMINAL, Shown, as_block
 from laptime.model.checkup import Checkup, Problem
 from laptime.model.inference import InferPlan
 from laptime.model.machine import Machine
@@ -23,36 +25,8 @@ from laptime.model.questions import WhyAnswer
 from laptime.model.record import Record
 from laptime.model.why import Remedy, Why
 from laptime.questions.gauge import Limits
-from laptime.visible import visible
 
-WIDTH_OFF_TERMINAL = 100
 FRAME = "width:100%;height:640px;border:0"  # of a report in a notebook
-
-
-def _width() -> int:
-    """Return the terminal's width. A notebook's is not that of the terminal in which its server was started."""
-    return WIDTH_OFF_TERMINAL if is_notebook() else shutil.get_terminal_size((WIDTH_OFF_TERMINAL, 24)).columns
-
-
-class Shown:
-    """What prints as a page."""
-
-    __slots__ = ()
-
-    def page(self, *, width: int | None = None, details: bool = False) -> str:
-        """Return the page, in `width` columns: by default the terminal's, or 100. With `details` it has all notes."""
-        return visible(self._page(width or _width(), details=details))
-
-    def _page(self, width: int, *, details: bool) -> str:
-        raise NotImplementedError
-
-    def __repr__(self) -> str:
-        try:
-            return self.page()
-        except LaptimeError as error:
-            return f"<{type(self).__name__}: {error.says}>"
-
-    __str__ = __repr__
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -104,16 +78,25 @@ class Result(Shown):
         """Return the report as one HTML page that needs no network."""
         return showing.as_html(self.record)
 
-    def report(self, output: str | os.PathLike[str] | None = None, *, form: str | None = None) -> Path:
+    def to_pandas(self, table: str = "lanes") -> Any:
+        """Return a pandas DataFrame: a row for each lane, or of another table as `laptime export --what` has it.
+
+        Tables: heats, laps, answers, lanes, windows, steps. Where a figure is missing, the cell is empty.
+        """
+        return api.record_frame(self.record, table)
+
+    def report(
+        self,
+        output: str | os.PathLike[str] | None = None,
+        *,
+        format: str | None = None,  # noqa: A002  the command's option
+        open: bool = False,  # noqa: A002  the command's option
+    ) -> Path:
         """Write the report, and return where: by default as HTML next to you, or in the format that `output` ends with.
 
-        `form` is one of html, md, csv, svg, png and json. Pictures fill a folder.
+        `format` is one of html, md, csv, svg, png and json. Pictures fill a folder. With `open`, a browser shows it.
         """
-        given = None if output is None else os.fspath(output)
-        made = showing.as_files([self.record], showing.format_of(form, given))
-        place = Path(given or made.name)
-        api.write_files(place, made.files, is_folder=made.is_folder)
-        return place
+        return write_report([self.record], output, format, opens=open)
 
     def _repr_html_(self) -> str:
         """Return the report for a notebook, in a frame of its own."""
@@ -121,6 +104,36 @@ class Result(Shown):
 
     def _page(self, width: int, *, details: bool) -> str:
         return showing.as_text(self.record, showing.View(width, kept=self.is_saved, details=details))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RaceResult(Result):
+    """The answer of a race. `judged` is how it compares, where `against` or `fail_above` asked for it, or why not."""
+
+    judged: CompareResult | LaptimeError | None = None
+
+    @property
+    def comparison(self) -> CompareResult:
+        """How the race compares with that of `against` or, with `fail_above` alone, its trainings with its first."""
+        if isinstance(self.judged, CompareResult):
+            return self.judged
+        if self.judged is not None:
+            raise self.judged
+        says = f"{self.id} was compared with nothing"
+        raise UsageError(says, "Race with against='@main' or fail_above='5%', or call laptime.compare(before, result).")
+
+    def _repr_html_(self) -> str:
+        below = "" if self.judged is None else as_block(self._judged_page(WIDTH_OFF_TERMINAL, details=False))
+        return Result._repr_html_(self) + below  # a dataclass with slots has no `super()`
+
+    def _page(self, width: int, *, details: bool) -> str:
+        page = Result._page(self, width, details=details)  # noqa: SLF001  as above
+        return page if self.judged is None else f"{page}\n\n{self._judged_page(width, details=details)}"
+
+    def _judged_page(self, width: int, *, details: bool) -> str:
+        if isinstance(self.judged, LaptimeError):
+            return textwrap.fill(f"Not compared: {self.judged.says}. {self.judged.hint}", width)
+        return self.comparison.page(width=width, details=details)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

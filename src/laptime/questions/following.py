@@ -12,7 +12,7 @@ from laptime.model.frameworks import all_frameworks
 from laptime.model.history import History
 from laptime.model.lane import AS_WRITTEN, OF_TRAINING
 from laptime.model.record import LaneResult, Record, RecordRow
-from laptime.model.selection import Selection, is_exactly, is_lane, trains
+from laptime.model.selection import BOTH, Selection, is_exactly, is_lane, trains
 from laptime.questions.comparing import in_words
 
 Load = Callable[[str], Record]
@@ -25,8 +25,8 @@ def make_history(
     """Return how a lane of a training changed over the newest records that have it. `limit` 0 takes all of them."""
     chosen = [
         row
-        for row in Selection(workload=what, question=question).of(rows)
-        if row.unreadable is None and row.status != "running"
+        for row in Selection(question=question).of(rows)
+        if row.unreadable is None and row.status != "running" and _trains_any(row.workload, what)
     ]
     if not chosen:
         raise RecordError(f"no record of {question} trained {what}{_near(what, rows)}", "`laptime list` shows all.")
@@ -62,6 +62,11 @@ def _places(row: RecordRow, what: str) -> list[str]:
     """Return the lanes of a row that train WHAT, without the name of their training."""
     parted = (name.partition(OF_TRAINING) for name in row.lanes)
     return list(dict.fromkeys(place for place, of, training in parted if not of or _is_training(training, what)))
+
+
+def _trains_any(workload: str, what: str) -> bool:
+    """Whether one of the trainings of a row is WHAT, which may have a longer path than the record has."""
+    return any(_is_training(each, what) for each in (workload, *workload.split(BOTH)))
 
 
 def _is_training(name: str, what: str) -> bool:

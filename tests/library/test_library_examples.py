@@ -1,0 +1,104 @@
+"""The examples of docs/library.md, run as they are written; fake lanes take the place of torch's."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import laptime
+from laptime.errors import LaptimeError
+
+PAGE = Path(__file__).parents[2] / "docs" / "library.md"
+HEADING, BLOCK = "\n## An example of each\n", re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+FUNCTIONS = {name for name in laptime.__all__ if name[0].islower()} - laptime.REMEDIES.keys()
+FASTER = {"torch": "fake", 'budget="2m"': 'budget="2s"'}
+ENDS_IN_LAP_2 = '["fake/*"]\nfail = { how = "exit", phase = "lap 2", heat = 0 }\n'
+
+
+def read_examples():
+    section = PAGE.read_text(encoding="utf-8").split(HEADING)[1].split("\n## ")[0]
+    for written, run in FASTER.items():
+        section = section.replace(written, run)
+    return BLOCK.findall(section)
+
+
+@pytest.fixture(scope="module")
+def examples(shared_house):
+    """Run all blocks in a folder of their own, where a training was ended in its second lap. Return their names."""
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in shared_house.environment().items():
+            patched.setenv(name, value)
+        patched.chdir(shared_house.folder)
+        shared_house.script(ENDS_IN_LAP_2)
+        patched.setenv("LAPTIME_FAKE", shared_house.fake)
+        laptime.train("cifar-cnn", "fake/cpu", laps=2, steps_per_lap=50, label="long")
+        patched.setenv("LAPTIME_FAKE", "1")
+        names = {}
+        for number, block in enumerate(read_examples()):
+            exec(compile(block, f"{PAGE.name}, block {number}", "exec"), names)
+        yield names
+
+
+def test_there_is_an_example_of_each_function():
+    text = "".join(read_examples())
+    assert {each for each in FUNCTIONS if f"laptime.{each}(" not in text} == set()
+
+
+def test_a_race_and_the_same_race_again(examples):
+    """The fake is twice as fast at its best, and as fast as before."""
+    assert examples["result"].ratio.value == pytest.approx(2, rel=0.05)
+    again = examples["again"]
+    assert (again.record.ask.label, again.record.ask.budget_s) == ("topic", 60.0)
+    assert [lane.verdict for lane in again.comparison.lanes] == ["not distinguishable"] * 2
+
+
+def test_a_whole_training_has_its_laps_and_what_is_finished_is_not_resumed(examples):
+    trained = examples["trained"]
+    assert (trained.record.question, len(trained.lanes[0].trainings[0].laps)) == ("full", 2)
+    assert isinstance(trained.lanes[0].accuracy, float)
+    with pytest.raises(LaptimeError, match="is finished: nothing is left to train"):
+        laptime.resume(trained.id)
+
+
+def test_a_training_that_was_ended_goes_on(examples):
+    assert (examples["resumed"].status, len(examples["resumed"].lanes[0].trainings[0].laps)) == ("finished", 2)
+
+
+def test_answers_and_profiles_are_results(examples):
+    answers = examples["answers"]
+    assert (answers.record.question, answers.ratio.value > 1) == ("infer", True)
+    assert examples["profiled"].lanes[0].record.profile is not None
+
+
+def test_why_has_a_verdict_by_python_and_from_disk(examples):
+    found = examples["found"]
+    assert isinstance(found, laptime.WhyResult)
+    assert found.verdict.startswith("cifar-cnn on fake/cpu")
+    loaded = laptime.load(found.id)
+    assert isinstance(loaded, laptime.WhyResult)
+    assert loaded.verdict == found.verdict
+
+
+def test_devices_and_doctor_speak_of_this_machine(examples):
+    seen, well = examples["machine"], examples["checkup"]
+    assert "fake/cpu" in seen.usable
+    assert "fake/cpu" in {f"{row.get('framework')}/{row['name']}" for row in seen.to_dicts()}
+    assert "fake" in str(seen)
+    assert well.is_well == (not well.problems)
+    assert well.to_dict()["unused"] == []
+    assert "fake" in repr(well)
+
+
+def test_a_report_of_two_is_one_page(examples, shared_house):
+    assert examples["place"] == Path("both.html")
+    written = (shared_house.folder / "both.html").read_text(encoding="utf-8")
+    assert written.count(examples["result"].id) >= 2
+    assert examples["page"].startswith("<!doctype html>")
+
+
+def test_a_lane_has_a_point_for_each_race(examples):
+    followed = examples["followed"]
+    assert followed.lane == "fake/cpu/best"
+    assert [point.label for point in followed.points] == ["main", "topic"]
