@@ -254,7 +254,7 @@ SCRIPTS = {
     "never trains": Script("print('hello')\nimport json\nprint(json.dumps([1]))\n", None, needs=(), has_digest=False),
     "compiled": Script(
         _loop(
-            f"fast = torch.compile(model, backend='eager')\nfor x, y in loader():\n    loss_of(fast, x, y).backward(); opt.step(); opt.zero_grad()"
+            "fast = torch.compile(model, backend='eager')\nfor x, y in loader():\n    loss_of(fast, x, y).backward(); opt.step(); opt.zero_grad()"
         ),
         12,
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from laptime.analysis.script_units import Unit
 from laptime.model.missing import Missing
@@ -14,8 +14,6 @@ WINDOWS_MOST = 512
 LOSSES_MOST = 1024
 FEWEST_STEADY = 3
 ALPHA = 0.05
-NOT_SPLIT = Missing("it runs inside of one call")
-NO_LOADER = Missing("no data loader was seen")
 BLOCKS = 12
 SUMMED = (
     "wall_ns",
@@ -80,9 +78,13 @@ class LoopSummary:
         self.compile_ns += end - begin
 
     def loop(
-        self, counted: Counted, epochs: int | Missing, *, is_split: bool, has_loader: bool, unsure: str | None
+        self,
+        counted: Counted,
+        epochs: int | Missing,
+        unseen: Mapping[str, Missing],
+        unsure: str | None,
     ) -> TrainingLoop | None:
-        """Return the loop so far, or None if there is none. `is_split` is false where a step is one call."""
+        """Return the loop so far, or None if there is none. `unseen` has the parts of `Phases` that were not seen."""
         if self._first is None:
             return None
         windows = self._windows or [self._first]
@@ -102,8 +104,8 @@ class LoopSummary:
             items_per_s=items / wall_s if items and self._windows else Missing("the size of its batches was not seen"),
             items_per_iteration=items / count if items else Missing("the size of its batches was not seen"),
             per_iteration=Multiplicity(*(each / self.iterations for each in self._sums.values())),
-            whole=_phases(everything, is_split=is_split, has_loader=has_loader, per=1),
-            steady=_phases(kept, is_split=is_split, has_loader=has_loader, per=count),
+            whole=_phases(everything, unseen, per=1),
+            steady=_phases(kept, unseen, per=count),
             steady_kind=steady.kind,
             steady_from=steady.start,
             windows=tuple(everything),
@@ -164,19 +166,22 @@ def _estimate(windows: Sequence[LoopWindow]) -> Estimate | None:
     return Estimate(middle, min(interval.low, middle), max(interval.high, middle))
 
 
-def _phases(windows: Sequence[LoopWindow], *, is_split: bool, has_loader: bool, per: int) -> Phases:
+def _phases(windows: Sequence[LoopWindow], unseen: Mapping[str, Missing], *, per: int) -> Phases:
     """Return the parts of the time of these windows, per iteration or (`per` 1) in all."""
     names = ("wall_ns", "data_ns", "forward_backward_ns", "backward_ns", "optimizer_ns", "checkpoint_ns", "outside_ns")
-    wall, data, computing, backward, optimizer, saving, outside = (
-        sum(getattr(each, name) for each in windows) / 1e9 / per for name in names
+    sums = [sum(getattr(each, name) for each in windows) for name in names]
+    wall_ns, data_ns, computing_ns, _, optimizer_ns, saving_ns, outside_ns = sums
+    unattributed_ns = wall_ns - data_ns - computing_ns - optimizer_ns - saving_ns - outside_ns
+    wall, data, computing, backward, optimizer, saving, outside, unattributed = (
+        each / 1e9 / per for each in (*sums, unattributed_ns)
     )
     return Phases(
         wall_s=wall,
-        data_wait_s=data if has_loader else NO_LOADER,
+        data_wait_s=unseen.get("data_wait_s", data),
         forward_backward_s=computing,
-        backward_s=backward if is_split else NOT_SPLIT,
-        optimizer_s=optimizer if is_split else NOT_SPLIT,
+        backward_s=unseen.get("backward_s", backward),
+        optimizer_s=unseen.get("optimizer_s", optimizer),
         checkpoint_s=saving,
-        outside_s=outside,
-        unattributed_s=wall - data - computing - optimizer - saving - outside,
+        outside_s=unseen.get("outside_s", outside),
+        unattributed_s=unattributed,
     )

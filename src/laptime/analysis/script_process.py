@@ -6,15 +6,20 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from laptime.analysis.script_loop import LoopSummary
 from laptime.analysis.script_iterations import IterationBuilder
+from laptime.analysis.script_loop import LoopSummary
 from laptime.analysis.script_units import Unit, UnitBuilder
 from laptime.attach import kinds
 from laptime.model.missing import Missing
 from laptime.model.script import RankSkew, ScriptProcess, SeenLoader, SeenOptimizer, TrainingLoop
 
 KIND_BITS = (1 << kinds.THREAD_SHIFT) - 1
-LOST = "events were lost"
+NO_LOADER = Missing("no data loader was seen")
+OTHER_THREAD = Missing("another thread fetches the batches")
+NO_OPTIMIZER = Missing("no optimizer was seen")
+KERAS_FETCHES = Missing("Keras fetches inside of its step")
+IN_ONE_CALL = {name: Missing("it runs inside of Keras's step") for name in ("optimizer_s", "backward_s")}
+CUT_OFF = "the process ended without a word, or still runs; up to a quarter of a second of it was not seen"
 
 
 class ProcessReader:
@@ -30,7 +35,7 @@ class ProcessReader:
         self._loaders: dict[object, SeenLoader] = {}
         self._failed: dict[str, str] = {}
         self._lost = 0
-        self._is_finished = False
+        self._has_left = False
 
     @property
     def iterations(self) -> int:
@@ -60,6 +65,7 @@ class ProcessReader:
         elif "is_failed" in facts:
             self._failed[str(facts["is_failed"])] = str(facts["error"])
         elif "lost" in facts:
+            self._has_left = True
             self._lost += int(facts["lost"])
 
     def take_events(self, body: bytes) -> None:
@@ -99,25 +105,24 @@ class ProcessReader:
     def _loop(self) -> TrainingLoop | None:
         if self._keras.is_used:
             self._keras.finish()
-            return self._summary.loop(
-                "Keras batches",
-                self._keras.epochs,
-                is_split=False,
-                has_loader=self._keras.has_fetches,
-                unsure=self._unsure(),
-            )
+            unseen = IN_ONE_CALL if self._keras.has_fetches else {**IN_ONE_CALL, "data_wait_s": KERAS_FETCHES}
+            return self._summary.loop("Keras batches", self._keras.epochs, unseen, self._unsure())
         self._units.finish()
         self._iterations.finish()
-        return self._summary.loop(
-            self._iterations.counted,
-            self._units.epochs or Missing("no data loader was seen"),
-            is_split=self._iterations.counted == "optimizer steps",
-            has_loader=self._units.epochs > 0 and not self._units.fetched_elsewhere,
-            unsure=self._unsure(),
-        )
+        counted, epochs = self._iterations.counted, self._units.epochs
+        unseen = {}
+        if not epochs:
+            unseen["data_wait_s"] = NO_LOADER
+        elif self._units.fetched_elsewhere:
+            unseen["data_wait_s"] = OTHER_THREAD
+        if counted == "backward passes":
+            unseen |= {"optimizer_s": NO_OPTIMIZER, "outside_s": NO_OPTIMIZER}
+        return self._summary.loop(counted, epochs or NO_LOADER, unseen, self._unsure())
 
     def _unsure(self) -> str | None:
-        return f"{self._lost} {LOST}" if self._lost else self._iterations.unsure
+        if self._lost:
+            return f"{self._lost} events were lost"
+        return self._iterations.unsure or (None if self._has_left else CUT_OFF)
 
 
 class KerasBuilder:

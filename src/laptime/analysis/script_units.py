@@ -79,13 +79,9 @@ class UnitBuilder:
         self._trainers: set[int] = set()  # loaders whose batches were trained on
         self._thread = NO_THREAD  # the one that trains
         self._last_end = 0
-        self.opens: dict[int, int] = {}
+        self._opened: set[int] = set()  # loaders that were started, and whose batches were not yet trained on
+        self.epochs = 0  # how often a loader that was trained on was started
         self.fetched_elsewhere = False
-
-    @property
-    def epochs(self) -> int:
-        """How often a loader that was trained on was started."""
-        return max((self.opens.get(each, 0) for each in self._trainers), default=0)
 
     def take(self, kind: int, begin: int, end: int, value: int) -> None:
         """Take the next event; events come in the order of their ends."""
@@ -147,7 +143,7 @@ class UnitBuilder:
             self._note_gap("validation", unit.begin, end)
 
     def _start_loader(self, begin: int, end: int, loader: int) -> None:
-        self.opens[loader] = self.opens.get(loader, 0) + 1
+        self._opened.add(loader)
         unit = self._open
         if unit is not None:
             if unit.worked:
@@ -156,7 +152,7 @@ class UnitBuilder:
             else:
                 self._note_gap("validation", unit.begin, begin)
         self._ended = None
-        if self._gap_begin is not None:
+        if self._gap_begin is not None and self._last_end:
             self._gap("loader start", begin, end)
             self._gap_known += end - begin
 
@@ -170,6 +166,8 @@ class UnitBuilder:
         if unit.worked:
             self._close(unit, unit.last)
             unit = self._begin(self._last_end)
+        if unit.begin > begin:  # the first one, where an optimizer stepped in it
+            unit.begin = unit.mark = begin
         self._split_validation(unit)
         for first, last, optimizer in inside:
             unit.optimizer += last - first
@@ -182,6 +180,9 @@ class UnitBuilder:
         unit.late_steps = []
         unit.mark = unit.last = end
         self._trainers |= unit.loaders.keys()
+        if self._opened & unit.loaders.keys():
+            self.epochs += 1
+            self._opened -= unit.loaders.keys()
 
     def _step(self, begin: int, end: int, optimizer: int) -> None:
         unit = self._open
@@ -228,7 +229,7 @@ class UnitBuilder:
     def _begin(self, at: int) -> Unit:
         if self._gap_begin is not None:
             length = at - self._gap_begin - self._gap_known
-            if length > 0:
+            if length > 0 and self._last_end:
                 self._gap("between epochs", at - length, at)
         self._gap_begin, self._gap_known, self._ended = None, 0, None
         self._open = Unit(begin=at, mark=at, last=at)

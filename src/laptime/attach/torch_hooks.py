@@ -120,7 +120,7 @@ def hook_backward(agent: Agent, module: Any) -> None:
     module.backward = watched
 
 
-def compiling_check():
+def compiling_check() -> Any:
     """Return the function that says whether TorchDynamo is tracing: it knows it, and leaves out what follows.
 
     What a compiler builds may have no trace of this file: `fullgraph=True` would fail.

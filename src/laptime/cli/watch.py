@@ -52,7 +52,7 @@ def watch(
 ) -> int:  # fmt: skip
     ask = Ask(what=command[0], command=command, label=label, sensors=sensors)
     unsaved: list[StoreError] = []
-    with Progress(quiet=not live) as progress:
+    with Progress(quiet=not live or not MESSAGES.isatty()) as progress:
         record = api.answer("watch", ask, show=progress.show, warn=unsaved.append)
     if json_file is not None:
         api.write_files(Path(json_file), {json_file: showing.as_json(record).encode()}, is_folder=False)

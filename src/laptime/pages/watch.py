@@ -11,7 +11,7 @@ from laptime.model.record import Estimate, Record
 from laptime.model.script import Phases, ScriptProcess, SeenLoader, TrainingLoop, WatchAnswer
 from laptime.pages.bars import Row, bar_rows
 from laptime.pages.layout import Cell, clean, painted, wrap
-from laptime.pages.numbers import duration, number, percent, size, spread, step
+from laptime.pages.numbers import duration, lap, number, percent, size, spread, step
 from laptime.pages.page import PageParts, Said, View, header, rendered
 from laptime.pages.words import joined
 
@@ -24,6 +24,12 @@ PARTS = (
     ("outside the step", "outside_s"),
     ("unattributed", "unattributed_s"),
 )
+GAP_WORDS = {
+    "validation": "validation",
+    "checkpoint": "checkpoints",
+    "loader start": "starting the loader",
+    "between epochs": "other work",
+}
 
 
 def page_parts(record: Record, view: View) -> PageParts:
@@ -37,7 +43,11 @@ def page_parts(record: Record, view: View) -> PageParts:
         figures=figures,
         notes=_notes(record, answer, loops),
         done=_done(answer),
-        details=[header(record, view.width, color=view.color), *_details(answer, loops, view)],
+        details=[
+            header(record, view.width, color=view.color),
+            *_details(answer, loops, view),
+            [line for note in _notes(record, answer, loops) for line in wrap(note, view.width, "  ")],
+        ],
     )
 
 
@@ -60,7 +70,7 @@ def _answer(record: Record, answer: WatchAnswer, loops: Sequence[tuple[ScriptPro
         return [Said(f"{name} ran for {duration(answer.wall_s)}. Its iterations were not seen: {why}.")]
     loop = loops[0][1]
     if not isinstance(loop.step_ms, Estimate):
-        return [Said(f"{name}: {loop.iterations} iteration{'s' * (loop.iterations != 1)}, too few for a figure.")]
+        return [Said(f"{name} had {_iterations(loop)}, too few for a figure.")]
     rate = "" if isinstance(loop.items_per_s, Missing) else f", {number(loop.items_per_s)} items/s"
     said = [Said(f"{name} takes {step(loop.step_ms.median)} {spread(loop.step_ms)} per iteration{rate}.")]
     if record.findings:
@@ -87,7 +97,7 @@ def _notes(record: Record, answer: WatchAnswer, loops: Sequence[tuple[ScriptProc
     notes += [_count_words(loop) for _, loop in loops[:1]]
     notes += [f"The count may be wrong: {loop.unsure}." for _, loop in loops if loop.unsure]
     notes += [
-        f"{hook}: laptime's hook failed and was switched off ({why})."
+        f"laptime's hook '{hook}' failed and was switched off ({why})."
         for each, _ in loops
         for hook, why in each.failed.items()
     ]
@@ -110,15 +120,21 @@ def _count_words(loop: TrainingLoop) -> str:
         (per.skipped_steps, "skipped steps"),
     ]
     several = [f"{count:.3g} {what}" for count, what in counts if count > 0 and abs(count - 1) > 0.01]
-    words = f"{loop.iterations:,} iterations"
+    words = _iterations(loop)
     words += "" if isinstance(loop.epochs, Missing) else f" in {loop.epochs} epoch{'s' * (loop.epochs != 1)}"
     words += f"; the first took {step(loop.first_ms)}"
-    words += f", of which compilation {duration(loop.compile_s)}" if loop.compilations else ""
+    words += f", {loop.compilations} compilations {lap(loop.compile_s)}" if loop.compilations else ""
     return f"{words}." + (f" An iteration has {joined(several)}." if several else "")
 
 
+def _iterations(loop: TrainingLoop) -> str:
+    return f"{loop.iterations:,} iteration{'s' * (loop.iterations != 1)}"
+
+
 def _gap_words(loop: TrainingLoop) -> str:
-    gaps = [f"{each.kind} {duration(each.seconds)} ({each.times} times)" for each in loop.gaps if each.seconds > 0]
+    gaps = [
+        f"{GAP_WORDS[each.kind]} {lap(each.seconds)} ({each.times} times)" for each in loop.gaps if each.seconds > 0
+    ]
     return f"Between iterations: {', '.join(gaps)}." if gaps else ""
 
 

@@ -1,0 +1,118 @@
+"""Loops of PyTorch as people write them: laptime counts their iterations, and changes nothing of what they compute."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from corpus import SCRIPTS
+from watcher import Watcher
+
+pytestmark = pytest.mark.framework
+DRIVER = Path(__file__).parent / "run_scripts.py"
+ELSEWHERE = ("spawn", "forkserver", "fork", "two processes", "kills", "stdin", "compiled")  # no fork, or slow
+NAMES = [
+    name
+    for name, script in SCRIPTS.items()
+    if script.needs == ("torch",)
+    and script.command == ("python", "{script}")
+    and not any(each in name for each in ELSEWHERE)
+]
+
+AFTER_ALL = {"validates and saves", "validates inside of an epoch", "leaves validation early"}  # has a gap at its end
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Run all scripts twice, watched and not, and return what each run printed and what was seen."""
+    folder = tmp_path_factory.mktemp("scripts")
+    bare = subprocess.run(
+        [sys.executable, str(DRIVER), str(folder / "bare"), str(folder), *NAMES],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    ended, answer = Watcher(folder).watch(sys.executable, str(DRIVER), str(folder / "seen"), str(folder), *NAMES)
+    seen = json.loads((folder / "seen").read_bytes())
+    return {
+        "bare": {"out": bare.stdout, **json.loads((folder / "bare").read_bytes())},
+        "seen": {"out": ended.out, **seen},
+        "processes": {each["pid"]: each for each in answer["processes"]},
+        "err": ended.err,
+    }
+
+
+def test_scripts_print_and_compute_the_same(both: Any) -> None:
+    """Outputs, digests of all weights, and exit codes are those of the run without laptime."""
+    assert both["bare"]["out"].count("digest") == len(NAMES)
+    assert both["seen"]["out"] == both["bare"]["out"]
+    assert both["seen"]["codes"] == both["bare"]["codes"] == {name: SCRIPTS[name].code for name in NAMES}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_iterations_are_counted(both: Any, name: str) -> None:
+    """The count is that of the script's own loop, and its parts add up; or no loop was seen."""
+    process = both["processes"].get(both["seen"]["pids"][name])
+    script = SCRIPTS[name]
+    if script.iterations is None:
+        assert process is None
+        return
+    loop = process["loop"]
+    assert (loop["iterations"], loop["counted"], loop["unsure"]) == (script.iterations, script.counted, None)
+    assert (process["failed"], process["lost"]) == ({}, 0)
+    for phases in (loop["whole"], loop["steady"]):
+        parts = [phases[field] for field in phases if field not in {"wall_s", "backward_s"}]
+        assert sum(part for part in parts if isinstance(part, float)) == pytest.approx(phases["wall_s"], rel=0.005)
+        assert all(part >= 0 for part in parts if isinstance(part, float))
+    gaps_s = sum(each["seconds"] for each in loop["gaps"])
+    windows = loop["windows"]
+    wall_s = (windows[-1]["end_ns"] - windows[0]["start_ns"]) / 1e9
+    if name not in AFTER_ALL:
+        assert loop["whole"]["wall_s"] + gaps_s == pytest.approx(wall_s, rel=0.005, abs=0.05 * gaps_s)
+
+
+def _loop(both: Any, name: str) -> Any:
+    return both["processes"][both["seen"]["pids"][name]]["loop"]
+
+
+def test_what_an_iteration_consists_of_is_counted(both: Any) -> None:
+    """Accumulation, several optimizers, closures and skipped steps show as multiples."""
+
+    def of(name: str) -> tuple[float, ...]:
+        per = _loop(both, name)["per_iteration"]
+        return tuple(round(per[field], 2) for field in ("fetches", "backwards", "optimizer_steps", "skipped_steps"))
+
+    assert of("plain") == (1, 1, 1, 0)
+    assert of("accumulates") == (4, 4, 1, 0)
+    assert of("two optimizers a batch") == (1, 2, 2, 0)
+    assert of("critic steps five times") == (1, 6, 6, 0)
+    assert of("subclass calls super") == (1, 1, 1, 0)
+    assert of("closure") == (1, 1, 1, 0)
+    assert of("scaler skips") == (1, 1, round(11 / 12, 2), round(1 / 12, 2))
+    assert of("optimizer in backward") == (1, 1, 4, 0)
+    assert of("checkpointed block") == (1, 1, 1, 0)
+    assert of("LBFGS")[1] > 1
+
+
+def test_epochs_batches_losses_and_gaps_are_seen(both: Any) -> None:
+    plain, saves = _loop(both, "plain"), _loop(both, "validates and saves")
+    assert (plain["epochs"], plain["items_per_iteration"]) == (2, 8)
+    assert len(plain["losses"]) == 24
+    assert plain["losses"][0][1] == pytest.approx(1.1, abs=0.4)
+    gaps = {each["kind"]: each["times"] for each in saves["gaps"]}
+    assert gaps["validation"] >= 2
+    assert gaps["checkpoint"] >= 2
+    process = both["processes"][both["seen"]["pids"]["plain"]]
+    assert process["optimizers"] == [{"name": "SGD", "parameters": {"cpu": 195}, "dtypes": ["float32"]}]
+    assert process["loaders"][0]["batch"] == 8
+
+
+def test_what_was_not_seen_has_its_reason(both: Any) -> None:
+    no_loader = _loop(both, "no loader")
+    assert no_loader["steady"]["data_wait_s"] == {"missing": "no data loader was seen"}
+    assert no_loader["epochs"] == {"missing": "no data loader was seen"}
+    assert no_loader["items_per_s"] == {"missing": "the size of its batches was not seen"}
+    by_hand = _loop(both, "updates by hand")
+    assert by_hand["steady"]["optimizer_s"] == {"missing": "no optimizer was seen"}
