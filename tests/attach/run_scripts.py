@@ -3,6 +3,7 @@
 python run_scripts.py FILE FOLDER NAME...
 """
 
+import importlib
 import json
 import os
 import sys
@@ -10,12 +11,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import torch._dynamo  # imported before the forks: the first optimizer of a process does it
+import torch._dynamo  # noqa: F401  imported before the forks: the first optimizer of a process does it
 from corpus import SCRIPTS
 
 
 def main(file: str, folder: str, *names: str) -> None:
-    """Run the scripts, one after another."""
+    """Run the scripts, one after another, with all that they import imported before."""
+    for package in {need for name in names for need in SCRIPTS[name].needs}:
+        importlib.import_module(package)
     pids, codes = {}, {}
     for name in names:
         script = Path(folder) / f"{len(pids)}.py"

@@ -1,0 +1,86 @@
+"""Whole programs of other frameworks and launchers: their iterations are counted, in each of their processes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from corpus import SCRIPTS
+from watcher import Watcher
+
+pytestmark = pytest.mark.framework
+DRIVER = Path(__file__).parent / "run_scripts.py"
+TRAINERS = ("Accelerate", "Hugging Face Trainer", "Lightning")
+KERAS = {"tensorflow": "Keras with validation", "jax": "Keras with a train_step", "torch": "Keras"}
+
+
+@pytest.fixture(scope="module")
+def trainers(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Run the loops of three trainers in forks of one program."""
+    folder = tmp_path_factory.mktemp("trainers")
+    ended, answer = Watcher(folder).watch(sys.executable, str(DRIVER), str(folder / "seen"), str(folder), *TRAINERS)
+    assert ended.code == 0, ended.err
+    pids = json.loads((folder / "seen").read_bytes())["pids"]
+    found = {each["pid"]: each for each in answer["processes"]}
+    return {name: found[pid] for name, pid in pids.items()}
+
+
+@pytest.mark.parametrize("name", TRAINERS)
+def test_trainers_that_own_the_loop_are_seen(trainers: Any, name: str) -> None:
+    process = trainers[name]
+    loop = process["loop"]
+    assert (loop["iterations"], loop["counted"], loop["epochs"]) == (24, "optimizer steps", 2)
+    assert (process["failed"], loop["unsure"]) == ({}, None)
+    assert loop["per_iteration"]["optimizer_steps"] == 1
+    assert all(isinstance(loop["steady"][part], float) for part in ("data_wait_s", "optimizer_s", "outside_s"))
+    if name != "Accelerate":
+        assert "validation" in {each["kind"] for each in loop["gaps"]}
+
+
+@pytest.mark.parametrize("engine", KERAS)
+def test_keras_is_seen_on_its_three_engines(tmp_path: Path, engine: str) -> None:
+    name = KERAS[engine]
+    script = tmp_path / "fit.py"
+    script.write_text(SCRIPTS[name].source)
+    ended, answer = Watcher(tmp_path).watch(sys.executable, str(script), env={"KERAS_BACKEND": engine})
+    assert ended.code == 0, ended.err
+    (process,) = answer["processes"]
+    loop = process["loop"]
+    assert (loop["iterations"], loop["counted"], loop["epochs"]) == (24, "Keras batches", 2)
+    assert loop["items_per_iteration"] == 8
+    assert loop["steady"]["optimizer_s"] == {"missing": "it runs inside of Keras's step"}
+    assert {"keras", engine} <= set(process["versions"])
+    assert ("validation" in {each["kind"] for each in loop["gaps"]}) == ("validation" in name)
+    if engine == "jax":
+        assert loop["compilations"] > 0
+    assert "per iteration" in ended.err
+
+
+def test_each_rank_of_torchrun_is_seen(tmp_path: Path) -> None:
+    script = tmp_path / "ranks.py"
+    script.write_text(SCRIPTS["torchrun"].source)
+    torchrun = shutil.which("torchrun", path=Path(sys.executable).parent) or "torchrun"
+    command = (torchrun, "--standalone", "--nproc-per-node", "2", str(script))
+    ended, answer = Watcher(tmp_path).watch(*command, options=("--details",))
+    assert ended.code == 0, ended.err
+    assert [each["rank"] for each in answer["processes"]] == [0, 1]
+    assert [each["world"] for each in answer["processes"]] == [2, 2]
+    assert [each["loop"]["iterations"] for each in answer["processes"]] == [24, 24]
+    assert answer["skew"]["ranks"] == [0, 1]
+    assert answer["skew"]["spread"] >= 1
+    assert "rank 0 of 2" in ended.err
+    assert answer["others"] >= 1
+
+
+def test_workers_that_are_spawned_are_no_training(tmp_path: Path) -> None:
+    script = tmp_path / "spawned.py"
+    script.write_text(SCRIPTS["workers by spawn"].source)
+    ended, answer = Watcher(tmp_path).watch(sys.executable, str(script))
+    assert ended.code == 0, ended.err
+    (process,) = answer["processes"]
+    assert (process["loop"]["iterations"], process["loaders"][0]["workers"]) == (12, 1)
+    assert answer["others"] >= 1
