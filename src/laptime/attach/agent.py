@@ -11,7 +11,6 @@ import os
 import struct
 import sys
 from _thread import get_ident
-from array import array
 from time import monotonic_ns
 
 from . import kinds
@@ -20,7 +19,8 @@ TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process 
 if TYPE_CHECKING:
     from typing import Any
 
-MOST_KEPT = 1 << 16  # events
+MOST_KEPT = 1 << 21  # bytes of events
+pack_event = struct.Struct(kinds.EVENT).pack
 FLUSH_NS = 250_000_000
 CONNECT_S = 1.0
 NO_SIGNAL = 0x4000 if sys.platform == "linux" else 0  # MSG_NOSIGNAL: a parent that is gone ends no script
@@ -31,6 +31,8 @@ class Agent:
 
     def __init__(self, address: str) -> None:
         self.address = address
+        self._events = bytearray()
+        self.keep = self._events.extend  # for hooks that run in each step, and so call nothing else
         self._begin_afresh(is_fork=False)
         self._exit = os._exit
         os._exit = self._leave  # type: ignore[assignment]
@@ -50,10 +52,10 @@ class Agent:
         """Note an event. The hooks call this: it never raises."""
         try:
             thread = get_ident()
-            if thread != self._first_thread:
-                kind |= self._number_of(thread) << kinds.THREAD_SHIFT
-            self._events.extend((kind, begin_ns, end_ns, value))
-            if end_ns >= self._flush_at:
+            if thread != self.first_thread:
+                kind = self.of_thread(kind, thread)
+            self.keep(pack_event(kind, begin_ns, end_ns, value))
+            if end_ns >= self.flush_at:
                 self.flush(end_ns)
         except Exception:
             self.disable()
@@ -76,7 +78,7 @@ class Agent:
 
     def flush(self, now_ns: int) -> None:
         """Send the events noted so far, or keep them if the parent does not take them now."""
-        self._flush_at = now_ns + FLUSH_NS
+        self.flush_at = now_ns + FLUSH_NS
         if self.is_off:
             del self._events[:]
             return
@@ -86,11 +88,10 @@ class Agent:
             return
         if self._socket is None:
             self._connect()
-        body = self._events.tobytes()
-        if self._send(kinds.EVENTS, body):
+        if self._send(kinds.EVENTS, bytes(self._events)):
             del self._events[:]
-        elif len(self._events) > 4 * MOST_KEPT:
-            self._lost += len(self._events) // 4
+        elif len(self._events) > MOST_KEPT:
+            self._lost += len(self._events) // kinds.BYTES_EACH
             del self._events[:]
 
     def close(self) -> None:
@@ -121,12 +122,12 @@ class Agent:
         self._pid = os.getpid()
         self._socket: Any = None
         self._rest = b""  # of a message that was sent in part
-        self._events = array("q")
-        self._flush_at = 0
+        del self._events[:]
+        self.flush_at = 0
         self._lost = 0
         self.steps = 0  # of all optimizers
         self._threads: dict = {}
-        self._first_thread = 0  # so that the first event of a process numbers its thread
+        self.first_thread = 0  # so that the first event of a process numbers its thread
         self._failed: set = set()
 
     def _after_fork(self) -> None:
@@ -144,11 +145,12 @@ class Agent:
         self.close()
         self._exit(code)
 
-    def _number_of(self, thread: int) -> int:
+    def of_thread(self, kind: int, thread: int) -> int:
+        """Return a kind with the number of a thread: 0 is the first that trains."""
         number = self._threads.setdefault(thread, len(self._threads))
         if number == 0:
-            self._first_thread = thread
-        return number
+            self.first_thread = thread
+        return kind | number << kinds.THREAD_SHIFT
 
     def _describe_process(self) -> dict:
         environment = os.environ.get

@@ -19,6 +19,7 @@ KERAS_BATCH = 10  # value: how many steps it was
 KERAS_TEST = 11  # a validation; value: 0
 KERAS_EPOCH = 12  # an epoch, from its begin to its end; value: 0
 
+EVENT = "<4q"
 BYTES_EACH = 32
 THREAD_SHIFT = 8
 ITEMS_SHIFT = 32  # a fetch's value: the loader's number above, the items below; no items where they were not seen

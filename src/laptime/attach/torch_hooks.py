@@ -7,18 +7,21 @@ Each hook replaces a function by one that calls it and notes when. What hooks no
 from __future__ import annotations
 
 import sys
+from _thread import get_ident
 from functools import wraps
 from struct import pack, unpack
 from time import monotonic_ns as now_ns
 
 from . import kinds
-from .agent import Agent
+from .agent import Agent, pack_event
 
 TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process of the script
 if TYPE_CHECKING:
     from typing import Any
 
-LOSSES_MOST = 2048  # kept, and not yet read, of one process
+LOSSES_FIRST = 64  # are all kept; then one every so often: reading one takes as long as all hooks together
+LOSS_NS = 20_000_000
+FETCH, BACKWARD, STEP, ITEMS_SHIFT = kinds.FETCH, kinds.BACKWARD, kinds.STEP, kinds.ITEMS_SHIFT
 DEPTH_MOST = 4  # how deep a batch is searched for its first tensor
 
 
@@ -26,7 +29,7 @@ def hook_loaders(agent: Agent, module: Any) -> None:
     """Note each batch, each end of a loader, and each start of one."""
     iterator, loader = module._BaseDataLoaderIter, module.DataLoader
     fetch, start = iterator.__next__, loader.__iter__
-    note = agent.note
+    note, keep = agent.note, agent.keep
     known: list = []
 
     @wraps(fetch)
@@ -37,9 +40,16 @@ def hook_loaders(agent: Agent, module: Any) -> None:
         except StopIteration:
             note(kinds.END, begin, now_ns(), self.__dict__.get("_laptime_loader", 0))
             raise
-        end = now_ns()
-        number = self.__dict__.get("_laptime_loader", 0)
-        note(kinds.FETCH, begin, end, number << kinds.ITEMS_SHIFT | items_of(batch))
+        try:
+            end = now_ns()
+            kind, thread = FETCH, get_ident()
+            if thread != agent.first_thread:
+                kind = agent.of_thread(kind, thread)
+            keep(pack_event(kind, begin, end, self.__dict__.get("_laptime_loader", 0) << ITEMS_SHIFT | items_of(batch)))
+            if end >= agent.flush_at:
+                agent.flush(end)
+        except Exception:
+            agent.disable()
         return batch
 
     @wraps(start)
@@ -67,15 +77,15 @@ def hook_loaders(agent: Agent, module: Any) -> None:
 def items_of(batch: Any, depth: int = 0) -> int:
     """Return the length of the first tensor in a batch, or 0 where none is found."""
     try:
+        if type(batch) is list or type(batch) is tuple:
+            batch = batch[0]
         shape = getattr(batch, "shape", None)
         if shape is not None:
-            return int(shape[0]) & kinds.ITEMS_MASK if len(shape) else 0
+            return int(shape[0]) & kinds.ITEMS_MASK if shape else 0
         if depth < DEPTH_MOST:
-            if isinstance(batch, (list, tuple)):
-                return items_of(batch[0], depth + 1) if batch else 0
             values = getattr(batch, "values", None)
-            if values is not None:
-                return items_of(next(iter(values())), depth + 1)
+            inner = batch[0] if values is None else next(iter(values()))
+            return 0 if isinstance(inner, (str, bytes)) else items_of(inner, depth + 1)
     except Exception:
         return 0
     return 0
@@ -96,25 +106,33 @@ def _describe_loader(loader: Any, number: int) -> dict:
 def hook_backward(agent: Agent, module: Any) -> None:
     """Note each outermost backward pass, and keep its loss until it can be read without waiting for the device."""
     backward = module.backward
-    note = agent.note
+    keep, is_running = agent.keep, False
     losses = Losses(agent)
     agent.before_flush.append(losses.read)
-    compiling = compiling_check()
-    running = [False]
 
     @wraps(backward)
     def watched(tensors, *given, **named):
-        if compiling() or running[0]:  # a checkpointed block runs its own inside of the outer one
+        nonlocal is_running
+        if is_running:  # a checkpointed block runs its own inside of the outer one
             return backward(tensors, *given, **named)
-        running[0] = True
+        is_running = True
         begin = now_ns()
         try:
             result = backward(tensors, *given, **named)
         finally:
-            running[0] = False
-        end = now_ns()
-        note(kinds.BACKWARD, begin, end)
-        losses.keep(tensors, end)
+            is_running = False
+        try:
+            end = now_ns()
+            kind, thread = BACKWARD, get_ident()
+            if thread != agent.first_thread:
+                kind = agent.of_thread(kind, thread)
+            keep(pack_event(kind, begin, end, 0))
+            if end >= losses.next_ns:
+                losses.keep(tensors, end)
+            if end >= agent.flush_at:
+                agent.flush(end)
+        except Exception:
+            agent.disable()
         return result
 
     module.backward = watched
@@ -126,7 +144,10 @@ def compiling_check() -> Any:
     What a compiler builds may have no trace of this file: `fullgraph=True` would fail.
     """
     torch = sys.modules["torch"]
-    return lambda: torch.compiler.is_compiling()  # noqa: PLW0108  torch.compiler may not be imported yet
+    known = getattr(torch, "compiler", None)
+    if known is not None:
+        return known.is_compiling
+    return lambda: torch.compiler.is_compiling()  # noqa: PLW0108  it is imported later
 
 
 class Losses:
@@ -135,28 +156,23 @@ class Losses:
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
         self._kept: list = []
-        self._every, self._seen = 1, 0
+        self._seen, self.next_ns = 0, 0
         self._stream: Any = None  # of the card, so that reading a loss waits for no step
 
     def keep(self, tensors: Any, at_ns: int) -> None:
-        """Keep a scalar loss; of very many, every second, fourth ... one."""
+        """Keep a scalar loss: each of the first ones, and then fifty a second at most."""
         try:
             self._seen += 1
-            if self._seen % self._every or self._agent.is_off:
-                return
+            if self._seen > LOSSES_FIRST:
+                self.next_ns = at_ns + LOSS_NS
             if isinstance(tensors, (list, tuple)):
                 tensors = tensors[0] if len(tensors) == 1 else None
-            if tensors is None or tensors.numel() != 1:
+            if tensors is None or tensors.numel() != 1 or self._agent.is_off:
                 return
             device = tensors.device.type
-            if device not in ("cpu", "cuda"):
-                return
             mark = self._mark() if device == "cuda" else None
             if device == "cpu" or mark is not None:
                 self._kept.append((tensors.detach(), mark, at_ns))
-            if len(self._kept) > LOSSES_MOST:
-                self._kept = self._kept[::2]
-                self._every *= 2
         except Exception as error:
             self._fail(error)
 
@@ -169,7 +185,7 @@ class Losses:
                     waiting.append((loss, mark, at_ns))
                     continue
                 bits = unpack("<q", pack("<d", self._value_of(loss, mark)))[0]
-                self._agent._events.extend((kinds.LOSS, at_ns, at_ns, bits))
+                self._agent.keep(pack_event(kinds.LOSS, at_ns, at_ns, bits))
             self._kept = waiting
         except Exception as error:
             self._fail(error)
@@ -193,13 +209,13 @@ class Losses:
             return loss.item()
 
     def _fail(self, error: Exception) -> None:
-        self._kept, self._every = [], 1 << 62
+        self._kept, self.next_ns = [], 1 << 62
         self._agent.failed("loss", error)
 
 
 def hook_optimizers(agent: Agent, module: Any) -> None:
     """Note each step of each optimizer. A step inside of another one (a subclass calls its parent's) is part of it."""
-    note = agent.note
+    keep = agent.keep
     compiling = compiling_check()
     known: list = []
     open_steps: list = []  # (optimizer, the frame that called this hook, when the step began)
@@ -229,7 +245,9 @@ def hook_optimizers(agent: Agent, module: Any) -> None:
                 known.append(None)
                 number = optimizer.__dict__["_laptime_optimizer"] = len(known)
                 agent.tell(**_describe_optimizer(optimizer, number))
-            note(kinds.STEP, begin, end, number)
+            keep(pack_event(STEP, begin, end, number))
+            if end >= agent.flush_at:
+                agent.flush(end)
         except Exception as error:
             open_steps.clear()
             agent.failed("optimizer", error)

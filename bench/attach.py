@@ -1,0 +1,342 @@
+"""What `laptime watch` changes, how true its figures are, and what it costs.
+
+    python bench/attach.py                        all of it: about half an hour
+    python bench/attach.py --only cost --pairs 3  a short try
+
+**transparency** runs every script of tests/attach/corpus.py twice, watched and not: exit code, output and digest of the
+weights have to be equal. **truth** holds the number of iterations against each script's own count, and the parts of an
+iteration against a script that keeps a clock of its own. **cost** is paired: blocks of steps with and without hooks in
+turns in one process; whole scripts, watched and not, in turns; starts of Python. **bounded** is a million iterations.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from common import ROOT, Figure, finish, fresh_home, parser_for
+
+sys.path.insert(0, str(ROOT / "tests" / "attach"))
+
+from corpus import SCRIPTS, Script
+
+PARTS = ("transparency", "truth", "cost", "bounded")
+ENGINES = ("tensorflow", "jax", "torch")
+LAPTIME = str(Path(sys.executable).parent / "laptime")
+TIMED_OUTPUT = ("Hugging Face Trainer",)  # prints how long it took
+PHASES = """
+import sys, time, torch
+from torch.utils.data import DataLoader, Dataset
+torch.manual_seed(0); torch.set_num_threads(1)
+now = time.monotonic_ns
+own = {"data_wait_s": 0, "forward_backward_s": 0, "optimizer_s": 0, "outside_s": 0}
+def spin(ms):
+    end = now() + int(ms * 1e6)
+    while now() < end: pass
+class Items(Dataset):
+    def __len__(self): return 400
+    def __getitem__(self, i): spin(0.5); return torch.ones(4)
+class Slow(torch.optim.SGD):
+    def step(self, closure=None): spin(1.0); return super().step(closure)
+class Wait(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x): spin(2.0); return x * 1
+    @staticmethod
+    def backward(ctx, g): spin(1.5); return g
+model = torch.nn.Linear(4, 1); opt = Slow(model.parameters(), lr=0.01); opt.step()
+feed = iter(DataLoader(Items(), batch_size=4)); next(feed); count = 0
+for epoch in range(3):
+    feed = iter(DataLoader(Items(), batch_size=4))
+    while True:
+        a = now()
+        try: x = next(feed)
+        except StopIteration: break
+        b = now()
+        Wait.apply(model(x)).sum().backward()
+        c = now(); opt.step()
+        d = now(); opt.zero_grad(); time.sleep(0.0008)
+        e = now()
+        for name, part in zip(own, (b - a, c - b, d - c, e - d)): own[name] += part
+        count += 1
+import json; print(json.dumps({name: part / 1e9 for name, part in own.items()}))
+"""
+STEADY = """
+import json, sys, time, torch
+from torch.utils.data import DataLoader, TensorDataset
+torch.manual_seed(0); torch.set_num_threads(1)
+step_ms, count = float(sys.argv[1]), int(sys.argv[2])
+model = torch.nn.Linear(32, 8); opt = torch.optim.SGD(model.parameters(), lr=0.01)
+feed = DataLoader(TensorDataset(torch.randn(8 * count, 32)), batch_size=8)
+def work():
+    a = torch.ones(64, 64); end = time.thread_time_ns() + int(step_ms * 1e6)
+    while time.thread_time_ns() < end: a = a @ a.T * 0.01
+times, last = [], None
+for (x,) in feed:
+    work(); model(x).sum().backward(); opt.step(); opt.zero_grad()
+    now = time.thread_time_ns()
+    if last is not None: times.append(now - last)
+    last = now
+print(json.dumps(sorted(times)[len(times) // 2] / 1e6))
+"""
+HOOKS = """
+import json, statistics, sys, time, torch
+from torch.optim import optimizer as hooked
+from torch.utils.data import DataLoader, TensorDataset, dataloader
+torch.manual_seed(0); torch.set_num_threads(1)
+BLOCK, PAIRS = 400, int(sys.argv[1])
+model = torch.nn.Linear(4, 1); opt = torch.optim.SGD(model.parameters(), lr=0.01)
+feed = DataLoader(TensorDataset(torch.ones(BLOCK, 4)), batch_size=1)
+it = dataloader._BaseDataLoaderIter
+on = (it.__next__, torch.autograd.backward, dict(hooked._global_optimizer_pre_hooks), dict(hooked._global_optimizer_post_hooks))
+off = (it.__next__.__wrapped__, torch.autograd.backward.__wrapped__, {}, {})
+def set_hooks(fetch, backward, before, after):
+    it.__next__, torch.autograd.backward = fetch, backward
+    for table, rows in ((hooked._global_optimizer_pre_hooks, before), (hooked._global_optimizer_post_hooks, after)):
+        table.clear(); table.update(rows)
+def block():
+    a = time.thread_time_ns()
+    for (x,) in feed:
+        model(x).sum().backward(); opt.step(); opt.zero_grad()
+    return (time.thread_time_ns() - a) / BLOCK / 1e3
+for _ in range(4): block()
+found = []
+for pair in range(PAIRS):
+    times = {}
+    for which in ((on, off) if pair % 2 else (off, on)):
+        set_hooks(*which); times[which is on] = block()
+    found.append(times[True] - times[False])
+set_hooks(*on)
+print(json.dumps(found))
+"""
+MILLION = """
+import json, resource, sys, torch
+torch.set_num_threads(1)
+p = torch.nn.Parameter(torch.ones(1)); opt = torch.optim.SGD([p], lr=1e-9)
+def memory(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+for i in range(int(sys.argv[1])):
+    p.sum().backward(); opt.step(); opt.zero_grad()
+    if i == 2000: first = memory()
+print(json.dumps((memory() - first) / 1024))
+"""
+
+
+def main() -> int:
+    parser = parser_for(__doc__)
+    parser.add_argument("--only", choices=PARTS, action="append")
+    parser.add_argument("--pairs", type=int, default=20)
+    parser.add_argument("--scripts", nargs="*", help="only these scripts of the corpus")
+    parser.add_argument("--iterations", type=int, default=1_000_000)
+    given = parser.parse_args()
+    chosen = given.only or PARTS
+    details: dict[str, Any] = {}
+    figures: list[Figure] = []
+    with fresh_home() as place:
+        if {"transparency", "truth"} & set(chosen):
+            figures += check_corpus(given.scripts or list(SCRIPTS), place, details)
+        if "truth" in chosen:
+            figures += check_phases(place, details)
+        if "cost" in chosen:
+            figures += measure_cost(given.pairs, place, details)
+        if "bounded" in chosen:
+            figures += measure_bounds(given.iterations, place, details)
+    return finish("attach", figures, given.out, details=details)
+
+
+@dataclass(frozen=True)
+class Run:
+    """How one run ended; a watched one has the answer of its record."""
+
+    code: int
+    out: str
+    err: str
+    seconds: float
+    answer: dict[str, Any] | None = None
+
+
+def run(command: list[str], place: Path, *, watched: bool, stdin: str = "", sensors: str = "none", **more: str) -> Run:
+    """Run a command, watched or not."""
+    record = place / "record.json"
+    record.unlink(missing_ok=True)
+    environment = {**os.environ, **more}
+    options = ["--quiet", "--json", str(record), *([] if sensors == "all" else ["--sensors", sensors])]
+    words = [LAPTIME, "watch", *options, "--", *command] if watched else command
+    began = time.monotonic()
+    ended = subprocess.run(words, input=stdin, capture_output=True, text=True, env=environment, check=False)
+    seconds = time.monotonic() - began
+    code = ended.returncode if ended.returncode >= 0 else 128 - ended.returncode
+    answer = json.loads(record.read_bytes())["answer"] if watched and record.exists() else None
+    return Run(code, ended.stdout, ended.stderr, seconds, answer)
+
+
+def check_corpus(names: list[str], place: Path, details: dict[str, Any]) -> list[Figure]:
+    """Run each script twice, and hold what was seen against what it is."""
+    rows = []
+    for name in names:
+        script = SCRIPTS[name]
+        if any(importlib.util.find_spec(each) is None for each in script.needs):
+            print(f"{name}: needs {' '.join(script.needs)}", flush=True)
+            continue
+        for engine in ENGINES if script.needs == ("keras",) else ("",):
+            rows.append(check_script(name, script, engine, place))
+            print(json.dumps(rows[-1]), flush=True)
+    details["scripts"] = rows
+    right = sum(row["verdict"] == "right" for row in rows)
+    return [
+        Figure(
+            "scripts that ended, printed and learned the same", sum(row["same"] for row in rows), "", least=len(rows)
+        ),
+        Figure("scripts", len(rows), "", least=40),
+        Figure("iterations counted right", 100 * right / len(rows), "%", least=95),
+        Figure("iterations counted wrong", sum(row["verdict"] == "wrong" for row in rows), "", most=0),
+    ]
+
+
+def check_script(name: str, script: Script, engine: str, place: Path) -> dict[str, Any]:
+    """Return how one script did."""
+    file = place / "script_one.py"
+    file.write_text(script.source, encoding="utf-8")
+    words = {"{script}": str(file), "{folder}": str(place), "{module}": "script_one"}
+    command = []
+    for word in script.command:
+        for mark, value in words.items():
+            word = word.replace(mark, value)  # noqa: PLW2901
+        command.append(word)
+    more = {"KERAS_BACKEND": engine} if engine else {}
+    bare = run(command, place, watched=False, stdin=script.stdin, **more)
+    seen = run(command, place, watched=True, stdin=script.stdin, **more)
+    if name in TIMED_OUTPUT:
+        bare, seen = (Run(each.code, _digests(each.out), "", each.seconds, each.answer) for each in (bare, seen))
+    same = (
+        bare.code == seen.code == script.code and bare.out == seen.out and ("digest" in bare.out) == script.has_digest
+    )
+    return {"name": f"{name} {engine}".strip(), "same": same, **_judge(script, seen)}
+
+
+def _digests(out: str) -> str:
+    return "\n".join(line for line in out.splitlines() if "digest" in line)
+
+
+def _judge(script: Script, seen: Run) -> dict[str, Any]:
+    loops = [each["loop"] for each in (seen.answer or {"processes": []})["processes"]]
+    found = [each["iterations"] for each in loops]
+    unsure = [each["unsure"] for each in loops if each["unsure"]]
+    if script.iterations is None:
+        verdict = "right" if not found or unsure else "wrong"
+    elif unsure or not found:
+        verdict = "not seen"
+    else:
+        verdict = "right" if found == [script.iterations] * script.processes else "wrong"
+    return {"verdict": verdict, "iterations": script.iterations, "seen": found, "unsure": unsure}
+
+
+def check_phases(place: Path, details: dict[str, Any]) -> list[Figure]:
+    """Hold the parts of a loop against the script's own clock, and their sum against wall time."""
+    file = place / "phases.py"
+    file.write_text(PHASES, encoding="utf-8")
+    seen = run([sys.executable, str(file)], place, watched=True)
+    assert seen.answer is not None, seen.err
+    own = json.loads(seen.out)
+    loop = seen.answer["processes"][0]["loop"]
+    whole = loop["whole"]
+    figures = []
+    for name, own_s in own.items():
+        apart_us = abs(whole[name] - own_s) / loop["iterations"] * 1e6
+        allowed_us = max(0.02 * own_s / loop["iterations"] * 1e6, 50.0)
+        figures.append(
+            Figure(f"{name.removesuffix('_s')}: from the script's own clock", apart_us, "us a step", most=allowed_us)
+        )
+    parts = [part for name, part in whole.items() if name not in {"wall_s", "backward_s"} and isinstance(part, float)]
+    figures.append(Figure("parts from wall time", 100 * abs(sum(parts) / whole["wall_s"] - 1), "%", most=0.5))
+    windows = loop["windows"]
+    span_s = (windows[-1]["end_ns"] - windows[0]["start_ns"]) / 1e9
+    known_s = whole["wall_s"] + sum(each["seconds"] for each in loop["gaps"])
+    figures.append(Figure("parts and gaps from the whole training", 100 * abs(known_s / span_s - 1), "%", most=0.5))
+    details["phases"] = {"own": own, "seen": whole}
+    return figures
+
+
+def measure_cost(pairs: int, place: Path, details: dict[str, Any]) -> list[Figure]:
+    """Measure what hooks, whole runs and starts cost."""
+    figures = []
+    file = place / "cost.py"
+    file.write_text(HOOKS, encoding="utf-8")
+    ended = run([sys.executable, str(file), str(2 * pairs)], place, watched=True)
+    each_us = json.loads(ended.out)
+    details["hooks_us"] = each_us
+    figures.append(Figure("hooks", statistics.median(each_us), "us a step", most=2.0))
+    file.write_text(STEADY, encoding="utf-8")
+    for step_ms, count, most in ((10.0, 200, 1.01), (2.0, 800, 1.02)):
+        ratios = []
+        for pair in range(pairs):
+            times = {}
+            for watched in (True, False) if pair % 2 else (False, True):
+                command = [sys.executable, str(file), str(step_ms), str(count)]
+                times[watched] = json.loads(run(command, place, watched=watched, sensors="all").out)
+            ratios.append(times[True] / times[False])
+        details[f"ratios at {step_ms:g} ms"] = ratios
+        figures.append(Figure(f"a step of {step_ms:g} ms, watched over not", statistics.median(ratios), "", most=most))
+    figures.append(start_cost(pairs, place, details))
+    return figures
+
+
+def start_cost(pairs: int, place: Path, details: dict[str, Any]) -> Figure:
+    """Measure a start of Python with the agent, while laptime listens."""
+    file = place / "starts.py"
+    file.write_text(
+        "import json, os, subprocess, sys, time\n"
+        "def start(watched):\n"
+        "    env = dict(os.environ) if watched else {k: v for k, v in os.environ.items() if k != 'PYTHONPATH'}\n"
+        "    a = time.monotonic(); subprocess.run([sys.executable, '-c', 'pass'], env=env); return (time.monotonic() - a) * 1e3\n"
+        f"print(json.dumps([start(True) - start(False) for _ in range({2 * pairs})]))\n",
+        encoding="utf-8",
+    )
+    each_ms = json.loads(run([sys.executable, str(file)], place, watched=True).out)
+    details["start_ms"] = each_ms
+    return Figure("a start of Python", statistics.median(each_ms), "ms", most=25.0)
+
+
+def measure_bounds(iterations: int, place: Path, details: dict[str, Any]) -> list[Figure]:
+    """Measure memory and the size of the record after very many iterations."""
+    file = place / "million.py"
+    file.write_text(MILLION, encoding="utf-8")
+    environment = dict(os.environ)
+    record = place / "record.json"
+    command = [LAPTIME, "watch", "--quiet", "--json", str(record), "--", sys.executable, str(file), str(iterations)]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        first, most = 0.0, 0.0
+        while process.poll() is None:
+            most = max(most, resident_mb(process.pid))
+            first = first or (most if most > 10 else 0.0)
+            time.sleep(0.5)
+            if not first:
+                continue
+        out = process.stdout.read() if process.stdout else ""
+    answer = json.loads(record.read_bytes())["answer"]
+    loop = answer["processes"][0]["loop"]
+    details["bounded"] = {"iterations": loop["iterations"], "unsure": loop["unsure"], "step_ms": loop["step_ms"]}
+    return [
+        Figure("iterations seen", loop["iterations"], "", least=iterations, most=iterations),
+        Figure("the script's memory grew by", json.loads(out), "MB", most=50),
+        Figure("laptime's memory grew by", most - first, "MB", most=50),
+        Figure("record", record.stat().st_size / 1e6, "MB", most=10),
+    ]
+
+
+def resident_mb(pid: int) -> float:
+    """Return the resident memory of a process."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+    except (OSError, IndexError):
+        return 0.0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
