@@ -159,8 +159,8 @@ def _list_again(kept: index.Index, changed_ns: int) -> tuple[RecordRow, ...]:
     """
     known, stamps = _sort_out(kept)
     fresh = [_read_row(identity) for identity in stamps]
-    settled = [row for row in fresh if row.status not in PASSING and row.id.isprintable()]
-    passing = tuple(row.id for row in fresh if row not in settled)
+    settled = [row for row in fresh if _is_settled(row)]
+    passing = tuple(row.id for row in fresh if not _is_settled(row))
     head = index.Head(changed_ns if all(map(str.isprintable, passing)) else 0, passing)
     is_changed = bool(settled) or len(known) < len(kept.rows) or head != kept.head
     read_bytes = sum(stamps[row.id][1] for row in settled)
@@ -169,6 +169,11 @@ def _list_again(kept: index.Index, changed_ns: int) -> tuple[RecordRow, ...]:
         stamps |= dict(zip([row.id for row in kept.rows], kept.stamps(), strict=False)) | stamps
         index.remember(home_folder(), head, rows, [stamps[row.id] for row in rows])
     return _with_rows(known, fresh)
+
+
+def _is_settled(row: RecordRow) -> bool:
+    """Whether the index may keep a row: it changes only with its file, whose name is text."""
+    return row.status not in PASSING and row.id.isprintable()
 
 
 def _sort_out(kept: index.Index) -> tuple[list[RecordRow], dict[str, index.Stamp]]:
