@@ -148,7 +148,7 @@ def measure_scale(count: int) -> tuple[list[Figure], dict[str, Any]]:
             Figure("first list of a process, files cached", median([each["first"] for each in told]), "ms",
                    min(each["first"] for each in told), max(each["first"] for each in told)),
             Figure("index made from nothing, processor time", count / rebuilt_cpu_s, "records/s"),
-            writing_figure("first save of a process", saved, "first save", most=SAVE_MOST_MS),
+            writing_figure("save, first of a process", saved, "first save", most=SAVE_MOST_MS),
             writing_figure("save again", saved, "save", most=SAVE_MOST_MS),
             writing_figure("list after one more record, first list of a process", saved, "first list"),
             writing_figure("list after one more record, warm process", saved, "list"),
@@ -180,7 +180,7 @@ def measure_kills(record: Record, kills: int) -> tuple[Figure, Figure]:
     """Kill a process that saves one record again and again, at random moments, and read the record each time."""
     dice, unreadable = random.Random(0), 0
     with fresh_home():
-        os.waitpid(in_child(lambda: save(record)), 0)
+        save(record)
         for _ in range(kills):
             child = in_child(lambda: [save(replace(record, elapsed_s=float(number))) for number in range(10_000)])
             time.sleep(dice.random() * LONGEST_WRITE_S)
@@ -190,10 +190,10 @@ def measure_kills(record: Record, kills: int) -> tuple[Figure, Figure]:
                 load(record.id)
             except RecordError:
                 unreadable += 1
-        save(record)  # the first save of this process, which removes what others left
+        list_records()
         left = len(list(records_folder().iterdir())) - 1
     kept = Figure(f"unreadable records after {kills} kill -9 during writes", float(unreadable), most=0)
-    return kept, Figure("files left behind after the next process saved", float(left), most=0)
+    return kept, Figure("files left behind after the next list", float(left), most=0)
 
 
 def in_child(work: Callable[[], object]) -> int:

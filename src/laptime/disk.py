@@ -13,7 +13,7 @@ import platform
 import re
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -112,10 +112,14 @@ def open_atomically(path: Path, place: Callable[[Path, Path], object] = Path.rep
     _sync_folder(path.parent)
 
 
-def remove_stale(folder: Path) -> None:
-    """Remove the temporary files that dead processes left in `folder`. Only files named by laptime are removed."""
+def remove_stale(folder: Path, names: Iterable[str] | None = None) -> None:
+    """Remove the temporary files that dead processes left in `folder`. Only files named by laptime are removed.
+
+    `names` are those of all files in it, where they are known.
+    """
     with contextlib.suppress(OSError):
-        for name in [each for each in os.listdir(folder) if each.endswith(SUFFIX)]:  # noqa: PTH208  of 100,000 names
+        names = os.listdir(folder) if names is None else names  # noqa: PTH208  there may be 100,000
+        for name in [each for each in names if each.endswith(SUFFIX)]:
             matched, path = TEMPORARY.fullmatch(name), folder / name
             with contextlib.suppress(OSError):
                 if matched and _is_stale(matched, path.lstat()):

@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import lru_cache
 from itertools import chain, repeat
 from pathlib import Path
 
@@ -101,22 +100,18 @@ def _claim_of(identity: str) -> Path:
 
 
 def save(record: Record) -> Path:
-    """Save a record. If it cannot be written, the old file stays and a StoreError says why."""
+    """Save a record. If it cannot be written, the old file stays and a StoreError says why.
+
+    What killed processes left is removed by the next list, which knows the names of all files anyway.
+    """
     path = path_of(record.id)
     data = encode(replace(record, writer=this_process() if record.status == "running" else None))
-    _remove_leftovers(path.parent)
     try:
         write_atomically(path, data)
     except OSError as error:
         raise not_saved(record.id, error) from error
     _unclaim(record.id)
     return path
-
-
-@lru_cache(maxsize=1)
-def _remove_leftovers(folder: Path) -> None:
-    """Remove what killed processes left, once a process: that is a look at the names of all records."""
-    remove_stale(folder)
 
 
 def not_saved(identity: str, error: OSError) -> StoreError:
@@ -182,7 +177,9 @@ def _sort_out(kept: index.Index) -> tuple[list[RecordRow], dict[str, index.Stamp
     No file is opened. One that is still being written has another ending.
     """
     with _folder_isread(), _opened_folder() as folder:
-        names = {each for each in os.listdir(folder) if each.endswith(ENDING)}  # noqa: PTH208  an open folder
+        all_names = os.listdir(folder)  # noqa: PTH208  an open folder
+        remove_stale(records_folder(), all_names)
+        names = {each for each in all_names if each.endswith(ENDING)}
         stamps = zip(kept.rows, kept.stamps(), strict=False)
         known = [row for row, stamp in stamps if _stamp(row.id + ENDING, folder) == stamp]
         others = names.difference([row.id + ENDING for row in known])
