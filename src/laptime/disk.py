@@ -11,8 +11,9 @@ import errno
 import os
 import platform
 import re
+import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -111,14 +112,18 @@ def open_atomically(path: Path, place: Callable[[Path, Path], object] = Path.rep
     _sync_folder(path.parent)
 
 
-def remove_stale(folder: Path) -> None:
-    """Remove the temporary files that dead processes left in `folder`. Only files named by laptime are removed."""
-    with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            matched = TEMPORARY.fullmatch(entry.name)
+def remove_stale(folder: Path, names: Iterable[str] | None = None) -> None:
+    """Remove the temporary files that dead processes left in `folder`. Only files named by laptime are removed.
+
+    `names` are those of all files in it, where they are known.
+    """
+    with contextlib.suppress(OSError):
+        names = os.listdir(folder) if names is None else names  # noqa: PTH208  there may be 100,000
+        for name in [each for each in names if each.endswith(SUFFIX)]:
+            matched, path = TEMPORARY.fullmatch(name), folder / name
             with contextlib.suppress(OSError):
-                if matched and entry.is_file(follow_symlinks=False) and _is_stale(matched, entry):
-                    os.unlink(entry.path)  # noqa: PTH108  an entry has its path as text
+                if matched and _is_stale(matched, path.lstat()):
+                    path.unlink()
 
 
 def _sync_folder(folder: Path) -> None:
@@ -131,8 +136,8 @@ def _sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-def _is_stale(matched: re.Match[str], entry: os.DirEntry[str]) -> bool:
-    return not is_in_work(matched, entry.stat(follow_symlinks=False).st_mtime)
+def _is_stale(matched: re.Match[str], status: os.stat_result) -> bool:
+    return stat.S_ISREG(status.st_mode) and not is_in_work(matched, status.st_mtime)
 
 
 def is_in_work(matched: re.Match[str], changed_s: float) -> bool:

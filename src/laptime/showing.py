@@ -167,6 +167,14 @@ def to_json(values: object) -> str:
     return indented(msgspec.json.encode(schema.as_json_holds(msgspec.to_builtins(values))))
 
 
+def rows_as_json(rows: Sequence[RecordRow]) -> str:
+    """Return a list of records as JSON. It holds texts and no figures, so only a name that is not UTF-8 needs care."""
+    try:
+        return indented(msgspec.json.encode(rows))
+    except UnicodeEncodeError:
+        return to_json(rows)
+
+
 def device_rows(machine: Machine) -> list[dict[str, object]]:
     """Return a row for each device of each framework, for each framework that cannot run, and for the hardware."""
     rows: list[dict[str, object]] = []

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import ctypes
+import errno
 import os
-import platform
 import resource
 import shutil
 import signal
-import struct
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from system_calls import IS_POSSIBLE, refuse_call
+
 Step = Callable[[], None]
 HOSTILE_NAME = b"caf\xe9 \x1b]0;x\x07 \xff"
 NOBODY = 61_234
-NO_NEW_PRIVILEGES, SET_SECCOMP, FILTER_MODE = 38, 22, 2
-REFUSED, ALLOWED, EPERM, ENOSYS = 0x00050000, 0x7FFF0000, 1, 38
 # Numbers of system calls on x86_64, which old kernels do not have or containers refuse.
 CALLS = {
     "pidfd_open": 434,
@@ -197,12 +194,12 @@ def make_folder(kind: str | None, folder: Path) -> Path:
 
 
 def _calls() -> list[Environment]:
-    if platform.machine() != "x86_64" or not sys.platform.startswith("linux"):
+    if not IS_POSSIBLE:
         return []
     return [
-        Environment(f"{name} refused with {word}", before=(partial(_refuse_call, number, code),))
+        Environment(f"{name} refused with {word}", before=(partial(refuse_call, number, code),))
         for name, number in CALLS.items()
-        for word, code in (("EPERM", EPERM), ("ENOSYS", ENOSYS))
+        for word, code in (("EPERM", errno.EPERM), ("ENOSYS", errno.ENOSYS))
     ]
 
 
@@ -297,14 +294,3 @@ def _ignore(number: int) -> None:
 
 def _block(numbers: set[int]) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
-
-
-def _refuse_call(number: int, code: int) -> None:
-    """Let the kernel refuse one system call, as the filters of containers do."""
-    lines = [(0x20, 0, 0, 0), (0x15, 0, 1, number), (0x06, 0, 0, REFUSED | code), (0x06, 0, 0, ALLOWED)]
-    code_bytes = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in lines))
-    program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(lines), ctypes.addressof(code_bytes)))
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0)
-    if libc.prctl(SET_SECCOMP, FILTER_MODE, ctypes.byref(program), 0, 0):
-        os._exit(99)

@@ -139,5 +139,7 @@ def test_a_race_is_running_only_while_its_process_is(house):
     (place,) = house.files()
     for writer, status in (({"pid": os.getpid()}, "ended"), ({"host": "another-machine"}, "running")):
         kept = json.loads(place.read_bytes())
-        place.write_text(json.dumps({**kept, "writer": {**kept["writer"], **writer}}), encoding="utf-8")
+        changed = place.with_suffix(".new")  # put in place by rename, as a save does: the list looks again
+        changed.write_text(json.dumps({**kept, "writer": {**kept["writer"], **writer}}), encoding="utf-8")
+        changed.replace(place)
         assert [each["status"] for each in house.run("list", "--json").json] == [status]

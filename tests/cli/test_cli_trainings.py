@@ -68,6 +68,19 @@ def test_a_gate_compares_each_with_the_first(torch_house, raced):
     assert any("careless does other work" in each for each in found["warnings"])
 
 
+def test_a_gate_fails_where_the_second_is_slower(torch_house, raced):
+    """The same trainings the other way round. The race above, in which the second is faster, ended with 0."""
+    assert raced.record["exit code"] == 0
+    whats = raced.whats[1::-1]
+    answer = torch_house.run("race", *whats, "python/cpu", "--heats", "2", "--budget", "1s", "--fail-above", "5%", "-q")
+    is_reliable = "NOT RELIABLE" not in answer.out
+    assert answer.code == (1 if is_reliable else 0), answer.out  # what others did comes first, and may come in a test
+    line = "Gate FAILED: slower by more than 5 %: python/cpu of two_trainings.py:before (by at least "
+    assert line in " ".join(answer.out.split())
+    judged = torch_house.done("compare", "latest", "--fail-above", "5%", code=1)
+    assert line in " ".join(judged.out.split())
+
+
 def test_the_list_names_all_trainings(torch_house, raced):
     rows = torch_house.run("list", "--json").json
     row = next(row for row in rows if row["id"] == raced.record["id"])

@@ -50,6 +50,15 @@ class Browser:
         features = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self._tell("Emulation.setEmulatedMedia", {"media": media, "features": features})
 
+    @contextlib.contextmanager
+    def without_scripts(self) -> Iterator[None]:
+        """Let pages that are opened meanwhile run none of their scripts. Those of `run` do."""
+        self._tell("Emulation.setScriptExecutionDisabled", {"value": True})
+        try:
+            yield
+        finally:
+            self._tell("Emulation.setScriptExecutionDisabled", {"value": False})
+
     def press(self, key: str) -> None:
         for kind in ("keyDown", "keyUp"):
             self._tell("Input.dispatchKeyEvent", {"type": kind, "key": key, "code": key})

@@ -32,6 +32,16 @@ for (const element of document.querySelectorAll(words)) {
 }
 return least;
 """
+SEEN = """
+document.querySelectorAll("details").forEach(each => each.open = true);
+return [...document.querySelectorAll("main, main *")].map(element => {
+  const { x, y, width, height } = element.getBoundingClientRect(), style = getComputedStyle(element);
+  const own = [...element.childNodes].filter(node => node.nodeType === Node.TEXT_NODE).map(node => node.data).join("");
+  const shown = [style.display, style.visibility, style.opacity, style.color, style.fill, style.stroke].join(" ");
+  return [element.tagName, own, element.getAttribute("d") || "", shown, x, y, width, height];
+});
+"""
+LIVE = "return [...document.querySelectorAll('.keys button')].filter(each => !each.disabled).length"
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +124,22 @@ def test_every_word_can_be_read(browser, opened, dark):
             least[kind] = min(contrast, least.get(kind, 99))
     browser.show_as()
     assert {kind: each for kind, each in least.items() if each < CONTRAST_LEAST} == {}
+
+
+def test_a_report_is_whole_without_javascript(browser, opened):
+    """Every element has the same words, curve, place, size and colour as with it; only what switches curves is off."""
+    for name in ("race", "failures", "why", "training"):
+        html = opened(name)
+        assert "<noscript" not in html
+        seen, live = browser.run(SEEN), browser.run(LIVE)
+        with browser.without_scripts():
+            opened(name)
+            assert (browser.run("return document.getElementById('tip')"), browser.run(LIVE)) == (None, 0)
+            assert browser.run(SEEN) == seen
+        assert live == html.count("<button"), "no script ran where it was allowed"
+        drawn = [each for each in seen if each[0] in {"FIGURE", "TABLE", "SECTION", "svg"}]
+        assert {"FIGURE", "TABLE"} <= {each[0] for each in drawn}
+        assert [each for each in drawn if not each[6] * each[7]] == []
 
 
 def test_what_a_record_says_never_runs(browser, tmp_path):

@@ -184,6 +184,53 @@ def test_an_mlflow_server_that_is_down_is_a_sentence():
             api.export(kept("race"), "mlflow", place)
 
 
+CLIENT = """
+import http.client
+class MlflowClient:
+    def __init__(self, tracking_uri):
+        self.server = tracking_uri.removeprefix("http://")
+    def get_experiment_by_name(self, name):
+        asked = http.client.HTTPConnection(self.server)
+        asked.request("GET", "/" + name)
+        return asked.getresponse().read()
+"""
+
+
+@pytest.mark.parametrize("sends", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"])
+def test_an_mlflow_server_that_accepts_and_never_answers_is_a_sentence(house, sends):
+    """A real server, and a client that waits without an end: the limit is laptime's own. So it needs no MLflow."""
+    place = house.folder / "a.json"
+    place.write_bytes(encode(kept("race")))
+    package = house.folder / "client" / "mlflow"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "entities.py").touch()
+    (package / "tracking.py").write_text(CLIENT)
+    paths = ":".join([str(package.parent), *sys.path])
+    waits = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "0.5", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0", "PYTHONPATH": paths}
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(60)
+        address = f"http://127.0.0.1:{server.getsockname()[1]}"
+        started = house.start("export", str(place), "--to", "mlflow", "-o", address, env=waits)
+        connection, _ = server.accept()
+        with connection:
+            connection.sendall(sends)
+            answer = house.finish(started)
+    assert answer.code == 3
+    first, second = answer.err.splitlines()
+    assert first == f"laptime: MLflow at {address} did not take the record: it did not answer within 0.5 s"
+    assert second.startswith("  Check that it runs there, or name a file with -o. MLFLOW_HTTP_REQUEST_TIMEOUT is ")
+
+
+def test_a_silent_server_is_a_sentence_with_mlflows_own_client(monkeypatch):
+    pytest.importorskip("mlflow.tracking")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        place = f"http://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(StoreError, match="did not take the record: it did not answer within 2 s"):
+            api.export(kept("race"), "mlflow", place)
+
+
 def test_wandb_writes_runs_that_can_be_sent_later():
     pytest.importorskip("wandb")
     record = kept("race")

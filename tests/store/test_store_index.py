@@ -100,6 +100,24 @@ def test_a_record_that_is_new_or_gone_is_seen_after_that():
     assert listed() == [NAMES[1], "r-2026-11-18-0000"]
 
 
+def test_a_large_index_is_written_again_once_the_folder_has_settled(index):
+    """Until then each list reads the one new record, which takes less time; the list is the same."""
+    data = encode(record("r-2026-01-01-0000"))
+    for number in range(100):
+        name = f"r-2026-01-01-{number:04x}"
+        (records_folder() / f"{name}.json").write_bytes(data.replace(b"r-2026-01-01-0000", name.encode()))
+    settle()
+    before = index.read_bytes()
+    save(record("r-2026-06-01-0000", "2026-11-20T09:00:00+00:00"))
+    rows = list_records()
+    assert index.read_bytes() == before
+    assert (rows[0].id, listed()[-2:]) == ("r-2026-11-20-2222", ["r-2026-06-01-0000", NAMES[1]])
+    assert rows == settle(1_600_000_100)
+    assert b"r-2026-06-01-0000" in index.read_bytes()
+    index.unlink()
+    assert rows == list_records()
+
+
 def test_a_row_that_may_change_without_its_file_is_read_each_time():
     """A damaged file between two sound ones, in its place; then its reason, and at last its end."""
     damaged = records_folder() / "r-2026-11-19-ffff.json"

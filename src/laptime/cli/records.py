@@ -72,7 +72,7 @@ def list_records(*, as_json: bool, limit: int | None, question: str | None, **gi
     most = (0 if as_json else LISTED_MOST) if limit is None else limit
     shown = rows[:most] if most else rows
     if as_json:
-        emit_json(showing.to_json(shown))
+        emit_json(showing.rows_as_json(shown))
     else:
         is_chosen = wanted != Selection()
         emit(showing.records_as_text(shown, page_width(), left_out=len(rows) - len(shown), is_chosen=is_chosen))

@@ -8,9 +8,12 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from laptime.errors import StoreError, UsageError
@@ -25,6 +28,9 @@ MLFLOW_ENVIRONMENT = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",  # seconds
     "MLFLOW_DISABLE_TELEMETRY": "true",
 }
+MLFLOW_HINT = (
+    "Check that it runs there, or name a file with -o. MLFLOW_HTTP_REQUEST_TIMEOUT is how many seconds to wait for it."
+)
 LONGEST_PARAMETER = 6000  # characters; MLflow refuses longer ones
 BATCH = 1000  # metrics; MLflow refuses more at once
 REMOTE = re.compile(r"[a-z][a-z0-9+]*://")
@@ -101,6 +107,7 @@ def to_mlflow(record: Record, place: str) -> None:
     is_new = not is_remote and not Path(place).exists()
     try:
         client = client_class(tracking_uri=place if is_remote else f"sqlite:///{Path(place).absolute()}")
+        client = _Answering(client, _patience_s()) if is_remote else client
         found = client.get_experiment_by_name(EXPERIMENT)
         experiment = found.experiment_id if found else client.create_experiment(EXPERIMENT)
         _add_runs(client, entities, experiment, record)
@@ -108,13 +115,48 @@ def to_mlflow(record: Record, place: str) -> None:
         if is_new:
             Path(place).unlink(missing_ok=True)
         first = next(iter(str(error).splitlines()), type(error).__name__)
-        raise StoreError(
-            f"MLflow at {place} did not take the record: {first}", "Check that it runs there, or name a file with -o."
-        ) from error
+        raise StoreError(f"MLflow at {place} did not take the record: {first}", MLFLOW_HINT) from error
+
+
+class _Answering:
+    """A client whose calls end in time, whatever the server does.
+
+    The client's own limit is for each wait on the network: a server that sends a byte a second never reaches it. Each
+    call runs in a thread. One that does not return is left behind, and ends with this process.
+    """
+
+    def __init__(self, client: Any, longest_s: float) -> None:
+        self._client, self._longest_s = client, longest_s
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return partial(self._call, getattr(self._client, name))
+
+    def _call(self, ask: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        answered: Future[Any] = Future()
+
+        def work() -> None:
+            try:
+                answered.set_result(ask(*given, **named))
+            except BaseException as error:  # noqa: BLE001  the caller raises it
+                answered.set_exception(error)
+
+        Thread(target=work, daemon=True).start()
+        try:
+            return answered.result(self._longest_s)
+        except TimeoutError:
+            if answered.done():
+                raise
+            raise TimeoutError(f"it did not answer within {self._longest_s:g} s") from None
+
+
+def _patience_s() -> float:
+    """Return how long the client itself may wait for a server that is silent."""
+    tries = int(os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"]) + 1
+    return max(tries, 1) * float(os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"])
 
 
 def _add_runs(client: Any, entities: Any, experiment: str, record: Record) -> None:
-    """Add all runs, or none: what was begun is deleted after an error."""
+    """Add all runs, or none: what was begun is deleted after an error, if the server still answers."""
     at_ms, begun = int(_seconds(record) * 1e3), []
     try:
         for run in runs_of(record):
@@ -130,8 +172,8 @@ def _add_runs(client: Any, entities: Any, experiment: str, record: Record) -> No
                 client.log_batch(begun[-1], metrics=metrics[start : start + BATCH])
             client.set_terminated(begun[-1])
     except BaseException:
-        for run_id in begun:
-            with suppress(Exception):
+        with suppress(Exception):
+            for run_id in begun:
                 client.delete_run(run_id)
         raise
 

@@ -8,6 +8,7 @@ import contextlib
 import errno
 import os
 import random as randomness
+import stat
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -31,6 +32,9 @@ SHORT_IDS_TRIED = 64  # a day has 65,536 short ids
 MEBIBYTE = 2**20
 LARGEST_BYTES = 256 * MEBIBYTE  # a record of a million steps has 11 MB
 SETTLES_NS = 2 * 10**9  # the coarsest clock of a file system that is in use
+INDEX_COSTS = 8  # to write a byte of the index takes an eighth of the time of reading a byte of a record
+MERGED_MOST = 1_000  # rows that are put into their places one by one; more are sorted
+ENDING = ".json"
 LIST_HINT = "`laptime list` shows all records."
 REASONS = {
     errno.ENOSPC: "the disk is full",
@@ -96,10 +100,12 @@ def _claim_of(identity: str) -> Path:
 
 
 def save(record: Record) -> Path:
-    """Save a record. If it cannot be written, the old file stays and a StoreError says why."""
+    """Save a record. If it cannot be written, the old file stays and a StoreError says why.
+
+    What killed processes left is removed by the next list, which knows the names of all files anyway.
+    """
     path = path_of(record.id)
     data = encode(replace(record, writer=this_process() if record.status == "running" else None))
-    remove_stale(path.parent)
     try:
         write_atomically(path, data)
     except OSError as error:
@@ -133,24 +139,83 @@ def list_records() -> tuple[RecordRow, ...]:
     changed_ns = _changed_ns()
     kept = index.recall(home_folder())
     if changed_ns and changed_ns == kept.head.folder_ns:
-        rows = _with_passing(kept)
-        if rows is not None:
-            return rows
-    return _list_again(kept, changed_ns)
+        passing = [_read_row(identity) for identity in kept.head.passing]
+        if all(row.status in PASSING for row in passing):
+            return _with_rows(kept.rows, passing)
+    with index.no_collector():
+        return _list_again(kept, changed_ns)
 
 
 def _list_again(kept: index.Index, changed_ns: int) -> tuple[RecordRow, ...]:
-    """List the records by their files' stamps, read those that the index does not know, and write it again."""
-    stamps, known = _stamps(), kept.known()
-    with index.no_collector():
-        rows = {stamp: known.get(stamp) or _read_row(stamp) for stamp in stamps}
-    newest = sorted(stamps, key=lambda stamp: (_instant(rows[stamp], stamp.mtime_ns), stamp.id), reverse=True)
-    settled = {stamp: rows[stamp] for stamp in newest if rows[stamp].status not in PASSING and stamp.id.isprintable()}
-    passing = tuple(stamp.id for stamp in newest if stamp not in settled)
+    """List the records by their files' stamps, and read those that the index does not know.
+
+    The index is written again once the folder's time can be trusted, or earlier where that takes less time than reading
+    the new records in the next list.
+    """
+    known, stamps = _sort_out(kept)
+    fresh = [_read_row(identity) for identity in stamps]
+    settled = [row for row in fresh if _is_settled(row)]
+    passing = tuple(row.id for row in fresh if not _is_settled(row))
     head = index.Head(changed_ns if all(map(str.isprintable, passing)) else 0, passing)
-    if settled != known or head != kept.head:
-        index.remember(home_folder(), head, settled)
-    return tuple(rows[stamp] for stamp in newest)
+    is_changed = bool(settled) or len(known) < len(kept.rows) or head != kept.head
+    read_bytes = sum(stamps[row.id][1] for row in settled)
+    if is_changed and (head.folder_ns or kept.size_bytes <= INDEX_COSTS * read_bytes):
+        rows = _with_rows(known, settled)
+        stamps |= dict(zip([row.id for row in kept.rows], kept.stamps(), strict=False)) | stamps
+        index.remember(home_folder(), head, rows, [stamps[row.id] for row in rows])
+    return _with_rows(known, fresh)
+
+
+def _is_settled(row: RecordRow) -> bool:
+    """Whether the index may keep a row: it changes only with its file, whose name is text."""
+    return row.status not in PASSING and row.id.isprintable()
+
+
+def _sort_out(kept: index.Index) -> tuple[list[RecordRow], dict[str, index.Stamp]]:
+    """Return the rows whose files are as the index knows them, and the stamps of all other files in the folder.
+
+    No file is opened. One that is still being written has another ending.
+    """
+    with _folder_isread(), _opened_folder() as folder:
+        all_names = os.listdir(folder)  # noqa: PTH208  an open folder
+        remove_stale(records_folder(), all_names)
+        names = {each for each in all_names if each.endswith(ENDING)}
+        stamps = zip(kept.rows, kept.stamps(), strict=False)
+        known = [row for row, stamp in stamps if _stamp(row.id + ENDING, folder) == stamp]
+        others = names.difference([row.id + ENDING for row in known])
+        found = {name.removesuffix(ENDING): _stamp(name, folder) for name in others}
+        return known, {identity: stamp for identity, stamp in found.items() if stamp is not None}
+    return [], {}
+
+
+def _stamp(name: str, folder: int) -> index.Stamp | None:
+    """Return the stamp of a file, or None for a folder or a file that was just deleted."""
+    try:
+        status = os.stat(name, dir_fd=folder)
+    except OSError:
+        return None
+    return (status.st_mtime_ns, status.st_size) if stat.S_ISREG(status.st_mode) else None
+
+
+def _with_rows(rows: Sequence[RecordRow], others: Sequence[RecordRow]) -> tuple[RecordRow, ...]:
+    """Return rows that are newest first with others in their places."""
+    oldest_first = list(reversed(rows))
+    if len(others) > MERGED_MOST:
+        oldest_first = sorted([*oldest_first, *others], key=_age)
+    else:
+        for row in others:
+            bisect.insort(oldest_first, row, key=_age)
+    return tuple(reversed(oldest_first))
+
+
+def _age(row: RecordRow) -> tuple[float, str]:
+    """Return when the race began, or when its file was written if that cannot be read."""
+    try:
+        return datetime.fromisoformat(row.started).timestamp(), row.id
+    except (ValueError, OverflowError):
+        with contextlib.suppress(OSError, ValueError):
+            return path_of(row.id).stat().st_mtime, row.id
+    return 0.0, row.id
 
 
 def _changed_ns() -> int:
@@ -160,19 +225,6 @@ def _changed_ns() -> int:
     except OSError:
         return 0
     return changed_ns if changed_ns < time.time_ns() - SETTLES_NS else 0
-
-
-def _with_passing(kept: index.Index) -> tuple[RecordRow, ...] | None:
-    """Return the rows of the index and those that it never keeps; None if one of these may be kept by now."""
-    rows = list(kept.rows)
-    for identity in kept.head.passing:
-        row = _read_row(index.Stamp(identity, 0, 0))
-        if row.status not in PASSING:
-            return None
-        changed_ns = path_of(identity).stat().st_mtime_ns if is_file(path_of(identity)) else 0
-        place = bisect.bisect_left(rows, -_instant(row, changed_ns), key=lambda each: -_instant(each, 0))
-        rows.insert(place, row)
-    return tuple(rows)
 
 
 def read(path: Path) -> Record:
@@ -205,7 +257,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def path_of(identity: str) -> Path:
-    return records_folder() / f"{identity}.json"
+    return records_folder() / f"{identity}{ENDING}"
 
 
 def is_file(path: Path) -> bool:
@@ -216,16 +268,14 @@ def is_file(path: Path) -> bool:
         return False
 
 
-def _stamps() -> list[index.Stamp]:
-    """List the records in the folder without opening them."""
-    return [stamp for stamp in map(_stamp, _entries()) if stamp is not None]
-
-
-def _entries() -> list[os.DirEntry[str]]:
-    """Return what may be a record in the folder. A file that is still being written has another ending."""
-    with _folder_isread(), os.scandir(records_folder()) as entries:
-        return [entry for entry in entries if entry.name.endswith(".json")]
-    return []
+@contextlib.contextmanager
+def _opened_folder() -> Iterator[int]:
+    """Open the folder of records: its files are found faster in it than by their whole paths."""
+    folder = os.open(records_folder(), os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield folder
+    finally:
+        os.close(folder)
 
 
 def list_names() -> list[str]:
@@ -247,28 +297,10 @@ def _folder_isread() -> Iterator[None]:
         raise RecordError(says, "Check its permissions, or set LAPTIME_HOME to another folder.") from None
 
 
-def _stamp(entry: os.DirEntry[str]) -> index.Stamp | None:
-    """Return a file's stamp, or None for a folder or a file that was just deleted."""
+def _read_row(identity: str) -> RecordRow:
     try:
-        status = entry.stat()
-    except OSError:
-        return None
-    identity = entry.name.removesuffix(".json")
-    return index.Stamp(identity, status.st_mtime_ns, status.st_size) if entry.is_file() else None
-
-
-def _read_row(stamp: index.Stamp) -> RecordRow:
-    try:
-        return row_of(stamp.id, read(path_of(stamp.id)))
+        return row_of(identity, read(path_of(identity)))
     except RecordError as error:
-        return unreadable_row(stamp.id, error.says)
+        return unreadable_row(identity, error.says)
     except FAULTS as error:
-        return unreadable_row(stamp.id, f"it holds what no list expects ({type(error).__name__}: {error})")
-
-
-def _instant(row: RecordRow, changed_ns: int) -> float:
-    """Return when the race began, or when its file was written if that cannot be read."""
-    try:
-        return datetime.fromisoformat(row.started).timestamp()
-    except (ValueError, OverflowError):
-        return changed_ns / 1e9
+        return unreadable_row(identity, f"it holds what no list expects ({type(error).__name__}: {error})")

@@ -2,7 +2,7 @@
 
 The file begins with a digest of the rest. If the digest does not match, or the file is of another version, the list is
 made from the records and the index is written again. Its rows are newest first. While the folder of records has not
-changed since, they are the list, and no record is looked at.
+changed since, they are the list, and no record is looked at. The file may have 30 MB: no part of it is copied.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -24,19 +24,12 @@ from laptime.model.record import GONE, Record, RecordRow
 
 NAME = "laptime-index.json"  # LAPTIME_HOME may be a folder in which a user has an index file too
 FAKE = "fake/"  # the beginning of the names of lanes whose figures are made up
-VERSION = b"laptime index 5\n"
+VERSION = b"laptime index 6\n"
+PARTS = 3  # the lines under the digest: head, rows, stamps
+Stamp = tuple[int, int]  # the time and the size of a record's file when it was read
 
 
 Kind = TypeVar("Kind")
-
-
-@dataclass(frozen=True, slots=True)
-class Stamp:
-    """What identifies a file that was read before: its id, its time and its size."""
-
-    id: str
-    mtime_ns: int
-    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +49,16 @@ class Index:
     """The index as it was read. The stamps are decoded only where the folder has changed."""
 
     head: Head
-    rows: tuple[RecordRow, ...]
-    stamps: bytes
+    rows: tuple[RecordRow, ...] = ()
+    encoded_stamps: bytes | memoryview = b"[]"
+    size_bytes: int = 0
 
-    def known(self) -> dict[Stamp, RecordRow]:
-        """Return each row by the file that it was made from."""
-        stamps = _decoded(self.stamps, tuple[Stamp, ...])
-        return dict(zip(stamps or (), self.rows, strict=False))
+    def stamps(self) -> tuple[Stamp, ...]:
+        """Return the stamps of the files that the rows were made from, in the same order."""
+        return _decoded(self.encoded_stamps, tuple[Stamp, ...]) or ()
 
 
-EMPTY = Index(Head(0), (), b"[]")
+EMPTY = Index(Head(0))
 
 
 def recall(folder: Path) -> Index:
@@ -80,26 +73,37 @@ def recall(folder: Path) -> Index:
 @lru_cache(maxsize=1)
 def _recall(path: Path, *_stamp: int) -> Index:
     try:
-        digest, _, lines = path.read_bytes().partition(b"\n")
+        data = path.read_bytes()
     except OSError:
         return EMPTY
-    if digest != _digest(lines):
+    digest, *lines = _split(data)
+    if len(lines) != PARTS or digest != _digest(*lines):
         return EMPTY
-    head_line, _, rest = lines.partition(b"\n")
-    rows_line, _, stamps = rest.partition(b"\n")
-    head, rows = _decoded(head_line, Head), _decoded(rows_line, tuple[RecordRow, ...])
-    return EMPTY if head is None or rows is None else Index(head, rows, stamps)
+    head, rows = _decoded(lines[0], Head), _decoded(lines[1], tuple[RecordRow, ...])
+    return EMPTY if head is None or rows is None else Index(head, rows, lines[2], len(data))
 
 
-def remember(folder: Path, head: Head, rows: Mapping[Stamp, RecordRow]) -> None:
+def _split(data: bytes) -> Iterator[memoryview]:
+    """Yield the first lines, and the rest."""
+    whole, start = memoryview(data), 0
+    for _ in range(PARTS):
+        end = data.find(b"\n", start)
+        if end < 0:
+            break
+        yield whole[start:end]
+        start = end + 1
+    yield whole[start:]
+
+
+def remember(folder: Path, head: Head, rows: Sequence[RecordRow], stamps: Sequence[Stamp]) -> None:
     """Write the index, with its rows in the given order. If that fails, the next list reads the records instead."""
     with contextlib.suppress(OSError, UnicodeEncodeError):
-        lines = b"\n".join(map(msgspec.json.encode, (head, list(rows.values()), list(rows))))
+        lines = [msgspec.json.encode(part) for part in (head, rows, stamps)]
         remove_stale(folder)
-        write_atomically(folder / NAME, _digest(lines) + b"\n" + lines)
+        write_atomically(folder / NAME, b"\n".join([_digest(*lines), *lines]))
 
 
-def _decoded(line: bytes, kind: type[Kind]) -> Kind | None:
+def _decoded(line: bytes | memoryview, kind: type[Kind]) -> Kind | None:
     try:
         with no_collector():
             return msgspec.json.decode(line, type=kind)
@@ -119,8 +123,13 @@ def no_collector() -> Iterator[None]:
             gc.enable()
 
 
-def _digest(lines: bytes) -> bytes:
-    return hashlib.sha256(VERSION + lines).hexdigest().encode()
+def _digest(*lines: bytes | memoryview) -> bytes:
+    """Return the digest of all lines as they are in the file."""
+    digest = hashlib.sha256(VERSION)
+    for number, line in enumerate(lines):
+        digest.update(b"\n" if number else b"")
+        digest.update(line)
+    return digest.hexdigest().encode()
 
 
 def row_of(identity: str, record: Record) -> RecordRow:
