@@ -84,3 +84,16 @@ def test_workers_that_are_spawned_are_no_training(tmp_path: Path) -> None:
     (process,) = answer["processes"]
     assert (process["loop"]["iterations"], process["loaders"][0]["workers"]) == (12, 1)
     assert answer["others"] >= 1
+
+
+def test_the_example_waits_for_its_data(tmp_path: Path) -> None:
+    """The example of docs/watch.md, as it is: laptime names its loader, and what to do."""
+    example = Path(__file__).parents[2] / "examples" / "plain_loop.py"
+    ended, answer = Watcher(tmp_path).watch(sys.executable, str(example))
+    assert (ended.code, ended.out.count("epoch")) == (0, 2)
+    loop = answer["processes"][0]["loop"]
+    assert (loop["iterations"], loop["items_per_iteration"]) == (128, 32)
+    assert loop["steady"]["data_wait_s"] > 0.5 * loop["steady"]["wall_s"]
+    page = " ".join(ended.err.split())
+    assert "of an iteration is waiting for data." in page
+    assert "DataLoader(..., num_workers=2, persistent_workers=True)" in page

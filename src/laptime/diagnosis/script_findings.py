@@ -7,12 +7,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from laptime.model.digits import percent
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.record import Finding
 from laptime.model.script import GapKind, Phases, ScriptProcess, TrainingLoop, WatchAnswer
 
-WAITS_MUCH, WAITS_SOME = 0.2, 0.05
+WAITS_SOME = 0.05
 OUTSIDE_MUCH = 0.2
 GAP_MUCH = 0.1
 SKEWED = 1.2
@@ -69,10 +70,9 @@ def _waits(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Fin
         if workers == {0}
         else "Try more workers, faster decoding, or data that were decoded before."
     )
-    amount = "Much" if share >= WAITS_MUCH else "Some"
     return Finding(
         "script waits for data",
-        f"{amount} of an iteration ({share:.0%}) is waiting for data.",
+        f"{percent(share)} of an iteration is waiting for data.",
         {"share": share, "workers": sorted(workers)},
         advice,
         "likely",
@@ -85,7 +85,7 @@ def _outside(_process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> 
         return None
     return Finding(
         "script outside the step",
-        f"{share:.0%} of an iteration is outside of the step: logging, metrics, or reading the loss.",
+        f"{percent(share)} of an iteration is outside of the step: logging, metrics, or reading the loss.",
         {"share": share},
         "Log every few steps only, and do not call .item() in each.",
         "likely",
@@ -98,7 +98,7 @@ def _restarts(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> 
         return None
     return Finding(
         "script restarts workers",
-        f"{share:.0%} of the time, worker processes of the loader are started again for an epoch.",
+        f"{percent(share)} of the time, worker processes of the loader are started again for an epoch.",
         {"share": share},
         "Keep them: DataLoader(..., persistent_workers=True).",
         "likely",
@@ -112,7 +112,7 @@ def _validates(_process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -
         return None
     return Finding(
         "script between iterations",
-        f"{share:.0%} of the time is {kind}, between iterations.",
+        f"{percent(share)} of the time is {kind}, between iterations.",
         {"share": share, "kind": kind},
         "Do it less often, or on a part of the data.",
         "likely",

@@ -46,7 +46,7 @@ def page_parts(record: Record, view: View) -> PageParts:
         details=[
             header(record, view.width, color=view.color),
             *_details(answer, loops, view),
-            [line for note in _notes(record, answer, loops) for line in wrap(note, view.width, "  ")],
+            [line for each in record.findings for line in wrap(f"{each.says} {each.advice}", view.width, "  ")],
         ],
     )
 
@@ -94,6 +94,7 @@ def _notes(record: Record, answer: WatchAnswer, loops: Sequence[tuple[ScriptProc
     notes = [f"{finding.says} {finding.advice}" for finding in record.findings[1:]]
     if record.findings:
         notes.insert(0, record.findings[0].advice)
+    notes += [f"Some iterations take far longer: the mean is {step(mean)}." for mean in _deviating(loops)]
     notes += [_count_words(loop) for _, loop in loops[:1]]
     notes += [f"The count may be wrong: {loop.unsure}." for _, loop in loops if loop.unsure]
     notes += [
@@ -109,6 +110,19 @@ def _notes(record: Record, answer: WatchAnswer, loops: Sequence[tuple[ScriptProc
     if answer.exit_code:
         notes.append(f"The command ended with exit code {answer.exit_code}.")
     return notes
+
+
+def _steady_words(loop: TrainingLoop) -> str:
+    last = max(1, len(loop.windows) - 1)
+    return f"Counted by {loop.counted}; {loop.steady_kind}: figures are of windows {loop.steady_from + 1} to {last}."
+
+
+def _deviating(loops: Sequence[tuple[ScriptProcess, TrainingLoop]]) -> list[float]:
+    """Return the mean of the first loop's iterations, if it is far from their median."""
+    loop = loops[0][1] if loops else None
+    if loop is None or loop.step_ms is None or loop.steady.wall_s * 1e3 < (1 + DEVIATES) * loop.step_ms.median:
+        return []
+    return [loop.steady.wall_s * 1e3]
 
 
 def _count_words(loop: TrainingLoop) -> str:
@@ -171,7 +185,7 @@ def _process_lines(process: ScriptProcess, loop: TrainingLoop, view: View) -> li
     lines += ["  " + line for line in phase_rows(loop.steady, view.inner)]
     sentences = [
         _count_words(loop),
-        f"Counted by {loop.counted}; steady state: {loop.steady_kind}, from window {loop.steady_from} on.",
+        _steady_words(loop),
         _gap_words(loop),
         *(_optimizer_words(each.name, each.parameters, each.dtypes) for each in process.optimizers),
         *map(_loader_words, process.loaders),
