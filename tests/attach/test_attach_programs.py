@@ -89,7 +89,7 @@ def test_workers_that_are_spawned_are_no_training(tmp_path: Path) -> None:
 def test_the_example_waits_for_its_data(tmp_path: Path) -> None:
     """The example of docs/watch.md, as it is: laptime names its loader, and what to do."""
     example = Path(__file__).parents[2] / "examples" / "plain_loop.py"
-    ended, answer = Watcher(tmp_path).watch(sys.executable, str(example))
+    ended, answer = Watcher(tmp_path).watch(sys.executable, str(example), env={"OMP_NUM_THREADS": "1"})
     assert (ended.code, ended.out.count("epoch")) == (0, 2)
     loop = answer["processes"][0]["loop"]
     assert (loop["iterations"], loop["items_per_iteration"]) == (128, 32)
