@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from rooms_here import HERE, here
+from rooms_here import HERE, IN_FULL, here
 
 from laptime.analysis.inference import judge_answers
 from laptime.analysis.parity import judge_parity
@@ -97,8 +97,9 @@ def test_an_honest_lane_is_the_same_work_as_pytorchs_reference(backend, order, r
     assert found.moved < 0.5
 
 
-# One of each kind on every engine; they compute what the optimizer's numbers say in the same lines of Keras's.
-OF_EACH_KIND = ("learning rate +1 %", "epsilon's other place", "another activation")
+# On every engine what its own optimizer and laptime's do; networks and the optimizer's other numbers are Keras's own
+# lines, the same on each.
+OF_EACH_KIND = ("learning rate +1 %", "epsilon's other place")
 
 
 @pytest.mark.parametrize("what", here([*OF_EACH_KIND], [what for what in PLANTED if what not in OF_EACH_KIND]))
@@ -109,6 +110,7 @@ def test_what_was_planted_is_caught(backend, order, reference, what):
     assert judge(training, reference).status == "differs"
 
 
+@pytest.mark.skipif(HERE != [IN_FULL], reason="batches are cut before an engine sees them")
 def test_batches_in_another_order_are_caught(backend, order, reference, monkeypatch):
     training, recipe = build(backend, order)
     first, second, *others = recipe.proof_batches()
@@ -116,6 +118,7 @@ def test_batches_in_another_order_are_caught(backend, order, reference, monkeypa
     assert judge(training, reference).status == "differs"
 
 
+@pytest.mark.skipif(HERE != [IN_FULL], reason="batches are cut before an engine sees them")
 def test_a_pixel_that_is_not_scaled_is_caught(backend, order, reference, monkeypatch):
     """The middle one is left in 0..255."""
     training, recipe = build(backend, order)
