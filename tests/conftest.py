@@ -160,6 +160,9 @@ class House:
 
     def environment(self, **more: str) -> dict[str, str]:
         own = {"LAPTIME_FAKE": self.fake, "LAPTIME_HOME": str(self.home), "LAPTIME_CACHE": str(self.cache.parent)}
+        if not self.fake:  # the scout, the reference and each lane of a race compile the same in JAX
+            own["JAX_COMPILATION_CACHE_DIR"] = str(self.cache.parent / "xla")
+            own["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
         kept = {key: value for key, value in os.environ.items() if key not in NOT_INHERITED}
         return {**kept, **own, **more}
 
