@@ -5,8 +5,11 @@ Started by `test_keras_contract.py`, one engine a process.
 
 from __future__ import annotations
 
+import random
+import sys
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from rooms_here import HERE, IN_FULL, here
 
@@ -87,6 +90,25 @@ PLANTED = {
     "another activation": with_first(Conv, activation="relu"),
     "another activation at the end": with_first(Dense, activation="none"),
 }
+
+
+def test_what_is_drawn_is_what_keras_draws_and_tensorflow_is_left_out(backend, monkeypatch):
+    """Keras imports TensorFlow to seed it, on each engine; it takes seconds of every process, and has nothing to do."""
+    import keras
+
+    from laptime.backends.keras.seeding import seed_all
+
+    def drawn():
+        return random.random(), np.random.random(), float(keras.random.uniform(()))  # noqa: NPY002
+
+    with monkeypatch.context() as patched:
+        if backend.name != "keras-tf":
+            patched.delitem(sys.modules, "tensorflow", raising=False)
+        seed_all(7)
+        assert ("tensorflow" in sys.modules) == (backend.name == "keras-tf")
+    ours = drawn()
+    keras.utils.set_random_seed(7)
+    assert ours == drawn()
 
 
 def test_an_honest_lane_is_the_same_work_as_pytorchs_reference(backend, order, reference):
