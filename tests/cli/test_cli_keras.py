@@ -1,4 +1,7 @@
-"""The same training in several frameworks, each in a process of its own, by the command that users type."""
+"""The same training in several frameworks, each in a process of its own, by the command that users type.
+
+A whole training in Keras is next to PyTorch's, in test_cli_watched.py.
+"""
 
 from __future__ import annotations
 
@@ -19,16 +22,3 @@ def test_a_race_across_frameworks_proves_the_same_work(torch_house):
         assert heat["first_step_ms"] > 0
         assert bool(heat["windows"][0]["step_ns"]) == (name != "keras-jax")
     assert {each["lane"].split("/")[0] for each in record["answer"]["comparisons"]} == set(ENGINES)
-
-
-def test_a_whole_training_in_keras_learns_and_is_tested(torch_house):
-    """Two laps in which the loss falls, and a test on images that no training saw."""
-    words = ("keras-torch/cpu/best", "--full", "--laps", "2", "--steps-per-lap", "10")
-    record = torch_house.raced("cifar-mlp", *words)
-    (run,) = record["answer"]["runs"]
-    first, second = run["laps"]
-    assert second["score"]["loss"] < first["score"]["loss"]
-    assert (first["steps"], first["score"]["items"]) == (10, 320)
-    assert run["test"]["score"]["items"] == 10_000
-    assert run["test"]["score"]["accuracy"] > 0.12
-    assert record["lanes"][0]["parity"]["status"] == "same"

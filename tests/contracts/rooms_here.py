@@ -26,6 +26,11 @@ HERE = [os.environ[ALONE]] if ALONE in os.environ else TOGETHER
 IN_FULL = next((name for name in ("keras-torch", "keras-jax", "keras-tf") if name in INSTALLED), None)
 
 
+# XLA compiles most networks of tests for a few steps: it leaves out what takes long and makes long trainings faster.
+XLA_FLAGS = "--xla_backend_optimization_level=1 --xla_llvm_disable_expensive_passes=true"
+XLA_FLAGS += " --xla_cpu_use_fusion_emitters=false"
+
+
 def here(each_engine: list[Any], once: list[Any]) -> list[Any]:
     """Return the cases to try here: on one engine all of them, on the others those that engines do in their own way."""
     return [*each_engine, *(once * (HERE == [IN_FULL]))]
@@ -35,10 +40,9 @@ def run_alone(suites: list[Path], framework: str, folder: Path) -> tuple[int, st
     """Run suites on one framework, in a process that has no other; give its exit code and last words.
 
     Compiled code is kept in the folder, and freed memory in the process: a suite builds the same networks many times.
-    XLA compiles most of them for a few steps: it leaves out the passes that take long and make long trainings faster.
     """
     quick = {"JAX_COMPILATION_CACHE_DIR": str(folder), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
-    quick["XLA_FLAGS"] = "--xla_backend_optimization_level=1 --xla_llvm_disable_expensive_passes=true"
+    quick["XLA_FLAGS"] = XLA_FLAGS
     quick |= {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 36)}
     command = [sys.executable, "-m", "pytest", *map(str, suites), "-p", "no:xdist", "-W", "default"]
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}

@@ -5,10 +5,13 @@ Started by `test_keras_contract.py`, one engine a process.
 
 from __future__ import annotations
 
+import random
+import sys
 from dataclasses import replace
 
+import numpy as np
 import pytest
-from rooms_here import HERE, here
+from rooms_here import HERE, IN_FULL, here
 
 from laptime.analysis.inference import judge_answers
 from laptime.analysis.parity import judge_parity
@@ -89,6 +92,25 @@ PLANTED = {
 }
 
 
+def test_what_is_drawn_is_what_keras_draws_and_tensorflow_is_left_out(backend, monkeypatch):
+    """Keras imports TensorFlow to seed it, on each engine; it takes seconds of every process, and has nothing to do."""
+    import keras
+
+    from laptime.backends.keras.seeding import seed_all
+
+    def drawn():
+        return random.random(), np.random.random(), float(keras.random.uniform(()))  # noqa: NPY002
+
+    with monkeypatch.context() as patched:
+        if backend.name != "keras-tf":
+            patched.delitem(sys.modules, "tensorflow", raising=False)
+        seed_all(7)
+        assert ("tensorflow" in sys.modules) == (backend.name == "keras-tf")
+    ours = drawn()
+    keras.utils.set_random_seed(7)
+    assert ours == drawn()
+
+
 def test_an_honest_lane_is_the_same_work_as_pytorchs_reference(backend, order, reference):
     """Far inside what is allowed: a fifth of it in the losses, a half in the movement."""
     found = judge(build(backend, order)[0], reference)
@@ -97,8 +119,9 @@ def test_an_honest_lane_is_the_same_work_as_pytorchs_reference(backend, order, r
     assert found.moved < 0.5
 
 
-# One of each kind on every engine; they compute what the optimizer's numbers say in the same lines of Keras's.
-OF_EACH_KIND = ("learning rate +1 %", "epsilon's other place", "another activation")
+# On every engine what its own optimizer and laptime's do; networks and the optimizer's other numbers are Keras's own
+# lines, the same on each.
+OF_EACH_KIND = ("learning rate +1 %", "epsilon's other place")
 
 
 @pytest.mark.parametrize("what", here([*OF_EACH_KIND], [what for what in PLANTED if what not in OF_EACH_KIND]))
@@ -109,6 +132,7 @@ def test_what_was_planted_is_caught(backend, order, reference, what):
     assert judge(training, reference).status == "differs"
 
 
+@pytest.mark.skipif(HERE != [IN_FULL], reason="batches are cut before an engine sees them")
 def test_batches_in_another_order_are_caught(backend, order, reference, monkeypatch):
     training, recipe = build(backend, order)
     first, second, *others = recipe.proof_batches()
@@ -116,6 +140,7 @@ def test_batches_in_another_order_are_caught(backend, order, reference, monkeypa
     assert judge(training, reference).status == "differs"
 
 
+@pytest.mark.skipif(HERE != [IN_FULL], reason="batches are cut before an engine sees them")
 def test_a_pixel_that_is_not_scaled_is_caught(backend, order, reference, monkeypatch):
     """The middle one is left in 0..255."""
     training, recipe = build(backend, order)

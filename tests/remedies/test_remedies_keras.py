@@ -58,11 +58,11 @@ ENGINES = {"tensorflow": "tensorflow", "jax": "jax", "torch": "torch"}
     [
         ("tensorflow", {}),
         ("jax", {"workers": 2}),
-        ("torch", {"workers": 2, "use_multiprocessing": True}),
+        ("torch", {"workers": 1, "use_multiprocessing": True}),
     ],
 )
 def test_fit_decodes_each_batch_once(tmp_path, engine, words):
-    """Four epochs, shuffled; in threads, and in processes of Keras's own."""
+    """Four epochs, shuffled; in threads, and in a process of Keras's own."""
     if not (util.find_spec("keras") and util.find_spec(ENGINES[engine])):
         pytest.skip(f"there is no Keras on {engine} here")
     place, ledger = tmp_path / "train.py", tmp_path / "ledger"

@@ -23,10 +23,7 @@ from laptime.backends.base import Backend
 from laptime.backends.own_errors import find_own_error
 from laptime.backends.own_kind import describe_own
 from laptime.errors import LaptimeError, WireError
-from laptime.heat.gauge import run_gauge
-from laptime.heat.inference import run_inference
 from laptime.heat.loop import run_heat, take_proof
-from laptime.heat.profile import run_profile
 from laptime.model.memory_errors import is_memory_error, refusal_words
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Subject
@@ -156,15 +153,21 @@ def obey(order: wire.FromParent, line: Lifeline) -> None:
             backend = _open(heat, "reference", line)
             line.say(wire.AnswersReferenced(backend.predict(heat).reference()))
         case wire.Gauge(order=limits):
+            from laptime.heat.gauge import run_gauge  # noqa: PLC0415  as below
+
             run_gauge(open_backend(limits.framework), limits, line)
         case wire.Infer(order=answers):
+            from laptime.heat.inference import run_inference  # noqa: PLC0415  as below
+
             _finish(line, run_inference(open_backend(answers.heat.lane.framework), answers, line))
         case wire.Run(order=heat):
             _finish(line, run_heat(open_backend(heat.lane.framework), heat, line))
         case wire.Observe(order=profile):
+            from laptime.heat.profile import run_profile  # noqa: PLC0415  as below
+
             _finish(line, run_profile(open_backend(profile.heat.lane.framework), profile, line))
         case wire.Train(order=training):
-            from laptime.heat.protocol import run_protocol  # noqa: PLC0415  numpy is half of what a child imports
+            from laptime.heat.protocol import run_protocol  # noqa: PLC0415  a heat needs none of these, nor numpy
 
             _finish(line, run_protocol(open_backend(training.heat.lane.framework), training, line))
         case _:

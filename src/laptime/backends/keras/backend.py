@@ -14,8 +14,10 @@ import numpy as np
 from laptime.backends.base import Evaluator, Exercises, Learner, Profiler, Runner
 from laptime.backends.keras.engines import Engine
 from laptime.backends.keras.feeds import Feed
-from laptime.backends.keras.fit import FitRun, KerasThread
+from laptime.backends.keras.fit import FitRun
+from laptime.backends.keras.one_thread import KerasThread
 from laptime.backends.keras.predictor import KerasPredictor
+from laptime.backends.keras.seeding import seed_all
 from laptime.backends.keras.stages import KerasCopyRunner, KerasLoaderRunner, KerasStepParts
 from laptime.backends.keras.work import BuiltInWork, NoEvaluator, OwnWork, Work
 from laptime.errors import LaneError
@@ -216,7 +218,7 @@ class KerasLearner:
         if steps % self.stride:
             raise LaneError(f"{steps} steps are no whole number of {self.stride}, which Keras takes at once")
         if self._fit_run is None:
-            self._one_thread(lambda: keras.utils.set_random_seed(self._work.seed + self._done))
+            self._one_thread(lambda: seed_all(self._work.seed + self._done))
             self._fit_run = self._last = self._feed.fit_run(self._model, self._one_thread, self._done)
         self._fit_run.advance(steps)
         self._done += steps

@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from keras.src.legacy.preprocessing.image import BatchFromFilesMixin, ImageDataGenerator, Iterator
 
-from laptime.backends.keras.fit import ENDLESS, FitRun, KerasThread
+from laptime.backends.keras.fit import ENDLESS, FitRun
+from laptime.backends.keras.one_thread import KerasThread
 from laptime.backends.keras.recipe import KerasRecipe, labels_for, steps_at_once
 from laptime.errors import TrainingError
 from laptime.model.lane import KEPT, Settings

@@ -15,6 +15,7 @@ from keras import ops
 from laptime.backends.fingerprint import Array, make_run
 from laptime.backends.items import BuiltInItems
 from laptime.backends.keras.engines import Engine
+from laptime.backends.keras.seeding import seed_all
 from laptime.errors import LaneError
 from laptime.model import network as layers
 from laptime.model.lane import Settings
@@ -28,6 +29,7 @@ from laptime.workloads.weights import make_weights
 POLICIES = {"fp32": "float32", "tf32": "float32", "fp64": "float64", "bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
 Arrays = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 PLAIN = Settings(input="cached")
+UNSET = {"kernel_initializer": "zeros"}  # weights are loaded; JAX would compile for a second to draw others first
 
 
 def build_network(workload: Workload, *, dropout: bool = True) -> Any:
@@ -97,9 +99,9 @@ def _made_for(layer: layers.Layer, *, dropout: bool) -> list[Any]:
     match layer:
         case layers.Conv(filters=filters, kernel=kernel, padding=padding, stride=stride, bias=bias):
             activation = _word(layer.activation)
-            return [made.Conv2D(filters, kernel, stride, str(padding), use_bias=bias, activation=activation)]
+            return [made.Conv2D(filters, kernel, stride, str(padding), use_bias=bias, activation=activation, **UNSET)]
         case layers.Dense(units=units):
-            return [made.Dense(units, _word(layer.activation))]
+            return [made.Dense(units, _word(layer.activation), **UNSET)]
         case layers.MaxPool(size=size, stride=stride):
             return [made.MaxPooling2D(size, stride)]
         case layers.AveragePool(size=size):
@@ -183,7 +185,7 @@ class KerasRecipe(BuiltInItems):
         return model
 
     def _network(self, precision: str, *, dropout: bool) -> Any:
-        keras.utils.set_random_seed(self.seed)
+        seed_all(self.seed)
         keras.config.set_floatx("float64" if precision == "fp64" else "float32")
         keras.config.set_dtype_policy(POLICIES[precision])
         model = build_network(self.workload, dropout=dropout)

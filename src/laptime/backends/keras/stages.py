@@ -19,7 +19,7 @@ from keras.src.trainers.epoch_iterator import EpochIterator
 
 from laptime.backends.keras.engines import Engine
 from laptime.backends.keras.feeds import Feed
-from laptime.backends.keras.fit import KerasThread
+from laptime.backends.keras.one_thread import KerasThread
 from laptime.errors import LaneError
 from laptime.model.missing import Missing
 from laptime.model.symptoms import StepSymptoms

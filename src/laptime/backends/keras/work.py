@@ -15,7 +15,7 @@ from laptime.backends.base import Evaluator
 from laptime.backends.fingerprint import make_run, measure_movement, part
 from laptime.backends.keras.engines import Engine
 from laptime.backends.keras.feeds import Feed, open_feed
-from laptime.backends.keras.fit import KerasThread
+from laptime.backends.keras.one_thread import KerasThread
 from laptime.backends.keras.own_data import items_of, open_own_feed
 from laptime.backends.keras.own_model import Array, OwnModel
 from laptime.backends.keras.recipe import Arrays, KerasRecipe, prove, refer
