@@ -15,6 +15,7 @@ LOSSES_MOST = 1024
 FEWEST_STEADY = 3
 ALPHA = 0.05
 BLOCKS = 12
+KNOWN_START = {"flat", "warm-up"}  # a training that slows down, or is never steady, is described as a whole
 SUMMED = (
     "wall_ns",
     "iterations",
@@ -90,7 +91,8 @@ class LoopSummary:
         windows = self._windows or [self._first]
         times = [each.wall_ns / each.iterations for each in windows]
         steady = find_steady(times)
-        kept = windows[steady.start :]
+        first = steady.start if steady.kind in KNOWN_START else 0
+        kept = windows[first:]
         items = sum(each.items for each in kept)
         count = sum(each.iterations for each in kept)
         wall_s = sum(each.wall_ns for each in kept) / 1e9
@@ -107,7 +109,7 @@ class LoopSummary:
             whole=_phases(everything, unseen, per=1),
             steady=_phases(kept, unseen, per=count),
             steady_kind=steady.kind,
-            steady_from=steady.start,
+            steady_from=first,
             windows=tuple(everything),
             gaps=tuple(self._gaps.values()),
             compilations=self.compilations,

@@ -11,6 +11,7 @@ from laptime.model.figure import Axis, Band, Curve, Figure, Plane, Point
 from laptime.model.missing import Missing
 from laptime.model.questions import InferAnswer, TrainingAnswer
 from laptime.model.record import Record
+from laptime.model.script import WatchAnswer
 from laptime.model.timeline import Channel, Timeline
 from laptime.pages.words import short_name
 
@@ -51,6 +52,9 @@ def _watched(record: Record) -> Iterator[tuple[str, Timeline]]:
     answer = record.answer
     if isinstance(answer, TrainingAnswer):
         yield from ((run.process.lane, each.timeline) for run in answer.runs for each in run.watched)
+        return
+    if isinstance(answer, WatchAnswer):
+        yield from ((record.workload.name, each) for each in (answer.timeline,) if each is not None)
         return
     processes = [heat.process for lane in record.lanes for heat in lane.heats]
     if isinstance(answer, InferAnswer):

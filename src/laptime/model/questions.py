@@ -193,6 +193,7 @@ QUESTIONS: list[Question] = [
         live="laptime.pages.watch:live_lines",
         summary="laptime.pages.summaries:of_watch",
         parts="laptime.pages.watch:page_parts",
+        figures="laptime.figures.watch:figures",
     ),
 ]
 
