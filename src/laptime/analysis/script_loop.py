@@ -89,7 +89,7 @@ class LoopSummary:
         if self._first is None:
             return None
         windows = self._windows or [self._first]
-        times = [each.wall_ns / each.iterations for each in windows]
+        times = [max(each.wall_ns, 1) / each.iterations for each in windows]
         steady = find_steady(times)
         first = steady.start if steady.kind in KNOWN_START else 0
         kept = windows[first:]
@@ -160,7 +160,7 @@ def _estimate(windows: Sequence[LoopWindow]) -> Estimate | None:
     """Return the median iteration, with the interval of the mean of blocks: neighbours are alike."""
     if len(windows) < FEWEST_STEADY:
         return None
-    times = [each.wall_ns / each.iterations / 1e6 for each in windows]
+    times = [max(each.wall_ns, 1) / each.iterations / 1e6 for each in windows]
     size = max(1, len(times) // BLOCKS)
     blocks = [median(times[first : first + size]) for first in range(0, len(times) - size + 1, size)]
     interval = log_mean_interval(blocks, ALPHA)

@@ -111,7 +111,7 @@ class ProcessReader:
         self._iterations.finish()
         counted, epochs = self._iterations.counted, self._units.epochs
         unseen = {}
-        if not epochs:
+        if not self._units.has_loader:
             unseen["data_wait_s"] = NO_LOADER
         elif self._units.fetched_elsewhere:
             unseen["data_wait_s"] = OTHER_THREAD

@@ -83,6 +83,11 @@ class UnitBuilder:
         self.epochs = 0  # how often a loader that was trained on was started
         self.fetched_elsewhere = False
 
+    @property
+    def has_loader(self) -> bool:
+        """Whether batches of a loader were trained on."""
+        return bool(self._trainers)
+
     def take(self, kind: int, begin: int, end: int, value: int) -> None:
         """Take the next event; events come in the order of their ends."""
         thread = kind >> kinds.THREAD_SHIFT

@@ -1,0 +1,211 @@
+"""Events of a watched script become iterations: literal events, exact parts; and any order of events is survived."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from laptime.analysis.script_loop import WINDOWS_MOST
+from laptime.analysis.script_process import ProcessReader, compare_ranks
+from laptime.attach import kinds
+from laptime.model.missing import Missing
+from laptime.model.script import ScriptProcess, TrainingLoop
+
+HELLO = {"pid": 7, "parent": 1, "python": "3.8.20", "executable": "/usr/bin/python", "versions": {"torch": "2.13.0"}}
+MS = 1_000_000
+Event = tuple[int, float, float, int]
+
+
+def read(events: Sequence[Event], **more: Any) -> ScriptProcess:
+    """Return what is read of these events; times are in milliseconds."""
+    reader = ProcessReader({**HELLO, **more})
+    packed = [
+        struct.pack(kinds.EVENT, kind, round(begin * MS), round(end * MS), value) for kind, begin, end, value in events
+    ]
+    reader.take_events(b"".join(packed))
+    reader.take_facts({"is_leaving": True, "lost": 0})
+    return reader.process()
+
+
+def loop_of(events: Sequence[Event], **more: Any) -> TrainingLoop:
+    loop = read(events, **more).loop
+    assert loop is not None
+    return loop
+
+
+def fetch(begin: float, end: float, *, loader: int = 1, items: int = 8) -> Event:
+    return (kinds.FETCH, begin, end, loader << kinds.ITEMS_SHIFT | items)
+
+
+def steps(count: int, start: float = 0.0, *, loader: int = 1) -> list[Event]:
+    """Return iterations of 10 ms: 3 waiting, 4 forward and backward (2 of it backward), 2.5 optimizer, 0.5 outside."""
+    found: list[Event] = []
+    for number in range(count):
+        at = start + 10 * number
+        found += [
+            fetch(at, at + 3, loader=loader),
+            (kinds.BACKWARD, at + 5, at + 7, 0),
+            (kinds.STEP, at + 7, at + 9.5, 1),
+        ]
+    return found
+
+
+def test_the_parts_of_an_iteration_are_exact() -> None:
+    loop = loop_of([(kinds.OPEN, -1, 0, 1), *steps(20), (kinds.END, 200, 201, 1)])
+    steady = loop.steady
+    assert (loop.iterations, loop.epochs, loop.items_per_iteration) == (20, 1, 8)
+    assert steady.wall_s == pytest.approx(0.010)
+    assert steady.data_wait_s == pytest.approx(0.003)
+    assert steady.forward_backward_s == pytest.approx(0.004)
+    assert steady.backward_s == pytest.approx(0.002)
+    assert steady.optimizer_s == pytest.approx(0.0025)
+    assert steady.outside_s == pytest.approx(0.0005)
+    assert steady.unattributed_s == pytest.approx(0, abs=1e-12)
+    assert loop.step_ms is not None
+    assert loop.step_ms.median == pytest.approx(10)
+    assert loop.items_per_s == pytest.approx(800)
+    assert loop.steady_kind == "flat"
+
+
+def test_time_that_nothing_claims_is_unattributed() -> None:
+    clipped = [(kind, begin + (kind == kinds.STEP), end, value) for kind, begin, end, value in steps(10)]
+    assert loop_of(clipped).steady.unattributed_s == pytest.approx(0.001)
+
+
+def test_a_checkpoint_is_no_work_outside_of_the_step() -> None:
+    events = steps(5)
+    events.insert(6, (kinds.SAVE, 19.5, 19.9, 0))
+    whole = loop_of(events).whole
+    assert whole.checkpoint_s == pytest.approx(0.0004)
+    assert whole.outside_s == pytest.approx(0.0005 * 4 - 0.0004)
+
+
+def test_gaps_between_epochs_are_named() -> None:
+    """Validation, another start of the loader, and the rest; together with the iterations they are all the time."""
+    validation = [
+        (kinds.OPEN, 104, 106, 2),
+        fetch(106, 107, loader=2),
+        fetch(110, 111, loader=2),
+        (kinds.END, 114, 115, 2),
+    ]
+    events = [*steps(10), (kinds.END, 100, 101, 1), *validation, (kinds.OPEN, 116, 119, 1), *steps(10, 120)]
+    loop = loop_of(events)
+    gaps = {each.kind: round(each.seconds * 1e3, 6) for each in loop.gaps}
+    assert gaps == {"validation": 9.0, "loader start": 5.0, "between epochs": 6.0}
+    span_s = (loop.windows[-1].end_ns - loop.windows[0].start_ns) / 1e9
+    assert loop.whole.wall_s + sum(each.seconds for each in loop.gaps) == pytest.approx(span_s)
+
+
+def test_a_batch_that_was_fetched_ahead_is_worked_on_after_the_loaders_end() -> None:
+    events = [fetch(0, 1), fetch(1, 2), (kinds.BACKWARD, 3, 4, 0), (kinds.STEP, 4, 5, 1)]
+    events += [(kinds.END, 5, 6, 1), (kinds.BACKWARD, 7, 8, 0), (kinds.STEP, 8, 9, 1)]
+    loop = loop_of(events)
+    assert (loop.iterations, loop.gaps) == (2, ())
+    assert loop.whole.data_wait_s == pytest.approx(0.003)
+
+
+def test_many_iterations_keep_few_windows_and_every_sum() -> None:
+    events = steps(5000)
+    loop = loop_of(events)
+    assert loop.iterations == 5000
+    assert len(loop.windows) <= WINDOWS_MOST + 1
+    assert sum(each.iterations for each in loop.windows) == 5000
+    assert loop.whole.wall_s == pytest.approx(50, rel=1e-4)
+    assert loop.step_ms is not None
+    assert loop.step_ms.median == pytest.approx(10)
+
+
+def test_a_loader_that_another_thread_reads_has_no_wait() -> None:
+    other = 1 << kinds.THREAD_SHIFT
+    events = [(kind | (other if kind == kinds.FETCH else 0), *rest) for kind, *rest in steps(6)]
+    events.insert(0, (kinds.BACKWARD, -2, -1, 0))
+    loop = loop_of([(int(kind), float(begin), float(end), int(value)) for kind, begin, end, value in events])
+    assert isinstance(loop.steady.data_wait_s, Missing)
+
+
+def test_a_process_that_left_without_a_word_is_not_sure_of_its_count() -> None:
+    reader = ProcessReader(HELLO)
+    reader.take_events(b"".join(struct.pack(kinds.EVENT, *map(int, each)) for each in steps(3)))
+    loop = reader.process().loop
+    assert loop is not None
+    assert "ended without a word" in str(loop.unsure)
+    reader = ProcessReader(HELLO)
+    reader.take_events(struct.pack(kinds.EVENT, kinds.BACKWARD, 1, 2, 0))
+    reader.take_facts({"is_leaving": True, "lost": 12})
+    lost = reader.process()
+    assert lost.loop is not None
+    assert (lost.lost, lost.loop.unsure) == (12, "12 events were lost")
+
+
+def test_a_loss_is_kept_with_its_time() -> None:
+    bits = struct.unpack("<q", struct.pack("<d", 2.5))[0]
+    loop = loop_of([*steps(3), (kinds.LOSS, 7, 7, bits)])
+    assert loop.losses == ((7 * MS, 2.5),)
+
+
+def test_keras_batches_are_cut_at_their_begins() -> None:
+    events = [(kinds.KERAS_BATCH, 10 * at, 10 * at + 8, 4) for at in range(6)] + [(kinds.KERAS_EPOCH, 0, 58, 0)]
+    reader = ProcessReader(HELLO)
+    reader.take_facts({"keras_batch": 32, "keras_data": "ArrayDataAdapter"})
+    reader.take_events(b"".join(struct.pack(kinds.EVENT, kind, b * MS, e * MS, v) for kind, b, e, v in events))
+    loop = reader.process().loop
+    assert loop is not None
+    assert (loop.iterations, loop.counted, loop.items_per_iteration) == (6, "Keras batches", 128)
+    assert loop.per_iteration.optimizer_steps == 4
+    assert loop.steady.outside_s == pytest.approx((4 * 0.002 + 0) / 5)
+
+
+def test_the_rank_that_others_wait_for_is_named() -> None:
+    """All ranks take 10 ms an iteration; the one with the shortest backward pass is the one that is waited for."""
+    quick = replace(read(steps(10)), rank=0, world=2)
+    late = [(kind, begin - (kind == kinds.BACKWARD) * -1.5, end, value) for kind, begin, end, value in steps(10)]
+    slow = replace(read(late), rank=1, world=2, pid=8)
+    skew = compare_ranks([quick, slow])
+    assert skew is not None
+    assert (skew.ranks, skew.slowest) == ((0, 1), 1)
+    assert skew.spread == pytest.approx(9.5 / 8, rel=0.01)
+    assert compare_ranks([quick]) is None
+
+
+EVENTS = st.lists(
+    st.tuples(
+        st.sampled_from(
+            [kinds.FETCH, kinds.END, kinds.OPEN, kinds.BACKWARD, kinds.STEP, kinds.SKIP, kinds.SAVE, kinds.COMPILE]
+        ),
+        st.integers(0, 5),
+        st.integers(0, 3),
+        st.integers(1, 3),
+    ),
+    max_size=60,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(EVENTS)
+def test_any_order_of_events_adds_up(rows: list[tuple[int, int, int, int]]) -> None:
+    """Whatever a script does: nothing is raised, no part is negative, and the parts are the time."""
+    events, at = [], 0
+    for kind, pause, length, value in rows:
+        begin, at = at + pause, at + pause + length
+        loader = value << kinds.ITEMS_SHIFT if kind == kinds.FETCH else value
+        events.append((kind, begin, at, loader))
+    loop = read(events).loop
+    if loop is None:
+        return
+    for window in loop.windows:
+        parts = (
+            window.data_ns,
+            window.forward_backward_ns,
+            window.optimizer_ns,
+            window.checkpoint_ns,
+            window.outside_ns,
+        )
+        assert min(parts) >= 0, window
+        assert sum(parts) <= window.wall_ns, window
+        assert window.wall_ns == window.end_ns - window.start_ns
