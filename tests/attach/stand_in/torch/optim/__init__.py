@@ -1,0 +1,3 @@
+"""torch.optim"""
+
+from .optimizer import SGD, Optimizer  # noqa: F401

@@ -1,0 +1,3 @@
+"""torch.utils.data"""
+
+from .dataloader import DataLoader  # noqa: F401
