@@ -133,6 +133,9 @@ def main() -> int:
     parser.add_argument("--only", choices=PARTS, action="append")
     parser.add_argument("--pairs", type=int, default=20)
     parser.add_argument("--scripts", nargs="*", help="only these scripts of the corpus")
+    parser.add_argument(
+        "--rival", type=Path, help="a folder with traceml-ai (pip install --target) to run side by side"
+    )
     parser.add_argument("--iterations", type=int, default=1_000_000)
     given = parser.parse_args()
     chosen = given.only or PARTS
@@ -144,7 +147,7 @@ def main() -> int:
         if "truth" in chosen:
             figures += check_phases(place, details)
         if "cost" in chosen:
-            figures += measure_cost(given.pairs, place, details)
+            figures += measure_cost(given.pairs, place, details, given.rival)
         if "bounded" in chosen:
             figures += measure_bounds(given.iterations, place, details)
     return finish("attach", figures, given.out, details=details)
@@ -263,7 +266,7 @@ def check_phases(place: Path, details: dict[str, Any]) -> list[Figure]:
     return figures
 
 
-def measure_cost(pairs: int, place: Path, details: dict[str, Any]) -> list[Figure]:
+def measure_cost(pairs: int, place: Path, details: dict[str, Any], rival: Path | None) -> list[Figure]:
     """Measure what hooks, whole runs and starts cost."""
     figures = []
     file = place / "cost.py"
@@ -274,17 +277,33 @@ def measure_cost(pairs: int, place: Path, details: dict[str, Any]) -> list[Figur
     figures.append(Figure("hooks", statistics.median(each_us), "us a step", most=2.0))
     file.write_text(STEADY, encoding="utf-8")
     for step_ms, count, most in ((10.0, 200, 1.01), (2.0, 800, 1.02)):
-        ratios = []
+        words = [str(step_ms), str(count)]
+        ratios: dict[str, list[float]] = {}
         for pair in range(pairs):
-            times = {}
-            for watched in (True, False) if pair % 2 else (False, True):
-                command = [sys.executable, str(file), str(step_ms), str(count)]
-                times[watched] = json.loads(run(command, place, watched=watched, sensors="all").out)
-            ratios.append(times[True] / times[False])
+            ways = ["not", "watched", *(["traceml"] if rival else [])]
+            times = {way: time_steps(way, file, words, place, rival) for way in (ways if pair % 2 else reversed(ways))}
+            for way in ways[1:]:
+                ratios.setdefault(way, []).append(times[way] / times["not"])
         details[f"ratios at {step_ms:g} ms"] = ratios
-        figures.append(Figure(f"a step of {step_ms:g} ms, watched over not", statistics.median(ratios), "", most=most))
+        for way, found in ratios.items():
+            limit = {"most": most} if way == "watched" else {}
+            name = f"a step of {step_ms:g} ms, {'watched' if way == 'watched' else 'under traceml-ai'} over not"
+            figures.append(Figure(name, statistics.median(found), "", **limit))
     figures.append(start_cost(pairs, place, details))
     return figures
+
+
+def time_steps(way: str, file: Path, words: list[str], place: Path, rival: Path | None) -> float:
+    """Return the median step of a script, in milliseconds, as the script itself measured it."""
+    command = [sys.executable, str(file), *words]
+    if way != "traceml":
+        return float(run(command, place, watched=way == "watched", sensors="all").out)
+    assert rival is not None
+    program = [sys.executable, str(rival / "bin" / "traceml"), "run", str(file), "--args", *words]
+    environment = {**os.environ, "PYTHONPATH": str(rival)}
+    ended = subprocess.run(program, capture_output=True, text=True, env=environment, cwd=place, check=False)
+    numbers = [line for line in ended.stdout.splitlines() if line.replace(".", "", 1).isdigit()]
+    return float(numbers[0])
 
 
 def start_cost(pairs: int, place: Path, details: dict[str, Any]) -> Figure:
