@@ -13,13 +13,14 @@ from time import monotonic_ns as now_ns
 
 from . import kinds
 from .agent import Agent
+from .fetches import items_of
 
 TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process of the script
 if TYPE_CHECKING:
     from typing import Any
 
 LOSSES_MOST = 2048  # kept, and not yet read, of one process
-DEPTH_MOST = 4  # how deep a batch is searched for its first tensor
+OWN = __name__.replace(".", "_")  # marks are per agent, of which a process may have two
 
 
 def hook_loaders(agent: Agent, module: Any) -> None:
@@ -27,58 +28,45 @@ def hook_loaders(agent: Agent, module: Any) -> None:
     iterator, loader = module._BaseDataLoaderIter, module.DataLoader
     fetch, start = iterator.__next__, loader.__iter__
     note = agent.note
-    known: list = []
+    mark = OWN + "_loader"
 
     @wraps(fetch)
     def __next__(self):
+        if agent.is_off or agent.fetching:
+            return fetch(self)
         begin = now_ns()
         try:
             batch = fetch(self)
         except StopIteration:
-            note(kinds.END, begin, now_ns(), self.__dict__.get("_laptime_loader", 0))
+            note(kinds.END, begin, now_ns(), self.__dict__.get(mark, 0))
             raise
         end = now_ns()
-        number = self.__dict__.get("_laptime_loader", 0)
+        number = self.__dict__.get(mark, 0)
         note(kinds.FETCH, begin, end, number << kinds.ITEMS_SHIFT | items_of(batch))
         return batch
 
     @wraps(start)
     def __iter__(self):
+        if agent.is_off:
+            return start(self)
         begin = now_ns()
         found = start(self)
         end = now_ns()
         try:
-            number = self.__dict__.get("_laptime_loader")
+            number = self.__dict__.get(mark)
             if number is None:
-                known.append(None)
-                number = self.__dict__["_laptime_loader"] = len(known)
-                agent.tell(**_describe_loader(self, number))
+                number = self.__dict__[mark] = agent.new_number()
+            agent.describe_once(number, _describe_loader, self)
             if isinstance(found, iterator):
-                found.__dict__["_laptime_loader"] = number
-            note(kinds.OPEN, begin, end, number)
+                found.__dict__[mark] = number
+            if not agent.fetching:
+                note(kinds.OPEN, begin, end, number)
         except Exception as error:
             agent.failed("loader", error)
         return found
 
     iterator.__next__ = __next__
     loader.__iter__ = __iter__
-
-
-def items_of(batch: Any, depth: int = 0) -> int:
-    """Return the length of the first tensor in a batch, or 0 where none is found."""
-    try:
-        shape = getattr(batch, "shape", None)
-        if shape is not None:
-            return int(shape[0]) & kinds.ITEMS_MASK if len(shape) else 0
-        if depth < DEPTH_MOST:
-            if isinstance(batch, (list, tuple)):
-                return items_of(batch[0], depth + 1) if batch else 0
-            values = getattr(batch, "values", None)
-            if values is not None:
-                return items_of(next(iter(values())), depth + 1)
-    except Exception:
-        return 0
-    return 0
 
 
 def _describe_loader(loader: Any, number: int) -> dict:
@@ -104,7 +92,7 @@ def hook_backward(agent: Agent, module: Any) -> None:
 
     @wraps(backward)
     def watched(tensors, *given, **named):
-        if compiling() or running[0]:  # a checkpointed block runs its own inside of the outer one
+        if compiling() or running[0] or agent.is_off:  # a checkpointed block runs its own inside of the outer one
             return backward(tensors, *given, **named)
         running[0] = True
         begin = now_ns()
@@ -165,6 +153,8 @@ class Losses:
         try:
             waiting = []
             for loss, mark, at_ns in self._kept:
+                if at_ns < self._agent.began_ns:
+                    continue
                 if mark is not None and not mark.query():
                     waiting.append((loss, mark, at_ns))
                     continue
@@ -201,11 +191,11 @@ def hook_optimizers(agent: Agent, module: Any) -> None:
     """Note each step of each optimizer. A step inside of another one (a subclass calls its parent's) is part of it."""
     note = agent.note
     compiling = compiling_check()
-    known: list = []
+    mark = OWN + "_optimizer"
     open_steps: list = []  # (optimizer, the frame that called this hook, when the step began)
 
     def before(optimizer, _given, _named):
-        if compiling():
+        if compiling() or agent.is_off:
             return
         try:
             frame = sys._getframe(1)
@@ -216,7 +206,7 @@ def hook_optimizers(agent: Agent, module: Any) -> None:
             agent.failed("optimizer", error)
 
     def after(optimizer, _given, _named):
-        if compiling():
+        if compiling() or not open_steps:
             return
         try:
             _, _, begin = open_steps.pop()
@@ -224,11 +214,10 @@ def hook_optimizers(agent: Agent, module: Any) -> None:
                 return
             end = now_ns()
             agent.steps += 1
-            number = optimizer.__dict__.get("_laptime_optimizer")
+            number = optimizer.__dict__.get(mark)
             if number is None:
-                known.append(None)
-                number = optimizer.__dict__["_laptime_optimizer"] = len(known)
-                agent.tell(**_describe_optimizer(optimizer, number))
+                number = optimizer.__dict__[mark] = agent.new_number()
+            agent.describe_once(number, _describe_optimizer, optimizer)
             note(kinds.STEP, begin, end, number)
         except Exception as error:
             open_steps.clear()

@@ -139,7 +139,8 @@ def _gap_words(loop: TrainingLoop) -> str:
 
 
 def _done(answer: WatchAnswer) -> str:
-    words = f"{shlex.join(answer.command)} ran for {duration(answer.wall_s)}"
+    words = f"{shlex.join(answer.command)} ran for" if answer.command else "The block took"
+    words += f" {duration(answer.wall_s)}"
     usage = answer.usage
     if usage is not None and not isinstance(usage.processor_percent, Missing):
         words += f", used {usage.processor_percent:.0f} % of the processor"

@@ -51,7 +51,7 @@ def _bring_in(here):
 _folder = _here()
 if _folder in sys.path:
     sys.path.remove(_folder)
-try:
+try:  # noqa: SIM105  contextlib takes time to import
     _bring_in(_folder)
 except Exception:  # a script runs whether it is watched or not
     pass
