@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 MOST_KEPT = 1 << 16  # events
 FLUSH_NS = 250_000_000
+SOON_NS = 10_000_000  # until what the parent did not take at once is sent again
 CONNECT_S = 1.0
 NO_SIGNAL = 0x4000 if sys.platform == "linux" else 0  # MSG_NOSIGNAL: a parent that is gone ends no script
 
@@ -111,6 +112,8 @@ class Agent:
         elif len(self._events) > 4 * MOST_KEPT:
             self._lost += len(self._events) // 4
             del self._events[:]
+        if self._rest or self._events:
+            self._flush_at = now_ns + SOON_NS
 
     def close(self) -> None:
         """Send the rest, and hang up."""
@@ -119,7 +122,12 @@ class Agent:
         try:
             self.flush(monotonic_ns())
             if self._socket is not None:
+                self._socket.settimeout(CONNECT_S)
+                self._send_rest()
+                self.flush(monotonic_ns())
+                self._send_rest()
                 self._send_facts({"is_leaving": True, "lost": self._lost})
+                self._send_rest()
         except Exception:
             pass
         self.disable()
@@ -226,6 +234,12 @@ class Agent:
             return False
         self._rest = message[sent:]
         return True
+
+    def _send_rest(self) -> None:
+        """Send what was sent in part. At the end only: it waits for the parent."""
+        if self._rest and self._socket is not None:
+            self._socket.sendall(self._rest, NO_SIGNAL)
+        self._rest = b""
 
     def _push(self, peer: Any, data: bytes) -> int:
         try:

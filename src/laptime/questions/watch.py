@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any
+from typing import Any, ClassVar
 
 import psutil
 
@@ -44,11 +44,19 @@ class PreparedWatch(Prepared):
     """What is watched.
 
     `follow` is called with the address to send to and with what to call when the process is known. It returns the exit
-    code at the end. `block` is the stretch of this process that is watched, where it is no command.
+    code at the end.
     """
 
     follow: Callable[[str, Callable[[int], None]], int | None]
-    block: Block | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedBlock(PreparedWatch):
+    """A stretch of this process that is watched, in place of a command."""
+
+    block: Block
+
+    shares_process: ClassVar[bool] = True
 
 
 def prepare_watch(ask: Ask, machine: Machine) -> PreparedWatch:
@@ -67,9 +75,9 @@ def prepare_watch(ask: Ask, machine: Machine) -> PreparedWatch:
     return PreparedWatch(_plan(ask, _subject(ask.command)), machine, None, follow)
 
 
-def prepare_block(ask: Ask, machine: Machine, block: Block) -> PreparedWatch:
+def prepare_block(ask: Ask, machine: Machine, block: Block) -> PreparedBlock:
     """Prepare to watch a stretch of this process; `ask.what` names it."""
-    return PreparedWatch(_plan(ask, _named(ask.what, ask.what, None)), machine, None, block.follow, block)
+    return PreparedBlock(_plan(ask, _named(ask.what, ask.what, None)), machine, None, block.follow, block)
 
 
 def _plan(ask: Ask, subject: Subject) -> Plan:
@@ -113,7 +121,8 @@ class Watch:
 
     def __init__(self, job: Job, prepared: PreparedWatch) -> None:
         self._job = job
-        self._follow, self._block = prepared.follow, prepared.block
+        self._follow = prepared.follow
+        self._block = prepared.block if isinstance(prepared, PreparedBlock) else None
         self._visitors = Visitors()
         self._code: int | None = None
         self._began_s = self._ended_s = 0.0
