@@ -80,7 +80,7 @@ def watched() -> None:
     assert_type(block.result.loop.iterations, int)
     assert_type(block.result.loop.steady.data_wait_s, float | Missing)
     batches = laptime.steps("abc")
-    assert_type(batches, laptime.Steps[str])
+    assert_type(batches, laptime.WatchedBatches[str])
     assert_type((len(batches), batches.result), tuple[int, laptime.WatchResult])
     assert_type(laptime.watch(["python", "train.py"], label="mine").exit_code, int | None)
 

@@ -1,6 +1,6 @@
 """`import laptime` as a library: functions that ask a question, and results that print as their page."""
 
-from laptime.library.blocks import Steps, Watching, steps, watching
+from laptime.library.blocks import WatchedBatches, Watching, steps, watching
 from laptime.library.calls import devices, doctor, infer, plan, profile, race, resume, train, watch, why
 from laptime.library.comparing import CompareResult, HistoryResult
 from laptime.library.lanes import LaneFigures, LaneList, Ratio
@@ -18,8 +18,8 @@ __all__ = [
     "RaceResult",
     "Ratio",
     "Result",
-    "Steps",
     "WatchResult",
+    "WatchedBatches",
     "Watching",
     "WhyResult",
     "compare",

@@ -135,7 +135,7 @@ class OpenBlock:
 
     def enter(self, block: Watching) -> None:
         """Refuse a block within a block. One that loops of `laptime.steps` began on their own ends here."""
-        if isinstance(self.now, WatchedSteps) and not self.now.passes:
+        if isinstance(self.now, StepsBlock) and not self.now.passes:
             self.now.finish()
         with self._lock:
             if self.now is not None:
@@ -154,7 +154,7 @@ class OpenBlock:
 OPEN = OpenBlock()
 
 
-class WatchedSteps(Watching):
+class StepsBlock(Watching):
     """A block that the first loop of `laptime.steps` began. It ends with its last pass, once its result is wanted."""
 
     def __init__(self) -> None:
@@ -179,7 +179,7 @@ class WatchedSteps(Watching):
             self._end(False, None if self.passes else self._ended_s, is_failed=False)
 
 
-class Steps(Generic[Batch]):
+class WatchedBatches(Generic[Batch]):
     """Batches whose fetches are watched. It can be gone through again, as what it holds can."""
 
     def __init__(self, batches: Iterable[Batch]) -> None:
@@ -199,19 +199,19 @@ class Steps(Generic[Batch]):
         agents = [each for each in (command_agent(),) if each is not None]
         block = OPEN.now
         if block is None and not agents:
-            block = WatchedSteps().__enter__()
+            block = StepsBlock().__enter__()
         if block is not None:
             self._watching = block
             agents.append(own_agent())
         batches: Iterable[Batch] = self._batches
         for agent in agents:
             batches = fetches_seen(agent, batches, self._numbers)
-        if isinstance(block, WatchedSteps):
+        if isinstance(block, StepsBlock):
             block.passes += 1
         try:
             yield from batches
         finally:
-            if isinstance(block, WatchedSteps):
+            if isinstance(block, StepsBlock):
                 block.end_pass()
 
     @property
@@ -223,7 +223,7 @@ class Steps(Generic[Batch]):
             else:
                 says, hint = "no batch was fetched, and there is no result", "Loop over it: for batch in steps"
             raise UsageError(says, hint)
-        if isinstance(self._watching, WatchedSteps):
+        if isinstance(self._watching, StepsBlock):
             self._watching.finish()
         return self._watching.result
 
@@ -240,14 +240,14 @@ def watching(
     return Watching(make_ask(_program(), (), label=label, sensors=sensors), progress=progress)
 
 
-def steps(batches: Iterable[Batch]) -> Steps[Batch]:
+def steps(batches: Iterable[Batch]) -> WatchedBatches[Batch]:
     """Go through the batches of any iterable, and note how long the loop waits for each.
 
     Within `laptime.watching()`, or under `laptime watch`, its figures go there. Else the loop is watched on its own,
     and `.result` has what was seen of all its passes so far. Where laptime sees no backward pass and no optimizer, as
     with JAX or NumPy, each batch is an iteration.
     """
-    return Steps(batches)
+    return WatchedBatches(batches)
 
 
 def _program() -> str:
