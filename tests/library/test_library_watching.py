@@ -95,6 +95,17 @@ try:
 except TypeError as error:
     found["no length"] = str(error)
 
+with laptime.watching() as paired:
+    for first, second in zip(laptime.steps([[1]] * 6), laptime.steps([[2]] * 8)):
+        pass
+found["paired"] = seen(paired.result)
+found["refused"] = []
+for command in ([], "python train.py", ["train.py"], ["no-such-program"]):
+    try:
+        laptime.watch(command)
+    except laptime.LaptimeError as error:
+        found["refused"].append(error.says)
+
 def time_of(many):
     began = time.thread_time()
     for each in many:
@@ -155,6 +166,8 @@ def test_steps_are_counted_where_nothing_else_is_seen(found):
     alone, left = found["steps alone"], found["left early"]
     assert (alone["iterations"], alone["counted"], alone["epochs"], alone["per"]) == (50, "steps", 1, [1, 0, 0])
     assert (left["iterations"], left["counted"], left["unsure"]) == (5, "steps", None)
+    paired = found["paired"]
+    assert (paired["iterations"], paired["epochs"], paired["per"][0]) == (6, 1, 2)
     assert "the step " in alone["page"]
     assert "not seen: of this loop, laptime sees the fetches only" in alone["page"]
 
@@ -170,12 +183,18 @@ def test_a_command_is_watched_and_its_steps_go_to_its_record(found):
     assert (found["command"]["iterations"], found["command"]["counted"]) == (7, "steps")
     assert "`laptime watch` watches this process" in found["printed"]
     assert "0 7" in found["printed"].splitlines()
+    assert found["refused"] == [
+        "there is no command to watch",
+        "'python train.py' is no list of words",
+        "'train.py' is a script, and a command was expected",
+        "'no-such-program' cannot be run: No such file or directory",
+    ]
 
 
 def test_what_ends_a_block_is_said(found):
     assert (found["stopped"]["status"], found["stopped"]["iterations"]) == ("interrupted", 10)
     assert found["early"] == "the block has not ended, and has no result yet"
-    assert found["empty"].startswith("Because no Python process of it trained")
+    assert found["empty"] == "Because no training with torch was seen in the block."
     assert found["unsaved"] == [False, 1, 10]
     assert found["length"] == 10
     assert "has no len" in found["no length"]

@@ -205,7 +205,10 @@ class Watch:
                 "a JAX loop of your own calls no function that laptime can see; only compilations are known. Let it go "
                 "through laptime.steps(batches)"
             )
-        return Missing(f"no Python process of it trained with {' or '.join(known) or 'PyTorch or Keras'}")
+        tools = " or ".join(known) or "PyTorch or Keras"
+        if self._block is not None:
+            return Missing(f"no training with {tools} was seen in the block")
+        return Missing(f"no Python process of it trained with {tools}")
 
 
 def why_no_greeting(command: Sequence[str]) -> str:
