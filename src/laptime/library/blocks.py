@@ -60,7 +60,7 @@ class Watching:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Save the record. An exception of the block passes through."""
-        self._end(isinstance(error, KeyboardInterrupt), None, is_failed=error is not None)
+        self._end(is_interrupted=isinstance(error, KeyboardInterrupt), is_failed=error is not None)
 
     @property
     def result(self) -> WatchResult:
@@ -69,7 +69,7 @@ class Watching:
             raise UsageError("the block has not ended, and has no result yet", "Use .result after the `with` block.")
         return self._result
 
-    def _end(self, is_interrupted: bool, ended_s: float | None, *, is_failed: bool) -> None:  # noqa: FBT001
+    def _end(self, *, is_interrupted: bool = False, is_failed: bool = False, ended_s: float | None = None) -> None:
         run = self._run
         assert run is not None
         try:
@@ -176,7 +176,7 @@ class StepsBlock(Watching):
         """End the block, unless it has ended. The record is saved at the latest when the process ends."""
         if OPEN.now is self and os.getpid() == self._pid:
             atexit.unregister(self.finish)
-            self._end(False, None if self.passes else self._ended_s, is_failed=False)
+            self._end(ended_s=None if self.passes else self._ended_s)
 
 
 class WatchedBatches(Generic[Batch]):
