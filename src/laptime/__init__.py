@@ -30,6 +30,9 @@ if TYPE_CHECKING:
         RaceResult,
         Ratio,
         Result,
+        WatchedBatches,
+        Watching,
+        WatchResult,
         WhyResult,
         compare,
         devices,
@@ -43,7 +46,10 @@ if TYPE_CHECKING:
         records,
         report,
         resume,
+        steps,
         train,
+        watch,
+        watching,
         why,
     )
     from laptime.remedies.allocator import keep_memory
@@ -72,6 +78,9 @@ __all__ = [
     "Ratio",
     "Result",
     "Training",
+    "WatchResult",
+    "WatchedBatches",
+    "Watching",
     "WhyResult",
     "cached",
     "compare",
@@ -88,7 +97,10 @@ __all__ = [
     "report",
     "resume",
     "same_shapes",
+    "steps",
     "train",
+    "watch",
+    "watching",
     "why",
 ]
 

@@ -49,19 +49,26 @@ Warn = Callable[[StoreError], None]
 
 
 def answer(
-    question: str, ask: Ask, *, show: Show | None = None, tell: Tell | None = None, warn: Warn | None = None
+    question: str,
+    ask: Ask,
+    *,
+    prepare: Callable[[Ask, Machine], Prepared] | None = None,
+    show: Show | None = None,
+    tell: Tell | None = None,
+    warn: Warn | None = None,
 ) -> Record:
     """Run a question of the table and return its record, which is saved after every process.
 
     `show` is called with progress, `tell` with each moment of a whole training. If a result cannot be saved, the
-    StoreError is passed to `warn` and the work goes on; without `warn` it is raised at once.
+    StoreError is passed to `warn` and the work goes on; without `warn` it is raised at once. `prepare` is by default
+    that of the table.
     """
     began = dt.datetime.now(dt.UTC)
     services = _open_services(
         files.new_id(began, random.Random()), began.isoformat(timespec="seconds"), show=show, tell=tell, warn=warn
     )
     row = find_question(question)
-    return _run(row, row.part("prepare")(ask, look_at_machine()), services)
+    return _run(row, (prepare or row.part("prepare"))(ask, look_at_machine()), services)
 
 
 def race(ask: Ask, *, show: Show | None = None, warn: Warn | None = None) -> Record:

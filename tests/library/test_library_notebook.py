@@ -238,6 +238,23 @@ def test_the_example_notebook_runs_from_its_first_cell_to_its_last(notebook):
     ]
 
 
+WATCHED = """\
+with laptime.watching() as watched:
+    for batch in laptime.steps([ones(4)] * 5):
+        batch.sum()
+watched.result
+"""
+
+
+def test_a_cell_is_watched_and_shows_its_page(notebook, raced):
+    """A second cell too: its hooks are set once."""
+    for _ in range(2):
+        answer = notebook.run(WATCHED)
+        assert answer["error"] == ""
+        assert "5 iterations in 1 epoch" in answer["value"]
+        assert "this notebook" in answer["html"]
+
+
 def test_a_workload_by_name_and_no_progress(notebook, raced):
     answer = notebook.run(FAKE)
     assert float(answer["value"]) == pytest.approx(2, rel=0.05)

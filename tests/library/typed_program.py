@@ -71,8 +71,23 @@ def questions() -> None:
     assert_type((compared.failing, compared.passed), tuple[tuple[str, ...], bool])
 
 
+def watched() -> None:
+    with laptime.watching(label="mine", sensors=["host"], progress=False) as block:
+        for number in laptime.steps([1, 2, 3]):
+            assert_type(number, int)
+    assert_type(block, laptime.Watching)
+    assert_type(block.result, laptime.WatchResult)
+    assert_type(block.result.loop.iterations, int)
+    assert_type(block.result.loop.steady.data_wait_s, float | Missing)
+    batches = laptime.steps("abc")
+    assert_type(batches, laptime.WatchedBatches[str])
+    assert_type((len(batches), batches.result), tuple[int, laptime.WatchResult])
+    assert_type(laptime.watch(["python", "train.py"], label="mine").exit_code, int | None)
+
+
 def mistakes() -> None:
     laptime.race(3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    laptime.steps(3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     laptime.race(training, budgett="1m")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     laptime.history(training, question="why")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     laptime.race(training).ratio.value = 2.0  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]

@@ -8,6 +8,7 @@ from typing import Any
 
 from laptime.analysis.script_iterations import IterationBuilder
 from laptime.analysis.script_loop import LoopSummary
+from laptime.analysis.script_steps import StepsBuilder
 from laptime.analysis.script_units import Unit, UnitBuilder
 from laptime.attach import kinds
 from laptime.model.missing import Missing
@@ -19,6 +20,10 @@ OTHER_THREAD = Missing("another thread fetches the batches")
 NO_OPTIMIZER = Missing("no optimizer was seen")
 KERAS_FETCHES = Missing("Keras fetches inside of its step")
 IN_ONE_CALL = {name: Missing("it runs inside of Keras's step") for name in ("optimizer_s", "backward_s")}
+ONE_PART = {
+    name: Missing("of this loop, laptime sees the fetches only") for name in ("backward_s", "optimizer_s", "outside_s")
+}
+COMPUTES = {kinds.BACKWARD, kinds.STEP}
 CUT_OFF = "the process ended without a word, or still runs; up to a quarter of a second of it was not seen"
 
 
@@ -31,6 +36,10 @@ class ProcessReader:
         self._iterations = IterationBuilder(self._summary.add)
         self._units = UnitBuilder(self._iterations.take, self._summary.gap)
         self._keras = KerasBuilder(self._summary)
+        self._by_fetch = LoopSummary()  # used where nothing that computes is seen
+        self._steps = StepsBuilder(self._by_fetch.add, self._by_fetch.gap)
+        self._steps_loaders: set[int] = set()
+        self._computes = False
         self._optimizers: dict[int, SeenOptimizer] = {}
         self._loaders: dict[object, SeenLoader] = {}
         self._failed: dict[str, str] = {}
@@ -39,7 +48,7 @@ class ProcessReader:
 
     @property
     def iterations(self) -> int:
-        return self._summary.iterations
+        return self._summary.iterations or self._by_fetch.iterations
 
     def take_facts(self, facts: Mapping[str, Any]) -> None:
         """Take one message of facts."""
@@ -59,6 +68,9 @@ class ProcessReader:
                 facts["pin_memory"],
                 facts["persistent_workers"],
             )
+        elif "steps_loader" in facts:
+            self._steps_loaders.add(facts["steps_loader"])
+            self._loaders[facts["steps_loader"]] = SeenLoader(None, facts["batches"], None, kind="laptime.steps")
         elif "keras_batch" in facts:
             self._keras.batch = facts["keras_batch"] if isinstance(facts["keras_batch"], int) else None
             self._loaders["keras"] = SeenLoader(self._keras.batch, None, None, kind=str(facts["keras_data"]))
@@ -77,12 +89,21 @@ class ProcessReader:
                 continue
             if plain == kinds.COMPILE:
                 self._summary.compiled(begin, end)
+                self._by_fetch.compiled(begin, end)
+            self._computes = self._computes or plain in COMPUTES
+            if self._steps_loaders and not self._computes:
+                self._take_fetch(plain, begin, end, value)
             if plain >= kinds.KERAS_BATCH:
                 self._keras.take(plain, begin, end, value)
             elif plain == kinds.FETCH and self._keras.is_used:
                 self._keras.fetched(begin, end)
             elif not self._keras.is_used:
                 self._units.take(kind, begin, end, value)
+
+    def _take_fetch(self, kind: int, begin: int, end: int, value: int) -> None:
+        loader = value >> kinds.ITEMS_SHIFT if kind == kinds.FETCH else value
+        if loader in self._steps_loaders:
+            self._steps.take(kind, begin, end, value)
 
     def process(self) -> ScriptProcess:
         """Return what was seen. It is called once, at the end."""
@@ -107,13 +128,15 @@ class ProcessReader:
             self._keras.finish()
             unseen = IN_ONE_CALL if self._keras.has_fetches else {**IN_ONE_CALL, "data_wait_s": KERAS_FETCHES}
             return self._summary.loop("Keras batches", self._keras.epochs, unseen, self._unsure())
+        if not self._computes and self._by_fetch.iterations:
+            return self._by_fetch.loop("steps", self._steps.epochs, ONE_PART, self._unsure())
         self._units.finish()
         self._iterations.finish()
         counted, epochs = self._iterations.counted, self._units.epochs
         unseen = {}
         if not self._units.has_loader:
             unseen["data_wait_s"] = NO_LOADER
-        elif self._units.fetched_elsewhere:
+        elif self._units.fetched_elsewhere and not self._steps_loaders:
             unseen["data_wait_s"] = OTHER_THREAD
         if counted == "backward passes":
             unseen |= {"optimizer_s": NO_OPTIMIZER, "outside_s": NO_OPTIMIZER}

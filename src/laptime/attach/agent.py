@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 MOST_KEPT = 1 << 21  # bytes of events
 pack_event = struct.Struct(kinds.EVENT).pack
 FLUSH_NS = 250_000_000
+SOON_NS = 10_000_000  # until what the parent did not take at once is sent again
 CONNECT_S = 1.0
 NO_SIGNAL = 0x4000 if sys.platform == "linux" else 0  # MSG_NOSIGNAL: a parent that is gone ends no script
 
@@ -30,15 +31,21 @@ class Agent:
     """One process of a watched script."""
 
     def __init__(self, address: str) -> None:
-        self.address = address
+        self.before_flush: list = []  # what hooks add to the events just before these are sent
         self._events = bytearray()
         self.keep = self._events.extend  # for hooks that run in each step, and so call nothing else
-        self._begin_afresh(is_fork=False)
+        self._numbers = 0
+        self.begin(address)
         self._exit = os._exit
         os._exit = self._leave  # type: ignore[assignment]
         atexit.register(self.close)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._after_fork)
+
+    def begin(self, address: str) -> None:
+        """Send to this address from now on. Hooks are set once, and an agent may begin again after its end."""
+        self.address = address
+        self._begin_afresh(is_fork=False)
 
     def greet(self) -> None:
         """Greet the parent: this process can be watched. The connection is kept only once there is a training."""
@@ -50,6 +57,8 @@ class Agent:
 
     def note(self, kind: int, begin_ns: int, end_ns: int, value: int = 0) -> None:
         """Note an event. The hooks call this: it never raises."""
+        if self.is_off:
+            return
         try:
             thread = get_ident()
             if thread != self.first_thread:
@@ -69,6 +78,17 @@ class Agent:
             self._send_facts(facts)
         except Exception:
             self.disable()
+
+    def new_number(self) -> int:
+        """Return a number for a loader or an optimizer. It stays the same however often the agent begins."""
+        self._numbers += 1
+        return self._numbers
+
+    def describe_once(self, number: int, describe: Any, given: Any) -> None:
+        """Send what `describe(given, number)` returns, unless it was sent since the agent began."""
+        if number not in self._described and not self.is_off:
+            self._described.add(number)
+            self.tell(**describe(given, number))
 
     def failed(self, hook: str, error: BaseException) -> None:
         """Report once that a hook failed; the hook calls nothing of ours from then on."""
@@ -93,6 +113,8 @@ class Agent:
         elif len(self._events) > MOST_KEPT:
             self._lost += len(self._events) // kinds.BYTES_EACH
             del self._events[:]
+        if self._rest or self._events:
+            self.flush_at = now_ns + SOON_NS
 
     def close(self) -> None:
         """Send the rest, and hang up."""
@@ -101,7 +123,12 @@ class Agent:
         try:
             self.flush(monotonic_ns())
             if self._socket is not None:
+                self._socket.settimeout(CONNECT_S)
+                self._send_rest()
+                self.flush(monotonic_ns())
+                self._send_rest()
                 self._send_facts({"is_leaving": True, "lost": self._lost})
+                self._send_rest()
         except Exception:
             pass
         self.disable()
@@ -117,7 +144,9 @@ class Agent:
 
     def _begin_afresh(self, *, is_fork: bool) -> None:
         self.is_off = False
-        self.before_flush: list = []  # what hooks add to the events just before these are sent
+        self.began_ns = monotonic_ns()
+        self.fetching = 0  # how many of `Fetches` wait for a batch now: loaders within note no batch of their own
+        self._described: set = set()
         self._is_fork = is_fork
         self._pid = os.getpid()
         self._socket: Any = None
@@ -135,9 +164,9 @@ class Agent:
         try:
             if self._socket is not None:
                 self._socket.close()
-            looks = self.before_flush
+            was_off = self.is_off
             self._begin_afresh(is_fork=True)
-            self.before_flush = looks
+            self.is_off = was_off
         except Exception:
             self.is_off = True
 
@@ -207,6 +236,12 @@ class Agent:
             return False
         self._rest = message[sent:]
         return True
+
+    def _send_rest(self) -> None:
+        """Send what was sent in part. At the end only: it waits for the parent."""
+        if self._rest and self._socket is not None:
+            self._socket.sendall(self._rest, NO_SIGNAL)
+        self._rest = b""
 
     def _push(self, peer: Any, data: bytes) -> int:
         try:

@@ -31,15 +31,19 @@ class Finder:
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
+        self._searched: set = set()  # names that are searched for now; another agent's finder may ask for them
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        if name not in HOOKS:
+        if name not in HOOKS or name in self._searched:
             return None
+        self._searched.add(name)
         try:
             return self._find(name, path, target)
         except Exception as error:
             self._agent.failed(name, error)
             return None
+        finally:
+            self._searched.discard(name)
 
     def _find(self, name: str, path: Any, target: Any) -> Any:
         for finder in sys.meta_path:
@@ -72,8 +76,12 @@ def set_hook(agent: Agent, name: str, module: Any) -> None:
         agent.failed(name, error)
 
 
+armed: list = []  # the agent of this process, once it is armed
+
+
 def arm(agent: Agent) -> None:
     """Set the hooks of what is imported already, and of all that will be."""
+    armed.append(agent)
     for name in HOOKS:
         if name in sys.modules:
             set_hook(agent, name, sys.modules[name])

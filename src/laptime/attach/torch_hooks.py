@@ -9,20 +9,19 @@ from __future__ import annotations
 import sys
 from _thread import get_ident
 from functools import wraps
-from struct import pack, unpack
 from time import monotonic_ns as now_ns
 
 from . import kinds
 from .agent import Agent, pack_event
+from .fetches import items_of
+from .losses import Losses
 
 TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process of the script
 if TYPE_CHECKING:
     from typing import Any
 
-LOSSES_FIRST = 64  # are all kept; then one every so often: reading one takes as long as all hooks together
-LOSS_NS = 20_000_000
 FETCH, BACKWARD, STEP, ITEMS_SHIFT = kinds.FETCH, kinds.BACKWARD, kinds.STEP, kinds.ITEMS_SHIFT
-DEPTH_MOST = 4  # how deep a batch is searched for its first tensor
+OWN = __name__.replace(".", "_")  # marks are per agent, of which a process may have two
 
 
 def hook_loaders(agent: Agent, module: Any) -> None:
@@ -30,22 +29,24 @@ def hook_loaders(agent: Agent, module: Any) -> None:
     iterator, loader = module._BaseDataLoaderIter, module.DataLoader
     fetch, start = iterator.__next__, loader.__iter__
     note, keep = agent.note, agent.keep
-    known: list = []
+    mark = OWN + "_loader"
 
     @wraps(fetch)
     def __next__(self):
+        if agent.is_off or agent.fetching:
+            return fetch(self)
         begin = now_ns()
         try:
             batch = fetch(self)
         except StopIteration:
-            note(kinds.END, begin, now_ns(), self.__dict__.get("_laptime_loader", 0))
+            note(kinds.END, begin, now_ns(), self.__dict__.get(mark, 0))
             raise
         try:
             end = now_ns()
             kind, thread = FETCH, get_ident()
             if thread != agent.first_thread:
                 kind = agent.of_thread(kind, thread)
-            keep(pack_event(kind, begin, end, self.__dict__.get("_laptime_loader", 0) << ITEMS_SHIFT | items_of(batch)))
+            keep(pack_event(kind, begin, end, self.__dict__.get(mark, 0) << ITEMS_SHIFT | items_of(batch)))
             if end >= agent.flush_at:
                 agent.flush(end)
         except Exception:
@@ -54,41 +55,26 @@ def hook_loaders(agent: Agent, module: Any) -> None:
 
     @wraps(start)
     def __iter__(self):
+        if agent.is_off:
+            return start(self)
         begin = now_ns()
         found = start(self)
         end = now_ns()
         try:
-            number = self.__dict__.get("_laptime_loader")
+            number = self.__dict__.get(mark)
             if number is None:
-                known.append(None)
-                number = self.__dict__["_laptime_loader"] = len(known)
-                agent.tell(**_describe_loader(self, number))
+                number = self.__dict__[mark] = agent.new_number()
+            agent.describe_once(number, _describe_loader, self)
             if isinstance(found, iterator):
-                found.__dict__["_laptime_loader"] = number
-            note(kinds.OPEN, begin, end, number)
+                found.__dict__[mark] = number
+            if not agent.fetching:
+                note(kinds.OPEN, begin, end, number)
         except Exception as error:
             agent.failed("loader", error)
         return found
 
     iterator.__next__ = __next__
     loader.__iter__ = __iter__
-
-
-def items_of(batch: Any, depth: int = 0) -> int:
-    """Return the length of the first tensor in a batch, or 0 where none is found."""
-    try:
-        if type(batch) is list or type(batch) is tuple:
-            batch = batch[0]
-        shape = getattr(batch, "shape", None)
-        if shape is not None:
-            return int(shape[0]) & kinds.ITEMS_MASK if shape else 0
-        if depth < DEPTH_MOST:
-            values = getattr(batch, "values", None)
-            inner = batch[0] if values is None else next(iter(values()))
-            return 0 if isinstance(inner, (str, bytes)) else items_of(inner, depth + 1)
-    except Exception:
-        return 0
-    return 0
 
 
 def _describe_loader(loader: Any, number: int) -> dict:
@@ -113,7 +99,7 @@ def hook_backward(agent: Agent, module: Any) -> None:
     @wraps(backward)
     def watched(tensors, *given, **named):
         nonlocal is_running
-        if is_running:  # a checkpointed block runs its own inside of the outer one
+        if is_running or agent.is_off:  # a checkpointed block runs its own inside of the outer one
             return backward(tensors, *given, **named)
         is_running = True
         begin = now_ns()
@@ -150,118 +136,55 @@ def compiling_check() -> Any:
     return lambda: torch.compiler.is_compiling()  # noqa: PLW0108  it is imported later
 
 
-class Losses:
-    """Losses that wait to be read. On a card, each is copied on a stream of its own once its step is done."""
-
-    def __init__(self, agent: Agent) -> None:
-        self._agent = agent
-        self._kept: list = []
-        self._seen, self.next_ns = 0, 0
-        self._stream: Any = None  # of the card, so that reading a loss waits for no step
-
-    def keep(self, tensors: Any, at_ns: int) -> None:
-        """Keep a scalar loss: each of the first ones, and then fifty a second at most."""
-        try:
-            self._seen += 1
-            if self._seen > LOSSES_FIRST:
-                self.next_ns = at_ns + LOSS_NS
-            if isinstance(tensors, (list, tuple)):
-                tensors = tensors[0] if len(tensors) == 1 else None
-            if tensors is None or tensors.numel() != 1 or self._agent.is_off:
-                return
-            device = tensors.device.type
-            mark = self._mark() if device == "cuda" else None
-            if device == "cpu" or mark is not None:
-                self._kept.append((tensors.detach(), mark, at_ns))
-        except Exception as error:
-            self._fail(error)
-
-    def read(self) -> None:
-        """Note the losses whose device is done with them."""
-        try:
-            waiting = []
-            for loss, mark, at_ns in self._kept:
-                if mark is not None and not mark.query():
-                    waiting.append((loss, mark, at_ns))
-                    continue
-                bits = unpack("<q", pack("<d", self._value_of(loss, mark)))[0]
-                self._agent.keep(pack_event(kinds.LOSS, at_ns, at_ns, bits))
-            self._kept = waiting
-        except Exception as error:
-            self._fail(error)
-
-    def _mark(self) -> Any:
-        """Return an event after which the loss is there; None while a graph is captured, where nothing can be read."""
-        cuda = sys.modules["torch"].cuda
-        if cuda.is_current_stream_capturing():
-            return None
-        mark = cuda.Event()
-        mark.record()
-        return mark
-
-    def _value_of(self, loss: Any, mark: Any) -> float:
-        if mark is None:
-            return loss.item()
-        cuda = sys.modules["torch"].cuda
-        if self._stream is None:
-            self._stream = cuda.Stream(loss.device)
-        with cuda.stream(self._stream):
-            return loss.item()
-
-    def _fail(self, error: Exception) -> None:
-        self._kept, self.next_ns = [], 1 << 62
-        self._agent.failed("loss", error)
-
-
 def hook_optimizers(agent: Agent, module: Any) -> None:
-    """Note each step of each optimizer. A step inside of another one (a subclass calls its parent's) is part of it."""
-    keep = agent.keep
-    compiling = compiling_check()
-    known: list = []
-    open_steps: list = []  # (optimizer, the frame that called this hook, when the step began)
+    """Note each step of each optimizer. A step inside of another one (a subclass calls its parent's) is part of it.
 
-    def before(optimizer, _given, _named):
-        if compiling():
-            return
-        try:
-            frame = sys._getframe(1)
-            if open_steps and not _is_within(open_steps[0][1], frame):
-                open_steps.clear()  # a step that raised never came to its end
-            open_steps.append((optimizer, frame, now_ns()))
-        except Exception as error:
-            agent.failed("optimizer", error)
+    An optimizer's class has its `step` wrapped by PyTorch when the first of it is made; this wraps it once more.
+    """
+    base = module.Optimizer
+    wrap = base.profile_hook_step
+    keep, compiling = agent.keep, compiling_check()
+    mark = OWN + "_optimizer"
+    is_inside = False
 
-    def after(optimizer, _given, _named):
-        if compiling():
-            return
-        try:
-            _, _, begin = open_steps.pop()
-            if open_steps:
-                return
-            end = now_ns()
-            agent.steps += 1
-            number = optimizer.__dict__.get("_laptime_optimizer")
-            if number is None:
-                known.append(None)
-                number = optimizer.__dict__["_laptime_optimizer"] = len(known)
-                agent.tell(**_describe_optimizer(optimizer, number))
-            keep(pack_event(STEP, begin, end, number))
-            if end >= agent.flush_at:
-                agent.flush(end)
-        except Exception as error:
-            open_steps.clear()
-            agent.failed("optimizer", error)
+    def timed(step: Any) -> Any:
+        @wraps(step)
+        def watched(*given, **named):
+            nonlocal is_inside
+            if compiling() or is_inside or agent.is_off:
+                return step(*given, **named)
+            is_inside = True
+            begin = now_ns()
+            try:
+                result = step(*given, **named)
+            finally:
+                is_inside = False
+            try:
+                end = now_ns()
+                agent.steps += 1
+                optimizer = given[0]
+                number = optimizer.__dict__.get(mark)
+                if number is None:
+                    number = optimizer.__dict__[mark] = agent.new_number()
+                agent.describe_once(number, _describe_optimizer, optimizer)
+                keep(pack_event(STEP, begin, end, number))
+                if end >= agent.flush_at:
+                    agent.flush(end)
+            except Exception as error:
+                agent.failed("optimizer", error)
+            return result
 
-    module.register_optimizer_step_pre_hook(before)
-    module.register_optimizer_step_post_hook(after)
+        return watched
+
+    base.profile_hook_step = staticmethod(lambda step: timed(wrap(step)))
+    for each in _subclasses_of(base):
+        if getattr(each.__dict__.get("step"), "hooked", False):
+            each.step = timed(each.step)
 
 
-def _is_within(outer: Any, frame: Any) -> bool:
-    while frame is not None:
-        if frame is outer:
-            return True
-        frame = frame.f_back
-    return False
+def _subclasses_of(base: Any) -> list:
+    direct = base.__subclasses__()
+    return direct + [each for one in direct for each in _subclasses_of(one)]
 
 
 def _describe_optimizer(optimizer: Any, number: int) -> dict:

@@ -1,9 +1,10 @@
 """`import laptime` as a library: functions that ask a question, and results that print as their page."""
 
-from laptime.library.calls import devices, doctor, infer, plan, profile, race, resume, train, why
+from laptime.library.blocks import WatchedBatches, Watching, steps, watching
+from laptime.library.calls import devices, doctor, infer, plan, profile, race, resume, train, watch, why
 from laptime.library.comparing import CompareResult, HistoryResult
 from laptime.library.lanes import LaneFigures, LaneList, Ratio
-from laptime.library.results import DevicesResult, DoctorResult, PlanResult, RaceResult, Result, WhyResult
+from laptime.library.results import DevicesResult, DoctorResult, PlanResult, RaceResult, Result, WatchResult, WhyResult
 from laptime.library.saved import compare, history, load, records, report
 
 __all__ = [
@@ -17,6 +18,9 @@ __all__ = [
     "RaceResult",
     "Ratio",
     "Result",
+    "WatchResult",
+    "WatchedBatches",
+    "Watching",
     "WhyResult",
     "compare",
     "devices",
@@ -30,6 +34,9 @@ __all__ = [
     "records",
     "report",
     "resume",
+    "steps",
     "train",
+    "watch",
+    "watching",
     "why",
 ]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from laptime import api
-from laptime.errors import StoreError
+from laptime.errors import StoreError, UsageError
 from laptime.library.asking import (
     DurationLike,
     LaneNames,
@@ -29,7 +29,7 @@ from laptime.library.asking import (
     read_argument,
 )
 from laptime.library.progress import progress_shown
-from laptime.library.results import DevicesResult, DoctorResult, PlanResult, RaceResult, Result, WhyResult
+from laptime.library.results import DevicesResult, DoctorResult, PlanResult, RaceResult, Result, WatchResult, WhyResult
 from laptime.library.saved import Recorded, judge, read_threshold, record_of
 from laptime.model.ask import DEFAULT_WORKLOAD, WHY_BUDGET_S, Ask, FullAsk
 from laptime.model.record import Record
@@ -216,6 +216,24 @@ def profile(
     )  # fmt: skip
     check_call(ask, "profile")
     return Result(*_answer("profile", replace(ask, profile=True), progress=progress))
+
+
+def watch(
+    command: Sequence[str],
+    *,
+    label: str | None = None,
+    sensors: str | Sequence[str] | None = None,
+    progress: bool | None = None,
+) -> WatchResult:
+    """Run a command as it is, and return where the time of its training went: `watch(["python", "train.py"])`.
+
+    Its input and output are those of this process, and `.exit_code` is its own. `laptime.watching()` watches this
+    process in place of a command.
+    """
+    if isinstance(command, str) or not all(isinstance(each, str) for each in command):
+        raise UsageError(f"{command!r} is no list of words", 'Give the command as a list: ["python", "train.py"].')
+    ask = make_ask(command[0] if command else "", (), label=label, sensors=sensors)
+    return WatchResult(*_answer("watch", replace(ask, command=tuple(command)), progress=progress))
 
 
 def plan(

@@ -21,8 +21,9 @@ from laptime.model.inference import InferPlan
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan
 from laptime.model.protocol import FullPlan
-from laptime.model.questions import WhyAnswer
+from laptime.model.questions import WhyAnswer, watch_of
 from laptime.model.record import Record
+from laptime.model.script import ScriptProcess, TrainingLoop
 from laptime.model.why import Remedy, Why
 from laptime.questions.gauge import Limits
 
@@ -156,6 +157,30 @@ class WhyResult(Result):
         if not isinstance(answer, WhyAnswer) or answer.why is None:
             raise RecordError(f"there is no verdict: the search is {self.status}", "Call laptime.why again.")
         return answer.why
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class WatchResult(Result):
+    """What was seen of a command, or of a block of this process."""
+
+    @property
+    def exit_code(self) -> int | None:
+        """The command's; None for a block, and while the command runs."""
+        return watch_of(self.record).exit_code
+
+    @property
+    def processes(self) -> tuple[ScriptProcess, ...]:
+        """The processes that trained, in the order of their ranks."""
+        return watch_of(self.record).processes
+
+    @property
+    def loop(self) -> TrainingLoop:
+        """The training loop of the first process: `.iterations`, `.step_ms`, `.steady`, `.gaps`, `.losses`."""
+        for each in self.processes:
+            if each.loop is not None:
+                return each.loop
+        unseen = watch_of(self.record).unseen
+        raise RecordError("no training loop was seen", "" if unseen is None else f"Because {unseen.missing}.")
 
 
 @dataclass(frozen=True, slots=True, repr=False)

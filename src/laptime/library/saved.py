@@ -11,21 +11,25 @@ from laptime.errors import LaptimeError, RecordError, UsageError
 from laptime.library.asking import OneTraining, ShareLike, options_as_arguments, read_count, read_share
 from laptime.library.comparing import CompareResult, HistoryResult
 from laptime.library.reporting import write_report
-from laptime.library.results import Result, WhyResult
+from laptime.library.results import Result, WatchResult, WhyResult
 from laptime.library.subject import name_subject
 from laptime.model.record import Record, RecordRow
 
 Recorded: TypeAlias = str | os.PathLike[str] | Result
 
 POINTS_MOST = 30
+RESULTS: dict[str, type[Result]] = {"why": WhyResult, "watch": WatchResult}
 KEPT_AS = {"race": "race", "train": "full", "infer": "infer"}
 """What a record calls the question."""
 
 
 def load(name: str = "latest") -> Result:
-    """Return a saved result by its id, its beginning, a file, or "@label". That of `why` has a verdict."""
+    """Return a saved result by its id, its beginning, a file, or "@label". That of `why` has a verdict.
+
+    That of `watch` has the loop that was seen.
+    """
     record = api.load(name)
-    return WhyResult(record) if record.question == "why" else Result(record)
+    return RESULTS.get(record.question, Result)(record)
 
 
 def records() -> tuple[RecordRow, ...]:

@@ -10,7 +10,7 @@ from laptime.model.record import Answer, Estimate
 from laptime.model.timeline import Timeline
 from laptime.model.usage import Usage
 
-Counted = Literal["optimizer steps", "backward passes", "Keras batches"]
+Counted = Literal["optimizer steps", "backward passes", "Keras batches", "steps"]
 GapKind = Literal["validation", "checkpoint", "loader start", "between epochs"]
 
 
@@ -99,8 +99,9 @@ class SeenLoader:
 class TrainingLoop:
     """The iterations of one process.
 
-    `counted` says what was counted as an iteration. `steady_from` is the first window that counts for `step_ms` and
-    `steady`, which are without the first iteration and without compilation. `unsure` says why the count may be wrong.
+    `counted` says what was counted as an iteration; "steps" are the batches of `laptime.steps`. `steady_from` is the
+    first window that counts for `step_ms` and `steady`, which are without the first iteration and without compilation.
+    `unsure` says why the count may be wrong.
     """
 
     counted: Counted

@@ -37,7 +37,7 @@ def page_parts(record: Record, view: View) -> PageParts:
     answer = watch_of(record)
     loops = _loops(answer)
     said = _answer(record, answer, loops)
-    figures = phase_rows(loops[0][1].steady, view.inner) if loops else []
+    figures = phase_rows(loops[0][1], view.inner) if loops else []
     return PageParts(
         answer=said,
         figures=figures,
@@ -78,10 +78,12 @@ def _answer(record: Record, answer: WatchAnswer, loops: Sequence[tuple[ScriptPro
     return said
 
 
-def phase_rows(phases: Phases, view: View) -> list[str]:
+def phase_rows(loop: TrainingLoop, view: View) -> list[str]:
     """Return a row for each part of an iteration; a part that was not seen shows the reason."""
     rows = []
-    for name, field in PARTS:
+    phases: Phases = loop.steady
+    for words, field in PARTS:
+        name = "the step" if loop.counted == "steps" and field == "forward_backward_s" else words
         part: float | Missing = getattr(phases, field)
         if isinstance(part, Missing):
             rows.append(Row(name, None, (), f"not seen: {part.missing}"))
@@ -153,7 +155,8 @@ def _gap_words(loop: TrainingLoop) -> str:
 
 
 def _done(answer: WatchAnswer) -> str:
-    words = f"{shlex.join(answer.command)} ran for {duration(answer.wall_s)}"
+    words = f"{shlex.join(answer.command)} ran for" if answer.command else "The block took"
+    words += f" {duration(answer.wall_s) if answer.command else lap(answer.wall_s)}"
     usage = answer.usage
     if usage is not None and not isinstance(usage.processor_percent, Missing):
         words += f", used {usage.processor_percent:.0f} % of the processor"
@@ -182,7 +185,7 @@ def _process_lines(process: ScriptProcess, loop: TrainingLoop, view: View) -> li
     lines = painted(
         f"process {process.pid}{rank}: Python {process.python}, {versions}", view.width, "strong", color=view.color
     )
-    lines += ["  " + line for line in phase_rows(loop.steady, view.inner)]
+    lines += ["  " + line for line in phase_rows(loop, view.inner)]
     sentences = [
         _count_words(loop),
         _steady_words(loop),

@@ -49,6 +49,7 @@ class Prepared:
     published: Published | None
 
     keeps_checkpoints: ClassVar[bool] = False
+    shares_process: ClassVar[bool] = False  # what is measured runs in this process, so laptime's own time is not known
 
     @property
     def outline(self) -> Plan | FullPlan | InferPlan:

@@ -89,6 +89,7 @@ class Job:
         self.machine, self.published = prepared.machine, prepared.published
         self.own_code = OwnCode(prepared.plan)
         self.before_s = 0.0  # what earlier processes of a resumed training took
+        self._shares_process = prepared.shares_process
         self._journal_s = 0.0
         self._is_saved = False
         self._reduce: Callable[[RecordStatus], Outcome] | None = None
@@ -139,6 +140,7 @@ class Job:
         """Return the record so far: the header, the lanes and the answer."""
         assert self._reduce is not None
         outcome, plan, services = self._reduce(status), self.plan, self.services
+        own = {} if self._shares_process else {"parent_processor_s": time.process_time()}
         return Record(
             schema=SCHEMA,
             tool=services.tool,
@@ -155,7 +157,7 @@ class Job:
             findings=outcome.findings,
             reference=outcome.reference,
             elapsed_s=self.before_s + self.elapsed_s,
-            overhead={"parent_processor_s": time.process_time(), "journal_s": self._journal_s},
+            overhead={**own, "journal_s": self._journal_s},
             data=plan.data,
             others=outcome.others,
         )

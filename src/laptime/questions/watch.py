@@ -1,13 +1,15 @@
-"""How long does each part of an unmodified script take? Run its command, and hear what the agent in it sees."""
+"""How long does each part of a script take? Run its command, or follow a block, and hear what the agent in it sees."""
 
 from __future__ import annotations
 
+import os
 import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any
+from typing import Any, ClassVar
 
 import psutil
 
@@ -27,7 +29,8 @@ from laptime.model.workload import ProofPlan
 from laptime.questions.asking import Prepared
 from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.run.command import run_command, watched_environment
-from laptime.run.listening import Listener
+from laptime.run.listening import SETTLE_S, Listener
+from laptime.run.own_process import Block
 from laptime.run.sensor_selection import SensorSelection
 
 LIVE_S = 0.5
@@ -36,7 +39,27 @@ PROCESSOR = Device("cpu", "cpu", "the processor", usable=True)
 IGNORES = "-EIS"  # options of Python with which it does not read PYTHONPATH, or no sitecustomize
 
 
-def prepare_watch(ask: Ask, machine: Machine) -> Prepared:
+@dataclass(frozen=True, slots=True)
+class PreparedWatch(Prepared):
+    """What is watched.
+
+    `follow` is called with the address to send to and with what to call when the process is known. It returns the exit
+    code at the end.
+    """
+
+    follow: Callable[[str, Callable[[int], None]], int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedBlock(PreparedWatch):
+    """A stretch of this process that is watched, in place of a command."""
+
+    block: Block
+
+    shares_process: ClassVar[bool] = True
+
+
+def prepare_watch(ask: Ask, machine: Machine) -> PreparedWatch:
     """Check the command. Nothing is scouted: the script decides what it uses."""
     if not ask.command:
         raise UsageError("there is no command to watch", "Name one: laptime watch python train.py")
@@ -45,18 +68,34 @@ def prepare_watch(ask: Ask, machine: Machine) -> Prepared:
             f"'{ask.command[0]}' is a script, and a command was expected",
             f"laptime watch python {shlex.join(ask.command)}",
         )
+
+    def follow(address: str, began: Callable[[int], None]) -> int:
+        return run_command(ask.command, watched_environment(address), began)
+
+    return PreparedWatch(_plan(ask, _subject(ask.command)), machine, None, follow)
+
+
+def prepare_block(ask: Ask, machine: Machine, block: Block) -> PreparedBlock:
+    """Prepare to watch a stretch of this process; `ask.what` names it."""
+    return PreparedBlock(_plan(ask, _named(ask.what, ask.what, None)), machine, None, block.follow, block)
+
+
+def _plan(ask: Ask, subject: Subject) -> Plan:
     pace = Pace(heats_min=1, heats_max=1, adaptive=False, measure_s=0.0, window_s=0.0)
-    return Prepared(Plan(ask, _subject(ask.command), (), ProofPlan(), pace), machine, None)
+    return Plan(ask, subject, (), ProofPlan(), pace)
 
 
 def _subject(command: Sequence[str]) -> Subject:
     script = next((word for word in command if word.endswith(".py")), None)
     module = command[command.index("-m") + 1] if "-m" in command[:-1] else None
     name = Path(script).name if script else module or Path(command[0]).name
+    return _named(name, shlex.join(command), script)
+
+
+def _named(name: str, title: str, file: str | None) -> Subject:
     return Subject(
-        name=name, title=shlex.join(command), parameters=None, batch=None, steps_per_lap=None, laps=None, items="items",
-        file=script,
-    )  # fmt: skip
+        name=name, title=title, parameters=None, batch=None, steps_per_lap=None, laps=None, items="items", file=file
+    )
 
 
 class Visitors:
@@ -78,10 +117,12 @@ class Visitors:
 
 
 class Watch:
-    """Runs one command to its end."""
+    """Follows one command, or one block of this process, to its end."""
 
-    def __init__(self, job: Job, _prepared: Prepared) -> None:
+    def __init__(self, job: Job, prepared: PreparedWatch) -> None:
         self._job = job
+        self._follow = prepared.follow
+        self._block = prepared.block if isinstance(prepared, PreparedBlock) else None
         self._visitors = Visitors()
         self._code: int | None = None
         self._began_s = self._ended_s = 0.0
@@ -94,7 +135,8 @@ class Watch:
         sensors = SensorSelection(ask.sensors, ask.sensors_hz, READINGS_MOST)
         sampler = sensors.sampler_for(self._job.plan.subject.name, PROCESSOR)
         over = Event()
-        with Listener(self._visitors) as listener:
+        settle_s = SETTLE_S if self._block is None else 0.0  # what this process sent is there
+        with Listener(self._visitors, settle_s) as listener:
 
             def began(pid: int) -> None:
                 self._began_s = time.monotonic()
@@ -103,16 +145,18 @@ class Watch:
                     sampler.begin(pid)
                 Thread(target=self._tell_on, args=(over,), daemon=True).start()
 
-            self._code = run_command(ask.command, watched_environment(listener.address), began)
-            self._ended_s = time.monotonic()
-            over.set()
-            self._timeline = None if sampler is None else sampler.end()
+            try:
+                self._code = self._follow(listener.address, began)
+            finally:
+                self._ended_s = (self._block and self._block.ended_s) or time.monotonic()
+                over.set()
+                self._timeline = None if sampler is None else sampler.end()
         self._problem = listener.problem
-        self._left = sum(psutil.pid_exists(pid) for pid in self._visitors.readers)
+        self._left = sum(psutil.pid_exists(pid) for pid in self._visitors.readers if pid != os.getpid())
 
     def reduce(self, status: RecordStatus) -> Outcome:
         """Describe the processes; while the command runs, there is nothing to describe."""
-        if status == "running" or self._code is None:
+        if status == "running" or not self._ended_s:
             return Outcome((), WatchAnswer(self._job.plan.ask.command, None, 0.0))
         seen = [reader.process() for reader in self._visitors.readers.values()]
         trained = tuple(sorted((each for each in seen if isinstance(each.loop, TrainingLoop)), key=_order))
@@ -149,14 +193,22 @@ class Watch:
         if self._problem is not None:
             return Missing(f"laptime's listener failed: {self._problem}")
         if not seen:
+            if self._block is not None:
+                return Missing("the agent of laptime could not report within this process")
             return Missing(why_no_greeting(self._job.plan.ask.command))
         failed = {f"{hook}: {error}" for each in seen for hook, error in each.failed.items()}
         if failed:
             return Missing(f"laptime's hooks failed ({'; '.join(sorted(failed))})")
         known = sorted({name for each in seen for name in each.versions})
         if "jax" in known:
-            return Missing("a JAX loop of your own calls no function that laptime can see; only compilations are known")
-        return Missing(f"no Python process of it trained with {' or '.join(known) or 'PyTorch or Keras'}")
+            return Missing(
+                "a JAX loop of your own calls no function that laptime can see; only compilations are known. Let it go "
+                "through laptime.steps(batches)"
+            )
+        tools = " or ".join(known) or "PyTorch or Keras"
+        if self._block is not None:
+            return Missing(f"no training with {tools} was seen in the block")
+        return Missing(f"no Python process of it trained with {tools}")
 
 
 def why_no_greeting(command: Sequence[str]) -> str:

@@ -218,9 +218,14 @@ class Child:
         return False
 
 
+def is_within_a_heat() -> bool:
+    """Whether this process is a heat, or was started by one."""
+    return HEAT_MARK in os.environ
+
+
 def refuse_within_a_heat() -> None:
     """Refuse an endless chain of processes: a heat imports its training's file, which may start a race."""
-    if HEAT_MARK in os.environ:
+    if is_within_a_heat():
         raise UsageError(
             "laptime was called within a heat, which imports this file to train it",
             'Add the line `if __name__ == "__main__":` above the call, and indent the call below it.',

@@ -24,6 +24,7 @@ PASSED_ON = (
 )
 FROM_THE_KERNEL = 0  # codes above are a terminal's, which sends its signals to the command as well
 SIGNALLED = 128
+LOOK_S = 0.5  # how long at most until the command's end is seen: another thread of this process may get its signal
 
 
 def watched_environment(address: str) -> dict[str, str]:
@@ -72,8 +73,10 @@ def _pass_on(pid: int) -> None:
 
 def _next_signal() -> tuple[int, bool]:
     expected = {*PASSED_ON, signal.SIGCHLD}
-    if hasattr(signal, "sigwaitinfo"):
-        info = signal.sigwaitinfo(expected)
+    if hasattr(signal, "sigtimedwait"):
+        info = signal.sigtimedwait(expected, LOOK_S)
+        if info is None:
+            return signal.SIGCHLD, True
         return info.si_signo, info.si_code > FROM_THE_KERNEL
     number = signal.sigwait(expected)  # macOS does not say who sent it: Ctrl-C and Ctrl-\ are a terminal's
     return number, number in {signal.SIGINT, signal.SIGQUIT} and _is_in_front()

@@ -38,11 +38,14 @@ class Hall(Protocol):
 
 
 class Listener(Thread):
-    """A socket in a folder of its own that only this user can enter."""
+    """A socket in a folder of its own that only this user can enter.
 
-    def __init__(self, hall: Hall) -> None:
+    At the end, it waits until nothing has come for `settle_s`.
+    """
+
+    def __init__(self, hall: Hall, settle_s: float = SETTLE_S) -> None:
         super().__init__(name="listener", daemon=True)
-        self._hall = hall
+        self._hall, self._settle_s = hall, settle_s
         self._folder = tempfile.TemporaryDirectory(prefix="laptime-", ignore_cleanup_errors=True)
         self.address = str(Path(self._folder.name) / "agent")
         self._server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -84,7 +87,7 @@ class Listener(Thread):
         try:
             while not self._is_over:
                 self._serve(None)
-            while self._serve(SETTLE_S):
+            while self._serve(self._settle_s):
                 pass
         except Exception as error:  # noqa: BLE001  the command is never disturbed by what its listener meets
             self.problem = f"{type(error).__name__}: {error}"

@@ -1,27 +1,29 @@
 """torch.optim.optimizer"""
 
-BEFORE, AFTER = [], []
-
-
-def register_optimizer_step_pre_hook(hook):
-    BEFORE.append(hook)
-
-
-def register_optimizer_step_post_hook(hook):
-    AFTER.append(hook)
+import functools
 
 
 class Optimizer:
-    """Steps with hooks."""
+    """Has its `step` wrapped when the first one is made."""
 
     param_groups = ()
 
-    def step(self):
-        for hook in BEFORE:
-            hook(self, (), {})
-        for hook in AFTER:
-            hook(self, (), {})
+    def __init__(self):
+        if not getattr(type(self).step, "hooked", None):
+            type(self).step = self.profile_hook_step(type(self).step)
+            type(self).step.hooked = True
+
+    @staticmethod
+    def profile_hook_step(func):
+        @functools.wraps(func)
+        def wrapper(*given, **named):
+            return func(*given, **named)
+
+        return wrapper
 
 
 class SGD(Optimizer):
     """Learns nothing."""
+
+    def step(self):
+        """Do nothing."""

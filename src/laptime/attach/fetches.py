@@ -1,0 +1,73 @@
+"""Batches of any iterable, noted as they are fetched: what `laptime.steps` goes through."""
+
+from __future__ import annotations
+
+from time import monotonic_ns as now_ns
+
+from . import kinds
+from .agent import Agent
+
+TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process of the script
+if TYPE_CHECKING:
+    from typing import Any
+
+DEPTH_MOST = 4  # how deep a batch is searched for its first tensor
+
+
+def fetches(agent: Agent, batches: Any, number: int) -> Any:
+    """Go through the batches once. Loaders that run within a fetch note nothing: it would be counted twice.
+
+    A loop that is left early closes this generator: that is the end of its last iteration.
+    """
+    note = agent.note
+    agent.describe_once(number, _describe, batches)
+    begin = now_ns()
+    agent.fetching += 1
+    try:
+        iterator = iter(batches)
+    finally:
+        agent.fetching -= 1
+    note(kinds.OPEN, begin, now_ns(), number)
+    shifted = number << kinds.ITEMS_SHIFT
+    while True:
+        begin = now_ns()
+        agent.fetching += 1
+        try:
+            batch = next(iterator)
+        except StopIteration:
+            break
+        finally:
+            agent.fetching -= 1
+        note(kinds.FETCH, begin, now_ns(), shifted | items_of(batch))
+        try:
+            yield batch
+        except GeneratorExit:
+            begin = now_ns()
+            note(kinds.END, begin, begin, number)
+            raise
+    note(kinds.END, begin, now_ns(), number)
+
+
+def items_of(batch: Any, depth: int = 0) -> int:
+    """Return the length of the first tensor in a batch, or 0 where none is found."""
+    try:
+        if type(batch) is list or type(batch) is tuple:
+            batch = batch[0]
+        shape = getattr(batch, "shape", None)
+        if shape is not None:
+            return int(shape[0]) & kinds.ITEMS_MASK if shape else 0
+        if depth < DEPTH_MOST:
+            values = getattr(batch, "values", None)
+            inner = batch[0] if values is None else next(iter(values()))
+            return 0 if isinstance(inner, (str, bytes)) else items_of(inner, depth + 1)
+    except Exception:
+        return 0
+    return 0
+
+
+def _describe(batches: Any, number: int) -> dict:
+    try:
+        length = len(batches)
+    except Exception:
+        length = None
+    return {"steps_loader": number, "batches": length}
