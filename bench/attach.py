@@ -26,7 +26,8 @@ from common import ROOT, Figure, finish, fresh_home, parser_for
 
 sys.path.insert(0, str(ROOT / "tests" / "attach"))
 
-from corpus import SCRIPTS, Script
+from corpus import SCRIPTS
+from corpus_script import Script
 
 PARTS = ("transparency", "truth", "cost", "bounded")
 ENGINES = ("tensorflow", "jax", "torch")

@@ -11,7 +11,7 @@ ITEMS, BATCH, EPOCHS = 2048, 32, 2
 
 
 class Drawings(Dataset):
-    """Pictures of a bright square somewhere, drawn anew each time; the label is its row."""
+    """Pictures of a bright square somewhere, drawn again each time; the label is its row."""
 
     def __len__(self) -> int:
         return ITEMS

@@ -8,13 +8,14 @@ import full_records
 import infer_records
 import pytest
 import records
+import watch_records
 import why_records
 from test_pages_profile import page_of
 
 from golden import assert_agreed
 from laptime.model.ask import Ask
 from laptime.model.record import NOT_RELIABLE, Finding
-from laptime.pages import full, infer, profile, race, why
+from laptime.pages import full, infer, profile, race, watch, why
 from laptime.pages.page import View
 from laptime.visible import cells_wide
 
@@ -23,6 +24,7 @@ PAGES = {
     **{f"full-{name}": (full, make) for name, make in full_records.SHOWN.items()},
     **{f"infer-{name}": (infer, make) for name, make in infer_records.SHOWN.items()},
     **{f"why-{name}": (why, make) for name, make in why_records.SHOWN.items()},
+    **{f"watch-{name}": (watch, make) for name, make in watch_records.SHOWN.items()},
     "profile": (profile, page_of),
 }
 UNBROKEN = ("    ", "  trace:")  # code and names of files, to be copied

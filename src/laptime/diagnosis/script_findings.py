@@ -36,7 +36,7 @@ def script_findings(answer: WatchAnswer, machine: Machine) -> tuple[Finding, ...
         if isinstance(first.loop, TrainingLoop):
             found = [finding for rule in RULES if (finding := rule.judge(first, first.loop, machine)) is not None]
     if answer.skew is not None and answer.skew.spread >= SKEWED:
-        found.append(_skewed(answer))
+        found.insert(0, _skewed(answer))
     return tuple(found)
 
 

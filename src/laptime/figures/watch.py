@@ -12,7 +12,7 @@ from laptime.model.questions import watch_of
 from laptime.model.record import Record
 from laptime.model.script import Gap, LoopWindow, ScriptProcess, TrainingLoop
 from laptime.pages.numbers import lap
-from laptime.pages.watch import GAP_WORDS, PARTS
+from laptime.pages.watch import GAP_WORDS, PARTS, times_words
 
 Loops = Sequence[tuple[str, TrainingLoop]]
 
@@ -82,4 +82,4 @@ def _gaps(loops: Loops) -> list[Figure]:
 
 def _gap_bar(name: str, gap: Gap) -> Bar:
     label = f"{name}: {GAP_WORDS[gap.kind]}" if name else GAP_WORDS[gap.kind]
-    return Bar(label, gap.seconds, words=f"{lap(gap.seconds)}, {gap.times} times")
+    return Bar(label, gap.seconds, words=f"{lap(gap.seconds)}, {times_words(gap.times)}")

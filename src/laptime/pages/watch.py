@@ -87,7 +87,7 @@ def phase_rows(loop: TrainingLoop, view: View) -> list[str]:
         part: float | Missing = getattr(phases, field)
         if isinstance(part, Missing):
             rows.append(Row(name, None, (), f"not seen: {part.missing}"))
-        elif field != "checkpoint_s" or part > 0:
+        elif part > 0:
             rows.append(Row(name, part, (Cell(step(part * 1e3)), Cell(percent(part / phases.wall_s)))))
     return bar_rows(rows, view)
 
@@ -139,7 +139,11 @@ def _count_words(loop: TrainingLoop) -> str:
     words = _iterations(loop)
     words += "" if isinstance(loop.epochs, Missing) else f" in {loop.epochs} epoch{'s' * (loop.epochs != 1)}"
     words += f"; the first took {step(loop.first_ms)}"
-    words += f", {loop.compilations} compilations {lap(loop.compile_s)}" if loop.compilations else ""
+    words += (
+        f", {loop.compilations} compilation{'s' * (loop.compilations != 1)} {lap(loop.compile_s)}"
+        if loop.compilations
+        else ""
+    )
     return f"{words}." + (f" An iteration has {joined(several)}." if several else "")
 
 
@@ -149,9 +153,16 @@ def _iterations(loop: TrainingLoop) -> str:
 
 def _gap_words(loop: TrainingLoop) -> str:
     gaps = [
-        f"{GAP_WORDS[each.kind]} {lap(each.seconds)} ({each.times} times)" for each in loop.gaps if each.seconds > 0
+        f"{GAP_WORDS[each.kind]} {lap(each.seconds)} ({times_words(each.times)})"
+        for each in loop.gaps
+        if each.seconds > 0
     ]
     return f"Between iterations: {', '.join(gaps)}." if gaps else ""
+
+
+def times_words(count: int) -> str:
+    """Return how often something happened."""
+    return "once" if count == 1 else f"{count:,} times"
 
 
 def _done(answer: WatchAnswer) -> str:

@@ -1,0 +1,56 @@
+"""The page of a watched command: where the time of an iteration goes, and what was not seen.
+
+After a change that is meant, write the pages again with `LAPTIME_REGOLD=1 python -m pytest tests/pages`.
+"""
+
+from __future__ import annotations
+
+import pytest
+import watch_records
+from shown import in_details
+
+from golden import assert_agreed
+from laptime.model.figure import Bars, Plane, Stack
+from laptime.model.questions import watch_of
+from laptime.pages import watch
+from laptime.pages.page import View
+from laptime.pages.summaries import of_watch
+from laptime.showing import report_of
+
+details = in_details(watch.render)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("name", watch_records.SHOWN)
+def test_a_page_in_details_is_as_it_was_agreed(name, width):
+    assert_agreed(f"watch-{name}", width, details(watch_records.SHOWN[name](), width))
+
+
+def test_the_answer_has_the_time_and_what_is_conspicuous():
+    page = watch.render(watch_records.waits(), View(100))
+    assert page.startswith("train.py takes 10.6 ms ±")
+    assert "75 % of an iteration is waiting for data." in page
+    assert of_watch(watch_records.waits()) == ["80 iterations", "10.6 ms each"]
+    assert of_watch(watch_records.unseen()) == ["12 s, no training seen"]
+
+
+def test_a_rank_that_others_wait_for_is_named():
+    page = " ".join(watch.render(watch_records.ranks(), View(100)).split())
+    assert "The other ranks wait for rank 1: its own part of an iteration takes 2.0 times" in page
+
+
+def test_the_charts_hold_the_records_numbers():
+    record = watch_records.waits()
+    loop = watch_of(record).processes[0].loop
+    assert loop is not None
+    figures = {each.title: each.chart for each in report_of(record).figures}
+    stack = figures["Where the time of an iteration goes"]
+    assert isinstance(stack, Stack)
+    assert sum(part.share for part in stack.rows[0][1]) == pytest.approx(1, abs=1e-3)
+    over_time, losses, gaps = figures["Iterations over time"], figures["Loss"], figures["Between iterations"]
+    assert isinstance(over_time, Plane)
+    assert isinstance(losses, Plane)
+    assert isinstance(gaps, Bars)
+    assert [round(up, 3) for _, up in over_time.curves[0].points][:2] == [170.6, 10.601]
+    assert losses.curves[0].points[-1][1] == pytest.approx(2.3 / 80)
+    assert {each.label: each.value for each in gaps.bars}["checkpoints"] == pytest.approx(0.08)
