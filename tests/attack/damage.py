@@ -53,7 +53,8 @@ def plant(value: Any, text: str) -> Any:
 
 CHOOSING = {
     "schema", "id", "status", "question", "kind", "preset", "precision", "execution", "layout", "optimizer", "malloc",
-    "input", "denormals", "reads", "verdict", "sure", "counted", "standing", "stage", "of", "where", "binds", "peaks", "first",
+    "input", "denormals", "reads", "verdict", "sure", "counted", "standing", "stage", "of", "where", "binds", "peaks",
+    "first",
 }  # fmt: skip
 
 

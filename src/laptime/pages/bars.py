@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 
 from laptime.pages.layout import Cell, Column, clean, lay_out, table_or_sentences
 from laptime.pages.page import View
@@ -46,7 +47,7 @@ def bar_rows(rows: Sequence[Row], view: View) -> list[str]:
 
 def bar(length: float | None, longest: float, room: int, *, blocks: bool) -> str:
     """Return a bar whose share of the room is that of the longest; every bar has at least a part of a cell."""
-    if not length or not longest:
+    if not length or not longest or not isfinite(length / longest):
         return ""
     eighths = max(round(8 * room * length / longest), 1)
     if not blocks:
