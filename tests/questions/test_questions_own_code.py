@@ -14,7 +14,7 @@ from laptime.model.missing import Missing
 from laptime.model.plan import OwnTraining, Pace, Plan, PlannedLane, Subject
 from laptime.model.workload import ProofPlan
 from laptime.questions.asking import prepare
-from laptime.questions.own_code import OwnCode, family_of, inspect_training
+from laptime.questions.own_code import Inspection, OwnCode, family_of, inspect_training
 from laptime.questions.subject import find_subject
 from laptime.run.scout import Failure
 
@@ -153,7 +153,7 @@ def test_a_function_is_called_where_its_text_does_not_say_what_it_returns(hidden
     """In a child, whose arguments are those of `python file.py`, not ours."""
     subject = find_subject(f"{hidden}:training")[0]
     found = inspect_training(Ask(subject.name, ("python/cpu",)), MACHINE, subject)
-    assert found == OwnTraining("step", "list", takes_workers=False, sets_batch=False, has_fence=False)
+    assert found.own == OwnTraining("step", "list", takes_workers=False, sets_batch=False, has_fence=False)
 
 
 def test_a_lane_that_cannot_run_it_is_refused_before_anything_runs(hidden):
@@ -184,4 +184,4 @@ def test_a_function_is_not_called_where_its_text_fits_the_lanes(tmp_path, text, 
     place = tmp_path / "plain.py"
     place.write_text(f"raise SystemExit('nobody may run this')\n{text}")
     subject = find_subject(f"{place}:training")[0]
-    assert inspect_training(Ask(subject.name, lanes), MACHINE, subject) is None
+    assert inspect_training(Ask(subject.name, lanes), MACHINE, subject) == Inspection()
