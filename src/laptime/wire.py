@@ -8,9 +8,8 @@ come before the windows; `Paced` gives the windows' length. `Examined` and `Sign
 A whole training reports lap by lap: `Resumed` with the laps of its checkpoint, `Stepped` about twice a second,
 `LapDone` when a lap is validated and saved (the child then waits for `GoOn`), and `Tested` at the end. A heat of
 inference reports its `FirstCall`, what it `Answered` in the proof, its single `Calls`, then for each batch size every
-window, and `BatchDone`. A profiled lane reports its first step as a heat does, and then what it `Profiled`.
-
-A device's peaks come one by one, as `Rated`, and end with `Gauged`: what came before a child died is kept.
+window, and `BatchDone`. A profiled lane reports its first step, then what it `Profiled`; a scout what it has `Seen`,
+then `Inspected`. Peaks of a device come one by one, as `Rated`, and end with `Gauged`: what came in time is kept.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from laptime.model.protocol import Evaluation, FullOrder, LapResult, Predictions
 from laptime.model.sample import Examination, FreshSteps, ProofRun, Reference, Window
 from laptime.model.symptoms import StepSymptoms
 
-VERSION = 15
+VERSION = 16
 NOT_TOLD = Missing("not told")
 
 
@@ -190,13 +189,14 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
 
 
 class Seen(msgspec.Struct, frozen=True, tag=True):
-    """A scout's answer: what one framework sees, and what kind of training a user's function returns."""
+    """A scout's answer: what one framework sees. Its own version comes first in `versions`."""
 
-    version: str
     versions: dict[str, str]
     devices: tuple[Device, ...]
-    problem: str | None = None
-    own: OwnTraining | None = None
+
+
+class Inspected(msgspec.Struct, frozen=True, tag=True):
+    own: OwnTraining
 
 
 class Referenced(msgspec.Struct, frozen=True, tag=True):
@@ -280,10 +280,11 @@ class Gauge(msgspec.Struct, frozen=True, tag=True):
 
 
 class Look(msgspec.Struct, frozen=True, tag=True):
-    """... or report what this framework sees, and call a user's function."""
+    """... or report what this framework sees, unless it must stay unused, and then what a user's function returns."""
 
     framework: str
     subject: Subject | None = None
+    stays_unused: bool = False
 
 
 class TakeTurn(msgspec.Struct, frozen=True, tag=True):
@@ -307,7 +308,7 @@ FromHeat = (
 )
 FromTraining = Resumed | Stepped | LapDone | Tested
 FromInference = FirstCall | Answered | Calls | BatchDone
-FromScout = Seen | Referenced | Proven | AnswersReferenced | Rated | Gauged
+FromScout = Seen | Inspected | Referenced | Proven | AnswersReferenced | Rated | Gauged
 FromChild = Hello | Warmed | FromHeat | FromTraining | FromInference | Profiled | FromScout
 Order = Run | Train | Infer | Observe | Refer | Prove | ReferAnswers | Gauge | Look
 FromParent = Warm | Order | TakeTurn | Again | Enough | GoOn

@@ -92,7 +92,7 @@ def test_a_scout_says_what_a_framework_sees(child):
     """Its version and its devices, usable or not."""
     child.say(wire.Look("fake"))
     seen = child.hear_all()[-1]
-    assert (seen.version, seen.problem) == ("1", None)
+    assert seen.versions == {"fake": "1"}
     assert [(each.name, each.usable) for each in seen.devices] == [("cpu", True), ("cuda:0", True), ("cuda:1", False)]
     assert child.process.wait(PATIENCE_S) == 0
 

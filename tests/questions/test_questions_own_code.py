@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 import pytest
@@ -14,7 +15,7 @@ from laptime.model.missing import Missing
 from laptime.model.plan import OwnTraining, Pace, Plan, PlannedLane, Subject
 from laptime.model.workload import ProofPlan
 from laptime.questions.asking import prepare
-from laptime.questions.own_code import OwnCode, family_of, inspect_training
+from laptime.questions.own_code import Inspection, OwnCode, family_of, inspect_training
 from laptime.questions.subject import find_subject
 from laptime.run.scout import Failure
 
@@ -153,7 +154,86 @@ def test_a_function_is_called_where_its_text_does_not_say_what_it_returns(hidden
     """In a child, whose arguments are those of `python file.py`, not ours."""
     subject = find_subject(f"{hidden}:training")[0]
     found = inspect_training(Ask(subject.name, ("python/cpu",)), MACHINE, subject)
-    assert found == OwnTraining("step", "list", takes_workers=False, sets_batch=False, has_fence=False)
+    assert found.own == OwnTraining("step", "list", takes_workers=False, sets_batch=False, has_fence=False)
+
+
+@pytest.mark.parametrize("ending", ["os._exit(3)", "signal.pause()"])
+def test_code_that_ends_or_holds_its_process_leaves_what_was_scouted(tmp_path, ending):
+    """A lane will show what is wrong with it; what the framework sees was sent before it ran."""
+    (tmp_path / "ends.py").write_text(
+        f"import os, signal\ndef training():\n    print('on', flush=True)\n    {ending}\n"
+    )
+    subject = find_subject(f"{tmp_path / 'ends.py'}:training")[0]
+    found = inspect_training(Ask(subject.name, ("python/cpu",), patience_s=3), MACHINE, subject)
+    assert found.own is None
+    assert [each.name for each in found.seen.devices if each.usable][:1] == ["cpu"]
+
+
+COUNTING = """\
+import os, sys
+
+class Watch:
+    def find_spec(self, name, path, target=None):
+        if name in ("torch._C", "jax.numpy"):
+            with open(os.environ["IMPORTED_IN"], "a") as log:
+                log.write(f"{name} {os.getpid()}\\n")
+
+sys.meta_path.insert(0, Watch())
+"""
+TORCH = """\
+import os
+from torch import nn, ones, optim, utils
+import laptime
+
+def training():
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    model = nn.Linear(4, 2)
+    data = utils.data.DataLoader(utils.data.TensorDataset(ones(8, 4), ones(8, 2)))
+    return laptime.Training(
+        model=model, loss=nn.functional.cross_entropy, optimizer=optim.SGD(model.parameters()), data=data
+    )
+"""
+JAX = """\
+from jax import config
+import laptime
+
+config.update("jax_num_cpu_devices", 2)
+
+def training():
+    return laptime.Training(step=lambda state, batch: state, state=0.0, data=[0.0])
+"""
+
+
+@pytest.fixture
+def imports(tmp_path, monkeypatch):
+    """Return a function that lists which processes have imported a module since the test began."""
+    (tmp_path / "sitecustomize.py").write_text(COUNTING)
+    log = tmp_path / "imported"
+    log.touch()
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    monkeypatch.setenv("PYTHONPATH", path)
+    monkeypatch.setenv("IMPORTED_IN", str(log))
+    return lambda name: {line for line in log.read_text().splitlines() if line.startswith(f"{name} ")}
+
+
+@pytest.mark.framework
+def test_one_process_imports_the_framework_before_the_heats(tmp_path, imports):
+    """It scouts, then calls the function, which two settings of the lanes make necessary."""
+    (tmp_path / "plain.py").write_text(TORCH)
+    prepared = prepare(Ask(f"{tmp_path / 'plain.py'}:training", ("torch/cpu", "torch/cpu/batch=8")), MACHINE)
+    assert len(imports("torch._C")) == 1
+    assert prepared.plan.subject.written_for == "torch"
+    assert "torch" in prepared.machine.framework("torch").versions
+
+
+@pytest.mark.framework
+def test_code_that_a_scout_disturbs_has_a_process_of_its_own(tmp_path, imports):
+    """JAX takes this setting only before its devices have been listed."""
+    (tmp_path / "early.py").write_text(JAX)
+    subject = replace(find_subject(f"{tmp_path / 'early.py'}:training")[0], written_for=None)
+    found = inspect_training(Ask(subject.name, ("jax/cpu",)), MACHINE, subject)
+    assert (found.own.kind, "jax" in found.seen.versions) == ("step", True)
+    assert len(imports("jax.numpy")) == 2
 
 
 def test_a_lane_that_cannot_run_it_is_refused_before_anything_runs(hidden):
@@ -184,4 +264,4 @@ def test_a_function_is_not_called_where_its_text_fits_the_lanes(tmp_path, text, 
     place = tmp_path / "plain.py"
     place.write_text(f"raise SystemExit('nobody may run this')\n{text}")
     subject = find_subject(f"{place}:training")[0]
-    assert inspect_training(Ask(subject.name, lanes), MACHINE, subject) is None
+    assert inspect_training(Ask(subject.name, lanes), MACHINE, subject) == Inspection()

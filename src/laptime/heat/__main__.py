@@ -138,11 +138,12 @@ def obey(order: wire.FromParent, line: Lifeline) -> None:
     """Carry out the order and send the result."""
     line.say(wire.Phase("import", time.perf_counter_ns()))
     match order:
-        case wire.Look(framework=framework, subject=subject):
+        case wire.Look(framework=framework, subject=subject, stays_unused=stays_unused):
             backend = open_backend(framework)
-            versions = backend.versions()
-            own = None if subject is None else describe_own(subject)
-            line.say(wire.Seen(next(iter(versions.values())), versions, backend.devices(), own=own))
+            if not stays_unused:
+                line.say(wire.Seen(backend.versions(), backend.devices()))
+            if subject is not None:
+                line.say(wire.Inspected(describe_own(subject)))
         case wire.Refer(order=heat):
             backend = _open(heat, "reference", line)
             line.say(wire.Referenced(backend.build(heat).reference()))

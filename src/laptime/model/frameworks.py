@@ -29,12 +29,15 @@ class EngineRow:
     `denormals` says whether the engine can be switched to flush them. `builds` holds, by maker, the command that
     installs the engine for the maker's cards: {cuda} is the major version of CUDA. A maker that is not in it has no
     build. `older` is the command for an older driver; without it, laptime suggests an older version of the engine.
+    With `starts_late`, listing the devices of a machine without cards starts nothing: a user's code may still
+    configure the engine.
     """
 
     name: str
     denormals: Literal["switch", "always flushed", "up to its code"] = "up to its code"
     sizes_own_threads: bool = False
     falls_back: bool = False
+    starts_late: bool = False
     builds: dict[str, str] = field(default_factory=dict)
     older: str = ""
 
@@ -77,6 +80,7 @@ class FrameworkRow:
 TORCH = EngineRow(
     "torch",
     denormals="switch",
+    starts_late=True,
     builds={
         "NVIDIA": "pip uninstall -y torch && pip install torch  # on Linux the default build is for CUDA",
         "AMD": "pip install --force-reinstall torch  # the ROCm build: see pytorch.org/get-started",
@@ -99,6 +103,7 @@ TENSORFLOW = EngineRow(
     "tensorflow",
     denormals="always flushed",
     falls_back=True,
+    starts_late=True,
     builds={
         "NVIDIA": 'pip uninstall -y tensorflow-cpu && pip install --upgrade "tensorflow[and-cuda]"',
         "AMD": "pip uninstall -y tensorflow tensorflow-cpu && pip install tensorflow-rocm",
@@ -168,7 +173,7 @@ FRAMEWORKS = (
     FrameworkRow(
         name="python",
         backend="laptime.backends.python.backend",
-        engine=EngineRow("python"),
+        engine=EngineRow("python", starts_late=True),
         family="python",
         refusal=("is raced in a framework", "torch"),
         is_opaque=True,

@@ -14,7 +14,7 @@ from laptime.machine import CardSearch, add_cards
 from laptime.model.ask import Ask
 from laptime.model.frameworks import find_framework
 from laptime.model.inference import InferPlan
-from laptime.model.machine import Machine
+from laptime.model.machine import Framework, Machine
 from laptime.model.plan import OwnTraining, Plan, Subject
 from laptime.model.protocol import FullPlan
 from laptime.model.workload import Published, Workload
@@ -59,11 +59,15 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """What is trained: its workload if it is built in, and what is known of a training of the user's own."""
+    """What is trained: its workload if it is built in, and what is known of a training of the user's own.
+
+    `seen` is the framework that was scouted by the process that called the user's function.
+    """
 
     subject: Subject
     workload: Workload | None
     own: OwnTraining | None
+    seen: Framework | None
 
 
 def prepare(ask: Ask, machine: Machine, *, one_lane: bool = False) -> Prepared:
@@ -93,16 +97,18 @@ def _find_trained(ask: Ask, machine: Machine) -> list[Trained]:
 
 
 def _inspect(ask: Ask, machine: Machine, subject: Subject, workload: Workload | None) -> Trained:
-    own = inspect_training(ask, machine, subject)
+    inspection = inspect_training(ask, machine, subject)
+    own = inspection.own
     if own is not None:
         subject = replace(subject, written_for=family_of(own, subject), gives_step=own.kind == "step")
-    return Trained(subject, workload, own)
+    return Trained(subject, workload, own, inspection.seen)
 
 
 def _plan(ask: Ask, machine: Machine, trained: Sequence[Trained]) -> Prepared:
-    """Scout the frameworks that the lanes need, and plan the lanes of each training."""
+    """Scout the frameworks that the lanes need, unless they were, and plan the lanes of each training."""
     asked = chain.from_iterable(frameworks_asked(ask, machine, each.subject) for each in trained)
-    seen = scout_machine(machine, asked, ask.patience_s)
+    known = [each.seen for each in trained if each.seen is not None]
+    seen = scout_machine(machine, asked, ask.patience_s, known)
     workload = trained[0].workload
     data = find_given(ask, workload)
     reads = util.find_spec("PIL") is not None
@@ -152,13 +158,16 @@ def installed_of(wanted: Iterable[str] | None, machine: Machine) -> tuple[str, .
     return named
 
 
-def scout_machine(machine: Machine, names: Iterable[str], patience_s: float) -> Machine:
+def scout_machine(
+    machine: Machine, names: Iterable[str], patience_s: float, known: Iterable[Framework] = ()
+) -> Machine:
     """Fill in what the named frameworks see (others stay as they are), and the cards that drivers report.
 
-    Both take seconds and run in parallel.
+    Both take seconds and run in parallel. Frameworks that are `known` were scouted before.
     """
     wanted, search = set(names), CardSearch()
-    asked = [each for each in machine.frameworks if each.name in wanted and each.problem is None]
-    scouted = {each.name: each for each in ask_scouts(asked, patience_s)}
+    scouted = {each.name: each for each in known if each.name in wanted}
+    asked = [each for each in machine.frameworks if each.name in wanted - scouted.keys() and each.problem is None]
+    scouted |= {each.name: each for each in ask_scouts(asked, patience_s)}
     seen = replace(machine, frameworks=tuple(scouted.get(each.name, each) for each in machine.frameworks))
     return add_cards(seen, search.end(patience_s))

@@ -7,23 +7,33 @@ worked yet, and where the error has met every framework and kind of device in th
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from laptime.errors import TrainingError
 from laptime.model.ask import Ask
 from laptime.model.frameworks import FrameworkRow, find_framework
-from laptime.model.machine import Device, Machine
+from laptime.model.machine import Device, Framework, Machine
 from laptime.model.plan import OwnTraining, Plan, PlannedLane, Subject
 from laptime.planner.frameworks import default_framework
 from laptime.planner.lanes import parse_lane
 from laptime.planner.plan import name_device
 from laptime.planner.refusals import refuse_kind
 from laptime.run.runner import ProcessRunner
-from laptime.run.scout import Failure, ask_training
+from laptime.run.scout import Failure, ask_training, scout_with_training
 
 PROCESSOR = Device("cpu", "cpu", "the processor", usable=True)
 STEPS = ("jax", "torch", "python")  # the families of frameworks that run a step function
 ON_LOAD = "load"  # the file's import or its function raised, before anything was placed on a device
 IN_PLACE = ("own", ON_LOAD)  # errors that name file and line
 BY_ITS_CODE = (*IN_PLACE, "exit", "error", "TrainingError")
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What is known of a training before it runs: what kind it is, and what the framework sees that was asked."""
+
+    own: OwnTraining | None = None
+    seen: Framework | None = None
 
 
 class OwnCode:
@@ -70,23 +80,33 @@ def say_failure(name: str, failure: Failure) -> TrainingError:
     return TrainingError(failure.reason if is_named else f"{name}: {failure.reason}", failure.source)
 
 
-def inspect_training(ask: Ask, machine: Machine, subject: Subject) -> OwnTraining | None:
+def inspect_training(ask: Ask, machine: Machine, subject: Subject) -> Inspection:
     """Call the user's function once, before anything else runs, if the text of its file does not say enough.
 
-    Refuse lanes whose framework cannot run what it returns. Return None if the call is not needed, or did not work for
-    a reason that a lane will show. Raise a TrainingError if the user's code raised.
+    The process that calls it scouts its framework first. Refuse lanes whose framework cannot run what it returns.
+    `own` is None if the call is not needed, or did not work for a reason that a lane will show. Raise a TrainingError
+    if the user's code raised.
     """
     framework = _framework_to_ask(ask, machine, subject)
     if framework is None:
-        return None
-    told = ask_training(framework, subject, name_device(framework, PROCESSOR), ask.patience_s)
+        return Inspection()
+    environment = name_device(framework.name, PROCESSOR)
+    seen, told = scout_with_training(framework, subject, environment, ask.patience_s)
+    if isinstance(told, Failure) and told.kind in BY_ITS_CODE and seen is not None and _may_have_started(seen):
+        told = ask_training(framework.name, subject, environment, ask.patience_s)
     if isinstance(told, OwnTraining):
         for text in ask.lanes:
             refuse_kind(find_framework(parse_lane(text).framework), told, subject.name)
-        return told
+        return Inspection(told, seen)
     if told.kind in BY_ITS_CODE:
         raise say_failure(subject.name, told)
-    return None
+    return Inspection(seen=seen)
+
+
+def _may_have_started(seen: Framework) -> bool:
+    """Whether a scout may have started devices, which some code cannot bear: it configures them, or forks."""
+    has_card = any(each.usable and each.kind != PROCESSOR.kind for each in seen.devices)
+    return has_card or not find_framework(seen.name).engine.starts_late
 
 
 def family_of(training: OwnTraining, subject: Subject) -> str | None:
@@ -96,7 +116,7 @@ def family_of(training: OwnTraining, subject: Subject) -> str | None:
     return subject.written_for if training.kind == "other" else training.kind
 
 
-def _framework_to_ask(ask: Ask, machine: Machine, subject: Subject) -> str | None:
+def _framework_to_ask(ask: Ask, machine: Machine, subject: Subject) -> Framework | None:
     """Return the framework in whose process the function is called, or None if nothing is to be found out."""
     lanes = [parse_lane(text) for text in ask.lanes]
     rows = [row for row in (find_framework(lane.framework) for lane in lanes) if row.runs_own_code]
@@ -112,7 +132,7 @@ def _framework_to_ask(ask: Ask, machine: Machine, subject: Subject) -> str | Non
     guess = default_framework(machine, subject) if subject.written_for is not None or not rows else rows[0].name
     able = [guess, *(row.name for row in rows), *(each.name for each in machine.frameworks)]
     views = (machine.framework(name) for name in able)
-    return next((view.name for view in views if view is not None and view.problem is None), None)
+    return next((view for view in views if view is not None and view.problem is None), None)
 
 
 def _may_run(row: FrameworkRow, family: str | None) -> bool:

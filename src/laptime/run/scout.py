@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from types import UnionType
 
 from laptime import wire
 from laptime.errors import LaneError, WireError
@@ -30,7 +31,7 @@ class Failure:
     source: str = ""
 
 
-LAST_WORDS = wire.Seen | wire.Referenced | wire.Proven | wire.AnswersReferenced | wire.Gauged
+LAST_WORDS = wire.Seen | wire.Inspected | wire.Referenced | wire.Proven | wire.AnswersReferenced | wire.Gauged
 
 
 def ask_scouts(frameworks: Sequence[Framework], patience_s: float) -> list[Framework]:
@@ -69,15 +70,36 @@ def _fill_in(framework: Framework, answer: wire.FromChild | Failure) -> Framewor
     if not isinstance(answer, wire.Seen):
         problem = answer.reason if isinstance(answer, Failure) else "the scout gave no answer"
         return replace(framework, versions={}, devices=(), problem=problem)
-    return replace(framework, versions=answer.versions, devices=answer.devices, problem=answer.problem)
+    return replace(framework, versions=answer.versions, devices=answer.devices, problem=None)
 
 
 def ask_training(
     framework: str, subject: Subject, environment: dict[str, str], patience_s: float
 ) -> OwnTraining | Failure:
-    """Have a child call the user's function. Return what kind of training it gives, or why that is not known."""
-    answer = _ask_child(wire.Look(framework, subject), environment, patience_s)
-    if isinstance(answer, wire.Seen) and answer.own is not None:
+    """Have a child call the user's function where the framework is imported and not used.
+
+    Return what kind of training it gives, or why that is not known.
+    """
+    return _training_in(_ask_child(wire.Look(framework, subject, stays_unused=True), environment, patience_s))
+
+
+def scout_with_training(
+    framework: Framework, subject: Subject, environment: dict[str, str], patience_s: float
+) -> tuple[Framework | None, OwnTraining | Failure]:
+    """Have one child report what a framework sees, and then call the user's function: the framework is imported once.
+
+    Return the framework, or None if nothing was heard of it, and what kind of training the function gives. What the
+    user's code does cannot change the first: it was sent before.
+    """
+    heard: list[wire.FromChild] = []
+    child = _ask(wire.Look(framework.name, subject), environment)
+    answer = _hear_out(child, patience_s, heard.append, until=wire.Inspected)
+    seen = next((each for each in heard if isinstance(each, wire.Seen)), None)
+    return None if seen is None else _fill_in(framework, seen), _training_in(answer)
+
+
+def _training_in(answer: wire.FromChild | Failure) -> OwnTraining | Failure:
+    if isinstance(answer, wire.Inspected):
         return answer.own
     return answer if isinstance(answer, Failure) else Failure("the scout gave no answer")
 
@@ -133,8 +155,11 @@ def _hear_out(
     note: Callable[[wire.FromChild], None] | None = None,
     *,
     deadline: float = math.inf,
+    until: type | UnionType = LAST_WORDS,
 ) -> wire.FromChild | Failure:
     """Return the child's final message, or why there is none, and end it. `note` is called with each message.
+
+    `until` is what a final message may be.
 
     No silence may be longer than `patience_s`, and nothing may go on after the deadline.
     """
@@ -145,7 +170,7 @@ def _hear_out(
             last = message
             if note is not None:
                 note(message)
-            if isinstance(message, wire.Failed | LAST_WORDS):
+            if isinstance(message, wire.Failed | until):
                 break
     except Silence:
         problem = f"no answer within {brief(patience_s)} s"
@@ -159,6 +184,6 @@ def _hear_out(
     if isinstance(last, wire.Failed):
         said = f"{last.reason}, after: {tail[-1]}" if last.kind == "exit" and tail else last.reason
         return Failure(said, last.kind, last.source)
-    if problem or not isinstance(last, LAST_WORDS):
+    if problem or last is None or not isinstance(last, until):
         return Failure(problem or (tail[-1] if tail else f"its process ended: {ended.signal or ended.exit_code}"))
     return last
