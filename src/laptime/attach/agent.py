@@ -86,8 +86,8 @@ class Agent:
 
     def describe_once(self, number: int, describe: Any, given: Any) -> None:
         """Send what `describe(given, number)` returns, unless it was sent since the agent began."""
-        if number not in self._described and not self.is_off:
-            self._described.add(number)
+        if number not in self.described and not self.is_off:
+            self.described.add(number)
             self.tell(**describe(given, number))
 
     def failed(self, hook: str, error: BaseException) -> None:
@@ -146,7 +146,7 @@ class Agent:
         self.is_off = False
         self.began_ns = monotonic_ns()
         self.fetching = 0  # how many of `Fetches` wait for a batch now: loaders within note no batch of their own
-        self._described: set = set()
+        self.described: set = set()
         self._is_fork = is_fork
         self._pid = os.getpid()
         self._socket: Any = None

@@ -130,10 +130,8 @@ def compiling_check() -> Any:
     What a compiler builds may have no trace of this file: `fullgraph=True` would fail.
     """
     torch = sys.modules["torch"]
-    known = getattr(torch, "compiler", None)
-    if known is not None:
-        return known.is_compiling
-    return lambda: torch.compiler.is_compiling()  # noqa: PLW0108  it is imported later
+    known = getattr(getattr(torch, "compiler", None), "is_dynamo_compiling", None)
+    return known or (lambda: torch.compiler.is_compiling())  # noqa: PLW0108  it may be imported later
 
 
 def hook_optimizers(agent: Agent, module: Any) -> None:
@@ -166,7 +164,8 @@ def hook_optimizers(agent: Agent, module: Any) -> None:
                 number = optimizer.__dict__.get(mark)
                 if number is None:
                     number = optimizer.__dict__[mark] = agent.new_number()
-                agent.describe_once(number, _describe_optimizer, optimizer)
+                if number not in agent.described:
+                    agent.describe_once(number, _describe_optimizer, optimizer)
                 keep(pack_event(STEP, begin, end, number))
                 if end >= agent.flush_at:
                     agent.flush(end)
