@@ -34,6 +34,10 @@ def test_the_answer_has_the_time_and_what_is_conspicuous():
     assert of_watch(watch_records.unseen()) == ["12 s, no training seen"]
 
 
+def test_the_command_that_repeats_it_is_the_one_that_was_watched():
+    assert report_of(watch_records.waits()).command == "laptime watch -- python train.py --epochs 2"
+
+
 def test_a_rank_that_others_wait_for_is_named():
     page = " ".join(watch.render(watch_records.ranks(), View(100)).split())
     assert "The other ranks wait for rank 1: its own part of an iteration takes 2.0 times" in page

@@ -40,8 +40,10 @@ OF_TRAINING = {
 
 
 def repeat_words(record: Record) -> str:
-    """Return the command, with the lanes that ran and every option that is not the default."""
+    """Return the command, with the lanes that ran and every option that is not the default; or what was watched."""
     ask, question = record.ask, record.question
+    if ask.command:
+        return shlex.join(["laptime", question, "--", *ask.command])
     words = ["laptime", COMMANDS.get(question, question), ask.what, *ask.others, *ask.lanes]
     plain = Ask(budget_s=WHY_BUDGET_S) if question == "why" else Ask()
     left_out = {"profile"} if question == "profile" else set()

@@ -101,6 +101,6 @@ def _lane_in(record: Record, what: str, place: str) -> LaneResult | None:
 
 
 def _near(what: str, rows: Sequence[RecordRow]) -> str:
-    known = list(dict.fromkeys(row.workload for row in rows if row.workload))
+    known = list(dict.fromkeys(row.workload for row in rows if row.workload and row.workload != what))
     near = difflib.get_close_matches(what, known, n=1)
     return f"; did you mean {near[0]}?" if near else ""
