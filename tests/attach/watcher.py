@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from conftest import Answer, House
+from house import Answer, House
 
 
 class Watcher:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Answer
+from house import Answer
 from system_calls import IS_POSSIBLE, refuse_locks
 
 TESTS = str(Path(__file__).parents[1])

@@ -1,0 +1,172 @@
+"""A house of its own for each test, with its records and its cache, and the real command run in it."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from command_server import CommandServer
+
+NOT_INHERITED = ("LAPTIME_FAKE", "LAPTIME_HOME", "LAPTIME_CACHE", "COLUMNS", "NO_COLOR", "TERM")
+EXIT_UNTRUSTED = 4
+BUSY = re.compile(r"NOT RELIABLE: \d+ of \d+ windows")
+LONGEST_S = 180
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command gave back."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+def _answer(code: int, out: str, err: str) -> Answer:
+    """Return what a command gave back. Tests run side by side, so races of real lanes may say that others were busy."""
+    busy = '"rule": "not reliable"' in out or BUSY.match(out)
+    return Answer(0 if code == EXIT_UNTRUSTED and busy else code, out, err)
+
+
+def _hear_interrupts() -> None:
+    """A shell lets what it starts in the background ignore Ctrl-C, and so would every test that was started so."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@cache
+def _server() -> CommandServer:
+    """Start the server that runs this process's commands, when the first is run."""
+    server = CommandServer()
+    atexit.register(server.close)
+    return server
+
+
+def _starts_like_any_other(environment: dict[str, str]) -> bool:
+    """Whether Python, started with this environment, would begin as the server did."""
+    names = {name for name in (*environment, *os.environ) if name.startswith(("PYTHON", "LC_", "LANG", "LD_"))}
+    return all(environment.get(name) == os.environ.get(name) for name in names)
+
+
+class House:
+    """A folder with its own records and cache; commands run in it on the shipped fake back end."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.home = folder / "home"
+        self.cache = folder / "cache" / "laptime"
+        self.fake = "1"
+        self.longest_s = LONGEST_S
+        self._said: dict[int, str] = {}
+
+    def script(self, text: str) -> None:
+        """Let fake lanes behave as this TOML says."""
+        place = self.folder / "fake.toml"
+        place.write_text(text, encoding="utf-8")
+        self.fake = str(place)
+
+    def environment(self, **more: str) -> dict[str, str]:
+        own = {"LAPTIME_FAKE": self.fake, "LAPTIME_HOME": str(self.home), "LAPTIME_CACHE": str(self.cache.parent)}
+        if not self.fake:  # the scout, the reference and each lane of a race compile the same in JAX
+            own["JAX_COMPILATION_CACHE_DIR"] = str(self.cache.parent / "xla")
+            own["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+        kept = {key: value for key, value in os.environ.items() if key not in NOT_INHERITED}
+        return {**kept, **own, **more}
+
+    def start(
+        self, *words: str, env: dict[str, str] | None = None, warnings: str = "error", **options: Any
+    ) -> subprocess.Popen[str]:
+        """Start a command, and leave it running."""
+        command = [sys.executable, "-W", warnings, "-m", "laptime", *words]
+        options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": self.folder, **options}
+        options.setdefault("preexec_fn", _hear_interrupts)
+        return subprocess.Popen(command, env=self.environment(**(env or {})), text=True, **options)
+
+    def run(self, *words: str, env: dict[str, str] | None = None, **options: Any) -> Answer:
+        """Run a command to its end; none may ever show a traceback. The server runs all that start like any other."""
+        environment = self.environment(**(env or {}))
+        if options or not _starts_like_any_other(environment):
+            return self.finish(self.start(*words, env=env, **options))
+        code, out, err = _server().run(words, environment, str(self.folder), self.longest_s)
+        assert "Traceback" not in err, err
+        return _answer(code, out, err)
+
+    def done(self, *words: str, code: int = 0, **options: Any) -> Answer:
+        """Run a command that has to end with this exit code."""
+        answer = self.run(*words, **options)
+        assert code == answer.code, answer.out + answer.err
+        return answer
+
+    def read_until(self, process: subprocess.Popen[str], words: str) -> None:
+        """Read a command's stderr until these words come; not a letter further, so that `finish` has the rest."""
+        assert process.stderr is not None
+        said = b""
+        while words.encode() not in said:
+            letter = os.read(process.stderr.fileno(), 1)
+            assert letter, f"'{words}' was never said, only: {said.decode()}"
+            said += letter
+        self._said[process.pid] = said.decode()
+
+    def finish(self, process: subprocess.Popen[str]) -> Answer:
+        """Wait for a command's end; one that does not come to an end is ended here."""
+        try:
+            out, err = process.communicate(timeout=self.longest_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            raise
+        err = self._said.pop(process.pid, "") + (err or "")
+        assert "Traceback" not in err, err
+        return _answer(process.returncode, out or "", err)
+
+    def race(self, *words: str, **options: Any) -> Answer:
+        """Race, and print all that the record holds: most tests look for what is not on the short page."""
+        return self.run("race", *words, "--details", "--quiet", **options)
+
+    def raced(self, *words: str, **options: Any) -> Any:
+        """Return the record that a race prints as JSON."""
+        answer = self.race(*words, "--json", **options)
+        return {"exit code": answer.code, **answer.json}
+
+    def files(self) -> list[Path]:
+        return sorted((self.home / "records").glob("*.json"))
+
+    def kept(self) -> Any:
+        """Return the one record that is on disk."""
+        (place,) = self.files()
+        return json.loads(place.read_bytes())
+
+    def processes(self) -> list[psutil.Process]:
+        """Return every process that was started for this house and is still there."""
+        return [each for each in psutil.process_iter() if self._is_ours(each)]
+
+    def is_empty_within(self, seconds: float) -> bool:
+        """Wait until no process of this house is left, but no longer than this."""
+        deadline = time.monotonic() + seconds
+        while self.processes():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.05)
+        return True
+
+    def _is_ours(self, process: psutil.Process) -> bool:
+        try:
+            named = process.environ().get("LAPTIME_HOME")
+            return named == str(self.home) and process.status() != psutil.STATUS_ZOMBIE
+        except psutil.Error:
+            return False
