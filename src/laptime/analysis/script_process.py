@@ -82,7 +82,7 @@ class ProcessReader:
 
     def take_events(self, body: bytes) -> None:
         """Take events. Those of Keras decide what an iteration is, where there are any."""
-        for kind, begin, end, value in struct.iter_unpack("<4q", body):
+        for kind, begin, end, value in struct.iter_unpack(kinds.EVENT, body):
             plain = kind & KIND_BITS
             if plain == kinds.LOSS:
                 self._summary.loss(begin, struct.unpack("<d", struct.pack("<q", value))[0])

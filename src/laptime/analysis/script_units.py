@@ -13,6 +13,7 @@ from laptime.attach import kinds
 from laptime.model.script import GapKind
 
 NO_THREAD = -1
+FETCHES = {kinds.FETCH, kinds.END, kinds.OPEN}
 
 
 @dataclass(slots=True)
@@ -27,7 +28,6 @@ class Unit:
     optimizer: int = 0
     checkpoint: int = 0
     outside: int = 0
-    compiling: int = 0
     fetches: int = 0
     backwards: int = 0
     steps: int = 0
@@ -51,16 +51,11 @@ class Unit:
     def updated(self) -> bool:
         return self.steps > 0 or self.skips > 0
 
-    @property
-    def unattributed(self) -> int:
-        parts = self.data + self.forward_backward + self.optimizer + self.checkpoint + self.outside
-        return self.end - self.begin - parts
-
     def join(self, later: Unit) -> None:
         """Put the next unit behind this one. What was outside of this one's steps is now inside of an iteration."""
         self.outside = later.outside
         self.end = later.end
-        for name in ("data", "forward_backward", "backward", "optimizer", "checkpoint", "compiling"):
+        for name in ("data", "forward_backward", "backward", "optimizer", "checkpoint"):
             setattr(self, name, getattr(self, name) + getattr(later, name))
         for name in ("fetches", "backwards", "steps", "skips", "items"):
             setattr(self, name, getattr(self, name) + getattr(later, name))
@@ -98,12 +93,9 @@ class UnitBuilder:
             self._step(begin, end, value)
         elif kind == kinds.SKIP:
             self._skip(begin, end)
-        elif kind == kinds.COMPILE:
-            if self._open is not None:
-                self._open.compiling += end - begin
         elif kind == kinds.SAVE:
             self._save(begin, end)
-        elif self._thread not in {NO_THREAD, thread}:
+        elif kind in FETCHES and self._thread not in {NO_THREAD, thread}:
             self.fetched_elsewhere = True
         elif kind == kinds.FETCH:
             self._fetch(begin, end, value >> kinds.ITEMS_SHIFT, value & kinds.ITEMS_MASK)

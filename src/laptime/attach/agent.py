@@ -186,7 +186,6 @@ class Agent:
         return {
             "pid": os.getpid(),
             "parent": os.getppid(),
-            "at_ns": monotonic_ns(),
             "python": "%d.%d.%d" % sys.version_info[:3],
             "executable": sys.executable,
             "is_fork": self._is_fork,

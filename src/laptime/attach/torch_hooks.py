@@ -82,10 +82,8 @@ def _describe_loader(loader: Any, number: int) -> dict:
         length = len(loader)
     except Exception:
         length = None
-    facts = {
-        name: getattr(loader, name, None) for name in ("num_workers", "batch_size", "pin_memory", "prefetch_factor")
-    }
-    facts["persistent_workers"] = getattr(loader, "persistent_workers", None)
+    names = ("num_workers", "batch_size", "pin_memory", "persistent_workers")
+    facts = {name: getattr(loader, name, None) for name in names}
     return {"loader": number, "batches": length, **facts}
 
 
