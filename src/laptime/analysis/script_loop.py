@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from laptime.analysis.script_units import Unit
 from laptime.model.missing import Missing
@@ -27,6 +28,19 @@ SUMMED = (
     "checkpoint_ns",
     "outside_ns",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a loop is: its whole iterations, and what they consisted of. `gaps_s` is all time between iterations."""
+
+    iterations: int
+    fetches: int
+    backwards: int
+    updates: int
+    items: int
+    first_ns: int
+    gaps_s: float
 
 
 class LoopSummary:
@@ -78,6 +92,24 @@ class LoopSummary:
         self.compilations += 1
         self.compile_ns += end - begin
 
+    def progress(self) -> Progress:
+        """Return how far the loop is. The iteration that has not ended yet is not counted."""
+        sums, windows = self._sums, [*filter(None, [self._first]), *self._windows]
+        return Progress(
+            self.iterations,
+            sums["fetches"],
+            sums["backwards"],
+            sums["steps"] + sums["skips"],
+            sum(each.items for each in windows),
+            self._first.wall_ns if self._first else 0,
+            sum(each.seconds for each in self._gaps.values()),
+        )
+
+    @property
+    def losses(self) -> tuple[tuple[int, float], ...]:
+        """The losses that were kept so far, each with its time."""
+        return tuple(self._losses)
+
     def loop(
         self,
         counted: Counted,
@@ -114,7 +146,7 @@ class LoopSummary:
             gaps=tuple(self._gaps.values()),
             compilations=self.compilations,
             compile_s=self.compile_ns / 1e9,
-            losses=tuple(self._losses),
+            losses=self.losses,
             unsure=unsure,
         )
 

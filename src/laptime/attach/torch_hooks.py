@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 FETCH, BACKWARD, STEP, ITEMS_SHIFT = kinds.FETCH, kinds.BACKWARD, kinds.STEP, kinds.ITEMS_SHIFT
 OWN = __name__.replace(".", "_")  # marks are per agent, of which a process may have two
+LOADER = OWN + "_loader"  # the number of a loader, on itself and on its iterators
 
 
 def hook_loaders(agent: Agent, module: Any) -> None:
@@ -29,7 +30,7 @@ def hook_loaders(agent: Agent, module: Any) -> None:
     iterator, loader = module._BaseDataLoaderIter, module.DataLoader
     fetch, start = iterator.__next__, loader.__iter__
     note, keep = agent.note, agent.keep
-    mark = OWN + "_loader"
+    mark = LOADER
 
     @wraps(fetch)
     def __next__(self):
@@ -82,7 +83,7 @@ def _describe_loader(loader: Any, number: int) -> dict:
         length = len(loader)
     except Exception:
         length = None
-    names = ("num_workers", "batch_size", "pin_memory", "persistent_workers")
+    names = ("num_workers", "batch_size", "pin_memory", "persistent_workers", "prefetch_factor")
     facts = {name: getattr(loader, name, None) for name in names}
     return {"loader": number, "batches": length, **facts}
 
@@ -174,14 +175,14 @@ def hook_optimizers(agent: Agent, module: Any) -> None:
         return watched
 
     base.profile_hook_step = staticmethod(lambda step: timed(wrap(step)))
-    for each in _subclasses_of(base):
+    for each in subclasses_of(base):
         if getattr(each.__dict__.get("step"), "hooked", False):
             each.step = timed(each.step)
 
 
-def _subclasses_of(base: Any) -> list:
+def subclasses_of(base: Any) -> list:
     direct = base.__subclasses__()
-    return direct + [each for one in direct for each in _subclasses_of(one)]
+    return direct + [each for one in direct for each in subclasses_of(one)]
 
 
 def _describe_optimizer(optimizer: Any, number: int) -> dict:
