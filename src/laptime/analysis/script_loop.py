@@ -39,6 +39,7 @@ class Progress:
     backwards: int
     updates: int
     items: int
+    data_ns: int
     first_ns: int
     gaps_s: float
 
@@ -101,6 +102,7 @@ class LoopSummary:
             sums["backwards"],
             sums["steps"] + sums["skips"],
             sum(each.items for each in windows),
+            sum(each.data_ns for each in windows),
             self._first.wall_ns if self._first else 0,
             sum(each.seconds for each in self._gaps.values()),
         )

@@ -71,10 +71,10 @@ class ProcessReader:
 
     @property
     def trained_loader(self) -> SeenLoader | None:
-        """The loader whose batches are trained on; None where there are several, or none was seen."""
+        """The loader whose batches are trained on, or one of several that are alike; None where no such was seen."""
         names = self._loaders.keys() if self._keras.is_used else self._units.trainers
         found = [self._loaders[each] for each in names if each in self._loaders]
-        return found[0] if len(found) == 1 else None
+        return found[0] if found and all(each == found[0] for each in found) else None
 
     def take_facts(self, facts: Mapping[str, Any]) -> None:
         """Take one message of facts."""

@@ -31,6 +31,7 @@ HOLDS = {
     "torch": ("outside", "set_torch"),
     "numpy.random": ("outside", "set_numpy"),
     "tensorflow": ("outside", "set_tensorflow"),
+    "torch.utils.data": ("outside", "set_loaders"),
     "torch.optim.optimizer": ("holding", "hold_optimizers"),
     "torch.autograd": ("holding", "hold_backward"),
     "torch.utils.data.dataloader": ("replay", "hold_loaders"),

@@ -39,6 +39,8 @@ class Hold:
 
     def passed(self, kind: str) -> None:
         """Count an end of an iteration, and hold where it is the last that may pass."""
+        if kind == STEP:
+            self.replay.trained()
         if self._agent.is_off or (kind != self._kind and not self._begins(kind)):
             return
         self._left -= 1
@@ -73,6 +75,7 @@ class Hold:
             loss=_loss_in(self.logs),
             device_bytes=device_memory(),
             peak_bytes=peak_memory(),
+            threads=threads(),
         )
         what, self._left, batches = answer or (kinds.FREE, NEVER, 0)
         if what == kinds.FREE:
@@ -120,6 +123,14 @@ def peak_memory() -> Any:
 
         unit = 1 if sys.platform == "darwin" else 1024
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    except Exception:
+        return None
+
+
+def threads() -> Any:
+    """Return with how many threads PyTorch computes; None without it."""
+    try:
+        return sys.modules["torch"].get_num_threads()
     except Exception:
         return None
 

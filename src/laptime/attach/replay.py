@@ -26,16 +26,22 @@ class Replay:
 
     def __init__(self, agent: Agent, fetched: Any) -> None:
         self._agent, self._fetched = agent, fetched
-        self.last = 0  # the loader that was fetched from last; when training begins, it is the one that trains
-        self.loaders: dict = {}
+        self._last = 0  # the loader that was fetched from last: a step that follows trains on its batches
+        self._trained: set = set()
+        self._loaders: dict = {}
         self.run_alone = False
         self._wanted = 0
         self._kept: list = []
+        self._iterators: dict = {}  # of the loaders whose batches are replayed
         self._idle_ns = 0
 
     def begin(self, batches: int) -> None:
         """Keep the next batches of the loader that trains, as many as this, and replay them from then on."""
         self._wanted = batches
+
+    def trained(self) -> None:
+        """Note that a step was taken. A script may make a new loader for each epoch."""
+        self._trained.add(self._last)
 
     def take_idle_ns(self) -> int:
         """Return for how long a loader that runs alone was started again since the last call."""
@@ -44,19 +50,30 @@ class Replay:
 
     def next(self, iterator: Any, fetch: Any) -> Any:
         """Return the next batch that the script gets from this iterator."""
-        number = iterator.__dict__.get(LOADER, 0)
-        if self._wanted == 0 and not self.run_alone:
-            self.last = number
-            return fetch(iterator)
-        if number != self.last or number not in self.loaders:
+        number = self._last = iterator.__dict__.get(LOADER, 0)
+        is_used = self._wanted > 0 or self.run_alone
+        if not is_used or number not in self._trained or number not in self._loaders:
             return fetch(iterator)
         if self.run_alone:
-            self._go_on_alone(iterator, fetch, self.loaders[number])
+            self._go_on_alone(iterator, fetch, self._loaders[number])
         if len(self._kept) < self._wanted:
             batch = fetch(iterator)
             self._keep(batch)
             return batch
         return self._again(iterator, number)
+
+    def start(self, loader: Any, start: Any) -> Any:
+        """Return an iterator of a loader. Once its batches are replayed, it starts no more workers."""
+        begin = now_ns()
+        iterator = self._iterators.get(loader.__dict__.get(LOADER))
+        if iterator is not None:
+            iterator._num_yielded = 0
+            self._agent.note(kinds.OPEN, begin, now_ns(), iterator.__dict__[LOADER])
+            return iterator
+        found = start(loader)
+        if LOADER in loader.__dict__:
+            self._loaders[loader.__dict__[LOADER]] = loader
+        return found
 
     def _keep(self, batch: Any) -> None:
         kept = Kept(batch)
@@ -66,7 +83,8 @@ class Replay:
 
     def _again(self, iterator: Any, number: int) -> Any:
         begin = now_ns()
-        length = _length_of(self.loaders[number])
+        self._iterators[number] = iterator
+        length = _length_of(self._loaders[number])
         if length is not None and iterator._num_yielded >= length:
             self._agent.note(kinds.END, begin, now_ns(), number)
             raise StopIteration
@@ -139,11 +157,7 @@ def hold_loaders(agent: Agent, module: Any) -> None:
 
     @wraps(start)
     def __iter__(self):
-        found = start(self)
-        number = self.__dict__.get(LOADER)
-        if number is not None:
-            replay.loaders[number] = self
-        return found
+        return start(self) if agent.is_off else replay.start(self, start)
 
     iterator.__next__ = __next__
     loader.__iter__ = __iter__

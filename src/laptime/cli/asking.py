@@ -211,7 +211,7 @@ def make_race_ask(given: dict[str, Any]) -> Ask:
 def make_script_ask(given: dict[str, Any]) -> Ask:
     """Return the ask of a command that also takes a script; behind -- are its arguments, or a whole command."""
     told = dict(given)
-    told["lanes"] = (*told["lanes"], *(told.pop("on") or ()))
+    told["lanes"] = (*told["lanes"], *(told.pop("on", None) or ()))
     context = click.get_current_context()
     behind = context.meta.get(BEHIND)
     ask = make_ask(told)

@@ -18,9 +18,15 @@ from laptime.heat.script_process import Held, Script, ScriptEnded, Visitor, now_
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Pace, PlannedLane
 from laptime.model.sample import AS_THE_SCRIPT, ProofRun
+from laptime.model.symptoms import NOT_LOOKED, StepSymptoms
 
-SET_INSIDE = ("denormals", "matmul")  # settings that the agent sets; all others are environment variables
+SET_INSIDE = ("denormals", "matmul", "workers")  # settings that the agent sets; all others are environment variables
 NOT_SET = (None, "keep")
+CANNOT_SET = {
+    "denormals": "the script imports no PyTorch, or this processor cannot",
+    "matmul": "the script imports no PyTorch",
+    "workers": "the script makes no DataLoader of items by number",
+}
 LEARNT = 3  # whole iterations that show what one consists of
 PROOF_STEPS = 10
 PROOF_S = 5.0  # slow steps: so long at most, once enough was learnt
@@ -103,6 +109,8 @@ def run_script(order: HeatOrder, line: ParentLine) -> None:
         except EnoughStepsError:
             pass
         line.say(wire.Phase("end", now_ns()))
+        if order.breakdown:
+            line.say(wire.Signed(_symptoms(script.leader, runner.last)))
     peak, on_device = (None, None) if runner.last is None else (runner.last.peak_bytes, runner.last.device_bytes)
     line.say(wire.Finished(_known(peak), _known(on_device)))
 
@@ -160,7 +168,7 @@ def _check(visitor: Visitor, lane: PlannedLane, sets: set[str]) -> None:
     """Raise LaneError if the script does not do what the lane is named for."""
     unset = sorted(sets - visitor.set)
     if unset:
-        raise LaneError(f"{unset[0]} was not set: the script imports no PyTorch in which it could be")
+        raise LaneError(f"{unset[0]} was not set: {CANNOT_SET[unset[0]]}")
     kinds_used = {name.partition(":")[0] for name in visitor.reader.parameters}
     if kinds_used and lane.device.kind not in kinds_used:
         used = " and ".join(sorted(kinds_used))
@@ -210,6 +218,15 @@ def _switch_input(script: Script, runner: ScriptRunner, lane: PlannedLane) -> No
     else:
         runner.ready_batches = REPLAYED[wanted]
         script.go_on(1, kinds.REPLAY, REPLAYED[wanted])
+
+
+def _symptoms(visitor: Visitor, held: Held | None) -> StepSymptoms:
+    """Return what the script's own steps show, without taking them apart."""
+    progress = visitor.reader.progress
+    threads = NOT_LOOKED if held is None or held.threads is None else held.threads
+    if visitor.reader.trained_loader is None:
+        return StepSymptoms(progress.iterations, threads=threads)
+    return StepSymptoms(progress.iterations, wait_ns=progress.data_ns, threads=threads)
 
 
 def _known(figure: int | None) -> int | Missing:

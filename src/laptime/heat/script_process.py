@@ -48,6 +48,7 @@ class Held:
     loss: float | None
     device_bytes: int | None
     peak_bytes: int | None
+    threads: int | None
 
 
 class Visitor:
@@ -69,7 +70,7 @@ class Visitor:
     def take_facts(self, facts: dict[str, Any]) -> None:
         if "held" in facts:
             self._read_events()
-            figures = ("since_ns", "at_ns", "idle_ns", "loss", "device_bytes", "peak_bytes")
+            figures = ("since_ns", "at_ns", "idle_ns", "loss", "device_bytes", "peak_bytes", "threads")
             self.held = Held(*(facts[name] for name in figures))
         elif "has_set" in facts:
             self.set.add(facts["has_set"])

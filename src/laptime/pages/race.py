@@ -181,7 +181,8 @@ def _then(record: Record) -> list[str]:
         return []
     what = record.trainings[fastest.training or record.workload.name]
     place = short_name(fastest.name.partition(OF_TRAINING)[0])
-    return [f"Next: {shlex.join(['laptime', 'why', what, place])}"]
+    behind = ["--", *record.ask.command] if record.ask.command else []
+    return [f"Next: {shlex.join(['laptime', 'why', *filter(None, [what]), place, *behind])}"]
 
 
 def _details(record: Record, view: View) -> list[list[str]]:

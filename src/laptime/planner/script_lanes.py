@@ -19,7 +19,7 @@ from laptime.planner.plan import check_ask, pace_of, with_values
 from laptime.planner.refusals import LaneFacts, SubjectFacts
 from laptime.planner.settings import SETTINGS
 
-SET_OUTSIDE = ("threads", "malloc", "denormals", "matmul", "input")
+SET_OUTSIDE = ("threads", "malloc", "denormals", "matmul", "workers", "input")
 INPUTS = ("published", "cached", "one", "only")  # what the agent can make of a DataLoader
 DECIDES_ITSELF = "a script decides itself what it computes with; laptime shows it one device and sets its environment"
 HIDDEN = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu"}

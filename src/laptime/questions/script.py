@@ -34,13 +34,16 @@ def means_a_script(ask: Ask) -> bool:
 def prepare_script(ask: Ask, machine: Machine) -> Prepared:
     """Find the script and the devices that it may see, and plan the lanes."""
     subject = describe_script(ask)
-    family = family_in(read_tree(Path(subject.file))) if subject.file else None
-    installed = [each.name for each in machine.frameworks]
-    names = [each for each in ENGINES.get(family or "torch", ("torch",)) if each in installed]
-    if not names:
-        names = [each for each in installed if find_framework(each).runs_own_code and each != "python"]
-    seen = scout_machine(machine, names[:1], ask.patience_s)
+    seen = see_devices(subject, machine, ask.patience_s)
     return Prepared(plan_script(ask, seen, subject), seen, None)
+
+
+def see_devices(subject: Subject, machine: Machine, patience_s: float) -> Machine:
+    """Scout one framework that the script may use: what it sees of the devices is what the script can see."""
+    installed = [each.name for each in machine.frameworks]
+    wanted = [each for each in ENGINES[subject.written_for or "torch"] if each in installed]
+    others = (each for each in installed if find_framework(each).runs_own_code and each != "python")
+    return scout_machine(machine, wanted[:1] or [*others][:1], patience_s)
 
 
 def describe_script(ask: Ask) -> Subject:
@@ -65,7 +68,14 @@ def describe_script(ask: Ask) -> Subject:
         items="items",
         file=None if file is None else name_in_utf8(file.resolve(), "Rename the file or its folder."),
         command=tuple(command),
+        written_for=None if file is None else _family_of(file),
     )
+
+
+def _family_of(file: Path) -> str | None:
+    """Return what a script is written for, of the frameworks that its text names."""
+    family = family_in(read_tree(file))
+    return family if family in ENGINES else None
 
 
 def python_here() -> str:
