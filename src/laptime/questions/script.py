@@ -60,8 +60,6 @@ def describe_script(ask: Ask) -> Subject:
         if not file.is_file():
             raise UsageError(f"there is no file {file}", "give the path of a script: laptime race train.py")
         command = (python_here(), str(file), *ask.command)
-    elif not command:
-        raise UsageError("there is no script to race", "name one: laptime race train.py -- --epochs 3")
     named = file or next((Path(word) for word in command if word.endswith(".py")), Path(command[0]))
     return Subject(
         name=named.name,
