@@ -59,7 +59,8 @@ class Guarded:
         for descriptor in {self.write_fd, self.read_fd} - {-1}:
             os.close(descriptor)
         self.process.kill()
-        self.process.communicate()
+        self.process.wait()
+        self.process.stdout.close()
 
 
 @pytest.fixture
@@ -163,6 +164,21 @@ def test_a_paused_heat_ends_with_its_parent(guard):
     guarded.hang_up()
     guarded.finish()
     assert all(is_gone(each.pid) for each in below)
+
+
+def test_a_parent_that_is_gone_and_hears_no_report_ends_all_too(guard):
+    """It was killed between turns: the guardian reports what was paused and continued, and nobody reads it."""
+    guarded = guard(f"{STRAY}; sleep 600 & sleep 600")
+    wait_for(lambda: len(guarded.below()) == 4)
+    below = guarded.below()
+    for request, report in ((PAUSE, PAUSED), (GO_ON, GOES_ON)):
+        guarded.process.send_signal(request)
+        assert guarded.process.stdout.read(1).encode() == report
+    guarded.process.stdout.close()
+    guarded.process.send_signal(PAUSE)
+    guarded.hang_up()
+    guarded.process.wait(PATIENCE_S)
+    wait_for(lambda: all(is_gone(each.pid) for each in below))
 
 
 def test_the_last_that_was_printed_is_kept_and_no_more(guard):

@@ -129,7 +129,7 @@ class Guardian:
         deadline = time.monotonic() + STOP_S
         while any(map(_is_running, self._paused)) and time.monotonic() < deadline:
             time.sleep(0.0002)
-        os.write(2, PAUSED)
+        _report(PAUSED)
 
     def _go_on(self) -> None:
         """Continue what was paused."""
@@ -140,7 +140,7 @@ class Guardian:
                 os.kill(pid, signal.SIGCONT)
         self._reap()  # the kernel reports a continued child at once
         self._continued = set()
-        os.write(2, GOES_ON)
+        _report(GOES_ON)
 
     def _keep(self) -> int:
         """Read what was printed and keep its end. Return how many bytes were read."""
@@ -165,9 +165,15 @@ class Guardian:
                 return True
             if os.WIFCONTINUED(status):
                 if pid not in self._continued:
-                    os.write(2, WENT_ON)
+                    _report(WENT_ON)
             elif pid == self._heat:
                 self._status = status
+
+
+def _report(done: bytes) -> None:
+    """Report to the parent, unless it is gone: its heat has to be ended all the same."""
+    with contextlib.suppress(BrokenPipeError):
+        os.write(2, done)
 
 
 def _wake_by_signals() -> int:
