@@ -18,12 +18,14 @@ import warnings
 from functools import partial
 from typing import Any
 
+from laptime.model.frameworks import FRAMEWORKS
 from laptime.run import guardian
 from laptime.run.child import GUARDIAN
 
-# What a heat of the fake imports; numpy has threads of its own only when it computes.
+# What a heat of the fake imports.
 USED_BY_HEATS = ("laptime.heat.__main__", "laptime.backends.fake", "numpy")
 IGNORED = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)
+COUNTING = ("PYTHON", "LD_", "LC_", "LANG")  # a fake does not care how its memory is kept
 PLAIN_POPEN = subprocess.Popen
 
 
@@ -31,7 +33,7 @@ class ForkingPopen(PLAIN_POPEN):  # type: ignore[type-arg]
     """Starts what it has to; a guardian goes on in the forked process, and never comes to its `exec`."""
 
     def __init__(self, command: Any, *further: Any, **options: Any) -> None:
-        if str(GUARDIAN) in command:
+        if str(GUARDIAN) in command and _may_fork(options["env"]):
             words = command[command.index(str(GUARDIAN)) :]
             options["preexec_fn"] = partial(_be_the_guardian, words, options["env"], options["pass_fds"])
         super().__init__(command, *further, **options)
@@ -44,13 +46,27 @@ def prepare() -> None:
     del sys.modules["laptime.heat.__main__"]  # each heat runs it
 
 
+def are_fake(words: list[str]) -> bool:
+    """Whether a command runs fake lanes alone: it names them, or resumes where there are no others."""
+    lanes = {word.partition("/")[0] for word in words} & {row.name for row in FRAMEWORKS}
+    resumes = words[:1] == ["resume"]
+    return (lanes == {"fake"} or (resumes and not lanes)) and not any(".py" in word for word in words)
+
+
 def fork_heats() -> None:
     """Let all heats of this process be forked."""
     subprocess.Popen = ForkingPopen  # type: ignore[misc]
 
 
+def _may_fork(environment: dict[str, str]) -> bool:
+    """Whether no variable differs that counts as a process starts."""
+    counting = {name for name in (*environment, *os.environ) if name.startswith(COUNTING)}
+    return all(environment.get(name) == os.environ.get(name) for name in counting)
+
+
 def _be_the_guardian(words: list[str], environment: dict[str, str], pipes: tuple[int, ...]) -> None:
     _close_all_but(pipes)
+    _forget_imports_of_others()
     os.environ.clear()
     os.environ.update(environment)
     sys.argv[:] = words
@@ -75,6 +91,16 @@ def _be_the_heat(command: list[str], printing_fd: int) -> None:
     del sys.path[0]
     sys.argv[:] = ["laptime.heat", *pipes]
     runpy.run_module("laptime.heat", run_name="__main__", alter_sys=True)
+
+
+def _forget_imports_of_others() -> None:
+    """Drop modules that the thread of a sensor was importing: nobody is left to finish them and to unlock them."""
+    bootstrap: Any = importlib._bootstrap  # type: ignore[attr-defined]
+    bootstrap._module_locks.clear()
+    bootstrap._blocking_on.clear()
+    for name, module in list(sys.modules.items()):
+        if getattr(getattr(module, "__spec__", None), "_initializing", False):
+            del sys.modules[name]
 
 
 def _close_all_but(kept: tuple[int, ...]) -> None:
