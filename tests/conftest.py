@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import compileall
 import os
+import subprocess
 import sys
 from itertools import chain, islice
 from pathlib import Path
 
 import pytest
 
+import forked_heats as forking
 from house import House
 
 LONGEST_REAL_S = 400
@@ -96,6 +98,13 @@ _keep_to_own_cores()
 @pytest.fixture
 def house(tmp_path: Path) -> House:
     return House(tmp_path)
+
+
+@pytest.fixture
+def forked_heats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the fake heats forked that a test starts from its own process."""
+    forking.prepare()
+    monkeypatch.setattr(subprocess, "Popen", forking.ForkingPopen)
 
 
 @pytest.fixture(scope="session")

@@ -2,12 +2,14 @@
 
 A guardian and its heat are still processes of their own, with the pipes, session, environment and end that they have
 when a command starts them. Only what `exec` does is done here: descriptors are closed, signals and warnings are as in a
-new Python. `command_server.py` uses it where all lanes are fake: frameworks and users' code start as users start them.
+new Python. `command_server.py` uses it where all lanes are fake, and tests with many fake heats of their own do, too:
+frameworks and users' code start as users start them.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import os
 import runpy
@@ -43,7 +45,7 @@ def prepare() -> None:
     """Import what heats will need, once for all of them."""
     for name in USED_BY_HEATS:
         importlib.import_module(name)
-    del sys.modules["laptime.heat.__main__"]  # each heat runs it
+    sys.modules.pop("laptime.heat.__main__", None)  # each heat runs it
 
 
 def are_fake(words: list[str]) -> bool:
@@ -65,6 +67,7 @@ def _may_fork(environment: dict[str, str]) -> bool:
 
 
 def _be_the_guardian(words: list[str], environment: dict[str, str], pipes: tuple[int, ...]) -> None:
+    gc.freeze()  # what the starting process has left behind is its own to clear away
     _close_all_but(pipes)
     _forget_imports_of_others()
     os.environ.clear()
@@ -88,6 +91,7 @@ def _be_the_heat(command: list[str], printing_fd: int) -> None:
     for category in IGNORED:
         warnings.simplefilter("ignore", category)
     subprocess.Popen = PLAIN_POPEN  # type: ignore[misc]
+    sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__  # a test's own go to files that are closed by now
     del sys.path[0]
     sys.argv[:] = ["laptime.heat", *pipes]
     runpy.run_module("laptime.heat", run_name="__main__", alter_sys=True)
