@@ -84,13 +84,14 @@ CAUGHT_AT_LEAST = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What one process does: prove all of these trainings in a lane, or compute their references."""
+    """What one process does with all of these trainings: prove them in a lane, compute their references, or both."""
 
     file: str
     lane: str
     names: tuple[str, ...]
     seed: int
     refers: bool = False
+    proves: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +119,9 @@ def answer_here(task: Task) -> Iterator[Answer]:
         order = HeatOrder(subject, PlannedLane(task.lane, framework, CPU, settings), task.seed, OWN_PROOF, PACE)
         try:
             training = backend.build(order)
-            if task.refers:
-                yield Answer(name, reference=training.reference(), seconds=time.perf_counter() - began)
-            else:
-                yield Answer(name, take_proof(training, settings), seconds=time.perf_counter() - began)
+            runs = take_proof(training, settings) if task.proves else ()
+            reference = training.reference() if task.refers else None
+            yield Answer(name, runs, reference, seconds=time.perf_counter() - began)
         except LaptimeError as error:
             yield Answer(name, problem=error.says)
         except Exception as error:  # noqa: BLE001  a framework's own words; the other trainings go on
@@ -196,7 +196,7 @@ def hear_again(
     lanes = list(dict.fromkeys(lane for lane, _ in doubted))
     again, *others = ask_all(
         [
-            Task(group.file, group.lanes[0], names, SEEDS_ON, refers=True),
+            Task(group.file, group.lanes[0], names, SEEDS_ON, refers=True, proves=False),
             *(Task(group.file, lane, names, SEEDS_ON) for lane in lanes),
         ]
     )
@@ -263,11 +263,11 @@ def run_group(group: Group, words: Sequence[str], halves: set[str]) -> dict[str,
     found: dict[str, list[dict[str, Any]]] = {"honest": [], "planted": [], "exposed": []}
     if not wanted:
         return found
-    references = ask(Task(group.file, group.lanes[0], wanted, 0, refers=True))
+    references = ask(Task(group.file, group.lanes[0], wanted, 0, refers=True, proves=False))
     found["honest"] = judge_honest(group, names, references) if names else []
     found["planted"] = judge_planted(group, planted, references) if planted else []
     if names and group.differs_from:
-        others = ask(Task(group.file, group.differs_from, names, 0, refers=True))
+        others = ask(Task(group.file, group.differs_from, names, 0, refers=True, proves=False))
         found["exposed"] = judge_planted(group, {name: name for name in names}, others)
     return found
 

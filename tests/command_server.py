@@ -1,7 +1,8 @@
 """Runs `laptime` commands in processes of their own, without the quarter second that each would take to import it.
 
 A server imports all commands once. For each command it forks: the child has its own environment, working folder,
-output and exit, as one that a shell starts. Tests of starting itself (`House.start`) start Python as users do.
+output and exit, as one that a shell starts. Tests of starting itself (`House.start`) start Python as users do. Where
+all lanes are fake, its heats are forked in the same way (`forked_heats.py`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import subprocess
 import sys
 import time
 from typing import Any
+
+import forked_heats
 
 READ_BYTES = 1 << 16
 HEAD_BYTES = 1 << 20  # a request: its words and its environment
@@ -86,6 +89,8 @@ def _become_the_command(request: dict[str, Any], outputs: list[int]) -> None:
     sys.path[0] = request["folder"]
     sys.argv[:] = ["laptime", *request["words"]]
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    if request["environment"]["LAPTIME_FAKE"] and forked_heats.are_fake(request["words"]):
+        forked_heats.fork_heats()
 
 
 def serve(connection: socket.socket) -> None:
@@ -108,6 +113,7 @@ if __name__ == "__main__":
     main = importlib.import_module("laptime.cli.main")
     for each in main.COMMANDS:
         main.find_command(each)
+    forked_heats.prepare()
     gc.freeze()
     serve(socket.socket(fileno=int(sys.argv[1])))
     runpy.run_module("laptime", run_name="__main__", alter_sys=True)

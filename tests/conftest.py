@@ -4,36 +4,44 @@ from __future__ import annotations
 
 import compileall
 import os
+import subprocess
 import sys
 from itertools import chain, islice
 from pathlib import Path
 
 import pytest
 
+import forked_heats as forking
 from house import House
 
 LONGEST_REAL_S = 400
 # The longest first: seconds of one core, as of 2026-11-24.
 LONGEST = (
-    "test_keras_contract.py",  # 160
+    "test_keras_contract.py",  # 140
     "test_cli_torch_races.py",  # 60
-    "test_attach_programs.py",  # 46
-    "test_cli_files.py",  # 45
-    "test_cli_python.py",  # 40
-    "test_torch_proof.py",  # 38
-    "test_cli_watched.py",  # 35
-    "test_honest_contract.py",  # 33
-    "test_cli_keras.py",  # 30
-    "test_cli_torch_infer.py",  # 28
-    "test_library_notebook.py",  # 28
-    "test_cli_stop.py",  # 28
-    "test_cli_counterfactuals.py",  # 25
-    "test_cli_torch_full.py",  # 24
-    "test_cli_jax.py",  # 20
-    "test_remedies_keras.py",  # 16
+    "test_attach_programs.py",  # 43
+    "test_cli_files.py",  # 42
+    "test_cli_python.py",  # 42
+    "test_cli_torch_full.py",  # 34
+    "test_honest_contract.py",  # 27
+    "test_torch_proof.py",  # 26
+    "test_cli_keras.py",  # 25
+    "test_library_notebook.py",  # 25
+    "test_cli_watched.py",  # 24
+    "test_cli_torch_infer.py",  # 23
+    "test_torch_learner.py",  # 20
+    "test_cli_counterfactuals.py",  # 20
+    "test_cli_profile.py",  # 18
+    "test_attack_environments.py",  # 17
+    "test_cli_jax.py",  # 16
+    "test_cli_trainings.py",  # 16
     "test_remedies_example.py",  # 16
-    "test_torch_chances.py",  # 15
-    "test_run_endings.py",  # 12
+    "test_library_calls.py",  # 15
+    "test_cli_outputs.py",  # 15
+    "test_torch_chances.py",  # 13
+    "test_data_made.py",  # 13
+    "test_cli_resume.py",  # 11
+    "test_run_endings.py",  # 11
 )
 
 SOURCES = Path(__file__).parents[1] / "src" / "laptime"
@@ -96,6 +104,13 @@ _keep_to_own_cores()
 @pytest.fixture
 def house(tmp_path: Path) -> House:
     return House(tmp_path)
+
+
+@pytest.fixture
+def forked_heats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the fake heats forked that a test starts from its own process."""
+    forking.prepare()
+    monkeypatch.setattr(subprocess, "Popen", forking.ForkingPopen)
 
 
 @pytest.fixture(scope="session")

@@ -165,8 +165,9 @@ class House:
         return True
 
     def _is_ours(self, process: psutil.Process) -> bool:
+        """Whether it has this house's environment; one that was forked shows another's, and has our working folder."""
         try:
-            named = process.environ().get("LAPTIME_HOME")
-            return named == str(self.home) and process.status() != psutil.STATUS_ZOMBIE
+            ours = process.environ().get("LAPTIME_HOME") == str(self.home) or process.cwd() == str(self.folder)
+            return ours and process.status() != psutil.STATUS_ZOMBIE
         except psutil.Error:
             return False

@@ -22,7 +22,7 @@ def words_of(answer):
 @pytest.mark.parametrize(
     ("example", "lanes", "versions"),
     [
-        ("numpy_training.py", ("python/cpu", "python/cpu/input=cached", "python/cpu/best", *JAX), ["python", "numpy"]),
+        ("numpy_training.py", ("python/cpu", "python/cpu/best", *JAX), ["python", "numpy"]),
         ("torch_loop.py", ("python/cpu", "torch/cpu/best"), ["python", "numpy", "torch"]),
     ],
 )

@@ -15,6 +15,7 @@ SUITES = (
     "test_profile_contract.py",
     "test_learner_contract.py",
     "test_files_contract.py",
+    "test_cached_contract.py",
     "test_own_keras_contract.py",
 )
 

@@ -15,12 +15,15 @@ from laptime.backends import open_backend
 from laptime.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from laptime.model.lane import Settings
 from laptime.model.missing import Missing
+from laptime.model.network import Conv, Dense, Dropout, Flatten, MaxPool
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.protocol import Score
 from laptime.model.workload import ProofPlan
-from laptime.workloads import find_workload
+from laptime.workloads import CATALOGUE, find_workload
 
 WORKLOAD = "cifar-cnn"
+# Its first, smaller sister, with dropout as it has: each learner compiles a network, and a small one quickly.
+SMALL = (Conv(8, 3, padding="same"), MaxPool(), Dropout(0.25), Flatten(), Dense(16, "relu"), Dropout(0.5), Dense(10))
 BATCH = 8
 STEPS = 3
 
@@ -33,6 +36,13 @@ class Unbroken:
     looked: Score
     short: Score
     path: Path
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small():
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setitem(CATALOGUE, WORKLOAD, replace(find_workload(WORKLOAD), layers=SMALL))
+        yield
 
 
 @pytest.fixture(scope="module", params=HERE)

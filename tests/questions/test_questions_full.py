@@ -22,6 +22,8 @@ from laptime.questions.subject import find_subject
 from laptime.store.checkpoints import count_laps
 from laptime.workloads import CATALOGUE, find_workload
 
+pytestmark = pytest.mark.usefixtures("forked_heats")
+
 PROTOCOL = Protocol(2, 20, validation_items=100, evaluation_items=1_000)
 
 

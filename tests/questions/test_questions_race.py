@@ -22,6 +22,8 @@ from laptime.sensors.amd import AmdSensor
 from laptime.sensors.apple import AppleSensor
 from laptime.sensors.rapl import RaplSensor
 
+pytestmark = pytest.mark.usefixtures("forked_heats")
+
 FEATURES = ("bf16", "tf32", "fp16", "compile", "graph", "channels_last", "fused", "malloc")
 DEVICES = (
     Device("cpu", "cpu", "fake processor", usable=True, features=FEATURES),

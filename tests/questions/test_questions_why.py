@@ -25,6 +25,8 @@ from laptime.questions.subject import find_subject
 from laptime.questions.why import Inquiry, WhySearch, list_possible
 from laptime.run.prestart import Prestarter
 
+pytestmark = pytest.mark.usefixtures("forked_heats")
+
 FAKE = Framework(
     "fake", "1", {"fake": "1"}, (Device("cpu", "cpu", "fake processor", usable=True, features=("malloc",)),)
 )

@@ -1,4 +1,7 @@
-"""A cached PyDataset in Keras's own `fit`, on each engine, in a process that has no other."""
+"""A cached PyDataset in Keras's own `fit`, with a worker process of Keras's own.
+
+Without one it is tried on each engine, where Keras is imported in any case: `tests/contracts/test_cached_contract.py`.
+"""
 
 from __future__ import annotations
 
@@ -50,26 +53,18 @@ if __name__ == "__main__":
     assert kept.hits >= 18, kept
     print("ends", batches.ends)
 """
-ENGINES = {"tensorflow": "tensorflow", "jax": "jax", "torch": "torch"}
+WORDS = {"workers": 1, "use_multiprocessing": True}
+ENGINE = next((each for each in ("jax", "torch", "tensorflow") if util.find_spec(each)), None)
 
 
-@pytest.mark.parametrize(
-    ("engine", "words"),
-    [
-        ("tensorflow", {}),
-        ("jax", {"workers": 2}),
-        ("torch", {"workers": 1, "use_multiprocessing": True}),
-    ],
-)
-def test_fit_decodes_each_batch_once(tmp_path, engine, words):
-    """Four epochs, shuffled; in threads, and in a process of Keras's own."""
-    if not (util.find_spec("keras") and util.find_spec(ENGINES[engine])):
-        pytest.skip(f"there is no Keras on {engine} here")
+@pytest.mark.skipif(not (util.find_spec("keras") and ENGINE), reason="there is no Keras here")
+def test_fit_decodes_each_batch_once(tmp_path):
+    """Four epochs, shuffled."""
     place, ledger = tmp_path / "train.py", tmp_path / "ledger"
-    place.write_text(PROGRAM.format(tests=str(Path(__file__).parent), ledger=str(ledger), words=words))
+    place.write_text(PROGRAM.format(tests=str(Path(__file__).parent), ledger=str(ledger), words=WORDS))
     ended = subprocess.run(
         [sys.executable, str(place)],
-        env={**os.environ, "KERAS_BACKEND": engine, "TF_CPP_MIN_LOG_LEVEL": "3"},
+        env={**os.environ, "KERAS_BACKEND": ENGINE, "TF_CPP_MIN_LOG_LEVEL": "3"},
         capture_output=True,
         text=True,
         check=False,

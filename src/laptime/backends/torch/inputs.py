@@ -146,11 +146,11 @@ class ShuffledItems:
         self._images, self._labels = torch.from_numpy(images), torch.from_numpy(items.labels)
         self._batch, self._channels_last, self._pin = batch, channels_last, pin
         self._laps: dict[int, Tensor] = {}
-        self._seed, self._a_lap = seed, len(items.labels) // batch
+        self._seed, self.batches_a_lap = seed, len(items.labels) // batch
         self._lock = threading.Lock()
 
     def __call__(self, number: int) -> Batch:
-        lap, place = divmod(number, self._a_lap)
+        lap, place = divmod(number, self.batches_a_lap)
         chosen = self._order(lap)[place * self._batch : (place + 1) * self._batch]
         images, labels = self._images.index_select(0, chosen), self._labels.index_select(0, chosen)
         if self._channels_last:
@@ -182,7 +182,7 @@ def open_source(
         return Prefetch(gather, move, settings.workers or 1, first)
     if settings.input in KEPT:
         most = 1 if settings.input == "one" else CACHED_MOST_BATCHES
-        count = max(1, min(most, len(recipe.items(0).labels) // batch))
+        count = min(most, gather.batches_a_lap)
         return _cycle([gather((first + number) % count) for number in range(count)], settings, move)
     return Stream(map(gather, itertools.count(first)), move)
 
