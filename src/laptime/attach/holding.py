@@ -39,7 +39,7 @@ class Hold:
 
     def passed(self, kind: str) -> None:
         """Count an end of an iteration, and hold where it is the last that may pass."""
-        if kind == STEP:
+        if kind != FETCH:
             self.replay.trained()
         if self._agent.is_off or (kind != self._kind and not self._begins(kind)):
             return

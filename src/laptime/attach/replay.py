@@ -40,7 +40,7 @@ class Replay:
         self._wanted = batches
 
     def trained(self) -> None:
-        """Note that a step was taken. A script may make a new loader for each epoch."""
+        """Note that a batch was trained on. A script may make a new loader for each epoch."""
         self._trained.add(self._last)
 
     def take_idle_ns(self) -> int:
