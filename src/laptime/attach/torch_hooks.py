@@ -55,7 +55,7 @@ def _hook_fetches(agent: Agent, iterator: Any) -> None:
             keep((kind, begin, end, value))
         return batch
 
-    def look(self, batch, begin, end):
+    def look(self: Any, batch: Any, begin: int, end: int) -> None:
         """Note a batch with its thread and its items."""
         if agent.is_off:
             return
@@ -135,7 +135,7 @@ def hook_backward(agent: Agent, module: Any) -> None:
             keep((kind, begin, end, 0))
         return result
 
-    def look(tensors, begin, end):
+    def look(tensors: Any, begin: int, end: int) -> None:
         """Note a backward pass with its thread and its loss."""
         nonlocal is_running, kind
         if agent.is_off:
@@ -195,7 +195,7 @@ def hook_optimizers(agent: Agent, module: Any) -> None:
 
         return watched
 
-    def look(optimizer, begin, end):
+    def look(optimizer: Any, begin: int, end: int) -> None:
         """Note a step, and describe the optimizer if that was not done."""
         nonlocal is_inside
         if agent.is_off:
