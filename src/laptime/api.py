@@ -31,7 +31,7 @@ from laptime.model.questions import Question, find_question
 from laptime.model.record import Record
 from laptime.planner.settings import PRESETS, SETTINGS
 from laptime.questions import comparing
-from laptime.questions.asking import Prepared, installed_of, names_a_file, names_a_lane, prepare_race, scout_machine
+from laptime.questions.asking import Prepared, installed_of, names_a_file, names_a_lane, scout_machine
 from laptime.questions.doctor import examine
 from laptime.questions.following import make_history
 from laptime.questions.gauge import Limits, PeakCache, add_limits, known_limits, measure_limits
@@ -156,7 +156,8 @@ def _say_nothing(*_told: object) -> None:
 
 def plan(ask: Ask) -> Plan:
     """Return what `race` would run, without running it."""
-    return prepare_race(ask, look_at_machine()).plan
+    prepared: Prepared = find_question("race").part("prepare")(ask, look_at_machine())
+    return prepared.plan
 
 
 def outline(ask: Ask) -> Plan | FullPlan | InferPlan:

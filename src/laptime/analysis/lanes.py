@@ -18,6 +18,7 @@ from laptime.analysis.aggregate import (
 )
 from laptime.analysis.heats import mean_step_ms, pairs_of_heats, steady_windows, step_ratio, summarise_heat, took_turns
 from laptime.analysis.parity import is_same_work, judge_parity, tell_chance
+from laptime.analysis.script_losses import judge_losses
 from laptime.analysis.usage import summarise_usage
 from laptime.model import digits
 from laptime.model.lane import NO_TRAINING
@@ -25,7 +26,7 @@ from laptime.model.missing import Missing
 from laptime.model.plan import Plan, PlannedLane
 from laptime.model.protocol import Protocol
 from laptime.model.record import Comparison, Estimate, Forecast, HeatResult, LaneResult, Parity
-from laptime.model.sample import Appeal, Heat, Reference
+from laptime.model.sample import Appeal, FirstLosses, Heat, Reference
 from laptime.model.usage import Usage
 from laptime.stats import log_mean_interval, median, quantile, verdict
 
@@ -39,7 +40,7 @@ def summarise_lane(
     plan: Plan,
     lane: PlannedLane,
     heats: tuple[Heat, ...],
-    reference: Reference | str | None,
+    reference: Reference | FirstLosses | str | None,
     protocol: Protocol | None = None,
     *,
     appeal: Appeal | None = None,
@@ -59,7 +60,10 @@ def summarise_lane(
     lap, pace = _lap(mean, steps), rate(step, items)
     usage = summarise_usage(finished, lane.device, cores, _middle_of(lap), _middle_of(pace))
     proofs = [heat.proofs for heat in kept]
-    parity = judge_parity(lane.settings, proofs, reference, appeal) if heats else _no_heats()
+    if isinstance(reference, FirstLosses):
+        parity = judge_losses(lane, [each for each in proofs if each], reference)
+    else:
+        parity = judge_parity(lane.settings, proofs, reference, appeal) if heats else _no_heats()
     return LaneResult(
         name=lane.name,
         framework=next((heat.process.versions for heat in heats if heat.process.versions), {}),

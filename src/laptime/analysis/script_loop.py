@@ -71,6 +71,20 @@ class OpenWindow:
 SUMMED = tuple(each.name for each in fields(OpenWindow) if each.name not in OTHERWISE)
 
 
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a loop is: its whole iterations, and what they consisted of. `gaps_s` is all time between iterations."""
+
+    iterations: int
+    fetches: int
+    backwards: int
+    updates: int
+    items: int
+    data_ns: int
+    first_ns: int
+    gaps_s: float
+
+
 class LoopSummary:
     """Adds up iterations in bounded memory: when there are too many windows, each two neighbours become one."""
 
@@ -119,6 +133,25 @@ class LoopSummary:
         self.compilations += 1
         self.compile_ns += end - begin
 
+    def progress(self) -> Progress:
+        """Return how far the loop is. The iteration that has not ended yet is not counted."""
+        windows = [*filter(None, [self._first]), *self._windows]
+        return Progress(
+            self.iterations,
+            self._fetches,
+            self._backwards,
+            self._steps + self._skips,
+            sum(each.items for each in windows),
+            sum(each.data_ns for each in windows),
+            self._first.wall_ns if self._first else 0,
+            sum(each.seconds for each in self._gaps.values()),
+        )
+
+    @property
+    def losses(self) -> tuple[tuple[int, float], ...]:
+        """The losses that were kept so far, each with its time."""
+        return tuple(self._losses)
+
     def loop(
         self,
         counted: Counted,
@@ -156,7 +189,7 @@ class LoopSummary:
             gaps=tuple(self._gaps.values()),
             compilations=self.compilations,
             compile_s=self.compile_ns / 1e9,
-            losses=tuple(self._losses),
+            losses=self.losses,
             unsure=unsure,
         )
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import struct
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from laptime.analysis.script_iterations import IterationBuilder
-from laptime.analysis.script_loop import LoopSummary
+from laptime.analysis.script_loop import LoopSummary, Progress
 from laptime.analysis.script_steps import StepsBuilder
 from laptime.analysis.script_units import Unit, UnitBuilder
 from laptime.attach import kinds
@@ -53,6 +53,31 @@ class ProcessReader:
     def iterations(self) -> int:
         return self._summary.iterations or self._by_fetch.iterations
 
+    @property
+    def progress(self) -> Progress:
+        """How far the training is, by whole iterations."""
+        return self._summary.progress()
+
+    @property
+    def losses(self) -> list[float]:
+        """The losses that were seen so far."""
+        return [value for _, value in self._summary.losses]
+
+    @property
+    def parameters(self) -> dict[str, int]:
+        """How many parameters the optimizers have on each device."""
+        found: Counter[str] = Counter()
+        for each in self._optimizers.values():
+            found.update(each.parameters)
+        return dict(found)
+
+    @property
+    def trained_loader(self) -> SeenLoader | None:
+        """The loader whose batches are trained on, or one of several that are alike; None where no such was seen."""
+        names = self._loaders.keys() if self._keras.is_used else self._units.trainers
+        found = [self._loaders[each] for each in names if each in self._loaders]
+        return found[0] if found and all(each == found[0] for each in found) else None
+
     def take_facts(self, facts: Mapping[str, Any]) -> None:
         """Take one message of facts."""
         if "versions" in facts:
@@ -72,6 +97,7 @@ class ProcessReader:
                 facts["num_workers"],
                 facts["pin_memory"],
                 facts["persistent_workers"],
+                prefetched=facts["prefetch_factor"],
             )
         elif "steps_loader" in facts:
             self._steps_loaders.add(facts["steps_loader"])

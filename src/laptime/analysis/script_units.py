@@ -72,7 +72,7 @@ class UnitBuilder:
         self._gap_begin: int | None = None
         self._gap_known = 0  # of the open gap: time that has another name
         self._ended: tuple[int, int] | None = None  # a loader's end, after which a prefetched batch may be worked on
-        self._trainers: set[int] = set()  # loaders whose batches were trained on
+        self.trainers: set[int] = set()  # loaders whose batches were trained on
         self._thread = NO_THREAD  # the one that trains
         self._last_end = 0
         self._opened: set[int] = set()  # loaders that were started, and whose batches were not yet trained on
@@ -83,7 +83,7 @@ class UnitBuilder:
     @property
     def has_loader(self) -> bool:
         """Whether batches of a loader were trained on."""
-        return bool(self._trainers)
+        return bool(self.trainers)
 
     def take(self, kind: int, begin: int, end: int, value: int) -> None:
         """Take the next event; events come in the order of their ends."""
@@ -118,7 +118,7 @@ class UnitBuilder:
         if unit is not None and unit.worked:
             self._close(unit, begin)
             unit = None
-        elif unit is not None and loader in self._trainers and not self._trainers & unit.loaders.keys():
+        elif unit is not None and loader in self.trainers and not self.trainers & unit.loaders.keys():
             self._note_gap("validation", unit.begin, begin)  # it was left in the middle
             unit = None
         if unit is None:
@@ -185,7 +185,7 @@ class UnitBuilder:
         unit.last_backward = (begin, end)
         unit.late_steps = []
         unit.mark = unit.last = end
-        self._trainers |= unit.loaders.keys()
+        self.trainers |= unit.loaders.keys()
         if self._opened & unit.loaders.keys():
             self.epochs += 1
             self._opened -= unit.loaders.keys()
@@ -223,16 +223,16 @@ class UnitBuilder:
 
     def _split_validation(self, unit: Unit) -> None:
         """Leave out what was fetched, before the batch that is trained on, from loaders that never train."""
-        known = [at for loader, at in unit.loaders.items() if loader in self._trainers]
+        known = [at for loader, at in unit.loaders.items() if loader in self.trainers]
         if not known or len(known) == len(unit.loaders):
             return
         first = min(known)
-        foreign = {loader: at for loader, at in unit.loaders.items() if loader not in self._trainers}
+        foreign = {loader: at for loader, at in unit.loaders.items() if loader not in self.trainers}
         if min(foreign.values()) < first:
             self._gap("validation", unit.begin, first)
             unit.data = max(0, min(unit.data, unit.mark - first))
             unit.begin = first
-            unit.loaders = {loader: at for loader, at in unit.loaders.items() if loader in self._trainers}
+            unit.loaders = {loader: at for loader, at in unit.loaders.items() if loader in self.trainers}
 
     def _begin(self, at: int) -> Unit:
         if self._gap_begin is not None:

@@ -25,6 +25,8 @@ LOOK_NS = 20_000_000
 FLUSH_NS = 250_000_000
 SOON_NS = 10_000_000  # until what the parent did not take at once is sent again
 CONNECT_S = 1.0
+ANSWER_BYTES = struct.calcsize(kinds.ANSWER)
+MSG_WAITALL = 0x100 if sys.platform == "linux" else 0x40
 NO_SIGNAL = 0x4000 if sys.platform == "linux" else 0  # MSG_NOSIGNAL: a parent that is gone ends no script
 
 
@@ -32,6 +34,8 @@ class Agent:
     """One process of a watched script."""
 
     def __init__(self, address: str) -> None:
+        self.tables: list = []  # which hooks are set
+        self.hold: Any = None  # of a script that is raced
         self.before_flush: list = []  # what hooks add to the events just before these are sent
         self._noted: list = []  # the numbers of events, four each
         self.keep = self._noted.extend  # for hooks that run in each step, and so call nothing else
@@ -134,6 +138,28 @@ class Agent:
         if self._rest or self._events:
             self.flush_at = now_ns + SOON_NS
 
+    def ask(self, **facts: Any) -> Any:
+        """Send what was noted and these facts, and wait for the parent's answer. None if there is no parent."""
+        try:
+            self.flush(monotonic_ns())
+            if self._socket is None:
+                self._connect()
+            peer = self._socket
+            peer.settimeout(None)
+            self._send_rest()
+            if self._events:
+                self._send(kinds.EVENTS, bytes(self._events))
+                del self._events[:]
+                self._send_rest()
+            self._send_facts(facts)
+            self._send_rest()
+            answer = peer.recv(ANSWER_BYTES, MSG_WAITALL)
+            peer.setblocking(False)
+            return struct.unpack(kinds.ANSWER, answer)
+        except Exception:
+            self.disable()
+            return None
+
     def close(self) -> None:
         """Send the rest, and hang up."""
         if self.is_off or os.getpid() != self._pid:
@@ -186,7 +212,7 @@ class Agent:
         self._looks_left = [LOOKS_FIRST] * kinds.SOME
         self.flush_at = 0
         self._lost = 0
-        self.stepped_ns = 0  # when the last step of an optimizer ended
+        self.steps = 0  # of all optimizers
         self._threads: dict = {}
         self.first_thread = 0  # so that the first event of a process numbers its thread
         self._failed: set = set()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 
+from . import kinds
 from .agent import Agent
 
 TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process of the script
@@ -24,6 +26,18 @@ HOOKS = {
     "keras.src.trainers.epoch_iterator": ("keras_hooks", "hook_epochs"),
     "jax._src.monitoring": ("keras_hooks", "hook_jax"),
 }
+# The same of a script that is raced; these are set after those above, and so around them.
+HOLDS = {
+    "torch": ("outside", "set_torch"),
+    "numpy.random": ("outside", "set_numpy"),
+    "tensorflow": ("outside", "set_tensorflow"),
+    "torch.utils.data": ("outside", "set_loaders"),
+    "torch.optim.optimizer": ("holding", "hold_optimizers"),
+    "torch.autograd": ("holding", "hold_backward"),
+    "torch.utils.data.dataloader": ("replay", "hold_loaders"),
+    "torch.amp.grad_scaler": ("holding", "hold_scaler"),
+    "keras.src.callbacks.callback_list": ("holding", "hold_batches"),
+}
 
 
 class Finder:
@@ -31,10 +45,11 @@ class Finder:
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
+        self._names = {name for table in agent.tables for name in table}
         self._searched: set = set()  # names that are searched for now; another agent's finder may ask for them
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        if name not in HOOKS or name in self._searched:
+        if name not in self._names or name in self._searched:
             return None
         self._searched.add(name)
         try:
@@ -68,12 +83,14 @@ class Finder:
 
 
 def set_hook(agent: Agent, name: str, module: Any) -> None:
-    """Set the hook of a module that was just imported."""
-    try:
-        place, function = HOOKS[name]
-        getattr(import_module("." + place, __package__), function)(agent, module)
-    except Exception as error:
-        agent.failed(name, error)
+    """Set the hooks of a module that was just imported."""
+    for table in agent.tables:
+        try:
+            if name in table:
+                place, function = table[name]
+                getattr(import_module("." + place, __package__), function)(agent, module)
+        except Exception as error:
+            agent.failed(name, error)
 
 
 armed: list = []  # the agent of this process, once it is armed
@@ -82,7 +99,20 @@ armed: list = []  # the agent of this process, once it is armed
 def arm(agent: Agent) -> None:
     """Set the hooks of what is imported already, and of all that will be."""
     armed.append(agent)
-    for name in HOOKS:
+    agent.tables.append(HOOKS)
+    if kinds.HOLDS in os.environ:
+        _hold(agent)
+    for name in dict.fromkeys(name for table in agent.tables for name in table):
         if name in sys.modules:
             set_hook(agent, name, sys.modules[name])
     sys.meta_path.insert(0, Finder(agent))
+
+
+def _hold(agent: Agent) -> None:
+    """Hold the script at the ends of iterations: it is raced."""
+    from .holding import Hold
+    from .outside import set_python
+
+    agent.hold = Hold(agent)
+    agent.tables.append(HOLDS)
+    set_python()

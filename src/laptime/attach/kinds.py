@@ -31,3 +31,13 @@ AS_BEFORE = ITEMS_MASK  # in place of the items: nobody looked, they count as th
 HEAD = "<cI"
 FACTS, EVENTS = b"J", b"E"
 ADDRESS = "LAPTIME_WATCH"  # the environment variable with the path of the parent's socket
+
+# A script that is raced is held at the end of an iteration, and asks by FACTS (`held`) how to go on. The answer has
+# what to do, how many ends of iterations to pass until it asks again, and how many batches to replay.
+HOLDS = "LAPTIME_HOLDS"  # the environment variable that makes an agent hold its script
+SET = "LAPTIME_SET"  # what the agent sets in the script: name=value, separated by commas
+ANSWER = "<3q"
+GO_ON = 1
+FREE = 2  # never ask again
+REPLAY = 3  # from now on, fetch the same few batches again and again; then as GO_ON
+LOADER_ALONE = 4  # from now on, fetch batches and train no more; each fetch counts

@@ -104,7 +104,7 @@ def _describe_loader(loader: Any, number: int) -> dict:
         length = len(loader)
     except Exception:
         length = None
-    names = ("num_workers", "batch_size", "pin_memory", "persistent_workers")
+    names = ("num_workers", "batch_size", "pin_memory", "persistent_workers", "prefetch_factor")
     facts = {name: getattr(loader, name, None) for name in names}
     return {"loader": number, "batches": length, **facts}
 
@@ -185,7 +185,8 @@ def hook_optimizers(agent: Agent, module: Any) -> None:
                 result = step(self, *given, **named) if given or named else step(self)
             finally:
                 is_inside = False
-            agent.stepped_ns = end = now_ns()
+            end = now_ns()
+            agent.steps += 1
             number = getattr(self, mark, 0)
             if end >= due[STEP] or not number:
                 look(self, begin, end)
@@ -212,14 +213,14 @@ def hook_optimizers(agent: Agent, module: Any) -> None:
             agent.failed("optimizer", error)
 
     base.profile_hook_step = staticmethod(lambda step: timed(wrap(step)))
-    for each in _subclasses_of(base):
+    for each in subclasses_of(base):
         if getattr(each.__dict__.get("step"), "hooked", False):
             each.step = timed(each.step)
 
 
-def _subclasses_of(base: Any) -> list:
+def subclasses_of(base: Any) -> list:
     direct = base.__subclasses__()
-    return direct + [each for one in direct for each in _subclasses_of(one)]
+    return direct + [each for one in direct for each in subclasses_of(one)]
 
 
 def _describe_optimizer(optimizer: Any, number: int) -> dict:
@@ -242,8 +243,9 @@ def hook_scaler(agent: Agent, module: Any) -> None:
     @wraps(step)
     def watched(self, optimizer, *given, **named):
         begin = now_ns()
+        before = agent.steps
         result = step(self, optimizer, *given, **named)
-        if agent.stepped_ns < begin:
+        if agent.steps == before:
             agent.note(kinds.SKIP, begin, now_ns())
         return result
 

@@ -145,14 +145,17 @@ class Runner(Steppable, Protocol):
     holds: bool
     """Whether its loader keeps decoded items in memory, so that steps get faster once all items were seen."""
 
+    outside_ns: int
+    """The time so far that passed in `run` and belongs to no step, such as the validations of a script."""
+
     def run_marked(self, steps: int) -> Sequence[object]:
         """Run, and mark the points before, between and after the steps: host time, or events of an accelerator."""
 
     def step_ns(self, marks: Sequence[object]) -> tuple[int, ...]:
         """Return the nanoseconds between neighbouring marks; called after a fence."""
 
-    def loss(self) -> float:
-        """Return the loss of the last step; called after a fence, off the clock."""
+    def loss(self) -> float | None:
+        """Return the loss of the last step, or None where it is not seen; called after a fence, off the clock."""
 
     def repeat(self) -> None:
         """From now on, step on batches that were already trained on; called where the loader holds their items."""
@@ -297,6 +300,7 @@ class StepwiseRunner(ABC):
     """Runs many steps, where a subclass provides one step."""
 
     stride = 1
+    outside_ns = 0
 
     @abstractmethod
     def step(self) -> None:

@@ -9,10 +9,11 @@ from functools import reduce
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from laptime import api
 from laptime.cli.completion import complete_lane, complete_what
-from laptime.cli.help import rare
+from laptime.cli.help import Command, rare
 from laptime.model.ask import DEFAULT_WORKLOAD, Ask, FullAsk
 from laptime.model.quantities import parse_duration, parse_share
 from laptime.model.sensors import SENSORS as SENSOR_ROWS
@@ -120,6 +121,8 @@ class ItemCount(click.ParamType[int]):
         return int(value)
 
 
+BEHIND = "laptime.behind"  # the words behind --, in a context's notes
+
 WHAT = click.argument("what", default=DEFAULT_WORKLOAD, shell_complete=complete_what)
 LANES = click.argument("lanes", nargs=-1, metavar="[LANE]...", shell_complete=complete_lane)
 SUBJECT_OPTIONS = (
@@ -156,6 +159,11 @@ RACE_OPTIONS = (
     *MONEY_OPTIONS,
     click.option("--batch", "batches", type=Several(int), help="Batch sizes, a lane each: 64,128."),
     click.option("--profile", is_flag=True, help="Then profile each lane: operators, kernels, a trace."),
+)
+SCRIPT_OPTIONS = (
+    rare("--on", metavar="DEVICES", type=Words(), help="Devices that a script sees, a lane each: cpu,cuda."),
+    rare("--set", "variants", metavar="SETTING", multiple=True, help="Race a script so, too: malloc=keep, threads=1."),
+    rare("--steps", type=int, help="Stop each run of a script after N timed steps."),
 )
 TRAIN_OPTIONS = (
     *SUBJECT_OPTIONS,
@@ -197,7 +205,31 @@ def make_ask(given: dict[str, Any]) -> Ask:
 
 
 def make_race_ask(given: dict[str, Any]) -> Ask:
-    return replace(make_ask(given), batches=given["batches"] or ())
+    return replace(make_script_ask(given), batches=given["batches"] or ())
+
+
+def make_script_ask(given: dict[str, Any]) -> Ask:
+    """Return the ask of a command that also takes a script; behind -- are its arguments, or a whole command."""
+    told = dict(given)
+    told["lanes"] = (*told["lanes"], *(told.pop("on", None) or ()))
+    context = click.get_current_context()
+    behind = context.meta.get(BEHIND)
+    ask = make_ask(told)
+    if behind is None:
+        return ask
+    names_none = context.get_parameter_source("what") is ParameterSource.DEFAULT or ask.what == DEFAULT_WORKLOAD
+    return replace(ask, what="" if names_none else ask.what, command=behind)
+
+
+class ScriptCommand(Command):
+    """A command whose words behind -- are a script's own."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" in args:
+            place = args.index("--")
+            ctx.meta[BEHIND] = tuple(args[place + 1 :])
+            args = args[:place]
+        return super().parse_args(ctx, args)
 
 
 def make_profile_ask(given: dict[str, Any]) -> Ask:

@@ -17,10 +17,12 @@ from laptime.cli.asking import (
     SUBJECT_OPTIONS,
     TRAIN_OPTIONS,
     WHY_OPTIONS,
+    ScriptCommand,
     make_ask,
     make_infer_ask,
     make_profile_ask,
     make_race_ask,
+    make_script_ask,
     make_training_ask,
     takes,
 )
@@ -101,11 +103,12 @@ def make_command(
     options: Sequence[Option] = SUBJECT_OPTIONS,
     *,
     plans: bool = False,
+    cls: type[Command] = Command,
     **help_parts: Any,
 ) -> click.Command:
     """Return the command of a question. If it `plans`, it can also print what would run."""
 
-    @click.command(question, cls=Command, help=says, **help_parts)
+    @click.command(question, cls=cls, help=says, **help_parts)
     @takes(*options, *([DRY_RUN] if plans else []), DETAILS, AS_JSON, QUIET)
     def command(*, as_json: bool, quiet: bool, details: bool, dry_run: bool = False, **given: Any) -> int:
         ask = understand(given)
@@ -142,7 +145,9 @@ infer = make_command(
 why = make_command(
     "why",
     WHY_HELP,
-    options=WHY_OPTIONS,
+    make_script_ask,
+    WHY_OPTIONS,
+    cls=ScriptCommand,
     examples=("laptime why plates-cnn", "laptime why my.py:training cuda --budget 5m"),
     page="docs/why.md",
     more=WHY_MORE,

@@ -9,10 +9,10 @@ import click
 from click.core import ParameterSource
 
 from laptime import api, showing
-from laptime.cli.asking import DRY_RUN, RACE_OPTIONS, make_race_ask, takes
+from laptime.cli.asking import DRY_RUN, RACE_OPTIONS, SCRIPT_OPTIONS, ScriptCommand, make_race_ask, takes
 from laptime.cli.compare import THRESHOLD, emit_compared, gate_code
 from laptime.cli.completion import complete_record
-from laptime.cli.help import Command, rare
+from laptime.cli.help import rare
 from laptime.cli.main import EXIT_INTERRUPTED
 from laptime.cli.printing import complain, emit, say
 from laptime.cli.questions import AS_JSON, DETAILS, QUIET, WORDS, conclude, show_plan, tell, with_progress
@@ -40,13 +40,13 @@ MAY_BE_GIVEN = {"against", "fail_above", "label", "dry_run", "as_json", "quiet",
 
 @click.command(
     "race",
-    cls=Command,
+    cls=ScriptCommand,
     help=RACE_HELP,
     examples=("laptime race cifar-mlp torch/cpu torch/cuda:0/best", "laptime race my.py:training cuda --budget 2m"),
     page="docs/reading.md",
     more=RACE_MORE,
 )
-@takes(*RACE_OPTIONS, AGAINST, FAIL_ABOVE, DRY_RUN, DETAILS, AS_JSON, QUIET)
+@takes(*RACE_OPTIONS, *SCRIPT_OPTIONS, AGAINST, FAIL_ABOVE, DRY_RUN, DETAILS, AS_JSON, QUIET)
 @click.pass_context
 def race(
     context: click.Context,

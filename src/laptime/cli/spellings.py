@@ -25,10 +25,11 @@ ELSEWHERE = {
 
 
 def renew(words: list[str]) -> list[str]:
-    """Return a command line in today's spelling. The command that `laptime watch` starts has spellings of its own."""
+    """Return a command line in today's spelling. A watched command, and the words behind --, have their own."""
     if words[:1] == ["watch"]:
         return words
-    return _renamed([_as_here(word) for word in words])
+    end = words.index("--") if "--" in words else len(words)
+    return [*_renamed([_as_here(word) for word in words[:end]]), *words[end:]]
 
 
 def _as_here(word: str) -> str:

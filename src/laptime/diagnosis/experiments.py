@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from laptime.diagnosis import gains
 from laptime.diagnosis.gains import Expect, Predict
 from laptime.diagnosis.why_facts import WhyFacts
-from laptime.model.frameworks import find_framework
+from laptime.model.frameworks import SCRIPT, find_framework
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
@@ -29,20 +29,38 @@ LEARNING, ARITHMETIC, MEMORY = "the learning", "the arithmetic", "memory"
 
 @dataclass(frozen=True, slots=True)
 class AskedTraining:
-    """The training in question: its lane, its machine, and its workload unless it is the user's own."""
+    """The training in question: its lane, its machine, and its workload unless it is the user's own.
+
+    A script's lane has no framework; it is `written_for` one.
+    """
 
     planned: PlannedLane
     machine: Machine
     workload: Workload | None
+    written_for: str = ""
 
     @property
     def family(self) -> str:
         """The family whose code the texts show; the fake framework uses that of PyTorch."""
-        return find_framework(self.planned.framework).family
+        return self.written_for or find_framework(self.planned.framework).family
+
+    @property
+    def is_script(self) -> bool:
+        return self.planned.framework == SCRIPT
 
     @property
     def on_card(self) -> bool:
         return self.planned.device.kind != "cpu"
+
+    @property
+    def places_batches(self) -> bool:
+        """Whether laptime can place the batches on a card."""
+        return self.on_card and not self.is_script
+
+    @property
+    def multiplies_in_bf16(self) -> bool:
+        """Whether the processor has units for products in bfloat16."""
+        return bool({"avx512_bf16", "amx_bf16"} & set(self.machine.processor.features))
 
     def size(self, number_bytes: int) -> str:
         """Return the memory that all decoded items of a built-in workload take; an empty string for a user's own."""
@@ -62,8 +80,8 @@ class AskedTraining:
             "limit": floats or "4 GB",
             "floats": f"{floats} of {MEMORY}" if floats else MEMORY,
             "bytes": f"{raw} of {MEMORY}",
-            # On a processor decoded batches are already where they are used.
-            "ready": "resident" if self.on_card and self.family != "python" else "cached",
+            # On a processor decoded batches are already where they are used. A script copies its own.
+            "ready": "resident" if self.places_batches and self.family != "python" else "cached",
         }
         batch = 0 if self.workload is None else self.workload.batch
         for name, times, own_words, own_code in OTHER_BATCHES:
@@ -121,10 +139,10 @@ EXPERIMENTS: list[ExperimentRow] = [
                   "on batches that are already there",
                   {"torch": "batches = [(x.to(device), y.to(device)) for x, y in loader]",
                    "jax": "batches = jax.device_put(list(data))", "": "laptime race ... {setting}"},
-                  MEMORY, predicts=gains.predict_resident, when=lambda training: training.on_card),
+                  MEMORY, predicts=gains.predict_resident, when=lambda training: training.places_batches),
     ExperimentRow("compute", Cause.INPUT, "input={ready}", "the training on batches that lie ready",
                   "on batches that are already there", changes=MEMORY, predicts=gains.predict_resident,
-                  is_remedy=False, when=lambda training: not training.on_card),
+                  is_remedy=False, when=lambda training: not training.places_batches),
     # The loader.
     ExperimentRow("decoded", Cause.INPUT, "input=cached", "keep decoded items in memory",
                   "on decoded batches kept in memory",
@@ -177,6 +195,14 @@ EXPERIMENTS: list[ExperimentRow] = [
     ExperimentRow("tf32", Cause.KERNELS, "tf32", "compute in TF32", "in TF32",
                   'torch.set_float32_matmul_precision("high")', ARITHMETIC,
                   gains.on_card_only(gains.expect_kernels(2.0)), aim="kernels", turn=14),
+    ExperimentRow("matmul", Cause.KERNELS, "matmul=high", "compute products in TF32", "with products in TF32",
+                  'torch.set_float32_matmul_precision("high")', ARITHMETIC,
+                  gains.expect_kernels(2.0), aim="kernels", turn=14,
+                  when=lambda training: training.is_script and training.on_card),
+    ExperimentRow("matmul", Cause.KERNELS, "matmul=medium", "compute products in bfloat16",
+                  "with products in bfloat16", 'torch.set_float32_matmul_precision("medium")', ARITHMETIC,
+                  gains.expect_kernels(1.5), aim="kernels", turn=14,
+                  when=lambda training: training.is_script and not training.on_card and training.multiplies_in_bf16),
     # The host.
     ExperimentRow("threads", Cause.PROCESSOR_LIMITED, "threads={cores}", "{threads}", "with as many threads as cores",
                   {"torch": "torch.set_num_threads({cores})", "": "OMP_NUM_THREADS={cores}"},

@@ -24,6 +24,7 @@ from laptime.backends.own_errors import find_own_error
 from laptime.backends.own_kind import describe_own
 from laptime.errors import LaptimeError, WireError
 from laptime.heat.loop import run_heat, take_proof
+from laptime.model.frameworks import SCRIPT
 from laptime.model.memory_errors import is_memory_error, refusal_words
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Subject
@@ -128,7 +129,8 @@ def report(error: BaseException, file: str | None, line: Lifeline) -> int:
 def warm_up(framework: str, line: Lifeline) -> wire.FromParent:
     """Import what a training will need, then wait while other lanes are timed."""
     line.say(wire.Phase("import", time.perf_counter_ns()))
-    open_backend(framework).warm_up()
+    if framework != SCRIPT:  # which imports what it needs itself
+        open_backend(framework).warm_up()
     line.say(wire.Phase("held", time.perf_counter_ns()))
     line.say(wire.Warmed())
     return line.listen()
@@ -162,7 +164,7 @@ def obey(order: wire.FromParent, line: Lifeline) -> None:
 
             _finish(line, run_inference(open_backend(answers.heat.lane.framework), answers, line))
         case wire.Run(order=heat):
-            _finish(line, run_heat(open_backend(heat.lane.framework), heat, line))
+            _run(heat, line)
         case wire.Observe(order=profile):
             from laptime.heat.profile import run_profile  # noqa: PLC0415  as below
 
@@ -173,6 +175,15 @@ def obey(order: wire.FromParent, line: Lifeline) -> None:
             _finish(line, run_protocol(open_backend(training.heat.lane.framework), training, line))
         case _:
             raise WireError(f"expected an order, heard {type(order).__name__}")
+
+
+def _run(order: HeatOrder, line: Lifeline) -> None:
+    if not order.subject.command:
+        _finish(line, run_heat(open_backend(order.lane.framework), order, line))
+        return
+    from laptime.heat.script import run_script  # noqa: PLC0415  no other heat needs it
+
+    run_script(order, line)
 
 
 def _open(order: HeatOrder, phase: str, line: Lifeline) -> Backend:

@@ -220,16 +220,17 @@ def _is_enough(spent_ns: int, windows: int, pace: Pace) -> bool:
 
 def _run_window(clock: Clock, runner: Runner, steps: int, number: int, line: ParentLine) -> int:
     runner.fence()
-    start_ns = clock()
+    start_ns, outside_ns = clock(), runner.outside_ns
     marked = min(steps, math.ceil(MARKED_MOST / runner.stride) * runner.stride)
     marks = runner.run_marked(marked)
     if steps > marked:
         runner.run(steps - marked)
     runner.fence()
     end_ns = clock()
+    start_ns += runner.outside_ns - outside_ns  # what was no step is left out
     loss = runner.loss()
     window = Window(start_ns, end_ns, steps, runner.step_ns(marks))
-    line.say(wire.Closed(window, loss if math.isfinite(loss) else None))
-    if not math.isfinite(loss):
+    line.say(wire.Closed(window, loss if loss is not None and math.isfinite(loss) else None))
+    if loss is not None and not math.isfinite(loss):
         raise LaneError(f"the loss became {loss} in window {number + 1}: this lane does not learn, and cannot win")
     return end_ns - start_ns

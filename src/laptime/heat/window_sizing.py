@@ -117,10 +117,10 @@ def _time_strides(clock: Clock, runner: Runner, pace: Pace) -> list[int]:
 def time_steps(clock: Clock, runner: Runner, steps: int) -> int:
     """Time some steps between two fences, without marks between them."""
     runner.fence()
-    start_ns = clock()
+    start_ns, outside_ns = clock(), runner.outside_ns
     runner.run(steps)
     runner.fence()
-    return clock() - start_ns
+    return clock() - start_ns - (runner.outside_ns - outside_ns)
 
 
 def run_down(clock: Clock, runner: Runner) -> tuple[str, ...]:

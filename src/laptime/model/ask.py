@@ -35,7 +35,9 @@ class Ask:
     ten times, in whole trainings once). `price_per_kwh` and `rate_per_hour`, in any currency, turn a lap into
     money. With `profile`, each lane is profiled after its heats, outside the timing. With `alone`, heats run one
     after another, where else those of a round take turns. `label` is a name by which the record is found: `@label`.
-    `command` is what `laptime watch` starts.
+    `command` is what `laptime watch` starts. In a race it is a script's own arguments, or without `what` a whole
+    command; each lane is then raced as it is and once with each of `variants`, and `steps` ends a heat after so many
+    timed steps.
     """
 
     what: str = DEFAULT_WORKLOAD
@@ -62,3 +64,5 @@ class Ask:
     others: tuple[str, ...] = ()
     label: str | None = None
     command: tuple[str, ...] = ()
+    variants: tuple[str, ...] = ()
+    steps: int | None = None

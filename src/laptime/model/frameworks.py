@@ -188,6 +188,8 @@ FRAMEWORKS = (
     ),
 )
 DEFAULT = FRAMEWORKS[0].name
+SCRIPT = "script"  # in place of a framework, on the lanes of a script that decides itself what it uses
+SCRIPT_ROW = FrameworkRow(name=SCRIPT, engine=EngineRow(SCRIPT, denormals="switch"), family=SCRIPT)
 
 
 @cache
@@ -202,7 +204,7 @@ def all_frameworks() -> dict[str, FrameworkRow]:
 
 def find_framework(name: str) -> FrameworkRow:
     """Return a framework's row; for a name that no row has, such as one of an old record, a row with the name alone."""
-    ours = next((row for row in FRAMEWORKS if row.name == name), None)
+    ours = next((row for row in (*FRAMEWORKS, SCRIPT_ROW) if row.name == name), None)
     return ours or all_frameworks().get(name) or FrameworkRow(name=name, engine=EngineRow(name))
 
 

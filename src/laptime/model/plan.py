@@ -16,7 +16,7 @@ OwnKind = Literal["torch", "keras", "step", "other"]
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is trained: a built-in workload by name, or a user's `file.py:function`.
+    """What is trained: a built-in workload by name, a user's `file.py:function`, or the `command` of a script.
 
     `written_for` is keras, jax, torch or python, and `gives_step` whether a step function is returned, as far as the
     text of the user's file shows it.
@@ -35,6 +35,11 @@ class Subject:
     loss: str | None = None
     written_for: str | None = None
     gives_step: bool = False
+    command: tuple[str, ...] = ()
+
+    @property
+    def is_built_in(self) -> bool:
+        return self.file is None and not self.command
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,8 @@ class PlannedLane:
 class Pace:
     """How many heats, and how long each: `heats_max` are run unless the margin or the budget ends the race before.
 
-    Where a heat `takes_turns` with those of other lanes, a window is one turn.
+    Where a heat `takes_turns` with those of other lanes, a window is one turn. A heat of a script ends after
+    `steps_most` timed steps, if that is set.
     """
 
     heats_min: int
@@ -83,6 +89,7 @@ class Pace:
     windows_min: int = 5
     reruns_max: int = 3
     takes_turns: bool = False
+    steps_most: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,7 +132,7 @@ QUESTIONS: list[Question] = [
     Question(
         name="race",
         answer=RaceAnswer,
-        prepare="laptime.questions.asking:prepare_race",
+        prepare="laptime.questions.race:prepare_race",
         run="laptime.questions.race:Race",
         render="laptime.pages.race:render",
         live="laptime.pages.race:live_lines",

@@ -95,6 +95,18 @@ class Reference:
     problem: str | None = None
 
 
+AS_THE_SCRIPT = "as the script"  # the precision of a script's own losses, where nobody else ran them
+
+
+@dataclass(frozen=True, slots=True)
+class FirstLosses:
+    """The first losses of a script on one lane, heat by heat: what the losses of other lanes are compared with."""
+
+    lane: str
+    device_kind: str
+    heats: tuple[tuple[float, ...], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Appeal:
     """A second proof of a lane, from other weights and on other batches, compared with a reference of its own.

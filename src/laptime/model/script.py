@@ -85,7 +85,10 @@ class SeenOptimizer:
 
 @dataclass(frozen=True, slots=True)
 class SeenLoader:
-    """A data loader by its settings; `batches` is its length, where it has one."""
+    """A data loader by its settings; `batches` is its length, where it has one.
+
+    `prefetched` is how many batches each of its workers may have ready.
+    """
 
     batch: int | None
     batches: int | None
@@ -93,6 +96,7 @@ class SeenLoader:
     pins_memory: bool | None = None
     keeps_workers: bool | None = None
     kind: str = "DataLoader"
+    prefetched: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

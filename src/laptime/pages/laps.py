@@ -196,7 +196,7 @@ def _protocol(record: Record) -> str:
     laps = f"whole training: {asked.laps:,} lap{'s' * (asked.laps != 1)}"
     steps = f" of {asked.steps_per_lap:,} steps" if asked.steps_per_lap else ""
     seeds = f", {asked.seeds} seeds" if asked.seeds > 1 else ""
-    if record.workload.file is not None:
+    if not record.workload.is_built_in:
         return f"{laps}{steps}{seeds}; no validation and no test: a training of your own brings none in this version"
     runs = training_of(record).runs
     validations, tests = (each.validation for run in runs for each in run.laps), (run.test for run in runs)

@@ -181,7 +181,8 @@ def _then(record: Record) -> list[str]:
         return []
     what = record.trainings[fastest.training or record.workload.name]
     place = short_name(fastest.name.partition(OF_TRAINING)[0])
-    return [f"Next: {shlex.join(['laptime', 'why', what, place])}"]
+    behind = ["--", *record.ask.command] if record.ask.command else []
+    return [f"Next: {shlex.join(['laptime', 'why', *filter(None, [what]), place, *behind])}"]
 
 
 def _details(record: Record, view: View) -> list[list[str]]:
@@ -240,10 +241,8 @@ def proof_sentence(record: Record) -> str:
     if by_status["differs"]:
         said.append(f"NOT done by {_named(by_status['differs'])}")
     if proven:
-        steps = max(lane.parity.steps for lane in proven)
         who = "" if len(proven) == len(done) else f" for {joined([short_name(lane.name) for lane in proven])}"
-        how = f" ({steps} step{'s' * (steps != 1)} against float64)" if steps else ""
-        said.append(f"proven{who}{how}")
+        said.append(f"{first_losses(proven)}{who}" if record.workload.command else f"proven{who}{_how_proven(proven)}")
     if by_status["unproven"]:
         said.append(f"not proven for {_named(by_status['unproven'])}")
     for lane in proven:
@@ -255,6 +254,18 @@ def proof_sentence(record: Record) -> str:
     if not record.others:
         return f"Same work: {'; '.join(said)}."
     return f"Each training as on its own: {'; '.join(said)}. {trainings_compared(record)}"
+
+
+def _how_proven(proven: list[LaneResult]) -> str:
+    steps = max(lane.parity.steps for lane in proven)
+    return f" ({steps} step{'s' * (steps != 1)} against float64)" if steps else ""
+
+
+def first_losses(proven: list[LaneResult]) -> str:
+    """Return how near the first losses of a script's lanes are to each other."""
+    steps = min(lane.parity.steps for lane in proven)
+    worst = max(lane.parity.worst or 0.0 for lane in proven)
+    return f"its first {steps} losses {f'agree within {tiny(worst)}' if worst else 'are equal'}"
 
 
 def _named(lanes: list[LaneResult]) -> str:

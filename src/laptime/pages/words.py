@@ -134,7 +134,8 @@ def same_work(lane: LaneResult, record: Record) -> Cell:
     if parity.status == "unproven":
         return Cell(f"unproven: {parity.reason}" if parity.reason else "unproven", "quiet")
     first = next(each.name for each in record.lanes if each.parity.status == "same" and each.status == lane.status)
-    parts = [f"yes{_proof(parity)}" if lane.name == first else "yes", *_batch(lane, record)]
+    figures = _proof(parity, "losses" if record.workload.command else "proof")
+    parts = [f"yes{figures}" if lane.name == first else "yes", *_batch(lane, record)]
     return Cell("; ".join([", but ".join(parts), *_strays(parity)]), "good")
 
 
@@ -172,11 +173,11 @@ def times(ratio: float) -> str:
     return f"{factor(ratio)}x faster" if ratio >= 1 else f"{factor(over(1, ratio))}x slower"
 
 
-def _proof(parity: Parity) -> str:
+def _proof(parity: Parity, by: str) -> str:
     if not parity.steps:
         return ""
     worst = "" if parity.worst is None else f", worst {tiny(parity.worst)}"
-    return f" (proof: {parity.steps} step{'s' * (parity.steps != 1)}{worst})"
+    return f" ({by}: {parity.steps} step{'s' * (parity.steps != 1)}{worst})"
 
 
 def _batch(lane: LaneResult, record: Record) -> list[str]:

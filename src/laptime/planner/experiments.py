@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 
 from laptime.errors import UsageError
 from laptime.model.lane import AS_WRITTEN, Lane
-from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
 from laptime.model.why import ONLY_A_LANE, Experiment
 from laptime.planner.lanes import parse_lane
-from laptime.planner.plan import plan_lane
-from laptime.planner.refusals import SubjectFacts
 from laptime.planner.settings import PRESETS
 
 
 @dataclass(frozen=True, slots=True)
 class AskedLane:
-    """The lane under study, and what its settings depend on."""
+    """The lane under study, and how a lane of the same training is planned."""
 
     lane: Lane
     planned: PlannedLane
-    machine: Machine
-    given: SubjectFacts
+    plan: Callable[[Lane], PlannedLane]
 
 
 def plan_experiment(asked: AskedLane, experiment: Experiment) -> PlannedLane:
     """Return the lane of an experiment; raise UsageError if there can be none."""
-    lane = parse_lane("/".join((asked.lane.framework, asked.planned.device.name, "+".join(experiment.settings))))
+    lane = parse_lane("/".join((asked.planned.device.name, "+".join(experiment.settings))))
     preset = lane.preset if lane.preset != AS_WRITTEN else asked.lane.preset
     overrides = tuple({**dict(asked.lane.overrides), **dict(lane.overrides)}.items())
-    wanted = replace(lane, preset=preset, overrides=overrides)
-    return plan_lane(wanted, asked.machine, asked.given)
+    return asked.plan(replace(lane, framework=asked.lane.framework, preset=preset, overrides=overrides))
 
 
 def check_experiments(asked: AskedLane, experiments: Iterable[Experiment]) -> tuple[Experiment, ...]:

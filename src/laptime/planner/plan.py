@@ -117,7 +117,7 @@ def make_plan(
     for name in names:
         if names.count(name) > 1:
             raise UsageError(f"lane {name} is named twice", "a race needs lanes that differ")
-    alone, pace = _choose_pace(ask, machine, planned)
+    alone, pace = pace_of(ask, machine, planned)
     return Plan(ask, subject, planned, workload.proof if workload else OWN_PROOF, pace, alone=alone)
 
 
@@ -127,7 +127,7 @@ def join_plans(plans: Sequence[Plan], machine: Machine) -> Plan:
         return plans[0]
     trainings = [[_with_training(lane, plan.subject) for lane in plan.lanes] for plan in plans]
     lanes = tuple(lane for row in zip_longest(*trainings) for lane in row if lane is not None)
-    alone, pace = _choose_pace(plans[0].ask, machine, lanes)
+    alone, pace = pace_of(plans[0].ask, machine, lanes)
     others = tuple(plan.subject for plan in plans[1:])
     return replace(plans[0], lanes=lanes, others=others, alone=alone, pace=pace)
 
@@ -136,7 +136,7 @@ def _with_training(lane: PlannedLane, training: Subject) -> PlannedLane:
     return replace(lane, name=f"{lane.name}{OF_TRAINING}{training.name}", training=training)
 
 
-def _choose_pace(ask: Ask, machine: Machine, lanes: Sequence[PlannedLane]) -> tuple[str | None, Pace]:
+def pace_of(ask: Ask, machine: Machine, lanes: Sequence[PlannedLane]) -> tuple[str | None, Pace]:
     """Return why the heats of these lanes cannot take turns, if so, and their pace."""
     alone = why_alone(ask, machine, [lane.device for lane in lanes])
     return alone, choose_pace(ask, len(lanes), takes_turns=alone is None and len(lanes) > 1)
@@ -191,9 +191,9 @@ def fill_settings(lane: Lane, facts: LaneFacts) -> Settings:
     for row in SETTINGS.values() if lane.preset != "as-written" else ():
         choose = row.fastest if lane.preset == "fastest" and row.fastest else row.best
         value = choose(facts)
-        settings = settings if value is None else _with_values(settings, {row.main_field: value})
+        settings = settings if value is None else with_values(settings, {row.main_field: value})
     for name, text in lane.overrides:
-        settings = _with_values(settings, SETTINGS[name].fill(text, facts))
+        settings = with_values(settings, SETTINGS[name].fill(text, facts))
     refuse_framework(facts)
     refuse_training(facts)
     for row in SETTINGS.values():
@@ -214,7 +214,7 @@ def name_device(framework: str, device: Device) -> dict[str, str]:
     return {"LAPTIME_DEVICE": device.name} if find_framework(framework).is_opaque else {}
 
 
-def _with_values(settings: Settings, values: dict[str, Any]) -> Settings:
+def with_values(settings: Settings, values: dict[str, Any]) -> Settings:
     extra = {name: str(value) for name, value in values.items() if name not in FIELDS}
     known = {name: value for name, value in values.items() if name in FIELDS}
     return replace(settings, **known, extra=settings.extra | extra)

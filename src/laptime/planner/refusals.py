@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from laptime.errors import UsageError
-from laptime.model.frameworks import FrameworkRow, find_framework
+from laptime.model.frameworks import SCRIPT, FrameworkRow, find_framework
 from laptime.model.installation import install_command
 from laptime.model.lane import FROM_FILES, KEPT, NO_TRAINING, Settings
 from laptime.model.machine import Device, Machine
@@ -239,6 +239,11 @@ def refuse_denormals(settings: Settings, lane: LaneFacts) -> None:
         raise UsageError(f"denormals=flush: {framework} already treats denormal numbers as 0", "leave it out")
     if lane.row.engine.denormals != "switch":
         raise UsageError("denormals=flush: a step of your own computes as its code says", "set it there")
+
+
+def refuse_matmul(settings: Settings, lane: LaneFacts) -> None:
+    if settings.value_of("matmul") is not None and lane.framework != SCRIPT:
+        raise UsageError("matmul is a setting of unmodified scripts", "name tf32 or bf16 here")
 
 
 def refuse_reads(settings: Settings, lane: LaneFacts) -> None:

@@ -218,6 +218,14 @@ ROWS = (
         refuse=refusals.refuse_denormals,
     ),
     Setting(
+        "matmul",
+        ("high", "medium"),
+        "float32 products of an unmodified script in TF32 (`high`) or bfloat16 (`medium`)",
+        takes="high or medium, as torch.set_float32_matmul_precision does",
+        changes="arithmetic",
+        refuse=refusals.refuse_matmul,
+    ),
+    Setting(
         "reads",
         ("deferred",),
         "a loss that is read each step is read later",

@@ -34,7 +34,7 @@ __all__ = [
     "names_a_file",
     "names_a_lane",
     "prepare",
-    "prepare_race",
+    "prepare_trainings",
     "scout_machine",
     "with_lane",
 ]
@@ -80,7 +80,7 @@ def prepare(ask: Ask, machine: Machine, *, one_lane: bool = False) -> Prepared:
     return _plan(with_lane(ask, machine, trained.subject) if one_lane else ask, machine, [trained])
 
 
-def prepare_race(ask: Ask, machine: Machine) -> Prepared:
+def prepare_trainings(ask: Ask, machine: Machine) -> Prepared:
     """Prepare a race of one training, or of several of the user's own."""
     check_ask(ask)
     return _plan(ask, machine, _find_trained(ask, machine))

@@ -15,7 +15,7 @@ from laptime.model.process import ProcessRun
 from laptime.model.profile import ProfileRun
 from laptime.model.protocol import Protocol
 from laptime.model.record import LaneResult
-from laptime.model.sample import Heat
+from laptime.model.sample import FirstLosses, Heat
 from laptime.planner.pace import without_turns
 from laptime.questions.asking import say_end
 from laptime.questions.bounds import Bounds, find_bounds, with_roofline
@@ -180,15 +180,23 @@ class HeatRounds:
         return max(protocol.validation_items, protocol.evaluation_items)
 
     def _result(self, lane: PlannedLane) -> LaneResult:
+        plan = self.job.plan
         return summarise_lane(
-            self.job.plan,
+            plan,
             lane,
             tuple(self.heats[lane.name]),
-            self.proof.references.get(self.job.plan.subject_of(lane).name),
+            self._first_losses() if plan.subject.command else self.proof.references.get(plan.subject_of(lane).name),
             self._protocol,
             appeal=self.proof.appeals.get(lane.name),
             cores=self.job.cores,
         )
+
+    def _first_losses(self) -> FirstLosses:
+        """Return the losses of a script on the first lane that has any."""
+        lanes = self.job.plan.lanes
+        taken = {each.name: [run.losses for heat in self.heats[each.name] for run in heat.proofs] for each in lanes}
+        first = next((each for each in lanes if any(taken[each.name])), lanes[0])
+        return FirstLosses(first.name, first.device.kind, tuple(taken[first.name]))
 
     def _show(self, most: int | None, lane: PlannedLane, number: int, phase: str) -> None:
         if phase == SHOWN_AT:

@@ -47,7 +47,7 @@ class OwnCode:
             }
             for training in plan.subjects
         }
-        self._works = {training.name for training in plan.subjects if training.file is None}
+        self._works = {training.name for training in plan.subjects if training.is_built_in}
 
     def look_at(self, lane: PlannedLane, runner: ProcessRunner) -> None:
         """Note how a lane's process ended, or how far it came."""
@@ -55,7 +55,8 @@ class OwnCode:
             self.note_success(lane)
         elif runner.failed is not None:
             failed = runner.failed
-            self.note_failure(lane, Failure(failed.reason, failed.kind, failed.source))
+            printed = runner.printed if self._subject_of(lane).command else ""
+            self.note_failure(lane, Failure(failed.reason, failed.kind, failed.source or printed))
 
     def note_success(self, lane: PlannedLane) -> None:
         """Note that the first steps of a lane's training ran without an error."""

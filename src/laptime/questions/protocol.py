@@ -117,7 +117,7 @@ def make_protocol(asked: FullAsk, workload: Workload | None) -> Protocol:
 
 def find_protocol(plan: Plan) -> Protocol | None:
     """Return the protocol that a race predicts: the published one, with no more test items than the data has."""
-    if plan.subject.file is not None:
+    if not plan.subject.is_built_in:
         return None
     workload = find_workload(plan.subject.name)
     there = workload.test_items_made if plan.data is None else plan.data.test_items

@@ -86,9 +86,12 @@ class Proof:
         return Appeal(seed, again, ask_proof(order_heat(other, lane, plan.pace, -1), plan.ask.patience_s))
 
     def _find_reference(self, plan: Plan, training: Subject) -> Reference | str | None:
-        """Load a reference, or compute and save it. That of a user's own training may change, so it is not saved."""
+        """Load a reference, or compute and save it. That of a user's own training may change, so it is not saved.
+
+        A script has none: only itself knows its model.
+        """
         lanes = [lane for lane in plan.lanes if plan.subject_of(lane) == training]
-        if all(lane.settings.input in NO_TRAINING for lane in lanes):
+        if training.command or all(lane.settings.input in NO_TRAINING for lane in lanes):
             return None
         framework = lanes[0].framework
         key = _reference_key(plan, framework)
@@ -133,13 +136,13 @@ def place_batches(plan: Plan, cache: ReferenceCache) -> Plan:
     """Set the file that keeps the proof's batches of a training's own data: drawn once, the same for all its lanes."""
     if cache.place_batches is None:
         return plan
-    own = [training for training in plan.subjects if training.file is not None]
+    own = [training for training in plan.subjects if training.function is not None]
     places = (str(cache.place_batches(f"{plan.ask.seed}-{number}")) for number in range(len(own)))
     return replace(plan, kept_batches=dict(zip((training.name for training in own), places, strict=True)))
 
 
 def _reference_key(plan: Plan, framework: str) -> str | None:
-    if plan.subject.file is not None:
+    if not plan.subject.is_built_in:
         return None
     what = [
         PROOF_VERSION,

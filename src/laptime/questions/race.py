@@ -7,19 +7,27 @@ from dataclasses import replace
 from laptime.analysis.lanes import compare_lanes
 from laptime.diagnosis.checkup import find_unseen_cards
 from laptime.diagnosis.findings import find_findings
+from laptime.model.ask import Ask
+from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane, Subject
 from laptime.model.profile import ProfileRun
 from laptime.model.questions import RaceAnswer
 from laptime.model.record import Comparison, LaneResult, OtherTraining
 from laptime.planner.pace import shorten_pace
-from laptime.questions.asking import Prepared
+from laptime.questions.asking import Prepared, prepare_trainings
 from laptime.questions.heat_rounds import HeatRounds
 from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.profile import profile_lane
+from laptime.questions.script import means_a_script, prepare_script
 from laptime.stats import FIRST_LOOK, alpha_for_look
 
 ALIKE = 0.2  # share of the margin within which two lanes that cannot be told apart are called settled early
+
+
+def prepare_race(ask: Ask, machine: Machine) -> Prepared:
+    """Prepare a race of one training, of several of the user's own, or of a script that nobody changes."""
+    return prepare_script(ask, machine) if means_a_script(ask) else prepare_trainings(ask, machine)
 
 
 class Race:

@@ -88,7 +88,7 @@ def _own_subject(what: str) -> Subject:
     file = expand_home(place, "the training's file")
     if not file.is_file():
         raise UsageError(f"there is no file {file}", "give the path of a Python file, as file.py:function")
-    tree = _read_tree(file)
+    tree = read_tree(file)
     function = function or _only_training(tree, file)
     _check_function(tree, file, function)
     gives_step = _gives_step(tree, function)
@@ -102,12 +102,12 @@ def _own_subject(what: str) -> Subject:
         items="items",
         file=name_in_utf8(file.resolve(), "Rename the file or its folder."),
         function=function,
-        written_for=_written_for(tree, gives_step=gives_step),
+        written_for=family_in(tree, gives_step=gives_step),
         gives_step=gives_step,
     )
 
 
-def _read_tree(file: Path) -> ast.Module:
+def read_tree(file: Path) -> ast.Module:
     """Parse a file's bytes, as Python does: the file names its own encoding. Only the child runs the file."""
     try:
         return ast.parse(file.read_bytes())
@@ -117,7 +117,7 @@ def _read_tree(file: Path) -> ast.Module:
         raise UsageError(f"{file} cannot be read as Python: {says}", "fix the file") from None
 
 
-def _written_for(tree: ast.Module, *, gives_step: bool) -> str | None:
+def family_in(tree: ast.Module, *, gives_step: bool = False) -> str | None:
     """Return the family of frameworks that the file imports. Keras comes first, because the others are its engines.
 
     A step function runs in a JAX or a torch lane, or in a python lane, which works with any framework.
@@ -137,7 +137,7 @@ def _written_for(tree: ast.Module, *, gives_step: bool) -> str | None:
 def _gives_step(tree: ast.Module, function: str) -> bool:
     """Whether a Training with a step is made in the function, or anywhere in the file if the function makes none."""
     bodies = [node for node in _functions_at_top(tree) if node.name == function]
-    made = [call for body in bodies for call in _trainings_in(body)] or _trainings_in(tree)
+    made = [call for body in bodies for call in trainings_in(body)] or trainings_in(tree)
     return any(keyword.arg == "step" for call in made for keyword in call.keywords)
 
 
@@ -145,7 +145,7 @@ def find_trainings(tree: ast.Module) -> list[str]:
     """Return the functions that return a Training: by their annotation, or else because they make one."""
     callable_ones = [node for node in _functions_at_top(tree) if _needs_no_arguments(node)]
     annotated = [node.name for node in callable_ones if node.returns is not None and _names_training(node.returns)]
-    making = [node.name for node in callable_ones if not node.name.startswith("_") and _trainings_in(node)]
+    making = [node.name for node in callable_ones if not node.name.startswith("_") and trainings_in(node)]
     return list(dict.fromkeys(annotated or making))
 
 
@@ -183,7 +183,7 @@ def _names_training(annotation: ast.expr) -> bool:
     return _is_training(annotation)
 
 
-def _trainings_in(tree: ast.AST) -> list[ast.Call]:
+def trainings_in(tree: ast.AST) -> list[ast.Call]:
     calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
     return [call for call in calls if _is_training(call.func)]
 
@@ -246,7 +246,7 @@ def describe_supply(plan: Plan) -> str | None:
 
 def needs_files(plan: Plan) -> bool:
     """Whether any lane reads files. --items asks for made files even if arrays would be enough."""
-    if plan.subject.file is not None or not any(find_framework(lane.framework).runs_own_code for lane in plan.lanes):
+    if not plan.subject.is_built_in or not any(find_framework(lane.framework).runs_own_code for lane in plan.lanes):
         return False
     if plan.ask.items is not None:
         return True

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import util
 
 from laptime.analysis.lanes import compare_lanes, steps_of_lap
@@ -19,6 +20,7 @@ from laptime.diagnosis.findings import find_findings
 from laptime.diagnosis.why_facts import WhyFacts
 from laptime.errors import UsageError
 from laptime.model.ask import Ask
+from laptime.model.frameworks import SCRIPT
 from laptime.model.lane import NO_TRAINING, READY
 from laptime.model.machine import Machine
 from laptime.model.plan import PlannedLane
@@ -28,10 +30,13 @@ from laptime.model.why import STAGES, Experiment, Factor, Stage, Trial
 from laptime.planner.experiments import AskedLane, check_experiments, plan_experiment
 from laptime.planner.lanes import parse_lane
 from laptime.planner.pace import HEATS_LEAST, HEATS_USUAL, shortest_pace
+from laptime.planner.plan import plan_lane
 from laptime.planner.refusals import SubjectFacts
+from laptime.planner.script_lanes import find_devices, plan_script, plan_script_lane
 from laptime.questions.asking import Prepared, prepare
 from laptime.questions.heat_rounds import HeatRounds
 from laptime.questions.job import Job, Outcome, RecordStatus
+from laptime.questions.script import describe_script, means_a_script, see_devices
 from laptime.questions.subject import find_subject
 from laptime.run.prestart import Prestarter
 
@@ -60,6 +65,8 @@ def prepare_why(ask: Ask, machine: Machine) -> Inquiry:
     """Scout and plan. With no lane named, it is the framework's card if there is one, else the processor."""
     if ask.every or len(ask.lanes) > 1:
         raise UsageError("why looks at one lane, and several are asked for", "name one: laptime why WHAT torch/cpu")
+    if means_a_script(ask):
+        return _inquire_script(ask, machine)
     workload = find_subject(ask.what)[1]
     prepared = prepare(ask, machine, one_lane=True)
     planned = prepared.plan.lanes[0]
@@ -67,13 +74,27 @@ def prepare_why(ask: Ask, machine: Machine) -> Inquiry:
         raise UsageError(f"why: {planned.name} trains nothing", "name the lane of a training")
     given = SubjectFacts(workload, util.find_spec("PIL") is not None, gives_step=prepared.plan.subject.gives_step)
     lane = replace(parse_lane(prepared.plan.ask.lanes[0]), device=planned.device.name)
-    asked = AskedLane(lane, planned, prepared.machine, given)
-    return Inquiry(prepared.plan, prepared.machine, prepared.published, asked, list_possible(asked))
+    asked = AskedLane(lane, planned, partial(plan_lane, machine=prepared.machine, subject=given))
+    possible = list_possible(asked, AskedTraining(planned, prepared.machine, workload))
+    return Inquiry(prepared.plan, prepared.machine, prepared.published, asked, possible)
 
 
-def list_possible(asked: AskedLane) -> tuple[Experiment, ...]:
+def _inquire_script(ask: Ask, machine: Machine) -> Inquiry:
+    """Plan the experiments that need no change of a script."""
+    subject = describe_script(ask)
+    seen = see_devices(subject, machine, ask.patience_s)
+    devices = find_devices(seen)
+    text = ask.lanes[0] if ask.lanes else devices[-1 if len(devices) == 1 else 1].name
+    plan = plan_script(replace(ask, lanes=(text,)), seen, subject)
+    planned = plan.lanes[0]
+    lane = replace(parse_lane(text), framework=SCRIPT, device=planned.device.name)
+    asked = AskedLane(lane, planned, partial(plan_script_lane, devices=devices, machine=seen))
+    training = AskedTraining(planned, seen, None, subject.written_for or "torch")
+    return Inquiry(plan, seen, None, asked, list_possible(asked, training))
+
+
+def list_possible(asked: AskedLane, training: AskedTraining) -> tuple[Experiment, ...]:
     """Return every experiment. Those that the lane cannot have are marked as absent, with the reason."""
-    training = AskedTraining(asked.planned, asked.machine, asked.given.workload)
     return check_experiments(asked, list_experiments(training))
 
 

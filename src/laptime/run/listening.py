@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import os
 import selectors
 import socket
-import struct
 import tempfile
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Self
 
-from laptime.attach import kinds
+from laptime.attach.messages import Mailbox
 
-HEAD_BYTES = struct.calcsize(kinds.HEAD)
-LONGEST = 64 << 20  # bytes of one message; an agent's are far shorter
+if TYPE_CHECKING:
+    from laptime.attach.messages import Hall
+
 CHUNK = 1 << 18
 AT_ONCE = 512  # connections that wait to be accepted
 SETTLE_S = 0.3  # after the command's end: what its processes sent last is on its way
-
-
-class Reader(Protocol):
-    """Takes what one process sends."""
-
-    def take_facts(self, facts: dict[str, Any]) -> None: ...
-
-    def take_events(self, body: bytes) -> None: ...
-
-
-class Hall(Protocol):
-    """Makes a reader for each process that greets; a process that greets again gets the same one."""
-
-    def reader_of(self, hello: dict[str, Any]) -> Reader: ...
 
 
 class Listener(Thread):
@@ -128,42 +113,3 @@ class Listener(Thread):
         self._peers.discard(peer)
         peer.close()
         return bool(data)
-
-
-class Mailbox:
-    """The messages of one connection. What is no message of an agent ends it."""
-
-    def __init__(self, hall: Hall) -> None:
-        self._hall = hall
-        self._reader: Reader | None = None
-        self._waiting = bytearray()
-
-    def take(self, data: bytes) -> bool:
-        """Take the next bytes; return False if they are no message."""
-        self._waiting += data
-        while len(self._waiting) >= HEAD_BYTES:
-            kind, length = struct.unpack_from(kinds.HEAD, self._waiting)
-            if kind not in {kinds.FACTS, kinds.EVENTS} or length > LONGEST:
-                return False
-            if len(self._waiting) < HEAD_BYTES + length:
-                return True
-            body = bytes(self._waiting[HEAD_BYTES : HEAD_BYTES + length])
-            del self._waiting[: HEAD_BYTES + length]
-            if not self._deliver(kind, body):
-                return False
-        return True
-
-    def _deliver(self, kind: bytes, body: bytes) -> bool:
-        try:
-            if kind == kinds.FACTS:
-                facts = json.loads(body)
-                if self._reader is None:
-                    self._reader = self._hall.reader_of(facts)
-                self._reader.take_facts(facts)
-            elif self._reader is None or len(body) % kinds.BYTES_EACH:
-                return False
-            else:
-                self._reader.take_events(body)
-        except (ValueError, KeyError, TypeError, AttributeError):
-            return False
-        return True

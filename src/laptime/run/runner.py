@@ -62,6 +62,7 @@ class ProcessRunner:
         self.paused_ns = 0
         self.device_memory_bytes: int | Missing = wire.NOT_TOLD
         self.timeline: Timeline | None = None
+        self.printed = ""  # the end of what the child printed, once it has ended
         self._child: Child | None = None
         self._broken: str | None = None
         self._is_gone = False
@@ -154,7 +155,9 @@ class ProcessRunner:
     def finish(self) -> Dnf | None:
         """End the child, and return why it did not finish, or None."""
         try:
-            return self._judge(self.child.end(grace_s=0 if self._broken else 5), self._broken)
+            ended = self.child.end(grace_s=0 if self._broken else 5)
+            self.printed = ended.stderr_tail
+            return self._judge(ended, self._broken)
         finally:
             self._is_ended = True
             self._close()

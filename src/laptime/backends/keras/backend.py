@@ -124,6 +124,8 @@ class KerasTraining:
 
 
 class KerasRunner:
+    outside_ns = 0
+
     def __init__(
         self,
         model: Any,

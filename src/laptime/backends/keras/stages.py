@@ -47,6 +47,7 @@ class StageRunner(ABC):
     """Takes batches in Keras's own thread, without training."""
 
     evaluator = None
+    outside_ns = 0
 
     def __init__(self, feed: Feed, engine: Engine, one_thread: KerasThread) -> None:
         self._feed, self._engine, self._one_thread = feed, engine, one_thread

@@ -1,0 +1,54 @@
+"""Did a script do the same on two lanes? Its first losses are compared, since nobody else can run what it does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from laptime.analysis.parity import relative
+from laptime.model.digits import brief
+from laptime.model.lane import Settings
+from laptime.model.plan import PlannedLane
+from laptime.model.record import Parity
+from laptime.model.sample import FirstLosses, ProofRun
+
+# Rounding grows from step to step; ten steps of correct float32 lanes stay far below this, other data or seeds above.
+TOLERANCE = 1e-3
+REDUCED_TOLERANCE = 0.05  # where a lane computes with fewer digits
+NO_LOSSES = "its losses were not seen: none is a single number that goes through backward()"
+
+
+def judge_losses(lane: PlannedLane, proofs: Sequence[tuple[ProofRun, ...]], reference: FirstLosses) -> Parity:
+    """Compare a lane's first losses with those of the first lane.
+
+    On another device, random numbers may differ, and on this one only the work: there, other losses are other work.
+    """
+    mine = [run.losses for heat in proofs for run in heat if run.losses]
+    theirs = [losses for losses in reference.heats if losses]
+    if not proofs:
+        return Parity("unproven", reason="no heat came as far as its first steps")
+    if not mine or not theirs:
+        return Parity("unproven", reason=NO_LOSSES)
+    varies = max(_distance(theirs[0], each) for each in theirs)
+    if varies > TOLERANCE:
+        says = f"its losses differ from run to run, by up to {brief(100 * varies)} %, although laptime sets its seeds"
+        return Parity("unproven", reason=says)
+    worst = max(_distance(theirs[0], each) for each in mine)
+    steps = min(len(each) for each in (*mine, theirs[0]))
+    allowed = REDUCED_TOLERANCE if changes_arithmetic(lane.settings) else TOLERANCE
+    if worst <= allowed:
+        return Parity("same", steps, worst, allowed)
+    says = f"its losses differ from those of {reference.lane} by up to {brief(100 * worst)} %"
+    if lane.device.kind == reference.device_kind and allowed == TOLERANCE:
+        return Parity("differs", steps, worst, allowed, reason=says)
+    return Parity("unproven", steps, worst, allowed, reason=f"{says}, as where each device draws its own numbers")
+
+
+def changes_arithmetic(settings: Settings) -> bool:
+    """Whether a lane's settings change what a script's numbers are computed in."""
+    return settings.value_of("matmul") is not None or settings.denormals == "flush"
+
+
+def _distance(one: Sequence[float], other: Sequence[float]) -> float:
+    """Return the largest relative distance of two losses. One that is not finite is as far as can be."""
+    found = [relative(value, wanted) for value, wanted in zip(other, one, strict=False)]
+    return max((each if each == each else float("inf") for each in found), default=0.0)  # noqa: PLR0124  NaN

@@ -1,0 +1,68 @@
+"""How the parent reads what agents send: messages of one connection, put together from what arrived."""
+
+from __future__ import annotations
+
+import json
+import struct
+
+from . import kinds
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any, Protocol
+
+    class Reader(Protocol):
+        """Takes what one process sends."""
+
+        def take_facts(self, facts: dict[str, Any]) -> None: ...
+
+        def take_events(self, body: bytes) -> None: ...
+
+    class Hall(Protocol):
+        """Makes a reader for each process that greets; a process that greets again gets the same one."""
+
+        def reader_of(self, hello: Mapping[str, Any]) -> Reader: ...
+
+
+HEAD_BYTES = struct.calcsize(kinds.HEAD)
+LONGEST = 64 << 20  # bytes of one message; an agent's are far shorter
+
+
+class Mailbox:
+    """The messages of one connection. What is no message of an agent ends it."""
+
+    def __init__(self, hall: Hall) -> None:
+        self._hall = hall
+        self.reader: Reader | None = None
+        self._waiting = bytearray()
+
+    def take(self, data: bytes) -> bool:
+        """Take the next bytes; return False if they are no message."""
+        self._waiting += data
+        while len(self._waiting) >= HEAD_BYTES:
+            kind, length = struct.unpack_from(kinds.HEAD, self._waiting)
+            if kind not in {kinds.FACTS, kinds.EVENTS} or length > LONGEST:
+                return False
+            if len(self._waiting) < HEAD_BYTES + length:
+                return True
+            body = bytes(self._waiting[HEAD_BYTES : HEAD_BYTES + length])
+            del self._waiting[: HEAD_BYTES + length]
+            if not self._deliver(kind, body):
+                return False
+        return True
+
+    def _deliver(self, kind: bytes, body: bytes) -> bool:
+        try:
+            if kind == kinds.FACTS:
+                facts = json.loads(body)
+                if self.reader is None:
+                    self.reader = self._hall.reader_of(facts)
+                self.reader.take_facts(facts)
+            elif self.reader is None or len(body) % kinds.BYTES_EACH:
+                return False
+            else:
+                self.reader.take_events(body)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return False
+        return True

@@ -1,0 +1,238 @@
+"""A script that is raced: start it, hear its agents, let it go on for some iterations, and stop it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from laptime.analysis.script_process import ProcessReader
+from laptime.attach import kinds
+from laptime.attach.messages import Mailbox
+from laptime.errors import LaneError
+
+SITE = Path(kinds.__file__).parent / "site"
+CHUNK = 1 << 18
+AT_ONCE = 512  # connections that wait to be accepted
+LOOK_S = 0.5  # how long at most until the script's end is seen
+LAST_WORDS_S = 0.2  # after its end, what it sent is on its way
+GRACE_S = 3.0  # after each of the signals that ask it to end
+ENDS_BY = (signal.SIGINT, signal.SIGTERM)
+
+
+class ScriptEnded(Exception):  # noqa: N818  it is not one of laptime's errors
+    """The script ended, or what trains in it did. `code` is its exit code, if it has one."""
+
+    def __init__(self, code: int | None) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The script is held at the end of an iteration. `idle_ns` of the time since `since_ns` was no work of it."""
+
+    since_ns: int
+    at_ns: int
+    idle_ns: int
+    loss: float | None
+    device_bytes: int | None
+    peak_bytes: int | None
+    threads: int | None
+
+
+class Visitor:
+    """What one process sent. Its events wait until it is held: reading them must not disturb its windows."""
+
+    def __init__(self, hello: Mapping[str, Any]) -> None:
+        self.reader = ProcessReader(hello)
+        self.set: set[str] = set()
+        self.held: Held | None = None
+        self.is_counted = True  # whether its events are still iterations
+        self.has_left = False
+        self._events: list[bytes] = []
+
+    @property
+    def may_lead(self) -> bool:
+        """Whether this process may be the one that is held: the others of a training wait for it by themselves."""
+        return self.reader.hello.get("rank") in {None, "0"}
+
+    def take_facts(self, facts: dict[str, Any]) -> None:
+        if "held" in facts:
+            self._read_events()
+            figures = ("since_ns", "at_ns", "idle_ns", "loss", "device_bytes", "peak_bytes", "threads")
+            self.held = Held(*(facts[name] for name in figures))
+        elif "has_set" in facts:
+            self.set.add(facts["has_set"])
+        else:
+            self.reader.take_facts(facts)
+            self.has_left = self.has_left or "is_leaving" in facts
+
+    def take_events(self, body: bytes) -> None:
+        if self.is_counted:
+            self._events.append(body)
+
+    def _read_events(self) -> None:
+        for body in self._events:
+            self.reader.take_events(body)
+        self._events = []
+
+
+class Script:
+    """One run of a script. One of its processes is held between windows: the first that trains, of rank 0."""
+
+    def __init__(self, command: Sequence[str], sets: Mapping[str, str]) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="laptime-", ignore_cleanup_errors=True)
+        address = str(Path(self._folder.name) / "agent")
+        self._server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._server.bind(address)
+        self._server.listen(AT_ONCE)
+        self._server.setblocking(False)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._server, selectors.EVENT_READ)
+        self._visitors: dict[int, Visitor] = {}
+        self._leader: Visitor | None = None
+        self._peer: socket.socket | None = None  # of the leader
+        self._process = _start(command, _environment(address, sets))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.stop()
+
+    @property
+    def leader(self) -> Visitor:
+        """The process that is held; only after the first hold."""
+        assert self._leader is not None
+        return self._leader
+
+    @property
+    def has_greeted(self) -> bool:
+        """Whether any Python process of the script reported."""
+        return bool(self._visitors)
+
+    def wait(self) -> Held:
+        """Wait until the script is held. Raise ScriptEnded if it ends before."""
+        while True:
+            for key, _ in self._selector.select(LOOK_S):
+                if key.fileobj is self._server:
+                    self._accept()
+                else:
+                    self._hear(key)
+            if self._leader is not None and self._leader.held is not None:
+                return self._leader.held
+            self._check_end()
+
+    def go_on(self, count: int, what: int = kinds.GO_ON, batches: int = 0) -> Held:
+        """Let the script pass this many ends of iterations, and wait until it is held again."""
+        self.leader.held = None
+        assert self._peer is not None
+        self._answer(self._peer, what, count, batches)
+        return self.wait()
+
+    def stop(self) -> None:
+        """End the script and all of its group: ask by SIGINT, then by SIGTERM, then kill."""
+        for number in ENDS_BY:
+            if self._process.poll() is None:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(self._process.pid, number)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(GRACE_S)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        for key in list(self._selector.get_map().values()):
+            if isinstance(key.fileobj, socket.socket):
+                key.fileobj.close()
+        self._selector.close()
+        self._folder.cleanup()
+
+    def reader_of(self, hello: Mapping[str, Any]) -> Visitor:
+        """Return the visitor for a process that greets; it greets again when its training begins."""
+        pid = int(hello["pid"])
+        if pid not in self._visitors:
+            self._visitors[pid] = Visitor(hello)
+        return self._visitors[pid]
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            peer, _ = self._server.accept()
+            peer.setblocking(False)
+            self._selector.register(peer, selectors.EVENT_READ, Mailbox(self))
+
+    def _hear(self, key: selectors.SelectorKey) -> None:
+        peer: socket.socket = key.fileobj  # type: ignore[assignment]
+        mailbox: Mailbox = key.data
+        try:
+            data = peer.recv(CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data or not mailbox.take(data):
+            self._selector.unregister(peer)
+            peer.close()
+            if peer is self._peer:
+                self._peer = None
+            return
+        visitor = mailbox.reader
+        if isinstance(visitor, Visitor) and visitor.held is not None and visitor is not self._leader:
+            self._choose(visitor, peer)
+
+    def _choose(self, visitor: Visitor, peer: socket.socket) -> None:
+        """Let the first that may lead do so, and all others go on for good."""
+        if self._leader is None and visitor.may_lead:
+            self._leader, self._peer = visitor, peer
+        else:
+            visitor.held = None
+            self._answer(peer, kinds.FREE, 0, 0)
+
+    def _answer(self, peer: socket.socket, *numbers: int) -> None:
+        with contextlib.suppress(OSError):  # it is gone, and its end is seen next
+            peer.sendall(struct.pack(kinds.ANSWER, *numbers))
+
+    def _check_end(self) -> None:
+        code = self._process.poll()
+        if code is not None:
+            for key, _ in self._selector.select(LAST_WORDS_S):
+                if key.fileobj is not self._server:
+                    self._hear(key)
+            if self._leader is None or self._leader.held is None:
+                raise ScriptEnded(code)
+        if self._leader is not None and (self._leader.has_left or self._peer is None):
+            raise ScriptEnded(code)
+
+
+def _environment(address: str, sets: Mapping[str, str]) -> dict[str, str]:
+    paths = [str(SITE), *filter(None, [os.environ.get("PYTHONPATH")])]
+    words = ",".join(f"{name}={value}" for name, value in sets.items())
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(paths),
+        kinds.ADDRESS: address,
+        kinds.HOLDS: "1",
+        kinds.SET: words,
+    }
+
+
+def _start(command: Sequence[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, process_group=0)
+    except OSError as error:
+        raise LaneError(f"'{command[0]}' cannot be run: {error.strerror or error}") from None
+
+
+def now_ns() -> int:
+    """Return the time on the clock of the agents."""
+    return time.monotonic_ns()
