@@ -6,6 +6,7 @@ import os
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
@@ -103,17 +104,29 @@ class Visitors:
 
     def __init__(self) -> None:
         self.readers: dict[int, ProcessReader] = {}
+        self.left: list[ProcessReader] = []  # of processes whose number another one has now
 
     def reader_of(self, hello: Mapping[str, Any]) -> ProcessReader:
-        """Return the reader of the process that greets; it greets again when its training begins."""
+        """Return the reader of the process that greets; it greets again when its training begins.
+
+        A process that has left may be followed by another one with the same number.
+        """
         pid = int(hello["pid"])
-        if pid not in self.readers:
-            self.readers[pid] = ProcessReader(hello)
+        known = self.readers.get(pid)
+        if known is not None and known.has_left:
+            self.left.append(known)
+        elif known is not None:
+            return known
+        self.readers[pid] = ProcessReader(hello)
         return self.readers[pid]
 
     @property
+    def all(self) -> list[ProcessReader]:
+        return [*self.left, *self.readers.values()]
+
+    @property
     def iterations(self) -> int:
-        return max((each.iterations for each in self.readers.values()), default=0)
+        return max((each.iterations for each in self.all), default=0)
 
 
 class Watch:
@@ -140,10 +153,11 @@ class Watch:
 
             def began(pid: int) -> None:
                 self._began_s = time.monotonic()
-                listener.start()
+                listener.begin()
                 if sampler is not None:
                     sampler.begin(pid)
-                Thread(target=self._tell_on, args=(over,), daemon=True).start()
+                with suppress(RuntimeError):  # the system allows no further thread
+                    Thread(target=self._tell_on, args=(over,), daemon=True).start()
 
             try:
                 self._code = self._follow(listener.address, began)
@@ -158,7 +172,7 @@ class Watch:
         """Describe the processes; while the command runs, there is nothing to describe."""
         if status == "running" or not self._ended_s:
             return Outcome((), WatchAnswer(self._job.plan.ask.command, None, 0.0))
-        seen = [reader.process() for reader in self._visitors.readers.values()]
+        seen = [reader.process() for reader in self._visitors.all]
         trained = tuple(sorted((each for each in seen if isinstance(each.loop, TrainingLoop)), key=_order))
         answer = WatchAnswer(
             command=self._job.plan.ask.command,
@@ -208,7 +222,10 @@ class Watch:
         tools = " or ".join(known) or "PyTorch or Keras"
         if self._block is not None:
             return Missing(f"no training with {tools} was seen in the block")
-        return Missing(f"no Python process of it trained with {tools}")
+        return Missing(
+            f"no Python process of it trained with {tools}, of those that reported: one that is started with a "
+            "PYTHONPATH of its own does not"
+        )
 
 
 def why_no_greeting(command: Sequence[str]) -> str:
