@@ -59,6 +59,7 @@ for line in asked: print(json.dumps(block()), file=told, flush=True)
 """
 
 # Of a block, in milliseconds: its middle and its mean step by the processor's clock, and its mean step by the wall's.
+PRODUCTS = 400
 CLOCKS = ("middle", "mean", "wall")
 
 
@@ -128,6 +129,15 @@ def start(name: str, command: Command, place: Path, words: Sequence[str]) -> Cop
     process = subprocess.Popen(line, env=environment, cwd=place, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     asks, tells = asked.open("w"), told.open()  # each waits for the script to open the other end
     return Copy(process, asks, tells, json.loads(tells.readline()))
+
+
+def time_product(command: Command, place: Path) -> float:
+    """Return how long one of the products takes that a step is made of, in milliseconds."""
+    copy = start("not", command, place, [str(PRODUCTS), "100"])
+    for number in range(3):
+        copy.block(is_kept=number > 0)
+    copy.end()
+    return min(copy.times["middle"]) / PRODUCTS
 
 
 def compare(times: Mapping[str, Mapping[str, list[float]]], base: str) -> dict[str, dict[str, Any]]:
