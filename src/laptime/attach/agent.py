@@ -14,6 +14,7 @@ from _thread import get_ident
 from time import monotonic_ns
 
 from . import kinds
+from .facts import as_json
 
 TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process of the script
 if TYPE_CHECKING:
@@ -270,11 +271,9 @@ class Agent:
             self._socket = None
 
     def _send_facts(self, facts: dict) -> None:
-        import json
-
         if self._socket is None:
             self._connect()
-        self._send(kinds.FACTS, json.dumps(facts, default=str).encode(), must=True)
+        self._send(kinds.FACTS, as_json(facts).encode(), must=True)
 
     def _send(self, head: bytes, body: bytes, *, must: bool = False) -> bool:
         """Send a message. Return False if none of it was sent; what `must` be sent, or was sent in part, is kept."""
