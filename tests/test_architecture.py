@@ -45,7 +45,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "drawing": {"figures", "pages"},
     "exports": set(),
     "backends": {"workloads", "data", "pipelines"},
-    "heat": {"wire", "backends", "workloads", "disk", "checkpoint"},
+    "heat": {"wire", "backends", "workloads", "disk", "checkpoint", "analysis", "attach"},
     "machine": {"sensors"},
     "planner": set(),
     "run": {"wire", "sensors", "streams", "attach"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from card_machines import machine
@@ -11,7 +12,7 @@ from why_records import why_record
 
 from laptime.diagnosis.answer import explain
 from laptime.diagnosis.causes import CAUSES, CauseRow
-from laptime.diagnosis.experiments import EXPERIMENTS, ExperimentRow, order_experiments
+from laptime.diagnosis.experiments import EXPERIMENTS, AskedTraining, ExperimentRow, order_experiments
 from laptime.diagnosis.judging import Signature, judge
 from laptime.pages.page import View
 from laptime.pages.why import render
@@ -55,8 +56,11 @@ def rows():
 def experiment():
     """Return it as the planner made it for a lane of PyTorch."""
     lane, here, given = parse_lane("torch/cpu"), machine(), SubjectFacts(None)
-    asked = AskedLane(replace(lane, device="cpu"), plan_lane(lane, here, given), here, given)
-    made = next(each for each in list_possible(asked) if each.name == "three threads")
+    planned = plan_lane(lane, here, given)
+    asked = AskedLane(replace(lane, device="cpu"), planned, partial(plan_lane, machine=here, subject=given))
+    made = next(
+        each for each in list_possible(asked, AskedTraining(planned, here, None)) if each.name == "three threads"
+    )
     assert plan_experiment(asked, made).settings.threads == 3
     return made
 

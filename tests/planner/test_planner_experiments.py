@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from planner_machines import AMPERE, CPU, PLAIN_CPU, machine_with
 
+from laptime.diagnosis.experiments import AskedTraining
 from laptime.model.machine import Machine
 from laptime.model.why import STAGES
 from laptime.planner.experiments import AskedLane, plan_experiment
@@ -24,18 +26,25 @@ def base_of(text: str, machine: Machine = HOST, what: str | None = "plates-cnn")
     given = SubjectFacts(workload)
     lane = parse_lane(text)
     planned = plan_lane(lane, machine, given)
-    return AskedLane(replace(lane, device=planned.device.name), planned, machine, given)
+    return AskedLane(
+        replace(lane, device=planned.device.name), planned, partial(plan_lane, machine=machine, subject=given)
+    )
+
+
+def possible(base: AskedLane):
+    given = base.plan.keywords
+    return list_possible(base, AskedTraining(base.planned, given["machine"], given["subject"].workload))
 
 
 def named(base: AskedLane, name: str):
-    return next(each for each in list_possible(base) if each.name == name)
+    return next(each for each in possible(base) if each.name == name)
 
 
 @pytest.mark.parametrize("what", ["plates-cnn", "cifar-mlp", None])
 @pytest.mark.parametrize("text", ["torch/cpu", "torch/cpu/best", "torch/cuda:0", "torch/cuda/fastest", "cpu/threads=2"])
 def test_every_experiment_can_be_planned_or_has_a_reason(text, what):
     base = base_of(text, CARD, what)
-    found = list_possible(base)
+    found = possible(base)
     assert len({each.name for each in found}) == len(found)
     for each in found:
         if each.absent is None:
@@ -102,7 +111,7 @@ def test_the_code_of_best_is_that_of_all_that_it_sets():
     assert "laptime.keep_memory()" in parts
     assert not [part for part in parts if part.startswith("laptime race")]
     assert all(
-        any(part in each.code for each in list_possible(base_of("torch/cpu")) if each.name != "best") for part in parts
+        any(part in each.code for each in possible(base_of("torch/cpu")) if each.name != "best") for part in parts
     )
 
 

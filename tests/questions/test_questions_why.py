@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 from card_machines import card, framework, machine
 
+from laptime.diagnosis.experiments import AskedTraining
 from laptime.model.ask import Ask
 from laptime.model.machine import Device, Framework
 from laptime.model.questions import find_question
@@ -15,6 +17,7 @@ from laptime.pages.why import render
 from laptime.planner import make_plan
 from laptime.planner.experiments import AskedLane
 from laptime.planner.lanes import parse_lane
+from laptime.planner.plan import plan_lane
 from laptime.planner.refusals import SubjectFacts
 from laptime.questions.job import CheckpointFiles, Job, Services, run_question
 from laptime.questions.proving import ReferenceCache
@@ -38,7 +41,9 @@ def inquire(tmp_path, monkeypatch):
         monkeypatch.setenv("LAPTIME_FAKE", str(place))
         subject, workload = find_subject("cifar-cnn")
         plan = make_plan(Ask("cifar-cnn", ("fake/cpu",), **asked), here, subject, workload)
-        asked = AskedLane(parse_lane("fake/cpu"), plan.lanes[0], here, SubjectFacts(workload))
+        planned = partial(plan_lane, machine=here, subject=SubjectFacts(workload))
+        asked = AskedLane(parse_lane("fake/cpu"), plan.lanes[0], planned)
+        possible = list_possible(asked, AskedTraining(plan.lanes[0], here, workload))
         services = Services(
             record_id="r-1",
             started="2026-01-01T00:00:00+00:00",
@@ -50,7 +55,7 @@ def inquire(tmp_path, monkeypatch):
             tell=lambda _moment: None,
             place_trace=Path,
         )
-        return Inquiry(plan, here, workload.published, asked, list_possible(asked)), services
+        return Inquiry(plan, here, workload.published, asked, possible), services
 
     return make
 

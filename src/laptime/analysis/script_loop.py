@@ -72,7 +72,7 @@ SUMMED = tuple(each.name for each in fields(OpenWindow) if each.name not in OTHE
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class LoopProgress:
     """How far a loop is: its whole iterations, and what they consisted of. `gaps_s` is all time between iterations."""
 
     iterations: int
@@ -133,10 +133,10 @@ class LoopSummary:
         self.compilations += 1
         self.compile_ns += end - begin
 
-    def progress(self) -> Progress:
+    def progress(self) -> LoopProgress:
         """Return how far the loop is. The iteration that has not ended yet is not counted."""
         windows = [*filter(None, [self._first]), *self._windows]
-        return Progress(
+        return LoopProgress(
             self.iterations,
             self._fetches,
             self._backwards,

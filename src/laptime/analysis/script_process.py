@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from laptime.analysis.script_iterations import IterationBuilder
-from laptime.analysis.script_loop import LoopSummary, Progress
+from laptime.analysis.script_loop import LoopProgress, LoopSummary
 from laptime.analysis.script_steps import StepsBuilder
 from laptime.analysis.script_units import Unit, UnitBuilder
 from laptime.attach import kinds
@@ -54,7 +54,7 @@ class ProcessReader:
         return self._summary.iterations or self._by_fetch.iterations
 
     @property
-    def progress(self) -> Progress:
+    def progress(self) -> LoopProgress:
         """How far the training is, by whole iterations."""
         return self._summary.progress()
 
@@ -97,7 +97,7 @@ class ProcessReader:
                 facts["num_workers"],
                 facts["pin_memory"],
                 facts["persistent_workers"],
-                prefetched=facts["prefetch_factor"],
+                prefetched=facts.get("prefetch_factor"),
             )
         elif "steps_loader" in facts:
             self._steps_loaders.add(facts["steps_loader"])

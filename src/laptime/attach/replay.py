@@ -76,7 +76,7 @@ class Replay:
         return found
 
     def _keep(self, batch: Any) -> None:
-        kept = Kept(batch)
+        kept = KeptBatch(batch)
         self._kept.append(kept)
         if kept.bytes * (len(self._kept) + 1) > MOST_BYTES:
             self._wanted = len(self._kept)
@@ -107,7 +107,7 @@ class Replay:
             self._fetched()
 
 
-class Kept:
+class KeptBatch:
     """A batch that is given again and again. If the script changed its values, they are put back first."""
 
     def __init__(self, batch: Any) -> None:

@@ -61,13 +61,15 @@ WHY_HELP = f"""Why does WHAT take so long on LANE, and what would make it faster
 
 {WORDS}
 {ONE_LANE}
+A script is looked at unchanged, its arguments behind --.
 """
 WHY_MORE = """\
 The lane is raced against itself. First next to its three ceilings: its loader alone, the copy to the device alone,
 the training alone on batches that are ready. Then next to experiments, in each of which one possible cause is gone;
 first those to which readings and ceilings point. A cause is proven where its removal moved the time, likely where
 only its signature is there, and ruled out by a figure. Fifteen causes are judged. A lane that did other work than
-its reference, or too much noise to conclude anything, is exit code 4.
+its reference, or too much noise to conclude anything, is exit code 4. Of a script that knows nothing of laptime
+(its arguments are behind --) the batches of its DataLoader are replayed, or fetched alone.
 """
 PROFILE_HELP = f"""Where does a step of WHAT go on each LANE? Operators by time and memory, kernels, and a trace.
 
@@ -148,7 +150,7 @@ why = make_command(
     make_script_ask,
     WHY_OPTIONS,
     cls=ScriptCommand,
-    examples=("laptime why plates-cnn", "laptime why my.py:training cuda --budget 5m"),
+    examples=("laptime why plates-cnn", "laptime why my.py:training cuda --budget 5m", "laptime why train.py -- -e 3"),
     page="docs/why.md",
     more=WHY_MORE,
 )

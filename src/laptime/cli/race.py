@@ -23,7 +23,8 @@ from laptime.model.record import Record
 RACE_HELP = f"""Race WHAT on each LANE: which is faster, and by how much?
 
 {WORDS} By default every usable device races as written and at its best.
-Several trainings of your own race each other: a.py:before b.py:after.
+Trainings race each other: a.py:f b.py:f. A script races unchanged, its
+arguments behind --.
 """
 RACE_MORE = """\
 The lanes of a round are alive at once and take turns of 0.25 s, so that a machine that slows down slows all of
@@ -32,6 +33,11 @@ Each lane proves that it does the same work, against a reference in float64. Wit
 is profiled after the race, outside the budget. With --data, a workload trains on CIFAR-10's archive, a folder per
 class, or a folder of licence plates. The watchdog waits for at least 20 median steps. See
 `laptime help exit-codes`.
+
+A script is started once a heat and sees its lane's device alone. It is held at the end of an iteration while others
+have their turns, and stopped once enough is known. Its lanes are a device, or a device and what can be set from
+outside: cpu/malloc=keep+threads=1. --set adds such a lane for each device, --on names devices. Without WHAT, the
+words behind -- are a whole command.
 """
 AGAINST = rare("--against", metavar="ID", shell_complete=complete_record, help="Run a recorded race again; compare.")
 FAIL_ABOVE = rare("--fail-above", **THRESHOLD)
@@ -42,7 +48,10 @@ MAY_BE_GIVEN = {"against", "fail_above", "label", "dry_run", "as_json", "quiet",
     "race",
     cls=ScriptCommand,
     help=RACE_HELP,
-    examples=("laptime race cifar-mlp torch/cpu torch/cuda:0/best", "laptime race my.py:training cuda --budget 2m"),
+    examples=(
+        "laptime race cifar-mlp torch/cpu torch/cuda:0/best",
+        "laptime race train.py cpu cuda -- --epochs 3",
+    ),
     page="docs/reading.md",
     more=RACE_MORE,
 )

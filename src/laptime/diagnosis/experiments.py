@@ -197,11 +197,11 @@ EXPERIMENTS: list[ExperimentRow] = [
                   gains.on_card_only(gains.expect_kernels(2.0)), aim="kernels", turn=14),
     ExperimentRow("matmul", Cause.KERNELS, "matmul=high", "compute products in TF32", "with products in TF32",
                   'torch.set_float32_matmul_precision("high")', ARITHMETIC,
-                  gains.expect_kernels(2.0), aim="kernels", turn=14,
+                  gains.where_listed("matmul", gains.expect_kernels(2.0)), aim="kernels", turn=14,
                   when=lambda training: training.is_script and training.on_card),
     ExperimentRow("matmul", Cause.KERNELS, "matmul=medium", "compute products in bfloat16",
                   "with products in bfloat16", 'torch.set_float32_matmul_precision("medium")', ARITHMETIC,
-                  gains.expect_kernels(1.5), aim="kernels", turn=14,
+                  gains.where_listed("matmul", gains.expect_kernels(1.5)), aim="kernels", turn=14,
                   when=lambda training: training.is_script and not training.on_card and training.multiplies_in_bf16),
     # The host.
     ExperimentRow("threads", Cause.PROCESSOR_LIMITED, "threads={cores}", "{threads}", "with as many threads as cores",

@@ -90,6 +90,11 @@ def on_card_only(expect: Expect) -> Expect:
     return lambda facts: NOTHING if facts.on_processor else expect(facts)
 
 
+def where_listed(name: str, expect: Expect) -> Expect:
+    """Expect nothing of an experiment that this kind of training does not have."""
+    return lambda facts: expect(facts) if name in facts.trials else NOTHING
+
+
 def expect_deferred_reads(facts: WhyFacts) -> float:
     reads = facts.symptom("reads")
     if facts.on_processor or (not isinstance(reads, Missing) and reads <= 0):

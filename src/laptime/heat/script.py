@@ -10,11 +10,11 @@ import time
 from collections.abc import Sequence
 
 from laptime import wire
-from laptime.analysis.script_loop import Progress
+from laptime.analysis.script_loop import LoopProgress
 from laptime.attach import kinds
 from laptime.errors import LaneError, TrainingError
 from laptime.heat.loop import Facts, ParentLine, measure, warm_up_s
-from laptime.heat.script_process import Held, Script, ScriptEnded, Visitor, now_ns
+from laptime.heat.script_process import HeldScript, RacedScript, ScriptEnded, Visitor, now_ns
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Pace, PlannedLane
 from laptime.model.sample import AS_THE_SCRIPT, ProofRun
@@ -48,13 +48,13 @@ class ScriptRunner:
     evaluator = None
     holds = False
 
-    def __init__(self, script: Script, ends: float, ready: int, pace: Pace) -> None:
+    def __init__(self, script: RacedScript, ends: float, ready: int, pace: Pace) -> None:
         self.ready_batches = ready
         self.outside_ns = 0
         self._script, self.ends = script, ends
         self._gaps_s = script.leader.reader.progress.gaps_s
         self._left = pace.steps_most
-        self.last: Held | None = None
+        self.last: HeldScript | None = None
 
     def run(self, steps: int) -> None:
         began_ns = now_ns()
@@ -97,7 +97,7 @@ def run_script(order: HeatOrder, line: ParentLine) -> None:
     lane = order.lane
     line.say(wire.Phase("build", now_ns()))
     sets = {name: lane.settings.value_of(name) for name in SET_INSIDE if lane.settings.value_of(name) not in NOT_SET}
-    with Script(order.subject.command, {"seed": str(order.seed), **sets}) as script:
+    with RacedScript(order.subject.command, {"seed": str(order.seed), **sets}) as script:
         runner = _make_runner(script, order, set(sets), line)
         line.say(wire.Phase("timing", now_ns()))
         facts = Facts(_steps_per_lap(script.leader), warm_up_s(lane.device))
@@ -115,7 +115,7 @@ def run_script(order: HeatOrder, line: ParentLine) -> None:
     line.say(wire.Finished(_known(peak), _known(on_device)))
 
 
-def _make_runner(script: Script, order: HeatOrder, sets: set[str], line: ParentLine) -> ScriptRunner:
+def _make_runner(script: RacedScript, order: HeatOrder, sets: set[str], line: ParentLine) -> ScriptRunner:
     """Run the first iterations, and report what the script is."""
     losses = _learn(script, line)
     visitor = script.leader
@@ -132,7 +132,7 @@ def _make_runner(script: Script, order: HeatOrder, sets: set[str], line: ParentL
     return ScriptRunner(script, ends, _ready_batches(visitor), order.pace)
 
 
-def _learn(script: Script, line: ParentLine) -> list[float]:
+def _learn(script: RacedScript, line: ParentLine) -> list[float]:
     """Let the script take its first steps one by one. Return their losses."""
     steps = 0
     try:
@@ -151,7 +151,7 @@ def _learn(script: Script, line: ParentLine) -> list[float]:
     return (seen.losses or [each for each in kept if each is not None])[:PROOF_STEPS]
 
 
-def _why_too_short(script: Script, ended: ScriptEnded, steps: int) -> str:
+def _why_too_short(script: RacedScript, ended: ScriptEnded, steps: int) -> str:
     how = _code_words(ended)
     if not script.has_greeted:
         return f"the script ended {how}, and no Python process of it reported to laptime"
@@ -178,7 +178,7 @@ def _check(visitor: Visitor, lane: PlannedLane, sets: set[str]) -> None:
         )
 
 
-def _ends_per_iteration(progress: Progress) -> tuple[float, tuple[str, ...]]:
+def _ends_per_iteration(progress: LoopProgress) -> tuple[float, tuple[str, ...]]:
     """Return how many ends are counted in an iteration: usually one, as often as several optimizers step otherwise."""
     ends = (progress.updates or progress.backwards) / progress.iterations
     if abs(ends - round(ends)) <= WHOLE and round(ends) >= 1:
@@ -193,7 +193,7 @@ def _steps_per_lap(visitor: Visitor) -> int | None:
     return max(1, round(loader.batches / _batches_per_step(progress)))
 
 
-def _batches_per_step(progress: Progress) -> int:
+def _batches_per_step(progress: LoopProgress) -> int:
     """Return how many batches a step takes; the first ones may have fetched one ahead."""
     return max(1, round(progress.fetches / progress.iterations))
 
@@ -203,8 +203,8 @@ def _ready_batches(visitor: Visitor) -> int:
     return (loader.workers or 0) * (loader.prefetched or PREFETCHED) if loader is not None else 0
 
 
-def _switch_input(script: Script, runner: ScriptRunner, lane: PlannedLane) -> None:
-    """Begin to replay batches, or to fetch only, where the lane says so."""
+def _switch_input(script: RacedScript, runner: ScriptRunner, lane: PlannedLane) -> None:
+    """Begin to replay batches, or to fetch only, if that is the lane."""
     wanted, visitor = lane.settings.input, script.leader
     if wanted not in {*REPLAYED, "only"}:
         return
@@ -220,7 +220,7 @@ def _switch_input(script: Script, runner: ScriptRunner, lane: PlannedLane) -> No
         script.go_on(1, kinds.REPLAY, REPLAYED[wanted])
 
 
-def _symptoms(visitor: Visitor, held: Held | None) -> StepSymptoms:
+def _symptoms(visitor: Visitor, held: HeldScript | None) -> StepSymptoms:
     """Return what the script's own steps show, without taking them apart."""
     progress = visitor.reader.progress
     threads = NOT_LOOKED if held is None or held.threads is None else held.threads

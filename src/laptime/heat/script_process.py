@@ -39,7 +39,7 @@ class ScriptEnded(Exception):  # noqa: N818  it is not one of laptime's errors
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldScript:
     """The script is held at the end of an iteration. `idle_ns` of the time since `since_ns` was no work of it."""
 
     since_ns: int
@@ -57,7 +57,7 @@ class Visitor:
     def __init__(self, hello: Mapping[str, Any]) -> None:
         self.reader = ProcessReader(hello)
         self.set: set[str] = set()
-        self.held: Held | None = None
+        self.held: HeldScript | None = None
         self.is_counted = True  # whether its events are still iterations
         self.has_left = False
         self._events: list[bytes] = []
@@ -71,7 +71,7 @@ class Visitor:
         if "held" in facts:
             self._read_events()
             figures = ("since_ns", "at_ns", "idle_ns", "loss", "device_bytes", "peak_bytes", "threads")
-            self.held = Held(*(facts[name] for name in figures))
+            self.held = HeldScript(*(facts[name] for name in figures))
         elif "has_set" in facts:
             self.set.add(facts["has_set"])
         else:
@@ -88,7 +88,7 @@ class Visitor:
         self._events = []
 
 
-class Script:
+class RacedScript:
     """One run of a script. One of its processes is held between windows: the first that trains, of rank 0."""
 
     def __init__(self, command: Sequence[str], sets: Mapping[str, str]) -> None:
@@ -122,7 +122,7 @@ class Script:
         """Whether any Python process of the script reported."""
         return bool(self._visitors)
 
-    def wait(self) -> Held:
+    def wait(self) -> HeldScript:
         """Wait until the script is held. Raise ScriptEnded if it ends before."""
         while True:
             for key, _ in self._selector.select(LOOK_S):
@@ -134,7 +134,7 @@ class Script:
                 return self._leader.held
             self._check_end()
 
-    def go_on(self, count: int, what: int = kinds.GO_ON, batches: int = 0) -> Held:
+    def go_on(self, count: int, what: int = kinds.GO_ON, batches: int = 0) -> HeldScript:
         """Let the script pass this many ends of iterations, and wait until it is held again."""
         self.leader.held = None
         assert self._peer is not None

@@ -90,6 +90,12 @@ def read_words(value: object) -> tuple[str, ...]:
     return tuple(words)
 
 
+def read_command(value: object) -> tuple[str, ...]:
+    if isinstance(value, str) or not isinstance(value, Sequence) or not all(isinstance(each, str) for each in value):
+        raise ValueError("expected a list of words, such as ['--epochs', '3']")
+    return tuple(value)
+
+
 def read_counts(value: object) -> tuple[int, ...]:
     return tuple(map(read_count, value if isinstance(value, Sequence) else [value]))
 
@@ -131,6 +137,8 @@ ARGUMENTS = {
     "until_accuracy": Argument("until_accuracy", read_share),
     "lr": Argument("learning_rates", read_numbers),
     "batch": Argument("batches", read_counts),
+    "arguments": Argument("command", read_command),
+    "steps": Argument("steps", read_count),
 }
 
 

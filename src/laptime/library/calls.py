@@ -60,6 +60,8 @@ def race(
     rate: float | None = None,
     batch: int | Sequence[int] | None = None,
     profile: bool = False,
+    arguments: Sequence[str] | None = None,
+    steps: int | None = None,
     label: str | None = None,
     against: Recorded | None = None,
     fail_above: ShareLike | None = None,
@@ -79,6 +81,9 @@ def race(
     add costs. `label` names the record: `laptime.load("@label")`. `progress` shows a live table in a notebook, where it
     is the default, and one line elsewhere.
 
+    "train.py" may also be a script that knows nothing of laptime: `arguments` are its own, and each of its runs is
+    stopped after `steps` timed steps, or when enough is known.
+
     `against` (a result, an id, a file, "@label") runs that race again as it was, and compares: `.comparison`. Next to
     it only `label`, `fail_above` and `progress` can be given. With `fail_above` ("5%", or 0.05) the lanes that take
     more than that longer for certain are in `.comparison.failing`; without `against`, the further trainings of a list
@@ -88,7 +93,8 @@ def race(
     ask = make_ask(
         what, lanes, before, budget=budget, margin=margin, heats=heats, alone=alone, every=every, seed=seed, data=data,
         items=items, pretrained=pretrained, patience=patience, watchdog=watchdog, sensors=sensors,
-        sensor_rate=sensor_rate, price=price, rate=rate, batch=batch, profile=profile, label=label,
+        sensor_rate=sensor_rate, price=price, rate=rate, batch=batch, profile=profile, arguments=arguments, steps=steps,
+        label=label,
     )  # fmt: skip
     check_call(ask, "race")
     check_threshold(ask, before, share)
@@ -180,6 +186,7 @@ def why(
     watchdog: DurationLike | None = None,
     sensors: str | Sequence[str] | None = None,
     sensor_rate: float | None = None,
+    arguments: Sequence[str] | None = None,
     label: str | None = None,
     progress: bool | None = None,
 ) -> WhyResult:
@@ -190,7 +197,7 @@ def why(
     ask = make_ask(
         what, lanes, budget=WHY_BUDGET_S if budget is None and not isinstance(what, Ask) else budget, alone=alone,
         every=every, seed=seed, data=data, items=items, pretrained=pretrained, patience=patience, watchdog=watchdog,
-        sensors=sensors, sensor_rate=sensor_rate, label=label,
+        sensors=sensors, sensor_rate=sensor_rate, arguments=arguments, label=label,
     )  # fmt: skip
     check_call(ask, "why")
     return WhyResult(*_answer("why", ask, progress=progress))

@@ -36,8 +36,8 @@ class Ask:
     money. With `profile`, each lane is profiled after its heats, outside the timing. With `alone`, heats run one
     after another, where else those of a round take turns. `label` is a name by which the record is found: `@label`.
     `command` is what `laptime watch` starts. In a race it is a script's own arguments, or without `what` a whole
-    command; each lane is then raced as it is and once with each of `variants`, and `steps` ends a heat after so many
-    timed steps.
+    command; each lane is then raced as it is and once with each of `variants`, and a heat ends after `steps` timed
+    steps.
     """
 
     what: str = DEFAULT_WORKLOAD
