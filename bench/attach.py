@@ -195,7 +195,7 @@ def measure_cost(pairs: int, place: Path, details: dict[str, Any], rival: Path |
     product_ms = time_product(ways["not"], place)
     for step_ms, steps, most in ((2.0, 100, 1.02), (10.0, 40, 1.01)):
         words = [str(round(step_ms / product_ms)), str(steps)]
-        times = take_turns(ways, place, words, rounds=ROUNDS, starts=max(1, pairs // 4))
+        times = take_turns(ways, place, words, rounds=ROUNDS, starts=max(1, pairs // 5))
         details[f"a step of {step_ms:g} ms"] = {"times_ms": times, "compared": (found := compare(times, "not"))}
         for way, each in found.items():
             limit = {"most": most} if way == "watched" else {}

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from watcher import Watcher
@@ -27,7 +25,7 @@ def train():
         torch.Tensor(2.5).backward()
         opt.step()
 """
-HELLO = {"parent": 1, "python": "3.11.7", "executable": "python", "versions": {}}
+HELLO = {"began_ns": 1, "parent": 1, "python": "3.11.7", "executable": "python", "versions": {}}
 
 
 @pytest.fixture
@@ -142,12 +140,13 @@ def test_very_many_processes_are_counted(watcher: Watcher) -> None:
     assert (ended.code, answer["others"]) == (0, 2001)
 
 
-def test_a_number_of_a_process_may_come_again() -> None:
-    """One that has left, and another one with its number: two processes. One that greets again is the same."""
-    visitors = Visitors()
-    hello: dict[str, Any] = {**HELLO, "pid": os.getpid()}
-    first = visitors.reader_of(hello)
-    assert visitors.reader_of(hello) is first
-    first.take_facts({"is_leaving": True, "lost": 0})
-    assert visitors.reader_of(hello) is not first
-    assert len(visitors.all) == 2
+def test_a_process_that_becomes_another_program_is_two(watcher: Watcher) -> None:
+    """Both train, under the same number. The first one ended without a farewell, and its count is not called sure."""
+    again = f"os.execv(sys.executable, [sys.executable, '-c', {TRAIN + 'train()'!r}])"
+    source = f"{TRAIN}\nimport os, time\ntrain()\ntime.sleep(0.3)\ntrain()\n{again}"
+    ended, answer = watcher.watch(sys.executable, "-c", source, env={"PYTHONPATH": STAND_IN})
+    assert ended.code == 0
+    first, second = answer["processes"]
+    assert first["pid"] == second["pid"]
+    assert (second["loop"]["iterations"], second["loop"]["unsure"]) == (10, None)
+    assert first["loop"]["unsure"].startswith("the process ended without a word")

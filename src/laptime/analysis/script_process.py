@@ -47,7 +47,7 @@ class ProcessReader:
         self._loaders: dict[object, SeenLoader] = {}
         self._failed: dict[str, str] = {}
         self._lost = 0
-        self.has_left = False
+        self._has_left = False
 
     @property
     def iterations(self) -> int:
@@ -108,7 +108,7 @@ class ProcessReader:
         elif "is_failed" in facts:
             self._failed[str(facts["is_failed"])] = str(facts["error"])
         elif "lost" in facts:
-            self.has_left = True
+            self._has_left = True
             self._lost += int(facts["lost"])
 
     def _has_enough(self, facts: Mapping[str, Any]) -> bool:
@@ -182,7 +182,7 @@ class ProcessReader:
             return f"{self._lost} events were lost"
         if self._failed:
             return f"hooks failed: {'; '.join(f'{hook}: {error}' for hook, error in self._failed.items())}"
-        return self._iterations.unsure or (None if self.has_left else CUT_OFF)
+        return self._iterations.unsure or (None if self._has_left else CUT_OFF)
 
 
 class KerasBuilder:

@@ -42,7 +42,9 @@ class Agent:
         self.keep = self._noted.extend  # for hooks that run in each step, and so call nothing else
         self._events = bytearray()  # the same, as they are sent
         self.due = [0] * kinds.SOME  # for each kind of event: when its hook has to look closely again
-        self._numbers = 0
+        self._looks_left: list = []
+        self._is_busy = False  # a thread is packing or sending
+        self._numbers = self._lost = 0
         self.begin(address)
         self._exit = os._exit
         os._exit = self._leave  # type: ignore[assignment]
@@ -83,8 +85,10 @@ class Agent:
             self.due[kind] = now_ns + LOOK_NS
         if now_ns >= self.flush_at:
             self.flush(now_ns)
-        else:
+        elif not self._is_busy:
+            self._is_busy = True
             self._pack()
+            self._is_busy = False
 
     def kind_here(self, kind: int) -> int:
         """Return a kind with the number of this thread."""
@@ -119,7 +123,16 @@ class Agent:
             self.tell(is_failed=hook, error="%s: %s" % (type(error).__name__, error))
 
     def flush(self, now_ns: int) -> None:
-        """Send the events noted so far, or keep them if the parent does not take them now."""
+        """Send the events noted so far, or keep them if the parent does not take them now. One thread does it."""
+        if self._is_busy:
+            return
+        self._is_busy = True
+        try:
+            self._flush(now_ns)
+        finally:
+            self._is_busy = False
+
+    def _flush(self, now_ns: int) -> None:
         self.flush_at = now_ns + FLUSH_NS
         if self.is_off:
             self._forget()
@@ -167,6 +180,7 @@ class Agent:
             return
         if self._socket is None and not self._events and not self._noted:
             return
+        self._is_busy = False  # a thread that was busy with it goes on no more
         try:
             self.flush(monotonic_ns())
             if self._socket is not None:
@@ -209,6 +223,7 @@ class Agent:
         self._socket: Any = None
         self._rest = b""  # of a message that was sent in part
         self._forget()
+        self._is_busy = False
         self.due[:] = [0] * kinds.SOME
         self._looks_left = [LOOKS_FIRST] * kinds.SOME
         self.flush_at = 0
@@ -244,6 +259,7 @@ class Agent:
         environment = os.environ.get
         return {
             "pid": os.getpid(),
+            "began_ns": self.began_ns,  # a process may become another program, and its number come again
             "parent": os.getppid(),
             "python": "%d.%d.%d" % sys.version_info[:3],
             "executable": sys.executable,

@@ -100,33 +100,25 @@ def _named(name: str, title: str, file: str | None) -> Subject:
 
 
 class Visitors:
-    """A reader for each process that greets."""
+    """A reader for each program that greets: by its process, and when it began."""
 
     def __init__(self) -> None:
-        self.readers: dict[int, ProcessReader] = {}
-        self.left: list[ProcessReader] = []  # of processes whose number another one has now
+        self.readers: dict[tuple[int, int], ProcessReader] = {}
 
     def reader_of(self, hello: Mapping[str, Any]) -> ProcessReader:
-        """Return the reader of the process that greets; it greets again when its training begins.
-
-        A process that has left may be followed by another one with the same number.
-        """
-        pid = int(hello["pid"])
-        known = self.readers.get(pid)
-        if known is not None and known.has_left:
-            self.left.append(known)
-        elif known is not None:
-            return known
-        self.readers[pid] = ProcessReader(hello)
-        return self.readers[pid]
+        """Return the reader of the program that greets; it greets again when its training begins."""
+        name = int(hello["pid"]), int(hello["began_ns"])
+        if name not in self.readers:
+            self.readers[name] = ProcessReader(hello)
+        return self.readers[name]
 
     @property
-    def all(self) -> list[ProcessReader]:
-        return [*self.left, *self.readers.values()]
+    def pids(self) -> set[int]:
+        return {pid for pid, _ in self.readers}
 
     @property
     def iterations(self) -> int:
-        return max((each.iterations for each in self.all), default=0)
+        return max((each.iterations for each in self.readers.values()), default=0)
 
 
 class Watch:
@@ -166,13 +158,13 @@ class Watch:
                 over.set()
                 self._timeline = None if sampler is None else sampler.end()
         self._problem = listener.problem
-        self._left = sum(psutil.pid_exists(pid) for pid in self._visitors.readers if pid != os.getpid())
+        self._left = sum(psutil.pid_exists(pid) for pid in self._visitors.pids if pid != os.getpid())
 
     def reduce(self, status: RecordStatus) -> Outcome:
         """Describe the processes; while the command runs, there is nothing to describe."""
         if status == "running" or not self._ended_s:
             return Outcome((), WatchAnswer(self._job.plan.ask.command, None, 0.0))
-        seen = [reader.process() for reader in self._visitors.all]
+        seen = [reader.process() for reader in self._visitors.readers.values()]
         trained = tuple(sorted((each for each in seen if isinstance(each.loop, TrainingLoop)), key=_order))
         answer = WatchAnswer(
             command=self._job.plan.ask.command,
