@@ -1,6 +1,6 @@
 """Copies of one script that take turns: one as it is, one watched, one under another tool.
 
-Each copy trains a block of steps when it is told to, and waits otherwise. What else a tool runs is stopped while the
+Each copy trains a block of steps when it is asked to, and waits otherwise. What else a tool runs is stopped while the
 copy of it waits, so no copy pays for another one's tool. A block of each, one after another, is a round. What a tool
 costs is the median, over all rounds, of its block's time over that of the script as it is.
 """
@@ -102,7 +102,7 @@ def take_turns(
 ) -> dict[str, dict[str, list[float]]]:
     """Run a block of each command again and again, in an order of chance; return the times of each.
 
-    All are started anew `starts` times: two processes of the same script differ by a percent.
+    All are started again `starts` times: two processes of the same script differ by a percent.
     """
     times: dict[str, dict[str, list[float]]] = {name: {clock: [] for clock in CLOCKS} for name in commands}
     for _ in range(starts):

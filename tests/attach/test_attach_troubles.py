@@ -86,7 +86,7 @@ def test_a_socket_that_is_removed_is_named(watcher: Watcher) -> None:
 
 
 def test_a_python_with_a_path_of_its_own_is_not_called_untrained(watcher: Watcher) -> None:
-    """A script sets PYTHONPATH anew for what it starts: nothing of that is seen, and the summary has the reason."""
+    """A script sets another PYTHONPATH for what it starts: nothing of that is seen, and the summary has the reason."""
     source = (
         f"import os, sys\nos.environ['PYTHONPATH'] = {STAND_IN!r}\n"
         f"os.execv(sys.executable, [sys.executable, '-c', {TRAIN + 'train(); print(1)'!r}])"
