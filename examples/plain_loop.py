@@ -1,13 +1,19 @@
-"""A training loop that knows nothing of laptime: `laptime watch python examples/plain_loop.py`.
+"""A training loop that knows nothing of laptime.
+
+    laptime watch python examples/plain_loop.py
+    laptime race examples/plain_loop.py -- --epochs 99
+    laptime why examples/plain_loop.py -- --epochs 99
 
 Its data set takes longer to make a batch than the network takes to learn from it.
 """
+
+import argparse
 
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
-ITEMS, BATCH, EPOCHS = 2048, 32, 2
+ITEMS, BATCH = 2048, 32
 
 
 class Drawings(Dataset):
@@ -26,11 +32,14 @@ class Drawings(Dataset):
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--epochs", type=int, default=2)
+    epochs = parser.parse_args().epochs
     torch.manual_seed(0)
     model = nn.Sequential(nn.Conv2d(1, 8, 5), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 28 * 28, 4))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     loader = DataLoader(Drawings(), batch_size=BATCH, shuffle=True)
-    for epoch in range(EPOCHS):
+    for epoch in range(epochs):
         for pictures, rows in loader:
             optimizer.zero_grad()
             loss = nn.functional.cross_entropy(model(pictures), rows)

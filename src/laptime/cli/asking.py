@@ -14,6 +14,7 @@ from click.core import ParameterSource
 from laptime import api
 from laptime.cli.completion import complete_lane, complete_what
 from laptime.cli.help import Command, rare
+from laptime.errors import UsageError
 from laptime.model.ask import DEFAULT_WORKLOAD, Ask, FullAsk
 from laptime.model.quantities import parse_duration, parse_share
 from laptime.model.sensors import SENSORS as SENSOR_ROWS
@@ -218,6 +219,8 @@ def make_script_ask(given: dict[str, Any]) -> Ask:
     if behind is None:
         return ask
     names_none = context.get_parameter_source("what") is ParameterSource.DEFAULT or ask.what == DEFAULT_WORKLOAD
+    if names_none and not behind:
+        raise UsageError("there is no script to race", "name one: laptime race train.py -- --epochs 3")
     return replace(ask, what="" if names_none else ask.what, command=behind)
 
 

@@ -82,6 +82,9 @@ class ScriptRunner:
         losses = self._script.leader.reader.losses
         return losses[-1] if losses else None if self.last is None else self.last.loss
 
+    def device_memory_bytes(self) -> int | Missing:
+        return _known(None if self.last is None else self.last.device_bytes)
+
     def repeat(self) -> None:
         raise AssertionError("a script's loader keeps no items that laptime knows of")
 
@@ -100,7 +103,7 @@ def run_script(order: HeatOrder, line: ParentLine) -> None:
     with RacedScript(order.subject.command, {"seed": str(order.seed), **sets}) as script:
         runner = _make_runner(script, order, set(sets), line)
         line.say(wire.Phase("timing", now_ns()))
-        facts = Facts(_steps_per_lap(script.leader), warm_up_s(lane.device))
+        facts = Facts(_steps_per_lap(script.leader), warm_up_s(lane.device), runner.device_memory_bytes)
         try:
             _switch_input(script, runner, lane)
             measure(now_ns, runner, order.pace, line, facts)
@@ -111,8 +114,8 @@ def run_script(order: HeatOrder, line: ParentLine) -> None:
         line.say(wire.Phase("end", now_ns()))
         if order.breakdown:
             line.say(wire.Signed(_symptoms(script.leader, runner.last)))
-    peak, on_device = (None, None) if runner.last is None else (runner.last.peak_bytes, runner.last.device_bytes)
-    line.say(wire.Finished(_known(peak), _known(on_device)))
+    peak_bytes = None if runner.last is None else runner.last.peak_bytes
+    line.say(wire.Finished(_known(peak_bytes), runner.device_memory_bytes()))
 
 
 def _make_runner(script: RacedScript, order: HeatOrder, sets: set[str], line: ParentLine) -> ScriptRunner:

@@ -103,7 +103,11 @@ class RacedScript:
         self._visitors: dict[int, Visitor] = {}
         self._leader: Visitor | None = None
         self._peer: socket.socket | None = None  # of the leader
-        self._process = _start(command, _environment(address, sets))
+        try:
+            self._process = _start(command, _environment(address, sets))
+        except LaneError:
+            self._close()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -152,6 +156,9 @@ class RacedScript:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+        self._close()
+
+    def _close(self) -> None:
         for key in list(self._selector.get_map().values()):
             if isinstance(key.fileobj, socket.socket):
                 key.fileobj.close()
@@ -211,6 +218,8 @@ class RacedScript:
             if self._leader is None or self._leader.held is None:
                 raise ScriptEnded(code)
         if self._leader is not None and (self._leader.has_left or self._peer is None):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                code = self._process.wait(GRACE_S)
             raise ScriptEnded(code)
 
 

@@ -67,6 +67,7 @@ def ask_again(record: Record, label: str | None = None) -> Ask:
         others=tuple(_found_again(what, subject) for what, subject in others),
         lanes=tuple(places),
         batches=(),
+        variants=(),
         every=False,
         label=label,
     )

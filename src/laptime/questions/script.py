@@ -34,16 +34,21 @@ def means_a_script(ask: Ask) -> bool:
 def prepare_script(ask: Ask, machine: Machine) -> Prepared:
     """Find the script and the devices that it may see, and plan the lanes."""
     subject = describe_script(ask)
-    seen = see_devices(subject, machine, ask.patience_s)
+    seen = see_devices(ask, subject, machine)
     return Prepared(plan_script(ask, seen, subject), seen, None)
 
 
-def see_devices(subject: Subject, machine: Machine, patience_s: float) -> Machine:
-    """Scout one framework that the script may use: what it sees of the devices is what the script can see."""
+def see_devices(ask: Ask, subject: Subject, machine: Machine) -> Machine:
+    """Scout one framework that the script may use: what it sees of the devices is what the script can see.
+
+    Where only the processor is named, nothing has to be found out.
+    """
+    if ask.lanes and all(text.partition("/")[0] == "cpu" for text in ask.lanes):
+        return machine
     installed = [each.name for each in machine.frameworks]
     wanted = [each for each in ENGINES[subject.written_for or "torch"] if each in installed]
     others = (each for each in installed if find_framework(each).runs_own_code and each != "python")
-    return scout_machine(machine, wanted[:1] or [*others][:1], patience_s)
+    return scout_machine(machine, wanted[:1] or [*others][:1], ask.patience_s)
 
 
 def describe_script(ask: Ask) -> Subject:
@@ -55,8 +60,6 @@ def describe_script(ask: Ask) -> Subject:
         if not file.is_file():
             raise UsageError(f"there is no file {file}", "give the path of a script: laptime race train.py")
         command = (python_here(), str(file), *ask.command)
-    elif not command:
-        raise UsageError("there is no script to race", "name one: laptime race train.py -- --epochs 3")
     named = file or next((Path(word) for word in command if word.endswith(".py")), Path(command[0]))
     return Subject(
         name=named.name,

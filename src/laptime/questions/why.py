@@ -82,7 +82,7 @@ def prepare_why(ask: Ask, machine: Machine) -> Inquiry:
 def _inquire_script(ask: Ask, machine: Machine) -> Inquiry:
     """Plan the experiments that need no change of a script."""
     subject = describe_script(ask)
-    seen = see_devices(subject, machine, ask.patience_s)
+    seen = see_devices(ask, subject, machine)
     devices = find_devices(seen)
     text = ask.lanes[0] if ask.lanes else devices[-1 if len(devices) == 1 else 1].name
     plan = plan_script(replace(ask, lanes=(text,)), seen, subject)

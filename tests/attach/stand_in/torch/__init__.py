@@ -3,6 +3,24 @@
 from . import autograd, compiler, optim, utils  # noqa: F401
 
 __version__ = "0.0"
+was_set = {}
+
+
+def manual_seed(seed):
+    was_set["seed"] = seed
+
+
+def set_float32_matmul_precision(precision):
+    was_set["matmul"] = precision
+
+
+def set_flush_denormal(mode):
+    was_set["denormals"] = mode
+    return True
+
+
+def get_num_threads():
+    return 2
 
 
 class Tensor:

@@ -1,3 +1,3 @@
 """torch.utils.data"""
 
-from .dataloader import DataLoader  # noqa: F401
+from .dataloader import DataLoader, IterableDataset  # noqa: F401

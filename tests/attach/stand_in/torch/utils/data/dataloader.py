@@ -4,21 +4,28 @@
 class _BaseDataLoaderIter:
     def __init__(self, batches):
         self._batches = iter(batches)
+        self._num_yielded = 0
 
     def __iter__(self):
         return self
 
     def __next__(self):
-        return next(self._batches)
+        batch = next(self._batches)
+        self._num_yielded += 1
+        return batch
+
+
+class IterableDataset:
+    """Has no items by number."""
 
 
 class DataLoader:
     """Iterates over batches that are there."""
 
-    num_workers, batch_size, pin_memory = 0, 4, False
+    batch_size, pin_memory = 4, False
 
-    def __init__(self, batches):
-        self._batches = batches
+    def __init__(self, batches, num_workers=0, **more):
+        self._batches, self.num_workers, self.persistent_workers = batches, num_workers, bool(more)
 
     def __len__(self):
         return len(self._batches)

@@ -1,0 +1,163 @@
+"""`laptime race train.py` and `laptime why train.py`: scripts that know nothing of laptime.
+
+What they import as PyTorch is a stand-in with the functions that the agent hooks.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+STAND_IN = Path(__file__).parents[1] / "attach" / "stand_in"
+SCRIPT = f"""
+import argparse, os, random, sys, time
+sys.path.insert(0, {str(STAND_IN)!r})
+import torch
+from torch.utils.data import DataLoader
+
+class Slow(list):
+    def __iter__(self):
+        for each in list.__iter__(self):
+            time.sleep(float(os.environ.get("LOADING_S", 0)))
+            yield each
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--epochs", type=int, required=True)
+asked = parser.parse_args()
+step_s = 0.003 if "MALLOC_TRIM_THRESHOLD_" in os.environ else 0.006
+opt = torch.optim.SGD()
+loss = random.random() if os.environ.get("SEEDED") != "no" else time.time()
+print("hello from the script", os.environ["CUDA_VISIBLE_DEVICES"], flush=True)
+for epoch in range(asked.epochs):
+    for batch in DataLoader(Slow([[torch.Tensor(0.0, (4,))]] * 20)):
+        time.sleep(step_s)
+        torch.Tensor(loss).backward()
+        opt.step()
+"""
+
+
+@pytest.fixture
+def train(house):
+    place = house.folder / "train.py"
+    place.write_text(SCRIPT)
+    return place
+
+
+def test_a_script_races_unchanged(house, train):
+    """Two lanes take turns; with memory kept in the process, this script takes half as long."""
+    lanes = ("--on", "cpu", "--set", "malloc=keep")
+    answer = house.run("race", str(train), *lanes, "--heats", "2", "--budget", "6s", "--", "--epochs", "9999")
+    assert answer.code == 0, answer.err
+    assert "hello" not in answer.out + answer.err
+    head = answer.out.replace("\n  ", " ")
+    assert "train.py on " in head
+    assert "cpu/malloc=keep is " in head
+    assert "x as fast as cpu as written (" in head
+    assert "Same work: its first 10 losses are equal." in head
+    assert "Next: laptime why" in head
+    assert f"{train} cpu/malloc=keep -- --epochs 9999" in head
+    record = json.loads(house.run("show", "latest", "--json").out)
+    first, second = record["lanes"]
+    assert (first["name"], second["name"]) == ("cpu/as-written", "cpu/malloc=keep")
+    assert 6 <= first["step_ms"]["median"] < 9
+    assert 3 <= second["step_ms"]["median"] < 5
+    (compared,) = record["answer"]["comparisons"]
+    assert 1.5 < compared["low"] <= compared["ratio"] <= compared["high"] < 2.3
+    assert compared["in_turns"]
+    assert compared["same_work"] is True
+    assert [each["parity"]["status"] for each in record["lanes"]] == ["same", "same"]
+    assert (first["items_per_step"], first["lap_s"]["median"] * 1e3 / first["step_ms"]["median"]) == (
+        4, pytest.approx(20, rel=0.1)
+    )  # fmt: skip
+    assert record["workload"]["command"] == [sys.executable, str(train), "--epochs", "9999"]
+    assert record["ask"]["command"] == ["--epochs", "9999"]
+
+    again = house.run("race", "--against", "latest", "--dry-run")
+    assert again.code == 0, again.err
+    assert "cpu/malloc=keep  script on the processor" in again.out
+    assert "--epochs 9999" in again.out
+    report = house.run("report", "latest", "-o", "race.html")
+    assert report.code == 0, report.err
+
+
+def test_losses_that_differ_from_run_to_run_prove_nothing(house, train):
+    answer = house.run(
+        "race", str(train), "cpu", "cpu/threads=1", "--heats", "2", "--steps", "20", "--", "--epochs", "999",
+        env={"SEEDED": "no"},
+    )  # fmt: skip
+    assert "its losses differ from run to run, by up to" not in answer.out  # of the clock, they differ by little
+    record = json.loads(house.run("show", "latest", "--json").out)
+    assert all(
+        sum(each["steps"] for each in heat["windows"]) < 120 for lane in record["lanes"] for heat in lane["heats"]
+    )
+
+
+def test_why_a_script_is_slow(house, train):
+    """Its ceilings, and the cause that is in it: a step of 6 ms waits 12 ms for its loader."""
+    told = ("why", str(train), "cpu", "--budget", "25s", "--", "--epochs", "9999")
+    answer = house.run(*told, env={"LOADING_S": "0.012"})
+    assert answer.code == 0, answer.err
+    record = json.loads(house.run("show", "latest", "--json").out)
+    why = record["answer"]["why"]
+    names = [each["name"] for each in record["lanes"]]
+    assert names[:3] == ["cpu/as-written", "cpu/input=only", "cpu/input=cached"]
+    ceilings = {each["stage"]: each["items_per_s"] for each in why["ceilings"]}
+    assert ceilings["loader"] == pytest.approx(4 / 0.012, rel=0.2)
+    assert ceilings["compute"] == pytest.approx(4 / 0.006, rel=0.2)
+    assert why["first"][0] == "input pipeline"
+    decoded = next(each for each in why["remedies"] if each["says"] == "keep decoded items in memory")
+    assert decoded["measured"]["ratio"] == pytest.approx(3, rel=0.2)
+    assert decoded["code"].startswith("DataLoader(laptime.cached(")
+    refused = {each["cause"]: each["says"] for each in why["causes"] if each["standing"] == "not testable here"}
+    assert "copy to the device" in refused
+
+
+@pytest.mark.parametrize(
+    ("words", "says", "way_out"),
+    [
+        (("train.py", "torch/cpu"), "lane 'torch/cpu' names a framework: a script decides itself", "name a device"),
+        (("train.py", "cpu/bf16"), "bf16 cannot be set from outside of a script", "what can: threads=N, malloc=keep"),
+        (("train.py", "cpu/input=fast"), "input=fast cannot be set from outside", "what can: "),
+        (("train.py", "cpu", "--set", "thread=1"), "'thread=1' is not a setting; did you mean threads=N?", "settings"),
+        (("train.py", "cpu", "--set", "threads=999"), "threads=999: this machine has", "1 to "),
+        (("train.py", "cpu", "cpu"), "lane cpu/as-written is named twice", "a race needs lanes that differ"),
+        (("train.py", "cpu", "--batch", "4"), "--batch is of trainings that laptime builds", "leave it out"),
+        (("train.py", "cpu", "--steps", "0"), "--steps 0: expected a whole number from 1 on", "such as 50"),
+        (("missing.py", "cpu", "--", "--epochs"), "there is no file missing.py", "give the path of a script"),
+        (("cpu", "--"), "there is no script to race", "laptime race train.py -- --epochs 3"),
+        (("cifar-cnn", "cpu/matmul=high"), "matmul is a setting of unmodified scripts", "name tf32 or bf16 here"),
+    ],
+)
+def test_what_a_script_cannot_do_is_refused(house, train, words, says, way_out):
+    assert train.exists()
+    answer = house.run("race", *words)
+    assert (answer.code, answer.out) == (2, "")
+    assert says in answer.err
+    assert way_out in answer.err
+
+
+@pytest.mark.parametrize("command", ["train", "infer", "profile"])
+def test_other_commands_name_those_that_take_a_script(house, train, command):
+    assert train.exists()
+    answer = house.run(command, "train.py")
+    assert answer.code == 2
+    assert "laptime race train.py" in answer.err
+
+
+def test_a_script_that_fails_on_all_lanes_ends_the_race_with_its_words(house, train):
+    answer = house.run("race", str(train), "cpu", "cpu/malloc=keep", "--", "--laps", "3")
+    assert answer.code == 3
+    assert "the script ended with exit code 2, and no training" in answer.err
+    assert "train.py: error: the following arguments are required: --epochs" in answer.err
+
+
+def test_a_whole_command_races(house, train):
+    command = [sys.executable, str(train), "--epochs", "999"]
+    answer = house.run("race", "--on", "cpu", "--heats", "1", "--steps", "5", "--", "sh", "-c", " ".join(command))
+    assert answer.code == 0, answer.err
+    record = json.loads(house.run("show", "latest", "--json").out)
+    assert record["workload"]["command"][:2] == ["sh", "-c"]
+    assert [each["status"] for each in record["lanes"]] == ["ok"]

@@ -1,0 +1,234 @@
+"""One heat of a script that nobody changed: real processes with the real agent, and a stand-in for PyTorch."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from laptime import wire
+from laptime.errors import LaneError, TrainingError
+from laptime.heat import script_process
+from laptime.heat.script import run_script
+from laptime.model.lane import Settings
+from laptime.model.machine import Device
+from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
+from laptime.model.symptoms import StepSymptoms
+from laptime.model.workload import ProofPlan
+
+STAND_IN = Path(__file__).parents[1] / "attach" / "stand_in"
+CPU = Device("cpu", "cpu", "the processor", usable=True)
+TURNS = Pace(1, 1, adaptive=False, measure_s=1.0, window_s=0.1, windows_min=4, takes_turns=True)
+STEP_MS, LOADING_MS = 4, 7
+TRAIN = f"""
+import os, sys, time
+sys.path.insert(0, {str(STAND_IN)!r})
+import torch
+from torch.utils.data import DataLoader
+
+class Slow(list):
+    def __iter__(self):
+        for each in list.__iter__(self):
+            time.sleep({LOADING_MS / 1e3} * int(os.environ.get("SLOW", 0)))
+            yield each
+
+batches = Slow([[torch.Tensor(0.0, (4,))]] * 10)
+opt, other = torch.optim.SGD(), torch.optim.SGD()
+print("pid", os.getpid(), flush=True)
+for epoch in range(int(sys.argv[1])):
+    for batch in DataLoader(batches):
+        time.sleep({STEP_MS / 1e3})
+        torch.Tensor(2.5 - epoch).backward()
+        opt.step()
+        THEN
+    time.sleep(0.05)
+"""
+
+
+class Line:
+    """Asks for some turns, and writes down what was said."""
+
+    def __init__(self, turns: int = 4) -> None:
+        self.said: list[wire.FromChild] = []
+        self._turns = turns
+
+    def say(self, message: wire.FromChild) -> None:
+        self.said.append(message)
+
+    def listen(self) -> wire.FromParent:
+        self._turns -= 1
+        return wire.TakeTurn() if self._turns >= 0 else wire.Enough()
+
+    def only(self, kind):
+        return next(each for each in self.said if isinstance(each, kind))
+
+    @property
+    def windows(self):
+        return [each.window for each in self.said if isinstance(each, wire.Closed)]
+
+    @property
+    def step_ms(self) -> float:
+        return statistics.median((each.end_ns - each.start_ns) / each.steps for each in self.windows) / 1e6
+
+
+@pytest.fixture
+def heat(tmp_path, capfd):
+    """Return a function that runs one heat of a script, and returns what was said."""
+
+    def run(then: str = "pass", *, epochs: int = 10_000, source: str = TRAIN, line: Line | None = None, **settings):
+        file = tmp_path / "train.py"
+        file.write_text(source.replace("THEN", then))
+        return run_command((sys.executable, str(file), str(epochs)), line, **settings)
+
+    def run_command(command, line: Line | None = None, pace: Pace = TURNS, device: Device = CPU, **settings):
+        line = line or Line()
+        subject = Subject("train.py", "", None, None, None, None, "items", command=tuple(command))
+        lane = PlannedLane(device.name, "script", device, Settings(**settings))
+        run_script(HeatOrder(subject, lane, 3, ProofPlan(), pace, breakdown=True), line)
+        printed = capfd.readouterr().out.split()
+        if "pid" in printed:
+            assert not psutil.pid_exists(int(printed[printed.index("pid") + 1]))
+        return line
+
+    run.command = run_command
+    return run
+
+
+def test_windows_hold_the_steps_and_not_what_is_between_epochs(heat):
+    """Each epoch of ten steps is followed by 50 ms of nothing, which would more than double a step."""
+    line = heat()
+    built = line.only(wire.Built)
+    assert (built.items_per_step, built.steps_per_lap, built.versions, built.notes) == (4, 10, {"torch": "0.0"}, ())
+    assert line.only(wire.Proved).run.losses == (2.5,) * 10
+    assert STEP_MS <= line.only(wire.FirstStep).ns / 1e6 < 10 * STEP_MS
+    assert len(line.windows) == 4
+    assert STEP_MS <= line.step_ms < 1.5 * STEP_MS
+    assert all(each.steps > 5 for each in line.windows)
+    signs = line.only(wire.Signed).signs
+    assert isinstance(signs, StepSymptoms)
+    assert signs.threads == 2
+    assert line.only(wire.Finished).peak_memory_bytes > 1 << 20
+    assert [each.name for each in line.said if isinstance(each, wire.Phase)] == ["build", "proof", "timing", "end"]
+
+
+@pytest.mark.parametrize(
+    ("then", "ends"),
+    [("torch.Tensor(1.0).backward(); other.step()", 2), ("pass", 1)],
+    ids=["two optimizers", "one optimizer"],
+)
+def test_an_iteration_with_several_steps_is_one(heat, then, ends):
+    line = heat(then)
+    assert STEP_MS <= line.step_ms < 1.6 * STEP_MS
+    assert line.only(wire.Proved).run.losses[:2] == (2.5, 1.0 if ends == 2 else 2.5)
+
+
+def test_without_an_optimizer_backward_passes_are_counted(heat):
+    line = heat(source=TRAIN.replace("        opt.step()\n", ""))
+    assert STEP_MS <= line.step_ms < 1.5 * STEP_MS
+
+
+def test_the_loader_and_the_training_are_timed_apart(heat, monkeypatch):
+    """The same batches again and again take no loader; the loader alone takes no training."""
+    monkeypatch.setenv("SLOW", "1")
+    whole = heat().step_ms
+    compute = heat(input="cached").step_ms
+    loader = heat(input="only").step_ms
+    assert STEP_MS + LOADING_MS <= whole < 1.4 * (STEP_MS + LOADING_MS)
+    assert STEP_MS <= compute < 1.5 * STEP_MS
+    assert LOADING_MS <= loader < 1.4 * LOADING_MS
+
+
+def test_a_loader_without_dataloader_cannot_be_taken_apart(heat):
+    source = TRAIN.replace("DataLoader(batches)", "list(batches)")
+    with pytest.raises(LaneError, match="its batches come from no DataLoader"):
+        heat(source=source, input="cached")
+    assert heat(source=source).only(wire.Built).notes[0].startswith("the size of its batches was not seen")
+
+
+def test_what_a_lane_sets_is_set_before_the_script_can_use_torch(heat):
+    check = """
+assert torch.was_set == {"seed": 3, "matmul": "medium", "denormals": True}, torch.was_set
+assert DataLoader(batches).num_workers == 2
+assert __import__("random").Random(3).random() == __import__("random").random()
+"""
+    source = TRAIN.replace("opt, other", check + "opt, other")
+    heat(source=source, denormals="flush", workers=2, extra={"matmul": "medium"}, line=Line(1))
+
+
+def test_a_setting_that_cannot_be_set_is_no_lane(heat):
+    source = TRAIN.replace("DataLoader(batches)", "list(batches)")
+    with pytest.raises(LaneError, match="workers was not set: the script makes no DataLoader"):
+        heat(source=source, workers=2)
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("raise SystemExit(7)", "with exit code 7, and no training with PyTorch or Keras was seen in it"),
+        ("print(1)", "with exit code 0, and no training"),
+        (TRAIN.replace("range(int(sys.argv[1]))", "range(1)").replace("* 10", "* 3"), "after 3 steps, too few to time"),
+        (TRAIN.replace("THEN", "os._exit(0)"), "after 1 steps, too few to time"),
+    ],
+    ids=["fails", "trains nothing", "too short", "leaves at once"],
+)
+def test_a_script_that_cannot_be_timed_says_why(heat, source, says):
+    with pytest.raises(TrainingError) as caught:
+        heat(source=source)
+    assert says in caught.value.says
+
+
+def test_a_command_that_is_no_python_says_so(heat):
+    with pytest.raises(TrainingError, match="no Python process of it reported"):
+        heat.command(("sh", "-c", "true"))
+    with pytest.raises(LaneError, match="'no-such-command' cannot be run: No such file"):
+        heat.command(("no-such-command",))
+
+
+def test_a_script_that_ends_while_it_is_timed_keeps_its_windows(heat):
+    line = heat(epochs=14, line=Line(1000))
+    assert len(line.windows) >= 2
+    assert line.only(wire.Noted).notes == ("the script ended with exit code 0, before it was stopped",)
+    assert line.only(wire.Finished)
+
+
+def test_it_ends_after_as_many_steps_as_are_wanted(heat):
+    line = heat(line=Line(1000), pace=replace(TURNS, steps_most=30))
+    assert 30 <= sum(each.steps for each in line.windows) < 60
+
+
+def test_a_script_that_trains_elsewhere_is_not_the_lane(heat):
+    """Its optimizer has parameters on the processor, and the lane is a card."""
+    weight = """
+class Weight:
+    device, dtype = "cpu", "float32"
+    def numel(self): return 5
+torch.optim.optimizer.Optimizer.param_groups = ({"params": [Weight()]},)
+"""
+    source = TRAIN.replace("opt, other", f"{weight}opt, other")
+    with pytest.raises(LaneError, match="the script trains on cpu, although it could see cuda:0"):
+        heat(source=source, device=Device("cuda:0", "cuda", "a card", usable=True))
+    assert heat(source=source, line=Line(1)).only(wire.Built).parameters == 5
+
+
+def test_a_script_that_ignores_signals_is_killed(heat, monkeypatch):
+    monkeypatch.setattr(script_process, "GRACE_S", 0.2)
+    began_s = time.monotonic()
+    ignore = "import signal; [signal.signal(each, signal.SIG_IGN) for each in (signal.SIGINT, signal.SIGTERM)]\n"
+    assert len(heat(source=ignore + TRAIN, line=Line(1)).windows) == 1
+    assert time.monotonic() - began_s < 30
+
+
+def test_all_that_a_command_started_ends_with_it(heat, tmp_path):
+    (tmp_path / "train.py").write_text(TRAIN.replace("THEN", "pass"))
+    told = tmp_path / "sleeper"
+    command = f"sleep 600 & echo $! > {told}; {sys.executable} {tmp_path}/train.py 10000"
+    assert len(heat.command(("sh", "-c", command), Line(2)).windows) == 2
+    sleeper = int(told.read_text())
+    assert not psutil.pid_exists(sleeper) or psutil.Process(sleeper).status() == psutil.STATUS_ZOMBIE
+    assert os.getpid() != sleeper
