@@ -6,7 +6,8 @@
 **transparency** runs every script of tests/attach/corpus.py twice, watched and not: exit code, output and digest of the
 weights have to be equal. **truth** holds the number of iterations against each script's own count, and the parts of an
 iteration against a script that keeps a clock of its own. **cost** is paired: blocks of steps with and without hooks in
-turns in one process; whole scripts, watched and not, in turns; starts of Python. **bounded** is a million iterations.
+turns in one process; copies of a script, watched and not and, with --rival, under traceml-ai, that take turns
+(attach_turns.py); starts of Python. **bounded** is a million iterations.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attach_scripts import HOOKS, MILLION, PHASES, STARTS, STEADY
+from attach_scripts import HOOKS, MILLION, PHASES, STARTS
+from attach_turns import CLOCKS, TURNS, Command, compare, take_turns, time_product
 from common import ROOT, Figure, finish, fresh_home, parser_for
 
 sys.path.insert(0, str(ROOT / "tests" / "attach"))
@@ -32,6 +34,7 @@ from corpus_script import Script
 
 PARTS = ("transparency", "truth", "cost", "bounded")
 ENGINES = ("tensorflow", "jax", "torch")
+ROUNDS = 6  # of turns, after each start of the scripts
 LAPTIME = str(Path(sys.executable).parent / "laptime")
 TIMED_OUTPUT = ("Hugging Face Trainer",)  # prints how long it took
 
@@ -176,42 +179,39 @@ def check_phases(place: Path, details: dict[str, Any]) -> list[Figure]:
 
 def measure_cost(pairs: int, place: Path, details: dict[str, Any], rival: Path | None) -> list[Figure]:
     """Measure what hooks, whole runs and starts cost."""
-    figures = []
     file = place / "cost.py"
     file.write_text(HOOKS, encoding="utf-8")
-    ended = run([sys.executable, str(file), str(2 * pairs)], place, watched=True)
-    each_us = json.loads(ended.out)
-    details["hooks_us"] = each_us
-    figures.append(Figure("hooks", statistics.median(each_us), "us a step", most=2.0))
-    file.write_text(STEADY, encoding="utf-8")
-    for step_ms, count, most in ((10.0, 200, 1.01), (2.0, 800, 1.02)):
-        words = [str(step_ms), str(count)]
-        ratios: dict[str, list[float]] = {}
-        for pair in range(pairs):
-            ways = ["not", "watched", *(["traceml"] if rival else [])]
-            times = {way: time_steps(way, file, words, place, rival) for way in (ways if pair % 2 else reversed(ways))}
-            for way in ways[1:]:
-                ratios.setdefault(way, []).append(times[way] / times["not"])
-        details[f"ratios at {step_ms:g} ms"] = ratios
-        for way, found in ratios.items():
+    details["hooks_us"] = json.loads(run([sys.executable, str(file), str(2 * pairs)], place, watched=True).out)
+    figures = [quartiles_of(f"{name}, in a small loop", each) for name, each in details["hooks_us"].items()]
+    file.write_text(TURNS, encoding="utf-8")
+    ways: dict[str, Command] = {
+        "not": ([sys.executable, str(file), "{words}"], {}),
+        "watched": ([LAPTIME, "watch", "--quiet", "--", sys.executable, str(file), "{words}"], {}),
+        "not again": ([sys.executable, str(file), "{words}"], {}),
+    }
+    if rival is not None:
+        program = [sys.executable, str(rival / "bin" / "traceml"), "run", str(file), "--args", "{words}"]
+        ways["traceml"] = (program, {"PYTHONPATH": str(rival)})
+    product_ms = time_product(ways["not"], place)
+    for step_ms, steps, most in ((2.0, 100, 1.02), (10.0, 40, 1.01)):
+        words = [str(round(step_ms / product_ms)), str(steps)]
+        times = take_turns(ways, place, words, rounds=ROUNDS, starts=max(1, pairs // 5))
+        details[f"a step of {step_ms:g} ms"] = {"times_ms": times, "compared": (found := compare(times, "not"))}
+        for way, each in found.items():
             limit = {"most": most} if way == "watched" else {}
-            name = f"a step of {step_ms:g} ms, {'watched' if way == 'watched' else 'under traceml-ai'} over not"
-            figures.append(Figure(name, statistics.median(found), "", **limit))
+            for clock in CLOCKS:
+                low, middle, high = each[clock]
+                name = f"{step_ms:g} ms: {way}, {clock}"
+                figures.append(Figure(name, middle, "", low, high, **(limit if clock == "middle" else {})))
+            low, middle, high = each["mean_added_us"]
+            figures.append(Figure(f"{step_ms:g} ms: {way} adds", middle, "us a step", low, high))
     figures.append(start_cost(pairs, place, details))
     return figures
 
 
-def time_steps(way: str, file: Path, words: list[str], place: Path, rival: Path | None) -> float:
-    """Return the median step of a script, in milliseconds, as the script itself measured it."""
-    command = [sys.executable, str(file), *words]
-    if way != "traceml":
-        return float(run(command, place, watched=way == "watched", sensors="all").out)
-    assert rival is not None
-    program = [sys.executable, str(rival / "bin" / "traceml"), "run", str(file), "--args", *words]
-    environment = {**os.environ, "PYTHONPATH": str(rival)}
-    ended = subprocess.run(program, capture_output=True, text=True, env=environment, cwd=place, check=False)
-    numbers = [line for line in ended.stdout.splitlines() if line.replace(".", "", 1).isdigit()]
-    return float(numbers[0])
+def quartiles_of(name: str, values: list[float]) -> Figure:
+    low, middle, high = statistics.quantiles(values, n=4)
+    return Figure(name, middle, "us a step", low, high, **({"most": 2.0} if name.startswith("hooks") else {}))
 
 
 def start_cost(pairs: int, place: Path, details: dict[str, Any]) -> Figure:

@@ -36,48 +36,39 @@ for epoch in range(3):
         count += 1
 import json; print(json.dumps({name: part / 1e9 for name, part in own.items()}))
 """
-STEADY = """
-import json, sys, time, torch
-from torch.utils.data import DataLoader, TensorDataset
-torch.manual_seed(0); torch.set_num_threads(1)
-step_ms, count = float(sys.argv[1]), int(sys.argv[2])
-model = torch.nn.Linear(32, 8); opt = torch.optim.SGD(model.parameters(), lr=0.01)
-feed = DataLoader(TensorDataset(torch.randn(8 * count, 32)), batch_size=8)
-def work():
-    a = torch.ones(64, 64); end = time.thread_time_ns() + int(step_ms * 1e6)
-    while time.thread_time_ns() < end: a = a @ a.T * 0.01
-times, last = [], None
-for (x,) in feed:
-    work(); model(x).sum().backward(); opt.step(); opt.zero_grad()
-    now = time.thread_time_ns()
-    if last is not None: times.append(now - last)
-    last = now
-print(json.dumps(sorted(times)[len(times) // 2] / 1e6))
-"""
 HOOKS = """
-import json, statistics, sys, time, torch
+import json, random, sys, time, torch
+from functools import wraps
 from torch.utils.data import DataLoader, TensorDataset, dataloader
 torch.manual_seed(0); torch.set_num_threads(1)
-BLOCK, PAIRS = 400, int(sys.argv[1])
+BLOCK, ROUNDS = 200, int(sys.argv[1])
 model = torch.nn.Linear(4, 1); opt = torch.optim.SGD(model.parameters(), lr=0.01)
 feed = DataLoader(TensorDataset(torch.ones(BLOCK, 4)), batch_size=1)
-it = dataloader._BaseDataLoaderIter
+it, now = dataloader._BaseDataLoaderIter, time.thread_time_ns
 on = (it.__next__, torch.autograd.backward, torch.optim.SGD.step)
 off = tuple(hook.__wrapped__ for hook in on)
+def empty(function):
+    @wraps(function)
+    def called(*given, **named): return function(*given, **named)
+    return called
+ways = {
+    "without": off, "hooks": on, "without again": off, "three empty functions": tuple(map(empty, off)),
+    "fetch": (on[0], *off[1:]), "backward": (off[0], on[1], off[2]), "step": (*off[:2], on[2]),
+}
 def set_hooks(fetch, backward, step):
     it.__next__, torch.autograd.backward, torch.optim.SGD.step = fetch, backward, step
 def block():
-    a = time.thread_time_ns()
+    times = [now()]
     for (x,) in feed:
-        model(x).sum().backward(); opt.step(); opt.zero_grad()
-    return (time.thread_time_ns() - a) / BLOCK / 1e3
-for _ in range(4): block()
-found = []
-for pair in range(PAIRS):
+        model(x).sum().backward(); opt.step(); opt.zero_grad(); times.append(now())
+    each = sorted(b - a for a, b in zip(times, times[1:]))
+    return each[BLOCK // 2] / 1e3
+found = {name: [] for name in ways}
+for _ in range(ROUNDS):
     times = {}
-    for which in ((on, off) if pair % 2 else (off, on)):
-        set_hooks(*which); times[which is on] = block()
-    found.append(times[True] - times[False])
+    for name in random.sample(list(ways), len(ways)):
+        set_hooks(*ways[name]); block(); times[name] = block()
+    for name in ways: found[name].append(times[name] - (name != "without") * times["without"])
 set_hooks(*on)
 print(json.dumps(found))
 """

@@ -44,7 +44,7 @@ class IterationBuilder:
             self._end_group()
             self._add(unit)
         elif not unit.updated:
-            self._held.append(unit)
+            _append(self._held, unit)
         elif unit.optimizers.isdisjoint(self._optimizers()) or (self._has_fetch and len(self._group) < INNER_MOST):
             self._group += [*self._held, unit]
             self._held = []
@@ -63,7 +63,10 @@ class IterationBuilder:
     def _add(self, unit: Unit) -> None:
         if not self._group:
             self._has_fetch = unit.follows_fetch
-        self._group.append(unit)
+        if self._updates:
+            _append(self._group, unit)
+        else:  # without any update, each may turn out to be an iteration
+            self._group.append(unit)
         self._is_updated = self._is_updated or unit.updated
 
     def _optimizers(self) -> set[int]:
@@ -99,3 +102,11 @@ class IterationBuilder:
         for each in self._group:
             self._emit(each)
         self._group, self._is_updated = [], False
+
+
+def _append(units: list[Unit], unit: Unit) -> None:
+    """Add a unit; one behind another without an update is put together with it, so that a list stays short."""
+    if units and not units[-1].updated:
+        units[-1].join(unit)
+    else:
+        units.append(unit)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from laptime.analysis.script_units import Unit
 from laptime.model.missing import Missing
@@ -16,18 +16,59 @@ LOSSES_MOST = 1024
 FEWEST_STEADY = 3
 ALPHA = 0.05
 BLOCKS = 12
+OTHERWISE = {"start_ns", "end_ns", "shortest_ns", "longest_ns"}  # figures of a window that are no sums
 KNOWN_START = {"flat", "warm-up"}  # a training that slows down, or is never steady, is described as a whole
-SUMMED = (
-    "wall_ns",
-    "iterations",
-    "items",
-    "data_ns",
-    "forward_backward_ns",
-    "backward_ns",
-    "optimizer_ns",
-    "checkpoint_ns",
-    "outside_ns",
-)
+
+
+@dataclass(slots=True)
+class OpenWindow:
+    """A `LoopWindow` that still grows: of a fast loop, laptime reads thousands of iterations a second."""
+
+    start_ns: int
+    end_ns: int
+    wall_ns: int
+    iterations: int
+    items: int
+    data_ns: int
+    forward_backward_ns: int
+    backward_ns: int
+    optimizer_ns: int
+    checkpoint_ns: int
+    outside_ns: int
+    shortest_ns: int
+    longest_ns: int
+
+    def add(self, unit: Unit) -> None:
+        """Add one iteration."""
+        length = unit.end - unit.begin
+        self.end_ns = unit.end
+        self.wall_ns += length
+        self.iterations += 1
+        self.items += unit.items
+        self.data_ns += unit.data
+        self.forward_backward_ns += unit.forward_backward
+        self.backward_ns += unit.backward
+        self.optimizer_ns += unit.optimizer
+        self.checkpoint_ns += unit.checkpoint
+        self.outside_ns += unit.outside
+        if length < self.shortest_ns:
+            self.shortest_ns = length
+        elif length > self.longest_ns:
+            self.longest_ns = length
+
+    def join(self, later: OpenWindow) -> None:
+        """Add the next window."""
+        self.end_ns = later.end_ns
+        self.shortest_ns = min(self.shortest_ns, later.shortest_ns)
+        self.longest_ns = max(self.longest_ns, later.longest_ns)
+        for name in SUMMED:
+            setattr(self, name, getattr(self, name) + getattr(later, name))
+
+    def closed(self) -> LoopWindow:
+        return LoopWindow(*(getattr(self, each.name) for each in fields(LoopWindow)))
+
+
+SUMMED = tuple(each.name for each in fields(OpenWindow) if each.name not in OTHERWISE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +90,10 @@ class LoopSummary:
 
     def __init__(self) -> None:
         self.iterations = 0
-        self._windows: list[LoopWindow] = []
+        self._windows: list[OpenWindow] = []
         self._each = 1
-        self._first: LoopWindow | None = None
-        self._sums = {"fetches": 0, "backwards": 0, "steps": 0, "skips": 0}
+        self._first: OpenWindow | None = None
+        self._fetches = self._backwards = self._steps = self._skips = 0
         self._gaps: dict[GapKind, Gap] = {}
         self._losses: list[tuple[int, float]] = []
         self._every, self._seen = 1, 0
@@ -60,18 +101,17 @@ class LoopSummary:
 
     def add(self, unit: Unit) -> None:
         """Add one iteration."""
-        window = _window_of(unit)
         self.iterations += 1
-        for name in self._sums:
-            self._sums[name] += getattr(unit, name)
+        self._fetches += unit.fetches
+        self._backwards += unit.backwards
+        self._steps += unit.steps
+        self._skips += unit.skips
         if self._first is None:
-            self._first = window
-            return
-        last = self._windows[-1] if self._windows else None
-        if last is not None and last.iterations < self._each:
-            self._windows[-1] = _joined(last, window)
+            self._first = _window_of(unit)
+        elif self._windows and self._windows[-1].iterations < self._each:
+            self._windows[-1].add(unit)
         else:
-            self._windows.append(window)
+            self._windows.append(_window_of(unit))
             if len(self._windows) > WINDOWS_MOST:
                 self._merge()
 
@@ -95,12 +135,12 @@ class LoopSummary:
 
     def progress(self) -> LoopProgress:
         """Return how far the loop is. The iteration that has not ended yet is not counted."""
-        sums, windows = self._sums, [*filter(None, [self._first]), *self._windows]
+        windows = [*filter(None, [self._first]), *self._windows]
         return LoopProgress(
             self.iterations,
-            sums["fetches"],
-            sums["backwards"],
-            sums["steps"] + sums["skips"],
+            self._fetches,
+            self._backwards,
+            self._steps + self._skips,
             sum(each.items for each in windows),
             sum(each.data_ns for each in windows),
             self._first.wall_ns if self._first else 0,
@@ -122,7 +162,8 @@ class LoopSummary:
         """Return the loop so far, or None if there is none. `unseen` has the parts of `Phases` that were not seen."""
         if self._first is None:
             return None
-        windows = self._windows or [self._first]
+        everything = [each.closed() for each in (self._first, *self._windows)]
+        windows = everything[1:] or everything
         times = [max(each.wall_ns, 1) / each.iterations for each in windows]
         steady = find_steady(times)
         first = steady.start if steady.kind in KNOWN_START else 0
@@ -130,7 +171,7 @@ class LoopSummary:
         items = sum(each.items for each in kept)
         count = sum(each.iterations for each in kept)
         wall_s = sum(each.wall_ns for each in kept) / 1e9
-        everything = [self._first, *self._windows]
+        sums = (self._fetches, self._backwards, self._steps, self._skips)
         return TrainingLoop(
             counted=counted,
             iterations=self.iterations,
@@ -139,7 +180,7 @@ class LoopSummary:
             step_ms=_estimate(kept) if self._windows else None,
             items_per_s=items / wall_s if items and self._windows else Missing("the size of its batches was not seen"),
             items_per_iteration=items / count if items else Missing("the size of its batches was not seen"),
-            per_iteration=Multiplicity(*(each / self.iterations for each in self._sums.values())),
+            per_iteration=Multiplicity(*(each / self.iterations for each in sums)),
             whole=_phases(everything, unseen, per=1),
             steady=_phases(kept, unseen, per=count),
             steady_kind=steady.kind,
@@ -155,14 +196,14 @@ class LoopSummary:
     def _merge(self) -> None:
         """Make each two neighbours one window."""
         self._each *= 2
-        pairs = zip(self._windows[::2], self._windows[1::2], strict=False)
-        rest = self._windows[len(self._windows) // 2 * 2 :]
-        self._windows = [*(_joined(first, second) for first, second in pairs), *rest]
+        for first, second in zip(self._windows[::2], self._windows[1::2], strict=False):
+            first.join(second)
+        del self._windows[1::2]
 
 
-def _window_of(unit: Unit) -> LoopWindow:
+def _window_of(unit: Unit) -> OpenWindow:
     length = unit.end - unit.begin
-    return LoopWindow(
+    return OpenWindow(
         start_ns=unit.begin,
         end_ns=unit.end,
         wall_ns=length,
@@ -176,17 +217,6 @@ def _window_of(unit: Unit) -> LoopWindow:
         outside_ns=unit.outside,
         shortest_ns=length,
         longest_ns=length,
-    )
-
-
-def _joined(first: LoopWindow, second: LoopWindow) -> LoopWindow:
-    sums = {name: getattr(first, name) + getattr(second, name) for name in SUMMED}
-    return LoopWindow(
-        start_ns=first.start_ns,
-        end_ns=second.end_ns,
-        shortest_ns=min(first.shortest_ns, second.shortest_ns),
-        longest_ns=max(first.longest_ns, second.longest_ns),
-        **sums,
     )
 
 

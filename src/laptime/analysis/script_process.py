@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -24,6 +24,8 @@ IN_ONE_CALL = {name: Missing("it runs inside of Keras's step") for name in ("opt
 ONE_PART = {
     name: Missing("of this loop, laptime sees the fetches only") for name in ("backward_s", "optimizer_s", "outside_s")
 }
+WAITS_MOST = 4096  # fetches of a data loader within one batch of Keras
+DESCRIBED_MOST = 64  # loaders, and optimizers; a script may make a new one for each step
 COMPUTES = {kinds.BACKWARD, kinds.STEP}
 CUT_OFF = "the process ended without a word, or still runs; up to a quarter of a second of it was not seen"
 
@@ -80,6 +82,8 @@ class ProcessReader:
         """Take one message of facts."""
         if "versions" in facts:
             self.hello |= facts
+        elif self._has_enough(facts):
+            return
         elif "optimizer" in facts:
             self._optimizers[facts["optimizer"]] = SeenOptimizer(
                 str(facts["name"]),
@@ -106,6 +110,10 @@ class ProcessReader:
         elif "lost" in facts:
             self._has_left = True
             self._lost += int(facts["lost"])
+
+    def _has_enough(self, facts: Mapping[str, Any]) -> bool:
+        known = self._optimizers if "optimizer" in facts else self._loaders
+        return len(known) >= DESCRIBED_MOST and bool({"optimizer", "loader"} & facts.keys())
 
     def take_events(self, body: bytes) -> None:
         """Take events. Those of Keras decide what an iteration is, where there are any."""
@@ -172,6 +180,8 @@ class ProcessReader:
     def _unsure(self) -> str | None:
         if self._lost:
             return f"{self._lost} events were lost"
+        if self._failed:
+            return f"hooks failed: {'; '.join(f'{hook}: {error}' for hook, error in self._failed.items())}"
         return self._iterations.unsure or (None if self._has_left else CUT_OFF)
 
 
@@ -181,7 +191,7 @@ class KerasBuilder:
     def __init__(self, summary: LoopSummary) -> None:
         self._summary = summary
         self._last: Unit | None = None
-        self._waits: list[tuple[int, int]] = []
+        self._waits: deque[tuple[int, int]] = deque(maxlen=WAITS_MOST)
         self.is_used = self.has_fetches = False
         self.epochs = 0
         self.batch: int | None = None
@@ -197,7 +207,7 @@ class KerasBuilder:
             self._close(begin)
             waited = sum(last - first for first, last in self._waits if first >= begin)
             self.has_fetches = self.has_fetches or waited > 0
-            self._waits = []
+            self._waits.clear()
             unit = Unit(begin=begin, last=end, data=waited, forward_backward=end - begin - waited, fetches=value)
             unit.backwards = unit.steps = value
             unit.items = (self.batch or 0) * value

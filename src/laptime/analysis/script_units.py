@@ -13,6 +13,7 @@ from laptime.attach import kinds
 from laptime.model.script import GapKind
 
 NO_THREAD = -1
+LATE_MOST = 1 << 14  # optimizers that step inside of one backward pass: one for each parameter of a large model
 FETCHES = {kinds.FETCH, kinds.END, kinds.OPEN}
 
 
@@ -77,6 +78,7 @@ class UnitBuilder:
         self._opened: set[int] = set()  # loaders that were started, and whose batches were not yet trained on
         self.epochs = 0  # how often a loader that was trained on was started
         self.fetched_elsewhere = False
+        self._items: dict[int, int] = {}  # of each loader's batch that was looked at last
 
     @property
     def has_loader(self) -> bool:
@@ -122,12 +124,19 @@ class UnitBuilder:
         if unit is None:
             unit = self._begin(begin)
             unit.follows_fetch = True
+        items = self._items_now(loader, items)
         if not unit.loaders or loader in unit.loaders:
             unit.items += items
         unit.loaders.setdefault(loader, begin)
         unit.fetches += 1
         unit.data += end - begin
         unit.mark = end
+
+    def _items_now(self, loader: int, items: int) -> int:
+        if items == kinds.AS_BEFORE:
+            return self._items.get(loader, 0)
+        self._items[loader] = items
+        return items
 
     def _end(self, begin: int, end: int) -> None:
         unit = self._open
@@ -188,6 +197,8 @@ class UnitBuilder:
         first, last = unit.last_backward
         started = last if begin <= first < end else max(begin, unit.last)  # a closure computes inside of the step
         unit.late_steps.append((started, end, optimizer))
+        if len(unit.late_steps) > LATE_MOST:
+            del unit.late_steps[: LATE_MOST // 2]
         unit.optimizer += end - started
         unit.steps += 1
         unit.optimizers.add(optimizer)

@@ -14,13 +14,15 @@ from _thread import get_ident
 from time import monotonic_ns
 
 from . import kinds
+from .facts import as_json
 
 TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process of the script
 if TYPE_CHECKING:
     from typing import Any
 
 MOST_KEPT = 1 << 21  # bytes of events
-pack_event = struct.Struct(kinds.EVENT).pack
+LOOKS_FIRST = 64  # events of each kind that are looked at closely: their thread, items, losses; then one every so often
+LOOK_NS = 20_000_000
 FLUSH_NS = 250_000_000
 SOON_NS = 10_000_000  # until what the parent did not take at once is sent again
 CONNECT_S = 1.0
@@ -36,9 +38,13 @@ class Agent:
         self.tables: list = []  # which hooks are set
         self.hold: Any = None  # of a script that is raced
         self.before_flush: list = []  # what hooks add to the events just before these are sent
-        self._events = bytearray()
-        self.keep = self._events.extend  # for hooks that run in each step, and so call nothing else
-        self._numbers = 0
+        self._noted: list = []  # the numbers of events, four each
+        self.keep = self._noted.extend  # for hooks that run in each step, and so call nothing else
+        self._events = bytearray()  # the same, as they are sent
+        self.due = [0] * kinds.SOME  # for each kind of event: when its hook has to look closely again
+        self._looks_left: list = []
+        self._is_busy = False  # a thread is packing or sending
+        self._numbers = self._lost = 0
         self.begin(address)
         self._exit = os._exit
         os._exit = self._leave  # type: ignore[assignment]
@@ -64,14 +70,30 @@ class Agent:
         if self.is_off:
             return
         try:
-            thread = get_ident()
-            if thread != self.first_thread:
-                kind = self.of_thread(kind, thread)
-            self.keep(pack_event(kind, begin_ns, end_ns, value))
+            kind = self.kind_here(kind)
+            self.keep((kind, begin_ns, end_ns, value))
             if end_ns >= self.flush_at:
                 self.flush(end_ns)
         except Exception:
             self.disable()
+
+    def looked(self, kind: int, now_ns: int) -> None:
+        """Say that a hook has looked closely at an event. Hooks that run in each step do so every `LOOK_NS` only."""
+        if self._looks_left[kind] > 0:
+            self._looks_left[kind] -= 1
+        else:
+            self.due[kind] = now_ns + LOOK_NS
+        if now_ns >= self.flush_at:
+            self.flush(now_ns)
+        elif not self._is_busy:
+            self._is_busy = True
+            self._pack()
+            self._is_busy = False
+
+    def kind_here(self, kind: int) -> int:
+        """Return a kind with the number of this thread."""
+        thread = get_ident()
+        return kind if thread == self.first_thread else self.of_thread(kind, thread)
 
     def tell(self, **facts: Any) -> None:
         """Send one fact as soon as possible, in its order among the events."""
@@ -101,13 +123,23 @@ class Agent:
             self.tell(is_failed=hook, error="%s: %s" % (type(error).__name__, error))
 
     def flush(self, now_ns: int) -> None:
-        """Send the events noted so far, or keep them if the parent does not take them now."""
+        """Send the events noted so far, or keep them if the parent does not take them now. One thread does it."""
+        if self._is_busy:
+            return
+        self._is_busy = True
+        try:
+            self._flush(now_ns)
+        finally:
+            self._is_busy = False
+
+    def _flush(self, now_ns: int) -> None:
         self.flush_at = now_ns + FLUSH_NS
         if self.is_off:
-            del self._events[:]
+            self._forget()
             return
         for look in self.before_flush:
             look()
+        self._pack()
         if not self._events:
             return
         if self._socket is None:
@@ -144,8 +176,11 @@ class Agent:
 
     def close(self) -> None:
         """Send the rest, and hang up."""
-        if self.is_off or os.getpid() != self._pid or (self._socket is None and not self._events):
+        if self.is_off or os.getpid() != self._pid:
             return
+        if self._socket is None and not self._events and not self._noted:
+            return
+        self._is_busy = False  # a thread that was busy with it goes on no more
         try:
             self.flush(monotonic_ns())
             if self._socket is not None:
@@ -164,9 +199,19 @@ class Agent:
         self.is_off = True
         try:
             self._disconnect()
-            del self._events[:]
+            self._forget()
         except Exception:
             pass
+
+    def _pack(self) -> None:
+        """Turn numbers into bytes: they take a third of the memory. Other threads may note meanwhile."""
+        numbers = self._noted[:]
+        del self._noted[: len(numbers)]
+        self._events += struct.pack("<%dq" % len(numbers), *numbers)
+
+    def _forget(self) -> None:
+        del self._noted[:]
+        del self._events[:]
 
     def _begin_afresh(self, *, is_fork: bool) -> None:
         self.is_off = False
@@ -177,7 +222,10 @@ class Agent:
         self._pid = os.getpid()
         self._socket: Any = None
         self._rest = b""  # of a message that was sent in part
-        del self._events[:]
+        self._forget()
+        self._is_busy = False
+        self.due[:] = [0] * kinds.SOME
+        self._looks_left = [LOOKS_FIRST] * kinds.SOME
         self.flush_at = 0
         self._lost = 0
         self.steps = 0  # of all optimizers
@@ -211,6 +259,7 @@ class Agent:
         environment = os.environ.get
         return {
             "pid": os.getpid(),
+            "began_ns": self.began_ns,  # a process may become another program, and its number come again
             "parent": os.getppid(),
             "python": "%d.%d.%d" % sys.version_info[:3],
             "executable": sys.executable,
@@ -238,11 +287,9 @@ class Agent:
             self._socket = None
 
     def _send_facts(self, facts: dict) -> None:
-        import json
-
         if self._socket is None:
             self._connect()
-        self._send(kinds.FACTS, json.dumps(facts, default=str).encode(), must=True)
+        self._send(kinds.FACTS, as_json(facts).encode(), must=True)
 
     def _send(self, head: bytes, body: bytes, *, must: bool = False) -> bool:
         """Send a message. Return False if none of it was sent; what `must` be sent, or was sent in part, is kept."""

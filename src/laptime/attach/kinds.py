@@ -18,12 +18,14 @@ LOSS = 9  # value: the bits of a float64
 KERAS_BATCH = 10  # value: how many steps it was
 KERAS_TEST = 11  # a validation; value: 0
 KERAS_EPOCH = 12  # an epoch, from its begin to its end; value: 0
+SOME = 16  # more than there are
 
 EVENT = "<4q"
 BYTES_EACH = 32
 THREAD_SHIFT = 8
 ITEMS_SHIFT = 32  # a fetch's value: the loader's number above, the items below; no items where they were not seen
 ITEMS_MASK = (1 << ITEMS_SHIFT) - 1
+AS_BEFORE = ITEMS_MASK  # in place of the items: nobody looked, they count as those of the loader's batch before
 
 # Each message is a head and its body. A body of FACTS is one JSON object, one of EVENTS holds events.
 HEAD = "<cI"

@@ -6,14 +6,11 @@ import sys
 from struct import pack, unpack
 
 from . import kinds
-from .agent import Agent, pack_event
+from .agent import Agent
 
 TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process of the script
 if TYPE_CHECKING:
     from typing import Any
-
-LOSSES_FIRST = 64  # are all kept; then one every so often: reading one takes as long as all hooks together
-LOSS_NS = 20_000_000
 
 
 class Losses:
@@ -22,15 +19,14 @@ class Losses:
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
         self._kept: list = []
-        self._seen, self.next_ns = 0, 0
+        self._has_failed = False
         self._stream: Any = None  # of the card, so that reading a loss waits for no step
 
     def keep(self, tensors: Any, at_ns: int) -> None:
-        """Keep a scalar loss: each of the first ones, and then fifty a second at most."""
+        """Keep a scalar loss. Reading one takes as long as all hooks together, so few are kept."""
+        if self._has_failed:
+            return
         try:
-            self._seen += 1
-            if self._seen > LOSSES_FIRST:
-                self.next_ns = at_ns + LOSS_NS
             if isinstance(tensors, (list, tuple)):
                 tensors = tensors[0] if len(tensors) == 1 else None
             if tensors is None or tensors.numel() != 1 or self._agent.is_off:
@@ -53,7 +49,7 @@ class Losses:
                     waiting.append((loss, mark, at_ns))
                     continue
                 bits = unpack("<q", pack("<d", self._value_of(loss, mark)))[0]
-                self._agent.keep(pack_event(kinds.LOSS, at_ns, at_ns, bits))
+                self._agent.keep((kinds.LOSS, at_ns, at_ns, bits))
             self._kept = waiting
         except Exception as error:
             self._fail(error)
@@ -77,5 +73,5 @@ class Losses:
             return loss.item()
 
     def _fail(self, error: Exception) -> None:
-        self._kept, self.next_ns = [], 1 << 62
+        self._kept, self._has_failed = [], True
         self._agent.failed("loss", error)

@@ -7,12 +7,11 @@ Each hook replaces a function by one that calls it and notes when. What hooks no
 from __future__ import annotations
 
 import sys
-from _thread import get_ident
 from functools import wraps
 from time import monotonic_ns as now_ns
 
 from . import kinds
-from .agent import Agent, pack_event
+from .agent import Agent
 from .fetches import items_of
 from .losses import Losses
 
@@ -20,39 +19,61 @@ TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process 
 if TYPE_CHECKING:
     from typing import Any
 
-FETCH, BACKWARD, STEP, ITEMS_SHIFT = kinds.FETCH, kinds.BACKWARD, kinds.STEP, kinds.ITEMS_SHIFT
+FETCH, BACKWARD, STEP = kinds.FETCH, kinds.BACKWARD, kinds.STEP
+ITEMS_SHIFT, AS_BEFORE = kinds.ITEMS_SHIFT, kinds.AS_BEFORE
 OWN = __name__.replace(".", "_")  # marks are per agent, of which a process may have two
-LOADER = OWN + "_loader"  # the number of a loader, on itself and on its iterators
+LOADER = OWN + "_loader"  # of a loader, and of what goes through it: its number
+KNOWN = OWN + "_known"  # of what goes through a loader: the kind and the value of its next event
 
 
 def hook_loaders(agent: Agent, module: Any) -> None:
     """Note each batch, each end of a loader, and each start of one."""
-    iterator, loader = module._BaseDataLoaderIter, module.DataLoader
-    fetch, start = iterator.__next__, loader.__iter__
-    note, keep = agent.note, agent.keep
-    mark = LOADER
+    _hook_fetches(agent, module._BaseDataLoaderIter)
+    _hook_starts(agent, module.DataLoader, module._BaseDataLoaderIter)
+
+
+def _hook_fetches(agent: Agent, iterator: Any) -> None:
+    fetch = iterator.__next__
+    keep, due = agent.keep, agent.due
 
     @wraps(fetch)
     def __next__(self):
-        if agent.is_off or agent.fetching:
+        if agent.fetching:
             return fetch(self)
         begin = now_ns()
         try:
             batch = fetch(self)
         except StopIteration:
-            note(kinds.END, begin, now_ns(), self.__dict__.get(mark, 0))
+            agent.note(kinds.END, begin, now_ns(), getattr(self, LOADER, 0))
             raise
-        try:
-            end = now_ns()
-            kind, thread = FETCH, get_ident()
-            if thread != agent.first_thread:
-                kind = agent.of_thread(kind, thread)
-            keep(pack_event(kind, begin, end, self.__dict__.get(mark, 0) << ITEMS_SHIFT | items_of(batch)))
-            if end >= agent.flush_at:
-                agent.flush(end)
-        except Exception:
-            agent.disable()
+        end = now_ns()
+        seen = getattr(self, KNOWN, None)
+        if seen is None or end >= due[FETCH]:
+            look(self, batch, begin, end)
+        else:
+            kind, value = seen
+            keep((kind, begin, end, value))
         return batch
+
+    def look(self: Any, batch: Any, begin: int, end: int) -> None:
+        """Note a batch with its thread and its items."""
+        if agent.is_off:
+            return
+        try:
+            kind = agent.kind_here(FETCH)
+            shifted = getattr(self, LOADER, 0) << ITEMS_SHIFT
+            setattr(self, KNOWN, (kind, shifted | AS_BEFORE))
+            keep((kind, begin, end, shifted | items_of(batch)))
+            agent.looked(FETCH, end)
+        except Exception as error:
+            iterator.__next__ = fetch
+            agent.failed("fetch", error)
+
+    iterator.__next__ = __next__
+
+
+def _hook_starts(agent: Agent, loader: Any, iterator: Any) -> None:
+    start = loader.__iter__
 
     @wraps(start)
     def __iter__(self):
@@ -62,19 +83,19 @@ def hook_loaders(agent: Agent, module: Any) -> None:
         found = start(self)
         end = now_ns()
         try:
-            number = self.__dict__.get(mark)
+            number = self.__dict__.get(LOADER)
             if number is None:
-                number = self.__dict__[mark] = agent.new_number()
+                number = self.__dict__[LOADER] = agent.new_number()
             agent.describe_once(number, _describe_loader, self)
             if isinstance(found, iterator):
-                found.__dict__[mark] = number
+                setattr(found, LOADER, number)
+                setattr(found, KNOWN, None)
             if not agent.fetching:
-                note(kinds.OPEN, begin, end, number)
+                agent.note(kinds.OPEN, begin, end, number)
         except Exception as error:
             agent.failed("loader", error)
         return found
 
-    iterator.__next__ = __next__
     loader.__iter__ = __iter__
 
 
@@ -91,14 +112,15 @@ def _describe_loader(loader: Any, number: int) -> dict:
 def hook_backward(agent: Agent, module: Any) -> None:
     """Note each outermost backward pass, and keep its loss until it can be read without waiting for the device."""
     backward = module.backward
-    keep, is_running = agent.keep, False
+    keep, due, kind = agent.keep, agent.due, BACKWARD
+    is_running = False  # and stays so once this hook has failed
     losses = Losses(agent)
     agent.before_flush.append(losses.read)
 
     @wraps(backward)
     def watched(tensors, *given, **named):
         nonlocal is_running
-        if is_running or agent.is_off:  # a checkpointed block runs its own inside of the outer one
+        if is_running:  # a checkpointed block runs its own inside of the outer one
             return backward(tensors, *given, **named)
         is_running = True
         begin = now_ns()
@@ -106,19 +128,26 @@ def hook_backward(agent: Agent, module: Any) -> None:
             result = backward(tensors, *given, **named)
         finally:
             is_running = False
-        try:
-            end = now_ns()
-            kind, thread = BACKWARD, get_ident()
-            if thread != agent.first_thread:
-                kind = agent.of_thread(kind, thread)
-            keep(pack_event(kind, begin, end, 0))
-            if end >= losses.next_ns:
-                losses.keep(tensors, end)
-            if end >= agent.flush_at:
-                agent.flush(end)
-        except Exception:
-            agent.disable()
+        end = now_ns()
+        if end >= due[BACKWARD]:
+            look(tensors, begin, end)
+        else:
+            keep((kind, begin, end, 0))
         return result
+
+    def look(tensors: Any, begin: int, end: int) -> None:
+        """Note a backward pass with its thread and its loss."""
+        nonlocal is_running, kind
+        if agent.is_off:
+            return
+        try:
+            kind = agent.kind_here(BACKWARD)
+            keep((kind, begin, end, 0))
+            losses.keep(tensors, end)
+            agent.looked(BACKWARD, end)
+        except Exception as error:
+            is_running = True
+            agent.failed("backward", error)
 
     module.backward = watched
 
@@ -140,39 +169,48 @@ def hook_optimizers(agent: Agent, module: Any) -> None:
     """
     base = module.Optimizer
     wrap = base.profile_hook_step
-    keep, compiling = agent.keep, compiling_check()
+    keep, due, compiling = agent.keep, agent.due, compiling_check()
     mark = OWN + "_optimizer"
-    is_inside = False
+    is_inside = False  # and stays so once this hook has failed
 
     def timed(step: Any) -> Any:
         @wraps(step)
-        def watched(*given, **named):
+        def watched(self, *given, **named):
             nonlocal is_inside
-            if compiling() or is_inside or agent.is_off:
-                return step(*given, **named)
+            if compiling() or is_inside:
+                return step(self, *given, **named)
             is_inside = True
             begin = now_ns()
             try:
-                result = step(*given, **named)
+                result = step(self, *given, **named) if given or named else step(self)
             finally:
                 is_inside = False
-            try:
-                end = now_ns()
-                agent.steps += 1
-                optimizer = given[0]
-                number = optimizer.__dict__.get(mark)
-                if number is None:
-                    number = optimizer.__dict__[mark] = agent.new_number()
-                if number not in agent.described:
-                    agent.describe_once(number, _describe_optimizer, optimizer)
-                keep(pack_event(STEP, begin, end, number))
-                if end >= agent.flush_at:
-                    agent.flush(end)
-            except Exception as error:
-                agent.failed("optimizer", error)
+            end = now_ns()
+            agent.steps += 1
+            number = getattr(self, mark, 0)
+            if end >= due[STEP] or not number:
+                look(self, begin, end)
+            else:
+                keep((STEP, begin, end, number))
             return result
 
         return watched
+
+    def look(optimizer: Any, begin: int, end: int) -> None:
+        """Note a step, and describe the optimizer if that was not done."""
+        nonlocal is_inside
+        if agent.is_off:
+            return
+        try:
+            number = optimizer.__dict__.get(mark)
+            if number is None:
+                number = optimizer.__dict__[mark] = agent.new_number()
+            agent.describe_once(number, _describe_optimizer, optimizer)
+            keep((STEP, begin, end, number))
+            agent.looked(STEP, end)
+        except Exception as error:
+            is_inside = True
+            agent.failed("optimizer", error)
 
     base.profile_hook_step = staticmethod(lambda step: timed(wrap(step)))
     for each in subclasses_of(base):

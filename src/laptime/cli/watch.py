@@ -11,7 +11,7 @@ from laptime.cli.asking import ALL_SENSORS, Words
 from laptime.cli.help import Command
 from laptime.cli.output import Progress, may_draw, message_width
 from laptime.cli.printing import MESSAGES, complain, say
-from laptime.errors import StoreError
+from laptime.errors import LaptimeError, StoreError
 from laptime.model.ask import Ask
 from laptime.model.questions import watch_of
 
@@ -52,14 +52,18 @@ def watch(
 ) -> int:  # fmt: skip
     ask = Ask(what=command[0], command=command, label=label, sensors=sensors)
     unsaved: list[StoreError] = []
+    unwritten: LaptimeError | None = None
     with Progress(quiet=not live or not MESSAGES.isatty()) as progress:
         record = api.answer("watch", ask, show=progress.show, warn=unsaved.append)
     if json_file is not None:
-        api.write_files(Path(json_file), {json_file: showing.as_json(record).encode()}, is_folder=False)
+        try:
+            api.write_files(Path(json_file), {json_file: showing.as_json(record).encode()}, is_folder=False)
+        except LaptimeError as error:  # the command has run: its summary and its exit code are there
+            unwritten = error
     if not quiet:
         blocks = may_draw(MESSAGES.encoding)
         view = showing.View(message_width(), kept=not unsaved, blocks=blocks, details=details)
         say(showing.as_text(record, view))
-    if unsaved:
-        complain(unsaved[-1])
+    for each in (*unsaved[-1:], *filter(None, [unwritten])):
+        complain(each)
     return watch_of(record).exit_code or 0

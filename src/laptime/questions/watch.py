@@ -6,6 +6,7 @@ import os
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
@@ -99,17 +100,21 @@ def _named(name: str, title: str, file: str | None) -> Subject:
 
 
 class Visitors:
-    """A reader for each process that greets."""
+    """A reader for each program that greets: by its process, and when it began."""
 
     def __init__(self) -> None:
-        self.readers: dict[int, ProcessReader] = {}
+        self.readers: dict[tuple[int, int], ProcessReader] = {}
 
     def reader_of(self, hello: Mapping[str, Any]) -> ProcessReader:
-        """Return the reader of the process that greets; it greets again when its training begins."""
-        pid = int(hello["pid"])
-        if pid not in self.readers:
-            self.readers[pid] = ProcessReader(hello)
-        return self.readers[pid]
+        """Return the reader of the program that greets; it greets again when its training begins."""
+        name = int(hello["pid"]), int(hello["began_ns"])
+        if name not in self.readers:
+            self.readers[name] = ProcessReader(hello)
+        return self.readers[name]
+
+    @property
+    def pids(self) -> set[int]:
+        return {pid for pid, _ in self.readers}
 
     @property
     def iterations(self) -> int:
@@ -140,10 +145,11 @@ class Watch:
 
             def began(pid: int) -> None:
                 self._began_s = time.monotonic()
-                listener.start()
+                listener.begin()
                 if sampler is not None:
                     sampler.begin(pid)
-                Thread(target=self._tell_on, args=(over,), daemon=True).start()
+                with suppress(RuntimeError):  # the system allows no further thread
+                    Thread(target=self._tell_on, args=(over,), daemon=True).start()
 
             try:
                 self._code = self._follow(listener.address, began)
@@ -152,7 +158,7 @@ class Watch:
                 over.set()
                 self._timeline = None if sampler is None else sampler.end()
         self._problem = listener.problem
-        self._left = sum(psutil.pid_exists(pid) for pid in self._visitors.readers if pid != os.getpid())
+        self._left = sum(psutil.pid_exists(pid) for pid in self._visitors.pids if pid != os.getpid())
 
     def reduce(self, status: RecordStatus) -> Outcome:
         """Describe the processes; while the command runs, there is nothing to describe."""
@@ -208,7 +214,10 @@ class Watch:
         tools = " or ".join(known) or "PyTorch or Keras"
         if self._block is not None:
             return Missing(f"no training with {tools} was seen in the block")
-        return Missing(f"no Python process of it trained with {tools}")
+        return Missing(
+            f"no Python process of it trained with {tools}, of those that reported: one that is started with a "
+            "PYTHONPATH of its own does not"
+        )
 
 
 def why_no_greeting(command: Sequence[str]) -> str:

@@ -6,7 +6,8 @@ import os
 import selectors
 import socket
 import tempfile
-from contextlib import suppress
+import time
+from contextlib import ExitStack
 from pathlib import Path
 from threading import Thread
 from types import TracebackType
@@ -19,7 +20,33 @@ if TYPE_CHECKING:
 
 CHUNK = 1 << 18
 AT_ONCE = 512  # connections that wait to be accepted
+WAIT_S = 0.02
+PLACES = (None, "/tmp", "/dev/shm")  # noqa: S108  where a socket may be: its path has 107 bytes at most. None: TMPDIR
 SETTLE_S = 0.3  # after the command's end: what its processes sent last is on its way
+
+
+def open_socket() -> tuple[tempfile.TemporaryDirectory[str], socket.socket]:
+    """Return a socket that listens, and the folder that it is in: the first place that allows one."""
+    refused = OSError("there is no place for one")
+    for place in PLACES:
+        server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            folder = tempfile.TemporaryDirectory(prefix="laptime-", dir=place, ignore_cleanup_errors=True)
+        except OSError as error:
+            server.close()
+            refused = error
+            continue
+        try:
+            server.bind(str(Path(folder.name) / "agent"))
+            server.listen(AT_ONCE)
+            server.setblocking(False)
+        except OSError as error:
+            server.close()
+            folder.cleanup()
+            refused = error
+        else:
+            return folder, server
+    raise refused
 
 
 class Listener(Thread):
@@ -31,19 +58,35 @@ class Listener(Thread):
     def __init__(self, hall: Hall, settle_s: float = SETTLE_S) -> None:
         super().__init__(name="listener", daemon=True)
         self._hall, self._settle_s = hall, settle_s
-        self._folder = tempfile.TemporaryDirectory(prefix="laptime-", ignore_cleanup_errors=True)
-        self.address = str(Path(self._folder.name) / "agent")
-        self._server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._server.bind(self.address)
-        self._server.listen(AT_ONCE)
-        self._server.setblocking(False)
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(self._server, selectors.EVENT_READ)
-        self._bell, self._ear = os.pipe()[::-1]
-        self._selector.register(self._ear, selectors.EVENT_READ)
         self._peers: set[socket.socket] = set()
         self._is_over = False
+        self._opened = ExitStack()
         self.problem: str | None = None
+        try:
+            self._open()
+        except OSError as error:
+            self.problem = f"it could not make a socket ({error.strerror or error})"
+            self.address = ""  # no agent comes in without one
+
+    def _open(self) -> None:
+        self._selector = self._opened.enter_context(selectors.DefaultSelector())
+        folder, self._server = open_socket()
+        self._opened.callback(folder.cleanup)
+        self._opened.enter_context(self._server)
+        self.address = self._server.getsockname()
+        self._bell, self._ear = os.pipe()[::-1]
+        for each in (self._bell, self._ear):
+            self._opened.callback(os.close, each)
+        for heard in (self._server, self._ear):
+            self._selector.register(heard, selectors.EVENT_READ)
+
+    def begin(self) -> None:
+        """Start to hear. The command runs whether that is possible or not."""
+        if self.problem is None:
+            try:
+                self.start()
+            except RuntimeError as error:
+                self.problem = str(error)
 
     def __enter__(self) -> Self:
         return self
@@ -59,14 +102,11 @@ class Listener(Thread):
             self._is_over = True
             os.write(self._bell, b"x")
             self.join()
+        if self.problem is None and not Path(self.address).exists():
+            self.problem = "the folder of its socket was removed while the command ran"
         for peer in self._peers:
             peer.close()
-        self._selector.close()
-        for each in (self._bell, self._ear):
-            with suppress(OSError):
-                os.close(each)
-        self._server.close()
-        self._folder.cleanup()
+        self._opened.close()
 
     def run(self) -> None:
         try:
@@ -93,6 +133,7 @@ class Listener(Thread):
         try:
             peer, _ = self._server.accept()
         except OSError:  # too many open files: it waits until others have closed theirs
+            time.sleep(WAIT_S)
             return False
         peer.setblocking(False)
         self._selector.register(peer, selectors.EVENT_READ, Mailbox(self._hall))

@@ -15,11 +15,12 @@ def _here():
 def _run_hidden(here):
     """Run the sitecustomize that Python would have found, under its own name."""
     from importlib.machinery import PathFinder
-    from importlib.util import module_from_spec
 
     spec = PathFinder.find_spec("sitecustomize", [each for each in sys.path if each != here])
     if spec is None or spec.loader is None:
         return
+    from importlib.util import module_from_spec  # it takes milliseconds
+
     module = module_from_spec(spec)
     sys.modules["sitecustomize"] = module
     spec.loader.exec_module(module)
@@ -32,15 +33,9 @@ def _bring_in(here):
     address = os.environ.get("LAPTIME_WATCH")
     if not address or "_laptime_attach" in sys.modules:
         return
-    from importlib.util import module_from_spec, spec_from_file_location
-
-    folder = os.path.dirname(here)
-    spec = spec_from_file_location(
-        "_laptime_attach", os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
-    )
-    package = module_from_spec(spec)
+    package = type(sys)("_laptime_attach")
+    package.__path__ = [os.path.dirname(here)]
     sys.modules["_laptime_attach"] = package
-    spec.loader.exec_module(package)
     from importlib import import_module
 
     agent = import_module("_laptime_attach.agent").Agent(address)
