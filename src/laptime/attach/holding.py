@@ -76,6 +76,7 @@ class Hold:
             device_bytes=device_memory(),
             peak_bytes=peak_memory(),
             threads=threads(),
+            shapes=self.replay.shapes,
         )
         what, self._left, batches = answer or (kinds.FREE, NEVER, 0)
         if what == kinds.FREE:

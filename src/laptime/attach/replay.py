@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 MOST_BYTES = 1 << 28  # of batches that are kept
+SHAPES_MOST = 64
 
 
 class Replay:
@@ -34,6 +35,12 @@ class Replay:
         self._kept: list = []
         self._iterators: dict = {}  # of the loaders whose batches are replayed
         self._idle_ns = 0
+        self._shapes: set = set()
+
+    @property
+    def shapes(self) -> int:
+        """How many different shapes the batches had that are trained on."""
+        return len(self._shapes)
 
     def begin(self, batches: int) -> None:
         """Keep the next batches of the loader that trains, as many as this, and replay them from then on."""
@@ -53,7 +60,10 @@ class Replay:
         number = self._last = iterator.__dict__.get(LOADER, 0)
         is_used = self._wanted > 0 or self.run_alone
         if not is_used or number not in self._trained or number not in self._loaders:
-            return fetch(iterator)
+            batch = fetch(iterator)
+            if number in self._trained and len(self._shapes) < SHAPES_MOST:
+                self._shapes.add(tuple(tuple(each.shape) for each in _tensors_in(batch)))
+            return batch
         if self.run_alone:
             self._go_on_alone(iterator, fetch, self._loaders[number])
         if len(self._kept) < self._wanted:

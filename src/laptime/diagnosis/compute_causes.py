@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from laptime.diagnosis.findings import FAULTS_BYTES_A_STEP, FAULTS_SHARE, THROTTLED_SHARE
@@ -151,8 +151,7 @@ def changing_shapes(facts: WhyFacts) -> Verdict:
     """One repeated batch has one shape. Its gain over batches that are ready is the cost of the shapes."""
     shapes, compiles = facts.symptom("shapes"), facts.symptom("compiles")
     if isinstance(shapes, Missing) and isinstance(compiles, Missing):
-        sign = Signature(None, f"shapes were not looked at: {shapes.missing}")
-        return judge(facts, Cause.SHAPES, sign, ["one"])
+        return _judge_shapes(facts, Signature(None, f"shapes were not looked at: {shapes.missing}"), ["one"])
     steps = facts.symptoms.steps if facts.symptoms is not None else 0
     known = 0.0 if isinstance(compiles, Missing) else compiles
     several = not isinstance(shapes, Missing) and shapes > 1
@@ -165,13 +164,21 @@ def changing_shapes(facts: WhyFacts) -> Verdict:
         return Verdict(Cause.SHAPES, "ruled out", says, evidence)
     costs = known > 0 or spikes >= SPIKES
     sign = Signature(True if costs else None, says, evidence)
-    beyond = _beyond_resident(facts)
-    if beyond is None:
-        return judge(facts, Cause.SHAPES, sign)
-    trials = {**facts.trials, "one": replace(facts.trials["one"], factor=beyond)}
-    verdict = judge(replace(facts, trials=trials), Cause.SHAPES, sign, ["one"])
+    verdict = _judge_shapes(facts, sign, [])
     # Batches of one length are also batches of one size: perhaps only the larger ones are slow.
     return replace(verdict, standing="likely") if verdict.standing == "proven" and not costs else verdict
+
+
+def _judge_shapes(facts: WhyFacts, sign: Signature, untried: Sequence[str]) -> Verdict:
+    """Judge by what one repeated batch gains over batches that are ready: it has no loader either.
+
+    Where it was not run, `untried` says for which experiments that counts.
+    """
+    beyond = _beyond_resident(facts)
+    if beyond is None:
+        return judge(facts, Cause.SHAPES, sign, untried)
+    trials = {**facts.trials, "one": replace(facts.trials["one"], factor=beyond)}
+    return judge(replace(facts, trials=trials), Cause.SHAPES, sign, ["one"])
 
 
 def _beyond_resident(facts: WhyFacts) -> Factor | None:

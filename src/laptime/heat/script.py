@@ -229,7 +229,8 @@ def _symptoms(visitor: Visitor, held: HeldScript | None) -> StepSymptoms:
     threads = NOT_LOOKED if held is None or held.threads is None else held.threads
     if visitor.reader.trained_loader is None:
         return StepSymptoms(progress.iterations, threads=threads)
-    return StepSymptoms(progress.iterations, wait_ns=progress.data_ns, threads=threads)
+    shapes = held.shapes if held is not None and held.shapes else NOT_LOOKED
+    return StepSymptoms(progress.iterations, wait_ns=progress.data_ns, shapes=shapes, threads=threads)
 
 
 def _known(figure: int | None) -> int | Missing:

@@ -49,6 +49,7 @@ class HeldScript:
     device_bytes: int | None
     peak_bytes: int | None
     threads: int | None
+    shapes: int
 
 
 class Visitor:
@@ -70,8 +71,9 @@ class Visitor:
     def take_facts(self, facts: dict[str, Any]) -> None:
         if "held" in facts:
             self._read_events()
-            figures = ("since_ns", "at_ns", "idle_ns", "loss", "device_bytes", "peak_bytes", "threads")
-            self.held = HeldScript(*(facts[name] for name in figures))
+            loss = None if facts["loss"] is None else float(facts["loss"])  # one that is not finite comes as a text
+            others = ("since_ns", "at_ns", "idle_ns", "device_bytes", "peak_bytes", "threads", "shapes")
+            self.held = HeldScript(loss=loss, **{name: facts[name] for name in others})
         elif "has_set" in facts:
             self.set.add(facts["has_set"])
         else:
