@@ -20,7 +20,7 @@ NO_LOSSES = "its losses were not seen: none is a single number that goes through
 def judge_losses(lane: PlannedLane, proofs: Sequence[tuple[ProofRun, ...]], reference: FirstLosses) -> Parity:
     """Compare a lane's first losses with those of the first lane.
 
-    On another device, random numbers may differ, and on this one only the work: there, other losses are other work.
+    On another device, or in worker processes, random numbers may differ. Elsewhere other losses are other work.
     """
     mine = [run.losses for heat in proofs for run in heat if run.losses]
     theirs = [losses for losses in reference.heats if losses]
@@ -38,9 +38,19 @@ def judge_losses(lane: PlannedLane, proofs: Sequence[tuple[ProofRun, ...]], refe
     if worst <= allowed:
         return Parity("same", steps, worst, allowed)
     says = f"its losses differ from those of {reference.lane} by up to {brief(100 * worst)} %"
-    if lane.device.kind == reference.device_kind and allowed == TOLERANCE:
+    draws = _who_draws(lane, reference)
+    if draws is None and allowed == TOLERANCE:
         return Parity("differs", steps, worst, allowed, reason=says)
-    return Parity("unproven", steps, worst, allowed, reason=f"{says}, as where each device draws its own numbers")
+    return Parity("unproven", steps, worst, allowed, reason=f"{says}{draws or ', and it computes with fewer digits'}")
+
+
+def _who_draws(lane: PlannedLane, reference: FirstLosses) -> str | None:
+    """Return why the lane's random numbers may be others than the reference's; None if they are the same."""
+    if lane.device.kind != reference.device_kind:
+        return ", as where each device draws its own random numbers"
+    if lane.settings.workers is not None:
+        return ", as where worker processes draw random numbers"
+    return None
 
 
 def changes_arithmetic(settings: Settings) -> bool:
