@@ -38,6 +38,13 @@ for epoch in range(asked.epochs):
         opt.step()
 """
 
+KERAS = """
+import keras, numpy
+model = keras.Sequential([keras.layers.Input((8,)), keras.layers.Dense(4, "relu"), keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+model.fit(numpy.random.rand(640, 8), numpy.random.rand(640), epochs=10_000, batch_size=16, verbose=0)
+"""
+
 
 @pytest.fixture
 def train(house):
@@ -161,3 +168,35 @@ def test_a_whole_command_races(house, train):
     record = json.loads(house.run("show", "latest", "--json").out)
     assert record["workload"]["command"][:2] == ["sh", "-c"]
     assert [each["status"] for each in record["lanes"]] == ["ok"]
+
+
+def test_the_example_races_with_real_pytorch(house):
+    """With workers its data set draws other numbers, which is not called other work."""
+    example = Path(__file__).parents[2] / "examples" / "plain_loop.py"
+    lanes = ("cpu", "cpu/workers=1+malloc=keep")
+    answer = house.run("race", str(example), *lanes, "--heats", "1", "--steps", "20", "--", "--epochs", "99")
+    assert answer.code == 0, answer.err
+    assert "its first 10 losses are equal for cpu; not proven for cpu/workers=1+malloc=keep" in " ".join(
+        answer.out.split()
+    )
+    record = json.loads(house.run("show", "latest", "--json").out)
+    assert record["workload"]["parameters"] == 8 * 26 + 4 * (8 * 28 * 28 + 1)
+    first, second = record["lanes"]
+    assert first["framework"].keys() == {"torch"}
+    assert (first["items_per_step"], first["parity"]["status"]) == (32, "same")
+    assert second["parity"]["reason"].endswith("as where worker processes draw random numbers")
+    assert second["peak_memory_bytes"] > 100 << 20
+
+
+def test_a_training_of_keras_races(house):
+    """Batches of `fit` are iterations, and their losses come from Keras's logs."""
+    script = house.folder / "fit.py"
+    script.write_text(KERAS)
+    answer = house.run("race", str(script), "cpu", "--heats", "1", "--steps", "20", env={"KERAS_BACKEND": "jax"})
+    assert answer.code == 0, answer.err
+    record = json.loads(house.run("show", "latest", "--json").out)
+    (lane,) = record["lanes"]
+    assert lane["items_per_step"] == 16
+    assert len(lane["heats"][0]["proofs"][0]["losses"]) == 10
+    assert {"keras", "jax"} <= lane["framework"].keys()
+    assert lane["parity"]["status"] == "same"

@@ -144,6 +144,19 @@ def test_the_loader_and_the_training_are_timed_apart(heat, monkeypatch):
     assert LOADING_MS <= loader < 1.4 * LOADING_MS
 
 
+def test_a_loop_through_laptime_steps_needs_no_optimizer(heat):
+    """Each batch is an iteration: of JAX, or of anything else that computes."""
+    source = f"""
+import laptime, numpy, time
+for epoch in range(10_000):
+    for batch in laptime.steps([numpy.zeros((6, 2))] * 10):
+        time.sleep({STEP_MS / 1e3})
+"""
+    line = heat(source=source)
+    assert STEP_MS <= line.step_ms < 1.5 * STEP_MS
+    assert (line.only(wire.Built).items_per_step, line.only(wire.Proved).run.losses) == (6, ())
+
+
 def test_a_loader_without_dataloader_cannot_be_taken_apart(heat):
     source = TRAIN.replace("DataLoader(batches)", "list(batches)")
     with pytest.raises(LaneError, match="its batches come from no DataLoader"):

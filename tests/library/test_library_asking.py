@@ -90,6 +90,13 @@ def test_an_ask_for_another_function_is_refused_with_that_function(asked, call, 
     assert meant in caught.value.hint
 
 
+def test_a_script_has_arguments_of_its_own():
+    ask = make_ask("train.py", ["cpu"], arguments=["--epochs", "3"], steps=5)
+    assert (ask.what, ask.command, ask.steps) == ("train.py", ("--epochs", "3"), 5)
+    with pytest.raises(UsageError, match="expected a list of words"):
+        make_ask("train.py", arguments="--epochs 3")
+
+
 def test_refusals_name_arguments_and_not_options():
     with pytest.raises(UsageError) as caught, options_as_arguments():
         raise UsageError("--sensor-rate 900: expected 0.01 to 100 a second", "or `laptime show ID --json`, --heats 3")

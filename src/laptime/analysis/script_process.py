@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from laptime.analysis.script_iterations import IterationBuilder
@@ -56,7 +56,12 @@ class ProcessReader:
     @property
     def progress(self) -> LoopProgress:
         """How far the training is, by whole iterations."""
-        return self._summary.progress()
+        return (self._by_fetch if self._is_by_fetch else self._summary).progress()
+
+    @property
+    def _is_by_fetch(self) -> bool:
+        """Whether only the batches of `laptime.steps` are seen, and nothing that computes."""
+        return not (self._computes or self._keras.is_used) and self._by_fetch.iterations > 0
 
     @property
     def losses(self) -> list[float]:
@@ -74,7 +79,10 @@ class ProcessReader:
     @property
     def trained_loader(self) -> SeenLoader | None:
         """The loader whose batches are trained on, or one of several that are alike; None where no such was seen."""
-        names = self._loaders.keys() if self._keras.is_used else self._units.trainers
+        if self._is_by_fetch:
+            names: Iterable[object] = self._steps_loaders
+        else:
+            names = self._loaders.keys() if self._keras.is_used else self._units.trainers
         found = [self._loaders[each] for each in names if each in self._loaders]
         return found[0] if found and all(each == found[0] for each in found) else None
 

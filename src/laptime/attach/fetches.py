@@ -45,6 +45,8 @@ def fetches(agent: Agent, batches: Any, number: int) -> Any:
             begin = now_ns()
             note(kinds.END, begin, begin, number)
             raise
+        if agent.hold is not None:
+            agent.hold.passed_batch()
     note(kinds.END, begin, now_ns(), number)
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 ALONE = 64  # backward passes without any step of an optimizer: the script changes its weights itself
-STEP, BATCH, BACKWARD, FETCH = "step", "batch", "backward", "fetch"
+STEP, BATCH, WORKED, BACKWARD, FETCH = "step", "batch", "worked", "backward", "fetch"
 NEVER = 1 << 62
 
 
@@ -52,6 +52,10 @@ class Hold:
         self._backwards += self._kind is None
         if self._kind == BACKWARD or self._backwards >= ALONE:
             self.passed(BACKWARD)
+
+    def passed_batch(self) -> None:
+        """Count a batch of `laptime.steps`. It ends an iteration where no optimizer does."""
+        self.passed(WORKED)
 
     def fetched(self) -> None:
         """Count a fetch of a loader that runs alone."""

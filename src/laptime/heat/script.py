@@ -183,7 +183,7 @@ def _check(visitor: Visitor, lane: PlannedLane, sets: set[str]) -> None:
 
 def _ends_per_iteration(progress: LoopProgress) -> tuple[float, tuple[str, ...]]:
     """Return how many ends are counted in an iteration: usually one, as often as several optimizers step otherwise."""
-    ends = (progress.updates or progress.backwards) / progress.iterations
+    ends = (progress.updates or progress.backwards or progress.iterations) / progress.iterations
     if abs(ends - round(ends)) <= WHOLE and round(ends) >= 1:
         return float(round(ends)), ()
     return ends, (f"an iteration has {ends:.1f} optimizer steps, so that a window may end within one",)

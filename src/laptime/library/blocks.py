@@ -193,7 +193,7 @@ class WatchedBatches(Generic[Batch]):
 
     def __iter__(self) -> Generator[Batch, None, None]:
         """Go through the batches once, and note when each is fetched."""
-        if is_within_a_heat():
+        if is_within_a_heat() and command_agent() is None:
             yield from self._batches
             return
         agents = [each for each in (command_agent(),) if each is not None]
