@@ -94,7 +94,7 @@ def test_a_script_has_arguments_of_its_own():
     ask = make_ask("train.py", ["cpu"], arguments=["--epochs", "3"], steps=5)
     assert (ask.what, ask.command, ask.steps) == ("train.py", ("--epochs", "3"), 5)
     with pytest.raises(UsageError, match="expected a list of words"):
-        make_ask("train.py", arguments="--epochs 3")
+        make_ask("train.py", (), arguments="--epochs 3")
 
 
 def test_refusals_name_arguments_and_not_options():
