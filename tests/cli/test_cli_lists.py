@@ -91,6 +91,7 @@ def test_a_plan_says_all_that_would_run(raced):
         "windows_min": 4,
         "reruns_max": 3,
         "takes_turns": True,
+        "steps_most": None,
     }
     assert plan["ask"]["budget_s"] == 120.0
 

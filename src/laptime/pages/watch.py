@@ -180,7 +180,7 @@ def _details(answer: WatchAnswer, loops: Sequence[tuple[ScriptProcess, TrainingL
     sections = [_process_lines(process, loop, view) for process, loop in loops]
     if answer.skew is not None:
         own = ", ".join(
-            f"rank {rank} {step(own)}" for rank, own in zip(answer.skew.ranks, answer.skew.own_ms, strict=True)
+            f"rank {rank} {step(own)}" for rank, own in zip(answer.skew.ranks, answer.skew.own_ms, strict=False)
         )
         sections.append(
             wrap(f"Without the backward pass, in which ranks wait for each other: {own}.", view.width, "  ")

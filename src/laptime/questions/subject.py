@@ -168,7 +168,7 @@ def _only_training(tree: ast.Module, file: Path) -> str:
         f"{file} has no function that returns a laptime.Training",
         f"name the function that returns the training, as {file}:{there.split(', ')[0]}; functions there: {there}"
         if there
-        else f"write one, as docs/training.md shows; {as_it_is}",
+        else f"write one: def training(): return laptime.Training(model=..., loss=..., optimizer=..., data=...); {as_it_is}",
     )
 
 
