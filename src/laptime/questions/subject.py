@@ -164,11 +164,12 @@ def _only_training(tree: ast.Module, file: Path) -> str:
         raise UsageError(f"{file} has {len(found)} trainings: {', '.join(found)}", f"name one: {file}:{found[0]}")
     there = ", ".join(find_callable(tree))
     as_it_is = f"laptime race {file}, laptime why {file} and laptime watch python {file} take a script as it is"
+    write_one = "write one: def training(): return laptime.Training(model=..., loss=..., optimizer=..., data=...)"
     raise UsageError(
         f"{file} has no function that returns a laptime.Training",
         f"name the function that returns the training, as {file}:{there.split(', ')[0]}; functions there: {there}"
         if there
-        else f"write one: def training(): return laptime.Training(model=..., loss=..., optimizer=..., data=...); {as_it_is}",
+        else f"{write_one}; {as_it_is}",
     )
 
 
