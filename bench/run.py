@@ -47,6 +47,8 @@ BENCHES: dict[str, tuple[str, ...]] = {
     "honest": ("proof.py", "--honest", "100"),
     "own_trainings": ("honest.py",),
     "causes": ("causes.py",),
+    "attach": ("attach.py",),
+    "scripts": ("scripts.py",),
 }
 HEAD = ("benchmark", "figure", "result", "limit", "", "date", "machine", "versions")
 

@@ -113,12 +113,17 @@ def make_plan(
         if ask.others and not ask.lanes:
             lanes = [lane for lane in lanes if lane.preset == AS_WRITTEN]
         planned = tuple(plan_lane(lane, machine, facts) for lane in spread_lanes(lanes, ask))
-    names = [lane.name for lane in planned]
+    refuse_twice(planned)
+    alone, pace = pace_of(ask, machine, planned)
+    return Plan(ask, subject, planned, workload.proof if workload else OWN_PROOF, pace, alone=alone)
+
+
+def refuse_twice(lanes: Sequence[PlannedLane]) -> None:
+    """Refuse two lanes that are the same."""
+    names = [lane.name for lane in lanes]
     for name in names:
         if names.count(name) > 1:
             raise UsageError(f"lane {name} is named twice", "a race needs lanes that differ")
-    alone, pace = pace_of(ask, machine, planned)
-    return Plan(ask, subject, planned, workload.proof if workload else OWN_PROOF, pace, alone=alone)
 
 
 def join_plans(plans: Sequence[Plan], machine: Machine) -> Plan:

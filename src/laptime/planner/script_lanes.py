@@ -15,7 +15,7 @@ from laptime.model.machine import Device, Machine
 from laptime.model.plan import Plan, PlannedLane, Subject
 from laptime.model.workload import ProofPlan
 from laptime.planner.lanes import GPU, name_lane, parse_lane
-from laptime.planner.plan import check_ask, pace_of, with_values
+from laptime.planner.plan import check_ask, pace_of, refuse_twice, with_values
 from laptime.planner.refusals import LaneFacts, SubjectFacts
 from laptime.planner.settings import SETTINGS
 
@@ -32,10 +32,7 @@ def plan_script(ask: Ask, machine: Machine, subject: Subject) -> Plan:
     _check_options(ask)
     devices = find_devices(machine)
     planned = tuple(plan_script_lane(lane, devices, machine) for lane in spread_variants(ask, devices))
-    names = [lane.name for lane in planned]
-    for name in names:
-        if names.count(name) > 1:
-            raise UsageError(f"lane {name} is named twice", "a race needs lanes that differ")
+    refuse_twice(planned)
     alone, pace = pace_of(ask, machine, planned)
     pace = replace(pace, steps_most=ask.steps)
     notes = (f"each heat runs: {shlex.join(subject.command)}",)
