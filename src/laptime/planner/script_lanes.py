@@ -22,8 +22,8 @@ from laptime.planner.settings import SETTINGS
 SET_OUTSIDE = ("threads", "malloc", "denormals", "matmul", "workers", "input")
 INPUTS = ("published", "cached", "one", "only")  # what the agent can make of a DataLoader
 DECIDES_ITSELF = "a script decides itself what it computes with; laptime shows it one device and sets its environment"
+DRIVEN = "driver's uuid"  # of a card that no framework here has tried
 HIDDEN = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu"}
-PROCESSOR = Device("cpu", "cpu", "the processor", usable=True, features=("malloc",))
 
 
 def plan_script(ask: Ask, machine: Machine, subject: Subject) -> Plan:
@@ -40,13 +40,30 @@ def plan_script(ask: Ask, machine: Machine, subject: Subject) -> Plan:
 
 
 def find_devices(machine: Machine) -> tuple[Device, ...]:
-    """Return the processor, and the cards that some framework can use."""
+    """Return the processor, and the cards that some framework of laptime's own environment can use.
+
+    A script may run in another environment. Where no framework here sees a card, those of NVIDIA's driver count.
+    """
+    views = [each for each in machine.frameworks if find_framework(each.name).runs_own_code]
+    usable = [device for view in views for device in view.devices if device.usable]
+    features = ("malloc",) if machine.system.startswith("Linux") else ()
+    processor = Device("cpu", "cpu", "the processor", usable=True, features=features)
     cards: dict[str, Device] = {}
-    for framework in machine.frameworks:
-        if find_framework(framework.name).runs_own_code:
-            cards |= {each.name: each for each in framework.devices if each.usable and each.kind != "cpu"} | cards
-    label = next((each.label for view in machine.frameworks for each in view.devices if each.kind == "cpu"), "")
-    return (replace(PROCESSOR, label=label or PROCESSOR.label), *cards.values())
+    for each in usable:
+        if each.kind != "cpu":
+            cards.setdefault(each.name, each)
+    return (processor, *(cards.values() or _list_driven(machine)))
+
+
+def _list_driven(machine: Machine) -> list[Device]:
+    """Return the whole cards of NVIDIA that the driver can use, in its order."""
+    driven = [each for each in machine.cards if each.maker == "NVIDIA" and each.parent is None and each.computes]
+    return [
+        Device(f"cuda:{number}", "cuda", str(card.name), usable=True, memory_bytes=card.memory_bytes,
+               details={DRIVEN: card.uuid})
+        for number, card in enumerate(each for each in driven if each.reason is None)
+        if isinstance(card.uuid, str)
+    ]  # fmt: skip
 
 
 def spread_variants(ask: Ask, devices: Sequence[Device]) -> list[Lane]:
@@ -90,6 +107,8 @@ def show_device(device: Device, devices: Sequence[Device]) -> dict[str, str]:
             raise UsageError("cpu: a GPU of an Apple computer cannot be hidden from a script", "race it on mps alone")
         return dict(HIDDEN)
     number = int(device.name.partition(":")[2] or 0)
+    if DRIVEN in device.details:
+        return {"CUDA_VISIBLE_DEVICES": device.details[DRIVEN]}
     if device.kind == "cuda":
         seen = [each for each in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if each]
         return {"CUDA_VISIBLE_DEVICES": seen[number] if number < len(seen) else str(number)}
