@@ -11,6 +11,17 @@ from laptime.model.record import Estimate
 from laptime.model.script import Counted, Gap, GapKind, LoopWindow, Multiplicity, Phases, TrainingLoop
 from laptime.stats import find_steady, log_mean_interval, median
 
+# Which figure of the windows a part of the time is. The backward pass is within another part.
+PARTS_OF = {
+    "wall_s": "wall_ns",
+    "data_wait_s": "data_ns",
+    "copy_s": "copy_ns",
+    "forward_backward_s": "forward_backward_ns",
+    "backward_s": "backward_ns",
+    "optimizer_s": "optimizer_ns",
+    "checkpoint_s": "checkpoint_ns",
+    "outside_s": "outside_ns",
+}
 WINDOWS_MOST = 512
 LOSSES_MOST = 1024
 FEWEST_STEADY = 3
@@ -37,6 +48,7 @@ class OpenWindow:
     outside_ns: int
     shortest_ns: int
     longest_ns: int
+    copy_ns: int = 0
 
     def add(self, unit: Unit) -> None:
         """Add one iteration."""
@@ -51,6 +63,7 @@ class OpenWindow:
         self.optimizer_ns += unit.optimizer
         self.checkpoint_ns += unit.checkpoint
         self.outside_ns += unit.outside
+        self.copy_ns += unit.copy
         if length < self.shortest_ns:
             self.shortest_ns = length
         elif length > self.longest_ns:
@@ -217,6 +230,7 @@ def _window_of(unit: Unit) -> OpenWindow:
         outside_ns=unit.outside,
         shortest_ns=length,
         longest_ns=length,
+        copy_ns=unit.copy,
     )
 
 
@@ -234,20 +248,7 @@ def _estimate(windows: Sequence[LoopWindow]) -> Estimate | None:
 
 def _phases(windows: Sequence[LoopWindow], unseen: Mapping[str, Missing], *, per: int) -> Phases:
     """Return the parts of the time of these windows, per iteration or (`per` 1) in all."""
-    names = ("wall_ns", "data_ns", "forward_backward_ns", "backward_ns", "optimizer_ns", "checkpoint_ns", "outside_ns")
-    sums = [sum(getattr(each, name) for each in windows) for name in names]
-    wall_ns, data_ns, computing_ns, _, optimizer_ns, saving_ns, outside_ns = sums
-    unattributed_ns = wall_ns - data_ns - computing_ns - optimizer_ns - saving_ns - outside_ns
-    wall, data, computing, backward, optimizer, saving, outside, unattributed = (
-        each / 1e9 / per for each in (*sums, unattributed_ns)
-    )
-    return Phases(
-        wall_s=wall,
-        data_wait_s=unseen.get("data_wait_s", data),
-        forward_backward_s=computing,
-        backward_s=unseen.get("backward_s", backward),
-        optimizer_s=unseen.get("optimizer_s", optimizer),
-        checkpoint_s=saving,
-        outside_s=unseen.get("outside_s", outside),
-        unattributed_s=unattributed,
-    )
+    sums = {part: sum(getattr(each, name) for each in windows) for part, name in PARTS_OF.items()}
+    rest_ns = sums["wall_s"] - sum(sums[part] for part in sums.keys() - {"wall_s", "backward_s"})
+    seconds = {part: ns / 1e9 / per for part, ns in sums.items()}
+    return Phases(**{**seconds, **unseen}, unattributed_s=rest_ns / 1e9 / per)

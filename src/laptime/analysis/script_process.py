@@ -19,10 +19,12 @@ KIND_BITS = (1 << kinds.THREAD_SHIFT) - 1
 NO_LOADER = Missing("no data loader was seen")
 OTHER_THREAD = Missing("another thread fetches the batches")
 NO_OPTIMIZER = Missing("no optimizer was seen")
+NO_COPY = Missing("no parameters of an optimizer were seen on a card, to which batches would be copied")
 KERAS_FETCHES = Missing("Keras fetches inside of its step")
-IN_ONE_CALL = {name: Missing("it runs inside of Keras's step") for name in ("optimizer_s", "backward_s")}
+IN_ONE_CALL = {name: Missing("it runs inside of Keras's step") for name in ("optimizer_s", "backward_s", "copy_s")}
 ONE_PART = {
-    name: Missing("of this loop, laptime sees the fetches only") for name in ("backward_s", "optimizer_s", "outside_s")
+    name: Missing("of this loop, laptime sees the fetches only")
+    for name in ("backward_s", "optimizer_s", "outside_s", "copy_s")
 }
 WAITS_MOST = 4096  # fetches of a data loader within one batch of Keras
 DESCRIBED_MOST = 64  # loaders, and optimizers; a script may make a new one for each step
@@ -47,6 +49,7 @@ class ProcessReader:
         self._loaders: dict[object, SeenLoader] = {}
         self._failed: dict[str, str] = {}
         self._lost = 0
+        self._sees_copies = False
         self._has_left = False
 
     @property
@@ -113,6 +116,8 @@ class ProcessReader:
         elif "keras_batch" in facts:
             self._keras.batch = facts["keras_batch"] if isinstance(facts["keras_batch"], int) else None
             self._loaders["keras"] = SeenLoader(self._keras.batch, None, None, kind=str(facts["keras_data"]))
+        elif "sees_copies" in facts:
+            self._sees_copies = True
         elif "is_failed" in facts:
             self._failed[str(facts["is_failed"])] = str(facts["error"])
         elif "lost" in facts:
@@ -136,7 +141,7 @@ class ProcessReader:
             self._computes = self._computes or plain in COMPUTES
             if self._steps_loaders and not self._computes:
                 self._take_fetch(plain, begin, end, value)
-            if plain >= kinds.KERAS_BATCH:
+            if plain in kinds.KERAS:
                 self._keras.take(plain, begin, end, value)
             elif plain == kinds.FETCH and self._keras.is_used:
                 self._keras.fetched(begin, end)
@@ -176,7 +181,7 @@ class ProcessReader:
         self._units.finish()
         self._iterations.finish()
         counted, epochs = self._iterations.counted, self._units.epochs
-        unseen = {}
+        unseen = {} if self._sees_copies else {"copy_s": NO_COPY}
         if not self._units.has_loader:
             unseen["data_wait_s"] = NO_LOADER
         elif self._units.fetched_elsewhere and not self._steps_loaders:

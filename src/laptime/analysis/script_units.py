@@ -13,6 +13,7 @@ from laptime.attach import kinds
 from laptime.model.script import GapKind
 
 NO_THREAD = -1
+COPIES_MOST = 64  # of one iteration
 LATE_MOST = 1 << 14  # optimizers that step inside of one backward pass: one for each parameter of a large model
 FETCHES = {kinds.FETCH, kinds.END, kinds.OPEN}
 
@@ -27,6 +28,7 @@ class Unit:
     forward_backward: int = 0
     backward: int = 0  # of it, the backward passes
     optimizer: int = 0
+    copy: int = 0  # to a card
     checkpoint: int = 0
     outside: int = 0
     fetches: int = 0
@@ -56,7 +58,7 @@ class Unit:
         """Put the next unit behind this one. What was outside of this one's steps is now inside of an iteration."""
         self.outside = later.outside
         self.end = later.end
-        for name in ("data", "forward_backward", "backward", "optimizer", "checkpoint"):
+        for name in ("data", "forward_backward", "backward", "optimizer", "copy", "checkpoint"):
             setattr(self, name, getattr(self, name) + getattr(later, name))
         for name in ("fetches", "backwards", "steps", "skips", "items"):
             setattr(self, name, getattr(self, name) + getattr(later, name))
@@ -76,6 +78,7 @@ class UnitBuilder:
         self._thread = NO_THREAD  # the one that trains
         self._last_end = 0
         self._opened: set[int] = set()  # loaders that were started, and whose batches were not yet trained on
+        self._copies: list[tuple[int, int]] = []  # to a card, since the last backward pass
         self.epochs = 0  # how often a loader that was trained on was started
         self.fetched_elsewhere = False
         self._items: dict[int, int] = {}  # of each loader's batch that was looked at last
@@ -97,6 +100,8 @@ class UnitBuilder:
             self._skip(begin, end)
         elif kind == kinds.SAVE:
             self._save(begin, end)
+        elif kind == kinds.COPY:
+            self._copies = [*self._copies[-COPIES_MOST:], (begin, end)]
         elif kind in FETCHES and self._thread not in {NO_THREAD, thread}:
             self.fetched_elsewhere = True
         elif kind == kinds.FETCH:
@@ -179,7 +184,11 @@ class UnitBuilder:
             unit.optimizer += last - first
             unit.steps += 1
             unit.optimizers.add(optimizer)
-        unit.forward_backward += end - max(unit.mark, unit.begin) - sum(last - first for first, last, _ in inside)
+        since = max(unit.mark, unit.begin)
+        copied = sum(last - first for first, last in self._copies if since <= first and last <= begin)
+        self._copies = []
+        unit.copy += copied
+        unit.forward_backward += end - since - copied - sum(last - first for first, last, _ in inside)
         unit.backward += end - begin
         unit.backwards += 1
         unit.last_backward = (begin, end)

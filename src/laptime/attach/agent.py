@@ -37,6 +37,7 @@ class Agent:
     def __init__(self, address: str) -> None:
         self.tables: list = []  # which hooks are set
         self.hold: Any = None  # of a script that is raced
+        self.sees_copies = False  # to a card
         self.before_flush: list = []  # what hooks add to the events just before these are sent
         self._noted: list = []  # the numbers of events, four each
         self.keep = self._noted.extend  # for hooks that run in each step, and so call nothing else

@@ -18,6 +18,8 @@ LOSS = 9  # value: the bits of a float64
 KERAS_BATCH = 10  # value: how many steps it was
 KERAS_TEST = 11  # a validation; value: 0
 KERAS_EPOCH = 12  # an epoch, from its begin to its end; value: 0
+COPY = 13  # tensors were moved from the processor's memory to a card, until the script went on; value: 0
+KERAS = frozenset((KERAS_BATCH, KERAS_TEST, KERAS_EPOCH))
 SOME = 16  # more than there are
 
 EVENT = "<4q"

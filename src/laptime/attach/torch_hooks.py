@@ -205,7 +205,9 @@ def hook_optimizers(agent: Agent, module: Any) -> None:
             number = optimizer.__dict__.get(mark)
             if number is None:
                 number = optimizer.__dict__[mark] = agent.new_number()
-            agent.describe_once(number, _describe_optimizer, optimizer)
+            if number not in agent.described:
+                agent.describe_once(number, _describe_optimizer, optimizer)
+                hook_copies(agent, optimizer)
             keep((STEP, begin, end, number))
             agent.looked(STEP, end)
         except Exception as error:
@@ -233,6 +235,34 @@ def _describe_optimizer(optimizer: Any, number: int) -> dict:
             kinds_of.add(str(each.dtype).replace("torch.", ""))
     name = type(optimizer).__name__
     return {"optimizer": number, "name": name, "parameters": devices, "dtypes": sorted(kinds_of)}
+
+
+def hook_copies(agent: Agent, optimizer: Any) -> None:
+    """Note copies to a card, once a training has parameters on one. On a processor nothing is hooked."""
+    places = {str(each.device) for group in optimizer.param_groups for each in group["params"]}
+    if agent.sees_copies or places <= {"cpu"}:
+        return
+    agent.sees_copies = True
+    tensor = sys.modules["torch"].Tensor
+    for name in ("to", "cuda"):
+        setattr(tensor, name, _copied(agent, getattr(tensor, name)))
+    agent.tell(sees_copies=True)
+
+
+def _copied(agent: Agent, move: Any) -> Any:
+    compiling = compiling_check()
+
+    @wraps(move)
+    def watched(self, *given, **named):
+        if compiling() or agent.is_off or self.device.type != "cpu":
+            return move(self, *given, **named)
+        begin = now_ns()
+        moved = move(self, *given, **named)
+        if moved.device.type != "cpu":
+            agent.note(kinds.COPY, begin, now_ns())
+        return moved
+
+    return watched
 
 
 def hook_scaler(agent: Agent, module: Any) -> None:

@@ -18,8 +18,8 @@ GapKind = Literal["validation", "checkpoint", "loader start", "between epochs"]
 class Phases:
     """The parts of a time; their sum is `wall_s`.
 
-    `forward_backward_s` is from the batch's arrival to the end of the backward pass, with copies to the device that
-    the script waited for; `backward_s` is the part of it in backward passes. `outside_s` is from the end of an
+    `forward_backward_s` is from the batch's arrival to the end of the backward pass, without `copy_s`, in which tensors
+    were copied to a card; `backward_s` is the part of it in backward passes. `outside_s` is from the end of an
     optimizer's step to the next fetch.
     """
 
@@ -31,6 +31,7 @@ class Phases:
     checkpoint_s: float
     outside_s: float | Missing
     unattributed_s: float
+    copy_s: float | Missing = field(default_factory=lambda: Missing("copies were not looked at"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ class LoopWindow:
     outside_ns: int
     shortest_ns: int
     longest_ns: int
+    copy_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from laptime.pages.words import joined
 DEVIATES = 0.3  # of the mean from the median: single iterations take far longer
 PARTS = (
     ("waiting for data", "data_wait_s"),
+    ("copying to the card", "copy_s"),
     ("forward + backward", "forward_backward_s"),
     ("optimizer", "optimizer_s"),
     ("checkpoints", "checkpoint_s"),
@@ -79,15 +80,18 @@ def _answer(record: Record, answer: WatchAnswer, loops: Sequence[tuple[ScriptPro
 
 
 def phase_rows(loop: TrainingLoop, view: View) -> list[str]:
-    """Return a row for each part of an iteration; a part that was not seen shows the reason."""
+    """Return a row for each part of an iteration; a part that was not seen shows the reason.
+
+    Without a card there is no copy to one, which needs no row.
+    """
     rows = []
     phases: Phases = loop.steady
     for words, field in PARTS:
         name = "the step" if loop.counted == "steps" and field == "forward_backward_s" else words
         part: float | Missing = getattr(phases, field)
-        if isinstance(part, Missing):
+        if isinstance(part, Missing) and field != "copy_s":
             rows.append(Row(name, None, (), f"not seen: {part.missing}"))
-        elif part > 0:
+        elif not isinstance(part, Missing) and part > 0:
             rows.append(Row(name, part, (Cell(step(part * 1e3)), Cell(percent(part / phases.wall_s)))))
     return bar_rows(rows, view)
 
