@@ -134,6 +134,9 @@ def test_why_a_script_is_slow(house, train):
         (("train.py", "cpu", "--steps", "0"), "--steps 0: expected a whole number from 1 on", "such as 50"),
         (("missing.py", "cpu", "--", "--epochs"), "there is no file missing.py", "give the path of a script"),
         (("cpu", "--"), "there is no script to race", "laptime race train.py -- --epochs 3"),
+        (("cifar-cnn", "fake/cpu", "--", "--epochs"), "words behind --: cifar-cnn is no script", "leave it out"),
+        (("cifar-mlp", "fake/cpu", "--set", "threads=1"), "--set: cifar-mlp is no script", "torch/cpu/threads=1"),
+        (("cifar-mlp", "fake/cpu", "--steps", "5"), "--steps: cifar-mlp is no script", "leave it out"),
         (("cifar-cnn", "cpu/matmul=high"), "matmul is a setting of unmodified scripts", "name tf32 or bf16 here"),
     ],
 )

@@ -218,7 +218,7 @@ def make_script_ask(given: dict[str, Any]) -> Ask:
     ask = make_ask(told)
     if behind is None:
         return ask
-    names_none = context.get_parameter_source("what") is ParameterSource.DEFAULT or ask.what == DEFAULT_WORKLOAD
+    names_none = context.get_parameter_source("what") is ParameterSource.DEFAULT or ask.what != given["what"]
     if names_none and not behind:
         raise UsageError("there is no script to race", "name one: laptime race train.py -- --epochs 3")
     return replace(ask, what="" if names_none else ask.what, command=behind)

@@ -88,6 +88,7 @@ def prepare_trainings(ask: Ask, machine: Machine) -> Prepared:
 
 def _find_trained(ask: Ask, machine: Machine) -> list[Trained]:
     """Find all that is trained, and check everything that needs no process but that of a user's own function."""
+    _refuse_options_of_scripts(ask)
     found = find_subjects((ask.what, *ask.others))
     if ask.pretrained:
         _check_pretrained(found[0][0].name)
@@ -126,6 +127,16 @@ def with_lane(ask: Ask, machine: Machine, subject: Subject) -> Ask:
     framework = default_framework(machine, subject)
     # No framework has tried a card for plain Python, so the user has to name it.
     return replace(ask, lanes=(f"{framework}/cpu" if find_framework(framework).is_opaque else framework,))
+
+
+def _refuse_options_of_scripts(ask: Ask) -> None:
+    """Refuse what only a script that runs as it is can have."""
+    given = {"words behind --": ask.command, "--set": ask.variants, "--steps": ask.steps is not None}
+    for option in (name for name, is_given in given.items() if is_given):
+        raise UsageError(
+            f"{option}: {ask.what} is no script that runs as it is",
+            "leave it out, name lanes such as torch/cpu/threads=1, or race a script: laptime race train.py -- -e 3",
+        )
 
 
 def _check_pretrained(name: str) -> None:
