@@ -61,17 +61,17 @@ def test_a_script_races_unchanged(house, train):
     assert "hello" not in answer.out + answer.err
     head = answer.out.replace("\n  ", " ")
     assert "train.py on " in head
-    assert "  cpu/malloc=keep  " in head
+    assert "cpu/malloc=keep  " in head
     assert "Same work: its first 10 losses are equal." in head
     assert "Next: laptime why" in head
     assert f"{train} cpu/malloc=keep -- --epochs 9999" in head
     record = json.loads(house.run("show", "latest", "--json").out)
     first, second = record["lanes"]
     assert (first["name"], second["name"]) == ("cpu/as-written", "cpu/malloc=keep")
-    assert 6 <= first["step_ms"]["median"] < 9
-    assert 3 <= second["step_ms"]["median"] < 5
+    assert 6 <= first["step_ms"]["median"] < 12
+    assert 3 <= second["step_ms"]["median"] < 7
     (compared,) = record["answer"]["comparisons"]
-    assert 1.5 < compared["ratio"] < 2.3  # of two rounds, whose interval is wide
+    assert 1.3 < compared["ratio"] < 2.6  # of two rounds, whose interval is wide
     assert compared["in_turns"]
     assert compared["same_work"] is True
     assert [each["parity"]["status"] for each in record["lanes"]] == ["same", "same"]
@@ -111,11 +111,11 @@ def test_why_a_script_is_slow(house, train):
     names = [each["name"] for each in record["lanes"]]
     assert names[:3] == ["cpu/as-written", "cpu/input=only", "cpu/input=cached"]
     ceilings = {each["stage"]: each["items_per_s"] for each in why["ceilings"]}
-    assert ceilings["loader"] == pytest.approx(4 / 0.012, rel=0.2)
-    assert ceilings["compute"] == pytest.approx(4 / 0.006, rel=0.2)
+    assert ceilings["loader"] == pytest.approx(4 / 0.012, rel=0.35)
+    assert ceilings["compute"] == pytest.approx(4 / 0.006, rel=0.35)
     assert why["first"][0] == "input pipeline"
     decoded = next(each for each in why["remedies"] if each["says"] == "keep decoded items in memory")
-    assert decoded["measured"]["ratio"] == pytest.approx(3, rel=0.2)
+    assert decoded["measured"]["ratio"] == pytest.approx(3, rel=0.35)
     assert decoded["code"].startswith("DataLoader(laptime.cached(")
     refused = {each["cause"]: each["says"] for each in why["causes"] if each["standing"] == "not testable here"}
     assert "copy to the device" in refused

@@ -108,7 +108,7 @@ def test_windows_hold_the_steps_and_not_what_is_between_epochs(heat):
     assert line.only(wire.Proved).run.losses == (2.5,) * 10
     assert STEP_MS <= line.only(wire.FirstStep).ns / 1e6 < 10 * STEP_MS
     assert len(line.windows) == 4
-    assert STEP_MS <= line.step_ms < 1.5 * STEP_MS
+    assert STEP_MS <= line.step_ms < 2 * STEP_MS
     assert all(each.steps > 5 for each in line.windows)
     signs = line.only(wire.Signed).signs
     assert isinstance(signs, StepSymptoms)
@@ -124,13 +124,13 @@ def test_windows_hold_the_steps_and_not_what_is_between_epochs(heat):
 )
 def test_an_iteration_with_several_steps_is_one(heat, then, ends):
     line = heat(then)
-    assert STEP_MS <= line.step_ms < 1.6 * STEP_MS
+    assert STEP_MS <= line.step_ms < 2 * STEP_MS
     assert line.only(wire.Proved).run.losses[:2] == (2.5, 1.0 if ends == 2 else 2.5)
 
 
 def test_without_an_optimizer_backward_passes_are_counted(heat):
     line = heat(source=TRAIN.replace("        opt.step()\n", ""))
-    assert STEP_MS <= line.step_ms < 1.5 * STEP_MS
+    assert STEP_MS <= line.step_ms < 2 * STEP_MS
 
 
 def test_the_loader_and_the_training_are_timed_apart(heat, monkeypatch):
@@ -139,9 +139,9 @@ def test_the_loader_and_the_training_are_timed_apart(heat, monkeypatch):
     whole = heat().step_ms
     compute = heat(input="cached").step_ms
     loader = heat(input="only").step_ms
-    assert STEP_MS + LOADING_MS <= whole < 1.4 * (STEP_MS + LOADING_MS)
-    assert STEP_MS <= compute < 1.5 * STEP_MS
-    assert LOADING_MS <= loader < 1.4 * LOADING_MS
+    assert STEP_MS + LOADING_MS <= whole < 1.6 * (STEP_MS + LOADING_MS)
+    assert STEP_MS <= compute < 2 * STEP_MS
+    assert LOADING_MS <= loader < 1.7 * LOADING_MS
 
 
 def test_a_loop_through_laptime_steps_needs_no_optimizer(heat):
@@ -153,7 +153,7 @@ for epoch in range(10_000):
         time.sleep({STEP_MS / 1e3})
 """
     line = heat(source=source)
-    assert STEP_MS <= line.step_ms < 1.5 * STEP_MS
+    assert STEP_MS <= line.step_ms < 2 * STEP_MS
     assert (line.only(wire.Built).items_per_step, line.only(wire.Proved).run.losses) == (6, ())
 
 
