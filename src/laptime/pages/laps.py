@@ -313,7 +313,7 @@ def published_laps(record: Record, width: int) -> str:
     """Return the published laps, if these laps are as long."""
     steps, published = training_of(record).protocol.steps_per_lap, record.workload.steps_per_lap
     words = published_line(record, width)
-    if not words or steps in {None, published}:
+    if not words or steps is None or published is None or steps == published:
         return words
     return f"Published laps are not shown: they are of {published:,} steps, and these of {steps:,}."
 
