@@ -148,6 +148,18 @@ def test_what_a_script_cannot_do_is_refused(house, train, words, says, way_out):
     assert way_out in answer.err
 
 
+def test_a_race_that_is_run_again_takes_no_words_of_a_script(house, train):
+    """It has those of its record. `laptime plan` takes all that a race takes."""
+    planned = house.run("plan", str(train), "--on", "cpu", "--set", "threads=1", "--steps", "9", "--", "--epochs", "7")
+    assert planned.code == 0, planned.err
+    assert f"each heat runs: {sys.executable}" in " ".join(planned.out.split())
+    assert "cpu/threads=1" in planned.out
+    house.run("race", "cifar-cnn", "fake/cpu", "--heats", "1")
+    again = house.run("race", "--against", "latest", "--", "--epochs", "7")
+    assert (again.code, again.out) == (2, "")
+    assert "and the words behind -- would change it" in again.err
+
+
 @pytest.mark.parametrize("command", ["train", "infer", "profile"])
 def test_other_commands_name_those_that_take_a_script(house, train, command):
     assert train.exists()

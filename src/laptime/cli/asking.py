@@ -150,6 +150,11 @@ MONEY_OPTIONS = (
     rare("--rate", type=float, help=SAYS["rate"]),
 )
 DRY_RUN = click.option("--dry-run", is_flag=True, help="Print what would run, and run nothing.")
+SCRIPT_OPTIONS = (
+    rare("--on", metavar="DEVICES", type=Words(), help="Devices that a script sees, a lane each: cpu,cuda."),
+    rare("--set", "variants", metavar="SETTING", multiple=True, help="Race a script so, too: malloc=keep, threads=1."),
+    rare("--steps", type=int, help="Stop each run of a script after N timed steps."),
+)
 RACE_OPTIONS = (
     *SUBJECT_OPTIONS,
     BUDGET,
@@ -160,11 +165,7 @@ RACE_OPTIONS = (
     *MONEY_OPTIONS,
     click.option("--batch", "batches", type=Several(int), help="Batch sizes, a lane each: 64,128."),
     click.option("--profile", is_flag=True, help="Then profile each lane: operators, kernels, a trace."),
-)
-SCRIPT_OPTIONS = (
-    rare("--on", metavar="DEVICES", type=Words(), help="Devices that a script sees, a lane each: cpu,cuda."),
-    rare("--set", "variants", metavar="SETTING", multiple=True, help="Race a script so, too: malloc=keep, threads=1."),
-    rare("--steps", type=int, help="Stop each run of a script after N timed steps."),
+    *SCRIPT_OPTIONS,
 )
 TRAIN_OPTIONS = (
     *SUBJECT_OPTIONS,

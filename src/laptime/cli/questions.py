@@ -175,7 +175,7 @@ def find_added(name: str) -> click.Command | None:
 
 @click.command(
     "plan",
-    cls=Command,
+    cls=ScriptCommand,
     help=PLAN_HELP,
     examples=("laptime plan cifar-mlp cpu cuda", "laptime train cifar-cnn --dry-run"),
 )

@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from laptime import api, showing
-from laptime.cli.asking import DRY_RUN, RACE_OPTIONS, SCRIPT_OPTIONS, ScriptCommand, make_race_ask, takes
+from laptime.cli.asking import BEHIND, DRY_RUN, RACE_OPTIONS, ScriptCommand, make_race_ask, takes
 from laptime.cli.compare import THRESHOLD, emit_compared, gate_code
 from laptime.cli.completion import complete_record
 from laptime.cli.help import rare
@@ -55,7 +55,7 @@ MAY_BE_GIVEN = {"against", "fail_above", "label", "dry_run", "as_json", "quiet",
     page="docs/reading.md",
     more=RACE_MORE,
 )
-@takes(*RACE_OPTIONS, *SCRIPT_OPTIONS, AGAINST, FAIL_ABOVE, DRY_RUN, DETAILS, AS_JSON, QUIET)
+@takes(*RACE_OPTIONS, AGAINST, FAIL_ABOVE, DRY_RUN, DETAILS, AS_JSON, QUIET)
 @click.pass_context
 def race(
     context: click.Context,
@@ -95,6 +95,7 @@ def _refuse_own(context: click.Context) -> None:
         and context.get_parameter_source(each.name or "") not in {ParameterSource.DEFAULT, None}
         and context.params.get(each.name or "") not in {(), None}
     ]
+    given += ["the words behind --"] if BEHIND in context.meta else []
     if given:
         says = f"--against runs a race again as it was, and {', '.join(dict.fromkeys(given))} would change it"
         raise UsageError(says, "leave it out, or race without --against and then: laptime compare ID latest")

@@ -234,4 +234,4 @@ def _symptoms(visitor: Visitor, held: HeldScript | None) -> StepSymptoms:
 
 
 def _known(figure: int | None) -> int | Missing:
-    return Missing("the script was not asked") if figure is None else figure
+    return Missing("it was not seen in the script") if figure is None else figure

@@ -264,6 +264,8 @@ def plan(
     rate: float | None = None,
     batch: int | Sequence[int] | None = None,
     profile: bool = False,
+    arguments: Sequence[str] | None = None,
+    steps: int | None = None,
     label: str | None = None,
 ) -> PlanResult:
     """Return what `race` would run with these arguments. Give an `Ask` to see a whole training or inference."""
@@ -271,7 +273,8 @@ def plan(
     ask = make_ask(
         what, lanes, budget=budget, margin=margin, heats=heats, alone=alone, every=every, seed=seed, data=data,
         items=items, pretrained=pretrained, patience=patience, watchdog=watchdog, sensors=sensors,
-        sensor_rate=sensor_rate, price=price, rate=rate, batch=batch, profile=profile, label=label,
+        sensor_rate=sensor_rate, price=price, rate=rate, batch=batch, profile=profile, arguments=arguments, steps=steps,
+        label=label,
     )  # fmt: skip
     with options_as_arguments():
         return PlanResult(api.outline(ask))
