@@ -26,10 +26,11 @@ from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, OwnTraining, Subject
 from laptime.model.profile import Profile, ProfileOrder
 from laptime.model.protocol import Evaluation, FullOrder, LapResult, Predictions
+from laptime.model.ranks import Exchange, RankReport
 from laptime.model.sample import Examination, FreshSteps, ProofRun, Reference, Window
 from laptime.model.symptoms import StepSymptoms
 
-VERSION = 16
+VERSION = 17
 NOT_TOLD = Missing("not told")
 
 
@@ -173,6 +174,13 @@ class Noted(msgspec.Struct, frozen=True, tag=True):
     notes: tuple[str, ...]
 
 
+class Ranked(msgspec.Struct, frozen=True, tag=True):
+    """What the processes of a lane report that train it together, and what they take to exchange numbers."""
+
+    ranks: tuple[RankReport, ...]
+    exchanges: tuple[Exchange, ...]
+
+
 class Finished(msgspec.Struct, frozen=True, tag=True):
     peak_memory_bytes: int | Missing
     device_memory_bytes: int | Missing
@@ -304,7 +312,20 @@ class GoOn(msgspec.Struct, frozen=True, tag=True):
 
 
 FromHeat = (
-    Phase | Built | Proved | FirstStep | Closed | Ready | Fresh | Paced | Examined | Signed | Noted | Finished | Failed
+    Phase
+    | Built
+    | Proved
+    | FirstStep
+    | Closed
+    | Ready
+    | Fresh
+    | Paced
+    | Examined
+    | Signed
+    | Ranked
+    | Noted
+    | Finished
+    | Failed
 )
 FromTraining = Resumed | Stepped | LapDone | Tested
 FromInference = FirstCall | Answered | Calls | BatchDone

@@ -33,6 +33,8 @@ def summarise_heat(heat: Heat) -> HeatResult:
         burst=heat.burst,
         proofs=heat.proofs,
         signs=heat.signs,
+        ranks=heat.ranks,
+        exchanges=heat.exchanges,
     )
 
 

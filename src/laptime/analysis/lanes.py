@@ -88,6 +88,7 @@ def summarise_lane(
         usage=usage,
         absent={} if untold is None else {"lap": untold},
         training=None if lane.training is None else lane.training.name,
+        devices=lane.devices,
     )
 
 

@@ -15,6 +15,7 @@ from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
 from laptime.model.profile import Observed
 from laptime.model.protocol import Predictions, Score
+from laptime.model.ranks import RankTimes
 from laptime.model.sample import ProofRun, Reference
 from laptime.model.symptoms import StepSymptoms
 
@@ -163,6 +164,10 @@ class Runner(Steppable, Protocol):
     def parts(self) -> StepParts | Missing:
         """Return the same training in parts, after its windows, or why its steps cannot be split."""
 
+    @property
+    def ranks(self) -> RankTimes | None:
+        """What each rank took before the last fence, where there are several; read after `step_ns`, off the clock."""
+
 
 class Learner(Steppable, Protocol):
     """A whole training: each step adds to a running score on the device, without waiting for it."""
@@ -269,13 +274,30 @@ class BuiltTraining(Protocol):
         """Return the most memory that the framework's allocator held on the device."""
 
 
-class Backend(Protocol):
-    """One framework."""
+class SharedTraining(BuiltTraining, Protocol):
+    """A training that several processes train together."""
+
+    def exchange(self, size_bytes: int) -> Exercise:
+        """Exchange this many bytes among all of them, as their gradients are."""
+
+
+class Builder(Protocol):
+    """What makes trainings and has a clock: all that the loop needs of a framework."""
 
     name: str
 
     def versions(self) -> dict[str, str]:
         """Return the framework's version first, then the versions of the libraries that it uses."""
+
+    def build(self, order: HeatOrder) -> BuiltTraining:
+        """Make the order's training on the order's device with the order's settings."""
+
+    def clock(self) -> int:
+        """Return the monotonic time in nanoseconds, from the machine's clock or the fake's virtual one."""
+
+
+class Backend(Builder, Protocol):
+    """One framework."""
 
     def devices(self) -> tuple[Device, ...]:
         """Return every device that the framework sees, usable or not."""
@@ -283,17 +305,11 @@ class Backend(Protocol):
     def warm_up(self) -> None:
         """Import what else a training will need; compute nothing, and use no device."""
 
-    def build(self, order: HeatOrder) -> BuiltTraining:
-        """Make the order's training on the order's device with the order's settings."""
-
     def predict(self, order: HeatOrder) -> Predictor:
         """Make the order's network with its weights on the order's device, without what only training needs."""
 
     def exercises(self, device: Device) -> Exercises:
         """Prepare a device for measuring its limits."""
-
-    def clock(self) -> int:
-        """Return the monotonic time in nanoseconds, from the machine's clock or the fake's virtual one."""
 
 
 class StepwiseRunner(ABC):
@@ -301,6 +317,7 @@ class StepwiseRunner(ABC):
 
     stride = 1
     outside_ns = 0
+    ranks: RankTimes | None = None
 
     @abstractmethod
     def step(self) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
-import resource
 import signal
 import sys
 import threading
@@ -19,11 +18,12 @@ from pathlib import Path
 
 from laptime import wire
 from laptime.backends import open_backend
-from laptime.backends.base import Backend
+from laptime.backends.base import Backend, Builder
 from laptime.backends.own_errors import find_own_error
 from laptime.backends.own_kind import describe_own
 from laptime.errors import LaptimeError, WireError
 from laptime.heat.loop import run_heat, take_proof
+from laptime.heat.memory import peak_memory_bytes
 from laptime.model.frameworks import SCRIPT
 from laptime.model.memory_errors import is_memory_error, refusal_words
 from laptime.model.missing import Missing
@@ -41,7 +41,7 @@ class Lifeline:
 
     def __init__(self, read_fd: int, write_fd: int) -> None:
         self.phase = "start"
-        self._write_fd = write_fd
+        self._write_fd, self._descriptors = write_fd, (read_fd, write_fd)
         self._inbox: queue.SimpleQueue[wire.FromParent] = queue.SimpleQueue()
         for descriptor in (read_fd, write_fd):  # programs that a training starts must not inherit the pipes
             os.set_inheritable(descriptor, False)
@@ -60,6 +60,16 @@ class Lifeline:
     def listen(self) -> wire.FromParent:
         """Wait for the parent's next message."""
         return self._inbox.get()
+
+    def let_go(self) -> None:
+        """Close both pipes in a copy of this process: the parent shall see the end of this one alone."""
+        for descriptor in self._descriptors:
+            os.close(descriptor)
+
+    def give_up(self, reason: str) -> None:
+        """Report a failure, and end this process, whatever it is doing."""
+        self.say(wire.Failed(self.phase, reason, "error", peak_memory_bytes()))
+        _end_group()
 
     def _listen(self, read_fd: int) -> None:
         with contextlib.suppress(OSError, ValueError), os.fdopen(read_fd, "rb") as lines:
@@ -147,11 +157,10 @@ def obey(order: wire.FromParent, line: Lifeline) -> None:
             if subject is not None:
                 line.say(wire.Inspected(describe_own(subject)))
         case wire.Refer(order=heat):
-            backend = _open(heat, "reference", line)
-            line.say(wire.Referenced(backend.build(heat).reference()))
+            line.say(wire.Referenced(_open(heat, "reference", line).build(heat).reference()))
         case wire.Prove(order=heat):
-            backend = _open(heat, "proof", line)
-            line.say(wire.Proven(take_proof(backend.build(heat), heat.lane.settings)))
+            built = _with_ranks(_open(heat, "proof", line), heat, line).build(heat)
+            line.say(wire.Proven(take_proof(built, heat.lane.settings)))
         case wire.ReferAnswers(order=heat):
             backend = _open(heat, "reference", line)
             line.say(wire.AnswersReferenced(backend.predict(heat).reference()))
@@ -168,7 +177,8 @@ def obey(order: wire.FromParent, line: Lifeline) -> None:
         case wire.Observe(order=profile):
             from laptime.heat.profile import run_profile  # noqa: PLC0415  as below
 
-            _finish(line, run_profile(open_backend(profile.heat.lane.framework), profile, line))
+            opened = _with_ranks(open_backend(profile.heat.lane.framework), profile.heat, line)
+            _finish(line, run_profile(opened, profile, line))
         case wire.Train(order=training):
             from laptime.heat.protocol import run_protocol  # noqa: PLC0415  a heat needs none of these, nor numpy
 
@@ -178,33 +188,37 @@ def obey(order: wire.FromParent, line: Lifeline) -> None:
 
 
 def _run(order: HeatOrder, line: Lifeline) -> None:
-    if not order.subject.command:
-        _finish(line, run_heat(open_backend(order.lane.framework), order, line))
+    if order.subject.command:
+        from laptime.heat.script import run_script  # noqa: PLC0415  no other heat needs it
+
+        run_script(order, line)
         return
-    from laptime.heat.script import run_script  # noqa: PLC0415  no other heat needs it
+    backend = open_backend(order.lane.framework)
+    if not order.lane.is_ranked:
+        _finish(line, run_heat(backend, order, line))
+        return
+    from laptime.heat.leader import run_ranked_heat  # noqa: PLC0415  as above
 
-    run_script(order, line)
+    _finish(line, run_ranked_heat(backend, order, line))
 
 
-def _open(order: HeatOrder, phase: str, line: Lifeline) -> Backend:
+def _open(order: HeatOrder, phase: str, line: Lifeline) -> Builder:
     backend = open_backend(order.lane.framework)
     line.say(wire.Phase(phase, backend.clock()))
     return backend
 
 
+def _with_ranks(backend: Backend, order: HeatOrder, line: Lifeline) -> Builder:
+    """Return the back end; where several processes train a lane together, one that leads them."""
+    if not order.lane.is_ranked:
+        return backend
+    from laptime.heat.leader import RankedBackend  # noqa: PLC0415  few lanes need it
+
+    return RankedBackend(backend, line)
+
+
 def _finish(line: Lifeline, device_memory_bytes: int | Missing) -> None:
     line.say(wire.Finished(peak_memory_bytes(), device_memory_bytes))
-
-
-def peak_memory_bytes() -> int | Missing:
-    """Return the most memory that this process held: the kernel's high-water mark, or getrusage without one."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        for row in status.read_text().splitlines():
-            if row.startswith("VmHWM:"):
-                return int(row.split()[1]) * 1024
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def _where(error: BaseException) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from laptime import wire
-from laptime.backends.base import Backend, BuiltTraining, Runner
+from laptime.backends.base import Builder, BuiltTraining, Runner
 from laptime.backends.own import digest_imported
 from laptime.errors import LaneError
 from laptime.heat.look_ahead import look_ahead
@@ -37,7 +37,7 @@ class ParentLine(Protocol):
     def listen(self) -> wire.FromParent: ...
 
 
-def run_heat(backend: Backend, order: HeatOrder, line: ParentLine) -> int | Missing:
+def run_heat(backend: Builder, order: HeatOrder, line: ParentLine) -> int | Missing:
     """Build, prove, take the first step, measure; return the most device memory that was held."""
     training = build_training(backend, order, line)
     prove_training(backend, training, order.lane.settings, line)
@@ -79,7 +79,7 @@ def send_notes(notes: tuple[str, ...], line: ParentLine) -> None:
         line.say(wire.Noted(notes))
 
 
-def build_training(backend: Backend, order: HeatOrder, line: ParentLine) -> BuiltTraining:
+def build_training(backend: Builder, order: HeatOrder, line: ParentLine) -> BuiltTraining:
     line.say(wire.Phase("build", backend.clock()))
     training = backend.build(order)
     sources = digest_imported(order.subject.file) if order.subject.file else {}
@@ -88,7 +88,7 @@ def build_training(backend: Backend, order: HeatOrder, line: ParentLine) -> Buil
     return training
 
 
-def prove_training(backend: Backend, training: BuiltTraining, settings: Settings, line: ParentLine) -> None:
+def prove_training(backend: Builder, training: BuiltTraining, settings: Settings, line: ParentLine) -> None:
     line.say(wire.Phase("proof", backend.clock()))
     for precision in precisions_to_prove(settings):
         line.say(wire.Proved(_checked(training.prove(precision))))
@@ -100,7 +100,7 @@ def take_proof(training: BuiltTraining, settings: Settings) -> tuple[ProofRun, .
 
 def precisions_to_prove(settings: Settings) -> tuple[str, ...]:
     """Return the precisions to prove: float32 for every lane, and also the lane's own precision where it is lower."""
-    if settings.input in NO_TRAINING:
+    if settings.input in NO_TRAINING or settings.value_of("sync") == "none":
         return ()
     return ("fp32",) if settings.precision == "fp32" else ("fp32", settings.precision)
 
@@ -229,7 +229,7 @@ def _run_window(clock: Clock, runner: Runner, steps: int, number: int, line: Par
     end_ns = clock()
     start_ns += runner.outside_ns - outside_ns  # what was no step is left out
     loss = runner.loss()
-    window = Window(start_ns, end_ns, steps, runner.step_ns(marks))
+    window = Window(start_ns, end_ns, steps, runner.step_ns(marks), ranks=runner.ranks)
     line.say(wire.Closed(window, loss if loss is not None and math.isfinite(loss) else None))
     if loss is not None and not math.isfinite(loss):
         raise LaneError(f"the loss became {loss} in window {number + 1}: this lane does not learn, and cannot win")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from laptime import wire
-from laptime.backends.base import Backend, BuiltTraining, Profiler, Runner
+from laptime.backends.base import Builder, BuiltTraining, Profiler, Runner
 from laptime.disk import open_atomically
 from laptime.heat.loop import ParentLine, build_training, send_notes
 from laptime.heat.step_breakdown import Clock
@@ -28,7 +28,7 @@ PLAIN_WINDOW_S = 0.3
 COMPRESSION = 6  # a trace is very repetitive text
 
 
-def run_profile(backend: Backend, order: ProfileOrder, line: ParentLine) -> int | Missing:
+def run_profile(backend: Builder, order: ProfileOrder, line: ParentLine) -> int | Missing:
     """Build, take the first step, warm up, profile, count work; return the most device memory that was held."""
     clock = backend.clock
     training = build_training(backend, order.heat, line)

@@ -47,6 +47,7 @@ class ScriptRunner:
     stride = 1
     evaluator = None
     holds = False
+    ranks = None
 
     def __init__(self, script: RacedScript, ends: float, ready: int, pace: Pace) -> None:
         self.ready_batches = ready

@@ -49,8 +49,8 @@ class FrameworkRow:
     `imports` are the modules that a user's file imports if it is written for this family. `switch` is the environment
     variable without which the framework is hidden. `refusal` says why a built-in workload cannot run, and what can be
     raced instead: such a framework only takes the user's own steps. One that `takes_steps` takes them too, as well as
-    models. With `is_opaque`, laptime does not know what
-    computes: it places no batch and tries no card.
+    models. With `is_opaque`, laptime does not know what computes: it places no batch and tries no card. `spreads` says
+    how several devices share a step: `ranks` by a process for each, `itself` within one process.
     """
 
     name: str
@@ -66,6 +66,7 @@ class FrameworkRow:
     runs_own_code: bool = True
     changes_own_steps: bool = False  # joins a user's batches, defers what a user's step reads
     measures_peaks: bool = False
+    spreads: Literal["", "ranks", "itself"] = ""
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -134,6 +135,7 @@ FRAMEWORKS = (
         takes_steps=True,
         changes_own_steps=True,
         measures_peaks=True,
+        spreads="ranks",
     ),
     FrameworkRow(
         name="jax",
@@ -185,6 +187,7 @@ FRAMEWORKS = (
         switch="LAPTIME_FAKE",
         runs_own_code=False,
         measures_peaks=True,
+        spreads="itself",
     ),
 )
 DEFAULT = FRAMEWORKS[0].name

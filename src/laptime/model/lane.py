@@ -22,6 +22,10 @@ NO_TRAINING: tuple[Input, ...] = ("copy", "only")  # one stage alone: nothing is
 READY: tuple[Input, ...] = ("cached", "resident", "one")  # kept batches: only the computing is left
 KEPT: tuple[Input, ...] = (*READY, "copy")
 FROM_FILES: tuple[Input, ...] = ("published", "fast", "only")
+# How several devices share a step, as PyTorch calls it: each in a process with all weights, or with its share of them,
+# or all in one process.
+DATA_PARALLEL, SHARDED, SPLIT = "ddp", "fsdp", "dp"
+RANKED = (DATA_PARALLEL, SHARDED)  # a process for each device
 
 
 @dataclass(frozen=True, slots=True)

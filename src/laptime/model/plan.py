@@ -7,7 +7,7 @@ from typing import Literal
 
 from laptime.model.ask import Ask
 from laptime.model.dataset import DataSource
-from laptime.model.lane import Settings
+from laptime.model.lane import RANKED, Settings
 from laptime.model.machine import Device
 from laptime.model.workload import ProofPlan
 
@@ -62,6 +62,8 @@ class PlannedLane:
     """A lane with every setting filled in, and the environment variables of its process.
 
     `training` is what it trains in a race of several trainings. Elsewhere it is the plan's subject, and None here.
+    `devices` are all devices of a lane that is on several (or on a group of one); `device` is the first of them. On a
+    processor, each has a share of the cores.
     """
 
     name: str
@@ -71,6 +73,25 @@ class PlannedLane:
     environment: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     training: Subject | None = None
+    devices: tuple[Device, ...] = ()
+
+    @property
+    def is_ranked(self) -> bool:
+        """Whether it has a process for each of its devices."""
+        return bool(self.devices) and self.settings.value_of("parallel") in RANKED
+
+
+@dataclass(frozen=True, slots=True)
+class RankPlace:
+    """One process of a lane that several train together: its `rank` `of` all, and where they meet.
+
+    `address` is host:port of the first rank. `meeting_fd` is the socket on which the first rank listens there.
+    """
+
+    rank: int
+    of: int
+    address: str
+    meeting_fd: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +149,8 @@ class HeatOrder:
     `seed` draws weights, order and dropout; it also draws the data made in memory, unless there is a `data_seed`.
     `test_items` is how many items the whole training tests: after the windows, the heat evaluates enough of them to
     estimate the time for all. With `breakdown`, the heat then takes some steps apart. `kept_batches` is the file to
-    which the reference writes the proof's batches, and from which every lane reads them.
+    which the reference writes the proof's batches, and from which every lane reads them. `place` is set in each process
+    of a lane that several train together.
     """
 
     subject: Subject
@@ -143,3 +165,4 @@ class HeatOrder:
     test_items: int = 0
     breakdown: bool = False
     kept_batches: str | None = None
+    place: RankPlace | None = None

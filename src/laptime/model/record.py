@@ -15,6 +15,7 @@ from laptime.model.missing import Missing
 from laptime.model.plan import Subject
 from laptime.model.process import ProcessRun
 from laptime.model.profile import Profile
+from laptime.model.ranks import Exchange, RankReport
 from laptime.model.sample import Appeal, Examination, FreshSteps, ProofRun, Reference, Window
 from laptime.model.symptoms import StepSymptoms
 from laptime.model.usage import AnswerUsage, Usage
@@ -79,6 +80,8 @@ class HeatResult:
     fresh: FreshSteps | None = None
     burst: int | None = None
     signs: StepSymptoms | None = None
+    ranks: tuple[RankReport, ...] = ()
+    exchanges: tuple[Exchange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +108,7 @@ class LaneResult:
     """The result of a lane. `absent` says, by name, why an expected lap, profile or roofline is missing.
 
     A roofline is expected where the lane was profiled, or its device was measured. `training` names what the lane
-    trains, in a race of several trainings.
+    trains, in a race of several trainings. `devices` are all devices of a lane on several; `device` is the first.
     """
 
     name: str
@@ -133,6 +136,7 @@ class LaneResult:
     roofline: Roofline | None = None
     absent: dict[str, Missing] = field(default_factory=dict)
     training: str | None = None
+    devices: tuple[Device, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

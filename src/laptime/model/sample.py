@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from laptime.model.missing import Missing
 from laptime.model.process import ProcessRun
+from laptime.model.ranks import Exchange, RankReport, RankTimes
 from laptime.model.symptoms import StepSymptoms
 
 NOT_NOTED = Missing("it was not noted")
@@ -37,7 +38,8 @@ class Window:
 
     `step_ns` holds the time of each step: by the host clock on a processor, by device events on an accelerator. A
     window of thousands of steps only keeps the first ones. `flag` names the disturbance, if there was one. Where heats
-    take turns, windows of the same `turn` were run directly after each other.
+    take turns, windows of the same `turn` were run directly after each other. `ranks` is what each process took, where
+    several train together; `step_ns` is then that of the first.
     """
 
     start_ns: int
@@ -47,6 +49,7 @@ class Window:
     noise: Noise | None = None
     flag: str | None = None
     turn: int | None = None
+    ranks: RankTimes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +150,7 @@ class Heat:
     """One fresh process that ran one lane once.
 
     `burst` is how many batches its loader may deliver at once, if it was seen to do so and then to make steps wait.
+    Where several processes train together, `ranks` is what each reports, and `exchanges` what an all-reduce takes.
     """
 
     process: ProcessRun
@@ -161,3 +165,5 @@ class Heat:
     fresh: FreshSteps | None = None
     burst: int | None = None
     signs: StepSymptoms | None = None
+    ranks: tuple[RankReport, ...] = ()
+    exchanges: tuple[Exchange, ...] = ()

@@ -12,13 +12,14 @@ from laptime.errors import UsageError
 from laptime.model.ask import Ask
 from laptime.model.frameworks import DEFAULT, all_frameworks
 from laptime.model.lane import AS_WRITTEN, Lane, Preset
+from laptime.planner.groups import BETWEEN, COUNTED
 from laptime.planner.settings import PRESETS, SETTINGS, find_setting, list_settings
 
 Overrides = tuple[tuple[str, str], ...]
 
 GPU = "gpu"  # the first accelerator that a framework can use, of whatever kind
 DEVICE = re.compile(r"gpu|(cpu|cuda|mps|xpu|tpu)(?::(0|[1-9][0-9]{0,2}))?", re.ASCII)
-DEVICES = ("cpu", "gpu", "cuda", "cuda:1", "mps", "xpu", "tpu")
+DEVICES = ("cpu", "gpu", "cuda", "cuda:1", "mps", "xpu", "tpu", "2xcuda", "4xcpu", "cuda:0+cuda:1")
 SYNTAX = "a lane is [framework/]device[/setting+setting...], such as torch/cuda:0/bf16+compile"
 
 
@@ -40,7 +41,7 @@ def parse_lane(text: str) -> Lane:
 def names_a_lane(word: str) -> bool:
     """Whether a word is a lane rather than a workload or file: `race torch/cpu cpu/best` names no workload."""
     first = word.split("/", 1)[0]
-    return first in all_frameworks() or DEVICE.fullmatch(first) is not None
+    return first in all_frameworks() or _is_device(first)
 
 
 def name_lane(framework: str, device: str, preset: Preset, overrides: Overrides) -> str:
@@ -50,8 +51,12 @@ def name_lane(framework: str, device: str, preset: Preset, overrides: Overrides)
     return f"{framework}/{device}/{'+'.join(words)}"
 
 
+def _is_device(part: str) -> bool:
+    return COUNTED.fullmatch(part) is not None or all(map(DEVICE.fullmatch, part.split(BETWEEN)))
+
+
 def _read_device(text: str, part: str) -> str:
-    if not DEVICE.fullmatch(part):
+    if not _is_device(part):
         names = [row.name for row in all_frameworks().values() if not row.switch]
         raise UsageError(
             f"lane '{text}': '{part}' is neither a framework nor a device{_near(part, (*names, *DEVICES))}",

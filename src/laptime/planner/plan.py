@@ -19,6 +19,7 @@ from laptime.model.sensors import all_sensors
 from laptime.model.workload import ProofPlan, Workload
 from laptime.planner.duets import why_alone
 from laptime.planner.frameworks import able_frameworks, default_framework, devices_to_race
+from laptime.planner.groups import is_group, name_group, refuse_group, refuse_group_for, share_out, split_group
 from laptime.planner.lanes import GPU, name_lane, parse_lane, spread_lanes
 from laptime.planner.pace import choose_pace
 from laptime.planner.refusals import LaneFacts, SubjectFacts, refuse_framework, refuse_lane_for, refuse_training
@@ -183,11 +184,23 @@ def plan_lane(lane: Lane, machine: Machine, subject: SubjectFacts) -> PlannedLan
     if subject.workload is None and not find_framework(lane.framework).runs_own_code:
         raise UsageError("the fake back end runs no code: it cannot race a training of your own", "name a workload")
     view = _view(machine, lane.framework)
-    device = _find_device(lane, view, machine)
-    settings = fill_settings(lane, LaneFacts(lane.framework, device, machine, subject))
-    name = name_lane(lane.framework, device.name, lane.preset, lane.overrides)
+    devices = tuple(_find_device(each, view, machine) for each in _devices_of(lane))
+    device, where = devices[0], devices[0].name
+    group: tuple[Device, ...] = ()
+    if is_group(lane.device):
+        group, where = devices, name_group(lane.device or "", devices)
+    settings = fill_settings(lane, LaneFacts(lane.framework, device, machine, subject, group, where))
+    name = name_lane(lane.framework, where, lane.preset, lane.overrides)
     notes = (*view.notes, *_fallen_back(view, device), *_left_out(lane, subject))
-    return PlannedLane(name, lane.framework, device, settings, environment_for(lane.framework, settings, device), notes)
+    environment = environment_for(lane.framework, settings, device)
+    return PlannedLane(name, lane.framework, device, settings, environment, notes, devices=group)
+
+
+def _devices_of(lane: Lane) -> list[Lane]:
+    """Return the lane once for each device that it names."""
+    if lane.device is None:
+        return [lane]
+    return [replace(lane, device=each) for each in split_group(lane.device)]
 
 
 def fill_settings(lane: Lane, facts: LaneFacts) -> Settings:
@@ -199,8 +212,10 @@ def fill_settings(lane: Lane, facts: LaneFacts) -> Settings:
         settings = settings if value is None else with_values(settings, {row.main_field: value})
     for name, text in lane.overrides:
         settings = with_values(settings, SETTINGS[name].fill(text, facts))
+    settings = share_out(settings, facts)
     refuse_framework(facts)
     refuse_training(facts)
+    refuse_group(facts)
     for row in SETTINGS.values():
         row.refuse(settings, facts)
     return settings
@@ -289,6 +304,7 @@ def _why_absent(kind: str, view: Framework, machine: Machine) -> str:
 def check_question(plan: Plan, command: str) -> None:
     """Refuse lanes that `laptime train` or `laptime infer` cannot run."""
     for lane in plan.lanes:
+        refuse_group_for(command, lane)
         refuse_lane_for(command, lane, plan.subject)
         for row in SETTINGS.values():
             if command in row.refused_for and row.values_of(lane.settings) != row.values_of(Settings()):

@@ -55,6 +55,14 @@ class LaneFacts:
     device: Device
     machine: Machine
     subject: SubjectFacts
+    devices: tuple[Device, ...] = ()  # all, of a lane on several
+    group: str = ""  # the name of these
+
+    @property
+    def cores(self) -> int:
+        """How many cores one process may use: on a processor, the processes of a group share them out."""
+        share = len(self.devices) if self.devices and self.on_processor else 1
+        return self.machine.processor.cores_usable // share
 
     @property
     def row(self) -> FrameworkRow:

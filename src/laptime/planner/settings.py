@@ -12,7 +12,7 @@ from laptime.errors import UsageError
 from laptime.model.inference import BATCHES
 from laptime.model.lane import Preset, Settings
 from laptime.model.machine import Device
-from laptime.planner import refusals
+from laptime.planner import groups, refusals
 from laptime.planner.refusals import LaneFacts
 
 PRESETS: tuple[Preset, ...] = ("as-written", "best", "fastest")
@@ -154,6 +154,11 @@ def _thread_environment(settings: Settings, device: Device) -> dict[str, str]:
     return {"OMP_NUM_THREADS": str(settings.threads), "MKL_NUM_THREADS": str(settings.threads)}
 
 
+def _refuse_threads(settings: Settings, lane: LaneFacts) -> None:
+    refusals.refuse_threads(settings, lane)
+    groups.refuse_shared_threads(settings, lane)
+
+
 ROWS = (
     Setting(
         "precision",
@@ -194,8 +199,8 @@ ROWS = (
         "how many threads compute on the processor",
         takes="a whole number from 1 on",
         kind=int,
-        best=lambda lane: lane.machine.processor.cores_usable if lane.on_processor else None,
-        refuse=refusals.refuse_threads,
+        best=lambda lane: lane.cores if lane.on_processor else None,
+        refuse=_refuse_threads,
         environment=_thread_environment,
     ),
     Setting(
@@ -294,6 +299,30 @@ ROWS = (
                 "leave steps_per_execution out",
             )
         },
+    ),
+    Setting(
+        "parallel",
+        ("ddp", "fsdp", "dp"),
+        "how several devices share a step: a process for each with all weights or with a part of them, or one process "
+        "(PyTorch's DataParallel)",
+        stands_alone=True,
+        refuse=groups.refuse_parallel,
+    ),
+    Setting(
+        "scaling",
+        ("strong", "weak"),
+        "the batch of several devices: `strong` shares one out, `weak` gives each its own",
+        stands_alone=True,
+        changes="learning",
+        refuse=groups.refuse_scaling,
+    ),
+    Setting(
+        "sync",
+        ("none",),
+        "several processes exchange no gradients: an experiment, no training",
+        takes="none (the processes compute, and exchange nothing)",
+        changes="learning",
+        refuse=groups.refuse_sync,
     ),
 )
 SETTINGS: dict[str, Setting] = {row.name: row for row in ROWS}

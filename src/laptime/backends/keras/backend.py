@@ -125,6 +125,7 @@ class KerasTraining:
 
 class KerasRunner:
     outside_ns = 0
+    ranks = None
 
     def __init__(
         self,

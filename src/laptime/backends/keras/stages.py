@@ -48,6 +48,7 @@ class StageRunner(ABC):
 
     evaluator = None
     outside_ns = 0
+    ranks = None
 
     def __init__(self, feed: Feed, engine: Engine, one_thread: KerasThread) -> None:
         self._feed, self._engine, self._one_thread = feed, engine, one_thread

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from laptime.backends.base import Learner, Runner
+from laptime.backends.base import Exercise, Learner, Runner
 from laptime.backends.torch.devices import DeviceClock, TorchExercises, list_devices, list_versions, peak_bytes
 from laptime.backends.torch.evaluation import TorchEvaluator
 from laptime.backends.torch.inputs import open_source
@@ -21,6 +21,7 @@ from laptime.backends.torch.precision import LanePrecision
 from laptime.backends.torch.predictor import TorchPredictor
 from laptime.backends.torch.profiling import TorchProfiler, count_work
 from laptime.backends.torch.proof import prove, refer
+from laptime.backends.torch.ranks import Ranks
 from laptime.backends.torch.recipe import OwnRecipe, TorchRecipe, open_recipe
 from laptime.backends.torch.runners import (
     STALE,
@@ -49,11 +50,14 @@ class TorchTraining:
         opened = recipe or open_recipe(order)
         assert isinstance(opened, TorchRecipe)  # a step of your own has a training of its own
         self._recipe = opened
+        self._group = self._recipe.group
+        written = self._count_items()
+        self._settings = self._shared_settings(written)
         self._precision = LanePrecision(self._settings, is_own=isinstance(self._recipe, OwnRecipe))
         network = self._recipe.network()
         self.parameters = sum(each.numel() for each in network.parameters() if each.requires_grad)
-        self.items_per_step = self._count_items()
-        self.steps_per_lap = self._count_steps()
+        self.items_per_step = self._group.batch(written) * self._group.of
+        self.steps_per_lap = self._count_steps(self.items_per_step / written)
         stale = (STALE,) if self._settings.reads == "deferred" else ()
         self.notes = (*self._recipe.notes, *self._precision.notes(order.lane.device), *stale)
         if uses_word_dropout(self._settings, self._device) and speed_up_dropout(network):
@@ -74,7 +78,9 @@ class TorchTraining:
             return alone(source, device_clock)
         stepper = Stepper(self._recipe, self._settings, self._device, self._recipe.rate(self._settings))
         runner = _runner_of(self._settings)
-        evaluator = TorchEvaluator(self._recipe, stepper.network, self._settings, self._device)
+        evaluator = None
+        if self._group.is_whole:
+            evaluator = TorchEvaluator(self._recipe, stepper.network, self._settings, self._device)
         return runner(stepper, source, device_clock, evaluator)
 
     def learn(self) -> Learner:
@@ -100,6 +106,10 @@ class TorchTraining:
         stepper = Stepper(self._recipe, settings, self._device, self._recipe.rate(settings))
         return count_work(lambda: stepper(batch))
 
+    def exchange(self, size_bytes: int) -> Exercise:
+        assert isinstance(self._group, Ranks)
+        return self._group.exchange(size_bytes)
+
     def device_memory_bytes(self) -> int | Missing:
         return peak_bytes(self._device)
 
@@ -108,9 +118,19 @@ class TorchTraining:
             return self._settings.batch or self._recipe.workload.batch
         return self._recipe.count_items() * (self._settings.joined or 1)
 
-    def _count_steps(self) -> int | None:
+    def _shared_settings(self, written: int) -> Settings:
+        """Return the settings of this process alone: its part of a batch of a built-in training."""
+        mine = self._group.batch(written)
+        if mine == written:
+            return self._settings
+        if not isinstance(self._recipe, OwnRecipe):
+            return replace(self._settings, batch=mine)
+        return replace(self._settings, joined=mine // self._recipe.count_items()) if mine > written else self._settings
+
+    def _count_steps(self, larger: float) -> int | None:
+        """Return the steps of a lap, where a step takes so many times the items that are written."""
         lap = self._recipe.steps_per_lap
-        return lap if lap is None else max(1, lap // (self._settings.joined or 1))
+        return lap if lap is None else max(1, round(lap / (self._settings.joined or 1) / larger))
 
 
 class TorchBackend:

@@ -155,10 +155,19 @@ class Loader:
 
 
 def open_files(
-    workload: Workload, data: DataSource, settings: Settings, device: torch.device, *, seed: int, first: int
+    workload: Workload,
+    data: DataSource,
+    settings: Settings,
+    device: torch.device,
+    *,
+    seed: int,
+    first: int,
+    share: tuple[int, int] = (0, 1),
 ) -> FileBatchSource:
-    """Return the loader that the lane's settings name: the authors', or ours."""
+    """Return the loader that the lane's settings name: the authors', or ours. Rank 1 of 2 reads every second file."""
+    rank, of = share
     job = make_job(workload, data, "train", settings.batch or workload.batch, seed)
+    job = replace(job, paths=job.paths[rank::of], labels=job.labels[rank::of])
     channels_last = settings.layout == "channels_last"
     if is_published(settings):
         workers = settings.workers or 0

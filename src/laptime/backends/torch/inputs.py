@@ -147,10 +147,11 @@ class ShuffledItems:
         self._batch, self._channels_last, self._pin = batch, channels_last, pin
         self._laps: dict[int, Tensor] = {}
         self._seed, self.batches_a_lap = seed, len(items.labels) // batch
+        self._rank, self._of = recipe.group.rank, recipe.group.of  # rank 1 of 2 takes batches 1, 3, 5
         self._lock = threading.Lock()
 
     def __call__(self, number: int) -> Batch:
-        lap, place = divmod(number, self.batches_a_lap)
+        lap, place = divmod(number * self._of + self._rank, self.batches_a_lap)
         chosen = self._order(lap)[place * self._batch : (place + 1) * self._batch]
         images, labels = self._images.index_select(0, chosen), self._labels.index_select(0, chosen)
         if self._channels_last:
@@ -174,7 +175,8 @@ def open_source(
     if isinstance(recipe, OwnData):
         return _open_own(recipe, settings, move, first)
     if recipe.data is not None and recipe.workload.reads_files and settings.input not in KEPT:
-        return open_files(recipe.workload, recipe.data, settings, device, seed=seed, first=first)
+        share = (recipe.group.rank, recipe.group.of)
+        return open_files(recipe.workload, recipe.data, settings, device, seed=seed, first=first, share=share)
     batch = settings.batch or recipe.workload.batch
     pin = device.type == "cuda" and (settings.input in {"fast", "cached"} or _copies_at_best(settings))
     gather = ShuffledItems(recipe, batch, channels_last=channels_last, pin=pin, seed=seed)
@@ -182,7 +184,7 @@ def open_source(
         return Prefetch(gather, move, settings.workers or 1, first)
     if settings.input in KEPT:
         most = 1 if settings.input == "one" else CACHED_MOST_BATCHES
-        count = min(most, gather.batches_a_lap)
+        count = max(1, min(most, gather.batches_a_lap // recipe.group.of))
         return _cycle([gather((first + number) % count) for number in range(count)], settings, move)
     return Stream(map(gather, itertools.count(first)), move)
 

@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from laptime.backends.own import endless
 from laptime.backends.torch.batches import count_bytes, describe, filled, leaves
+from laptime.backends.torch.ranks import OneProcess, Ranks
 from laptime.backends.torch.recipe import Batch, OwnData
 from laptime.errors import LaneError, TrainingError
 from laptime.model.lane import Settings
@@ -24,7 +25,7 @@ QUEUE_A_WORKER = 2
 
 def open_loader(recipe: OwnData, settings: Settings) -> Any:
     """Return the user's data; if the lane sets workers, a copy of its DataLoader with that number of workers."""
-    data, workers = recipe.training.data, settings.workers
+    data, workers = shared_loader(recipe.training.data, recipe.group), settings.workers
     if workers is None:
         return data
     if not isinstance(data, DataLoader) or type(data).__iter__ is not DataLoader.__iter__:
@@ -38,7 +39,7 @@ def open_loader(recipe: OwnData, settings: Settings) -> Any:
             "worker would walk through as a whole",
             "give a dataset that has items by number, or leave workers out",
         )
-    return _with_workers(data, workers)
+    return _rebuilt(data, workers)
 
 
 def walk_own(data: Any, recipe: OwnData, settings: Settings) -> Generator[Batch, None, None]:
@@ -47,6 +48,8 @@ def walk_own(data: Any, recipe: OwnData, settings: Settings) -> Generator[Batch,
     Closing the generator also closes the loader and its workers.
     """
     batches: Iterator[Batch] = endless(data, recipe.name)
+    if isinstance(recipe.group, Ranks) and not hands_out_shares(data):
+        batches = recipe.group.own(batches)
     if settings.workers is not None:
         batches = _told_of_workers(batches, settings.workers)
     yield from batches if settings.joined is None else _joined(batches, settings.joined, recipe.name)
@@ -58,12 +61,52 @@ def keep_own(recipe: OwnData, settings: Settings) -> list[Batch]:
     count = max(1, most // (settings.joined or 1))
     batches: list[Batch] = []
     held = 0
-    for batch in itertools.islice(walk_own(recipe.training.data, recipe, settings), count):
+    for batch in itertools.islice(walk_own(shared_loader(recipe.training.data, recipe.group), recipe, settings), count):
         batches.append(batch)
         held += count_bytes(batch)
         if held > CACHED_MOST_BYTES:
             break
     return batches
+
+
+class SharedBatches:
+    """A batch sampler's batches for one rank: its part of each batch, or every Nth batch whole."""
+
+    def __init__(self, given: Any, ranks: Ranks) -> None:
+        self._given, self._ranks = given, ranks
+
+    def __iter__(self) -> Iterator[list[Any]]:
+        rank, of = self._ranks.rank, self._ranks.of
+        for number, batch in enumerate(self._given):
+            if not self._ranks.is_weak:
+                part = len(batch) // of
+                if part:
+                    yield batch[rank * part : (rank + 1) * part]
+            elif number % of == rank:
+                yield batch
+
+    def __len__(self) -> int:
+        return len(self._given) // (self._ranks.of if self._ranks.is_weak else 1)
+
+
+def shared_loader(data: Any, group: OneProcess) -> Any:
+    """Return a rank's own part of a DataLoader over items by number, so that each item is loaded by one rank only."""
+    if not isinstance(group, Ranks) or not _has_batches_of_numbers(data):
+        return data
+    return _rebuilt(data, data.num_workers, batch_sampler=SharedBatches(data.batch_sampler, group))
+
+
+def hands_out_shares(data: Any) -> bool:
+    return isinstance(getattr(data, "batch_sampler", None), SharedBatches)
+
+
+def _has_batches_of_numbers(data: Any) -> bool:
+    return (
+        isinstance(data, DataLoader)
+        and type(data).__iter__ is DataLoader.__iter__
+        and not isinstance(data.dataset, IterableDataset)
+        and data.batch_sampler is not None
+    )
 
 
 def ready_of(data: Any, settings: Settings) -> int:
@@ -73,7 +116,7 @@ def ready_of(data: Any, settings: Settings) -> int:
     return -(-ready // (settings.joined or 1))
 
 
-def _with_workers(given: DataLoader[Any], workers: int) -> DataLoader[Any]:
+def _rebuilt(given: DataLoader[Any], workers: int, batch_sampler: Any = None) -> DataLoader[Any]:
     """Recreate the loader with the same dataset and order of items, and with worker processes that live across laps."""
     words: dict[str, Any] = {
         "collate_fn": given.collate_fn,
@@ -89,7 +132,7 @@ def _with_workers(given: DataLoader[Any], workers: int) -> DataLoader[Any]:
         words["prefetch_factor"] = given.prefetch_factor
     if given.batch_sampler is None:
         return DataLoader(given.dataset, batch_size=None, sampler=given.sampler, **words)
-    return DataLoader(given.dataset, batch_sampler=given.batch_sampler, **words)
+    return DataLoader(given.dataset, batch_sampler=batch_sampler or given.batch_sampler, **words)
 
 
 def _told_of_workers(batches: Iterator[Batch], workers: int) -> Iterator[Batch]:

@@ -17,6 +17,7 @@ from laptime.backends.torch.batches import in_layout, mapped, move_leaf
 from laptime.backends.torch.precision import set_precision
 from laptime.backends.torch.predictor import doubled, first_line
 from laptime.backends.torch.random_numbers import SameRandomNumbers, draws_left_to_kernels, restored_generators
+from laptime.backends.torch.ranks import whole
 from laptime.backends.torch.recipe import Batch, BuiltInRecipe, OwnRecipe, TorchRecipe
 from laptime.backends.torch.runners import CapturedStep
 from laptime.backends.torch.stepping import Stepper, optimizer_options
@@ -66,7 +67,7 @@ def restore_weights(network: torch.nn.Module, start: list[Tensor]) -> None:
 
 
 def _as_array(weights: Tensor) -> Array:
-    array: Array = weights.detach().to("cpu", torch.float64, copy=True).numpy()
+    array: Array = whole(weights.detach()).to("cpu", torch.float64, copy=True).numpy()
     return array
 
 
@@ -88,8 +89,10 @@ def _prove_own(recipe: OwnRecipe, settings: Settings, device: torch.device) -> P
     plain = replace(settings, execution="eager")
     with draws_left_to_kernels():
         run = _prove(recipe, plain, device, draws, steps=None if settings.execution == "eager" else 1)
+    if draws.drew and recipe.group.of > 1:
+        return replace(run, problem="it draws random numbers, and each rank draws its own")
     if settings.execution == "eager":
-        return replace(run, problem=_why_unlike(draws, settings))
+        return replace(run, problem=run.problem or _why_unlike(draws, settings))
     if not draws.drew:
         return _prove(recipe, settings, device)
     if settings.execution == "graph":
@@ -126,17 +129,18 @@ def _prove(
     began = time.perf_counter()
     set_precision(settings.precision)
     stepper = Stepper(recipe, settings, device, recipe.proof.learning_rate_scale, dropout=False)
-    before = [each.detach().cpu().clone() for each in stepper.network.parameters()]
+    before = [whole(each.detach()).cpu().clone() for each in stepper.network.parameters()]
     drawn, digest = _draw(recipe)
-    batches = [_placed(batch, settings, device) for batch in drawn[:steps]]
+    batches = [_placed(recipe.group.share(batch), settings, device) for batch in drawn[:steps]]
     take = _take_as_graph if settings.execution == "graph" else partial(_take, draws=draws)
     singles = SingleSteps(recipe, stepper, settings)
-    losses = take(recipe, stepper, batches)
-    after = [each.detach().cpu() for each in stepper.network.parameters()]
+    losses = recipe.group.mean(take(recipe, stepper, batches))
+    after = [whole(each.detach()).cpu() for each in stepper.network.parameters()]
     run = make_run(settings.precision, losses, before, after, 0.0)
     if steps is None:
         run = singles.add_to(run, lambda gradients: take(recipe, stepper, batches[:1], gradients=gradients))
-    return replace(run, batches=digest, seconds=time.perf_counter() - began)
+    problem = recipe.group.problem(stepper.network)
+    return replace(run, batches=digest, seconds=time.perf_counter() - began, problem=problem)
 
 
 def refer(recipe: TorchRecipe) -> Reference:

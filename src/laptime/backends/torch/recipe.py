@@ -23,6 +23,7 @@ from laptime.backends.torch.calling import Calling, OwnLoss, count_batch_items
 from laptime.backends.torch.networks import build_network, load_pretrained, load_weights, make_loss
 from laptime.backends.torch.own_optimizer import COUPLED, OwnOptimizer
 from laptime.backends.torch.random_numbers import restored_generators, seed_all
+from laptime.backends.torch.ranks import open_group
 from laptime.errors import TrainingError
 from laptime.model.lane import Settings
 from laptime.model.plan import HeatOrder, Subject
@@ -43,6 +44,7 @@ class BuiltInRecipe(BuiltInItems):
         self.steps_per_lap: int | None = self.workload.steps_per_lap
         self.notes: tuple[str, ...] = ()
         self.needs_closure = False
+        self.group = open_group(order)
 
     def split(self, batch: Batch) -> tuple[Any, Any]:
         """Return the inputs of the network, and the targets of its loss."""
@@ -106,6 +108,7 @@ class OwnData:
         self.steps_per_lap = training.steps_per_lap or own.length_of(training.data)
         self._kept = None if order.kept_batches is None else Path(order.kept_batches)
         self._pattern: Batch | None = None
+        self.group = open_group(order)
 
     def rate(self, _settings: Settings) -> float:
         return 1.0

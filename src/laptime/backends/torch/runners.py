@@ -197,7 +197,9 @@ class DeferredRunner(EagerRunner):
 class GraphRunner(TorchRunner):
     """The whole step (forward, backward, update) recorded once as a CUDA graph and replayed on each new batch."""
 
-    def __init__(self, stepper: Stepper, source: BatchSource, clock: DeviceClock, evaluator: TorchEvaluator) -> None:
+    def __init__(
+        self, stepper: Stepper, source: BatchSource, clock: DeviceClock, evaluator: TorchEvaluator | None
+    ) -> None:
         super().__init__(source, clock)
         self.looked_into, self.evaluator = stepper, evaluator
         self._graph = CapturedStep(stepper, source())

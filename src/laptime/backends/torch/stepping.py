@@ -50,6 +50,8 @@ class Stepper:
         if uses_word_dropout(settings, device):
             speed_up_dropout(network)
         self.network = place_network(network, settings, device)
+        recipe.group.spread(self.network)
+        self._called = recipe.group.wrap(self.network)
         self.optimizer = recipe.optimizer(self.network, rate=rate, options=optimizer_options(settings, device))
         self.network.train()
         if settings.precision == "bf16" and device.type == "cpu":
@@ -108,7 +110,7 @@ class Stepper:
         return loss
 
     def _make_forward(self, settings: Settings, device: torch.device) -> Callable[[Any, Any], tuple[Tensor, Any]]:
-        answer, loss, keeps = forward_of(self.network, settings, device), self._loss, self._look is not None
+        answer, loss, keeps = forward_of(self._called, settings, device), self._loss, self._look is not None
 
         def forward(inputs: Any, targets: Any) -> tuple[Tensor, Any]:
             outputs = answer(inputs)

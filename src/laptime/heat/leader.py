@@ -1,0 +1,299 @@
+"""The first rank of a heat: it starts the others as copies of this process, and they step when it steps.
+
+To the loop that times windows, a `RankedBackend` is a back end like any other: its training proves, starts and steps in
+all ranks at once. A fence returns when every rank is done.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from laptime import wire
+from laptime.backends.base import Backend, Evaluator, Profiler, Runner, SharedTraining
+from laptime.errors import LaneError
+from laptime.heat import rank_messages as to
+from laptime.heat.loop import ParentLine, run_heat
+from laptime.heat.rank import Rank, keep_to_cores, serve
+from laptime.model.limits import StepWork
+from laptime.model.missing import Missing
+from laptime.model.plan import HeatOrder, RankPlace
+from laptime.model.ranks import Exchange, RankReport, RankTimes
+from laptime.model.sample import ProofRun, Reference
+
+BLAME_S = 2.0  # a rank that failed says so before the others notice that it is gone
+NOT_APART = Missing("its ranks step together: laptime scale says what they wait for")
+SMALL_BYTES = 4
+LARGEST_BYTES = 256 << 20
+EXCHANGE_S, EXCHANGES_LEAST, EXCHANGES_MOST = 0.1, 3, 50
+
+
+class RankedLine(ParentLine, Protocol):
+    """The connection to laptime."""
+
+    def let_go(self) -> None:
+        """Close it in a copy of this process."""
+
+    def give_up(self, reason: str) -> None:
+        """Report a failure and end this process, whatever it is doing."""
+
+
+class Follower:
+    """Another rank, as the first one sees it. A thread reads what it says, so that its failure is heard at once."""
+
+    def __init__(self, number: int, link: to.Link, fail: Callable[[str], None]) -> None:
+        self.number, self._link, self._fail = number, link, fail
+        self._answers: queue.SimpleQueue[to.FromRank | None] = queue.SimpleQueue()
+        self.failure: str | None = None
+        threading.Thread(target=self._listen, daemon=True, name=f"rank {number}").start()
+
+    def tell(self, message: to.ToRank) -> None:
+        try:
+            self._link.say(message)
+        except OSError as error:
+            raise LaneError(f"rank {self.number}: {self.failure or 'its process is gone'}") from error
+
+    def answer(self) -> Any:
+        """Wait for the next answer."""
+        answer = self._answers.get()
+        if answer is None:
+            raise LaneError(f"rank {self.number}: {self.failure or 'its process is gone'}")
+        return answer
+
+    def _listen(self) -> None:
+        while (heard := self._link.hear_answer()) is not None and not isinstance(heard, to.RankFailed):
+            self._answers.put(heard)
+        if isinstance(heard, to.RankFailed):
+            self.failure = heard.reason
+        self._answers.put(None)
+        self._fail(f"rank {self.number}: {self.failure or 'its process is gone'}")
+
+
+class Leader:
+    """Starts the other ranks, and leads them."""
+
+    def __init__(self, backend: Backend, order: HeatOrder, line: RankedLine) -> None:
+        self._line = line
+        devices = order.lane.devices
+        self._followers: list[Follower] = []
+        with socket.create_server(("127.0.0.1", 0)) as meeting:
+            place = RankPlace(0, len(devices), f"127.0.0.1:{meeting.getsockname()[1]}", meeting.detach())
+        self.order = _order_of(order, place)
+        links: list[to.Link] = []
+        for rank in range(1, len(devices)):
+            ours, theirs = socket.socketpair()
+            if os.fork() == 0:
+                ours.close()
+                _follow(backend, _order_of(order, replace(place, rank=rank)), theirs, [*links], line)
+            theirs.close()
+            links.append(to.Link(ours))
+        self._followers = [Follower(number, link, self._fail) for number, link in enumerate(links, 1)]
+        keep_to_cores(self.order)
+
+    def tell(self, message: to.ToRank) -> None:
+        for each in self._followers:
+            each.tell(message)
+
+    def ask(self, message: to.ToRank) -> list[Any]:
+        self.tell(message)
+        return self.answers()
+
+    def answers(self) -> list[Any]:
+        return [each.answer() for each in self._followers]
+
+    @contextmanager
+    def blaming(self) -> Iterator[None]:
+        """If a step fails here because another rank did, raise that rank's failure."""
+        try:
+            yield
+        except LaneError:
+            raise
+        except Exception as error:
+            deadline = time.monotonic() + BLAME_S
+            while time.monotonic() < deadline:
+                failed = next((each for each in self._followers if each.failure is not None), None)
+                if failed is not None:
+                    raise LaneError(f"rank {failed.number}: {failed.failure}") from error
+                time.sleep(0.01)
+            raise
+
+    def _fail(self, reason: str) -> None:
+        time.sleep(2 * BLAME_S)  # by then this process has ended, unless it waits for the other one within an exchange
+        self._line.give_up(reason)
+
+
+def _order_of(order: HeatOrder, place: RankPlace) -> HeatOrder:
+    """Return the order of one rank: on its own device, and with the meeting's socket for the first rank only."""
+    lane = replace(order.lane, device=order.lane.devices[place.rank])
+    return replace(order, lane=lane, place=place if place.rank == 0 else replace(place, meeting_fd=None))
+
+
+def _follow(
+    backend: Backend, order: HeatOrder, theirs: socket.socket, others: Sequence[to.Link], line: RankedLine
+) -> None:
+    """Be another rank in this copy of the process, and end it."""
+    code = 1
+    try:
+        line.let_go()
+        for each in others:
+            each.close()
+        serve(backend, order, to.Link(theirs))
+        code = 0
+    finally:
+        os._exit(code)
+
+
+class RankedRunner:
+    """A training that all ranks step together."""
+
+    def __init__(self, rank: Rank, leader: Leader) -> None:
+        self._rank, self._leader = rank, leader
+        leader.tell(to.StartRank())
+        with leader.blaming():
+            runner = rank.start()
+        self._runner: Runner = runner
+        self.stride, self.ready_batches, self.holds = runner.stride, runner.ready_batches, runner.holds
+        self.outside_ns = 0
+        self._rank_ns: tuple[int, ...] = ()
+        self._own_step_ns: tuple[int, ...] = ()
+        self.reports: tuple[RankReport, ...] = ()
+
+    @property
+    def evaluator(self) -> Evaluator | None:
+        return self._runner.evaluator
+
+    def run(self, steps: int) -> None:
+        self._leader.tell(to.TakeSteps(steps))
+        with self._leader.blaming():
+            self._rank.run(steps)
+
+    def run_marked(self, steps: int) -> Sequence[object]:
+        self._leader.tell(to.TakeSteps(steps, marked=True))
+        with self._leader.blaming():
+            return self._rank.run_marked(steps)
+
+    def fence(self) -> None:
+        self._leader.tell(to.FenceRank())
+        with self._leader.blaming():
+            own_ns = self._rank.fence()
+        self._rank_ns = (own_ns, *(each.ns for each in self._leader.answers()))
+
+    def step_ns(self, _marks: Sequence[object]) -> tuple[int, ...]:
+        self._own_step_ns = self._rank.step_ns()
+        return self._own_step_ns
+
+    @property
+    def ranks(self) -> RankTimes:
+        """How long each rank took before the last fence; read after `step_ns`, off the clock."""
+        steps = [self._own_step_ns, *(each.step_ns for each in self._leader.ask(to.TellTimes()))]
+        together_ns = sum(map(max, zip(*steps, strict=False)))
+        longest_ns = max(map(sum, steps))
+        more = together_ns / longest_ns if longest_ns and all(steps) else 1.0
+        return RankTimes(self._rank_ns, round(max(self._rank_ns) * more))
+
+    def loss(self) -> float | None:
+        return self._runner.loss()
+
+    def repeat(self) -> None:
+        self._leader.tell(to.RepeatHeld())
+        self._runner.repeat()
+
+    def parts(self) -> Missing:
+        return NOT_APART
+
+    def close(self) -> tuple[str, ...]:
+        closed = self._leader.ask(to.CloseRank())
+        self.reports = (self._rank.report(), *(each.report for each in closed))
+        notes = (*self._runner.close(), *(note for each in closed for note in each.notes))
+        return tuple(dict.fromkeys(notes))
+
+
+class RankedTraining:
+    """A lane's training in all ranks."""
+
+    def __init__(self, rank: Rank, leader: Leader) -> None:
+        self._rank, self._leader = rank, leader
+        training = rank.training
+        self.runner: RankedRunner | None = None
+        self.parameters, self.items_per_step = training.parameters, training.items_per_step
+        self.steps_per_lap, self.notes = training.steps_per_lap, training.notes
+
+    def prove(self, precision: str) -> ProofRun:
+        self._leader.tell(to.ProveRank(precision))
+        with self._leader.blaming():
+            return self._rank.training.prove(precision)
+
+    def reference(self) -> Reference:
+        raise LaneError("a reference is computed by one process")
+
+    def start(self) -> RankedRunner:
+        self.runner = RankedRunner(self._rank, self._leader)
+        return self.runner
+
+    def exchanges(self) -> tuple[Exchange, ...]:
+        """Time the exchange of next to nothing, and of all gradients, among the ranks."""
+        sizes = dict.fromkeys((SMALL_BYTES, min(4 * self.parameters, LARGEST_BYTES)))
+        return tuple(Exchange(size, self._time_exchange(size)) for size in sizes)
+
+    def _time_exchange(self, size_bytes: int) -> float:
+        once_ns = self._all_reduce(size_bytes, 1)
+        times = min(max(round(EXCHANGE_S * 1e9 / max(once_ns, 1)), EXCHANGES_LEAST), EXCHANGES_MOST)
+        return self._all_reduce(size_bytes, times) / times
+
+    def _all_reduce(self, size_bytes: int, times: int) -> int:
+        self._leader.tell(to.AllReduce(size_bytes, times))
+        with self._leader.blaming():
+            return self._rank.all_reduce(size_bytes, times)
+
+    def learn(self) -> Any:
+        raise LaneError("a whole training on several devices is not in this version")
+
+    def profiler(self, scratch: Path) -> Profiler | Missing:
+        return self._rank.training.profiler(scratch)
+
+    def work(self) -> StepWork | Missing:
+        return Missing("it is counted for one device")
+
+    def device_memory_bytes(self) -> int | Missing:
+        return self._rank.training.device_memory_bytes()
+
+
+class RankedBackend:
+    """A back end whose trainings run in all ranks of a lane."""
+
+    def __init__(self, backend: Backend, line: RankedLine) -> None:
+        self._backend, self._line = backend, line
+        self.training: RankedTraining | None = None
+        self.name, self.clock, self.versions, self.devices = (
+            backend.name,
+            backend.clock,
+            backend.versions,
+            backend.devices,
+        )
+
+    def build(self, order: HeatOrder) -> RankedTraining:
+        leader = Leader(self._backend, order, self._line)
+        with leader.blaming():
+            built = self._backend.build(leader.order)
+        device = leader.order.lane.device.name
+        self.training = RankedTraining(Rank(0, device, self._backend.clock, cast("SharedTraining", built)), leader)
+        return self.training
+
+
+def run_ranked_heat(backend: Backend, order: HeatOrder, line: RankedLine) -> int | Missing:
+    """Run a heat in all ranks; then report on each, and time what they exchange."""
+    ranked = RankedBackend(backend, line)
+    held = run_heat(ranked, order, line)
+    training = ranked.training
+    assert training is not None and training.runner is not None  # noqa: PT018  the heat has run
+    line.say(wire.Phase("exchange", backend.clock()))
+    line.say(wire.Ranked(training.runner.reports, training.exchanges()))
+    return held

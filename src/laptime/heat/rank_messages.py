@@ -1,0 +1,112 @@
+"""What the first rank of a heat tells the others, and what they answer: one JSON object a line, over a socket."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import msgspec
+
+from laptime.errors import WireError
+from laptime.model.ranks import RankReport
+
+
+class ProveRank(msgspec.Struct, frozen=True, tag=True):
+    precision: str
+
+
+class StartRank(msgspec.Struct, frozen=True, tag=True):
+    """Make the training that is timed."""
+
+
+class TakeSteps(msgspec.Struct, frozen=True, tag=True):
+    """Take this many steps, marked one by one or not."""
+
+    count: int
+    marked: bool = False
+
+
+class FenceRank(msgspec.Struct, frozen=True, tag=True):
+    """Wait until all steps are done, then answer."""
+
+
+class TellTimes(msgspec.Struct, frozen=True, tag=True):
+    """Tell the times of the steps before the last fence."""
+
+
+class RepeatHeld(msgspec.Struct, frozen=True, tag=True):
+    """Step on batches that are held."""
+
+
+class AllReduce(msgspec.Struct, frozen=True, tag=True):
+    """Exchange this many bytes, this many times."""
+
+    size_bytes: int
+    times: int
+
+
+class CloseRank(msgspec.Struct, frozen=True, tag=True):
+    """Free the loader, report, and wait for the end."""
+
+
+class RankDone(msgspec.Struct, frozen=True, tag=True):
+    """What was asked is done. `ns` is how long the steps before a fence took."""
+
+    ns: int = 0
+
+
+class RankTook(msgspec.Struct, frozen=True, tag=True):
+    step_ns: tuple[int, ...]
+
+
+class RankClosed(msgspec.Struct, frozen=True, tag=True):
+    report: RankReport
+    notes: tuple[str, ...]
+
+
+class RankFailed(msgspec.Struct, frozen=True, tag=True):
+    reason: str
+
+
+ToRank = ProveRank | StartRank | TakeSteps | FenceRank | TellTimes | RepeatHeld | AllReduce | CloseRank
+FromRank = RankDone | RankTook | RankClosed | RankFailed
+_encoder = msgspec.json.Encoder()
+_to_rank: msgspec.json.Decoder[ToRank] = msgspec.json.Decoder(ToRank)
+_from_rank: msgspec.json.Decoder[FromRank] = msgspec.json.Decoder(FromRank)
+
+
+class Link:
+    """One end of the connection between the first rank and another."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._lines = connection.makefile("rb")
+
+    def say(self, message: ToRank | FromRank) -> None:
+        self._connection.sendall(_encoder.encode(message) + b"\n")
+
+    def hear_order(self) -> ToRank | None:
+        """Return the next order of the first rank, or None if it is gone."""
+        order: ToRank | None = self._hear(_to_rank)
+        return order
+
+    def hear_answer(self) -> FromRank | None:
+        """Return the next answer of a rank, or None if it is gone."""
+        answer: FromRank | None = self._hear(_from_rank)
+        return answer
+
+    def close(self) -> None:
+        self._lines.close()
+        self._connection.close()
+
+    def _hear(self, decoder: msgspec.json.Decoder[Any]) -> Any:
+        try:
+            line = self._lines.readline()
+        except (OSError, ValueError):
+            return None
+        if not line:
+            return None
+        try:
+            return decoder.decode(line)
+        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+            raise WireError(f"unreadable message between two ranks: {line[:120]!r} ({error})") from error

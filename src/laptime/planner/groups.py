@@ -1,0 +1,142 @@
+"""Lanes on several devices: how they are written, which devices they mean, and what they cannot have."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from laptime.errors import UsageError
+from laptime.model.lane import DATA_PARALLEL, RANKED, SHARDED, SPLIT, Settings
+from laptime.model.machine import Device
+from laptime.model.plan import PlannedLane
+from laptime.planner.refusals import LaneFacts
+
+COUNTED = re.compile(r"([1-9][0-9]{0,3})x(gpu|cpu|cuda|mps|xpu|tpu)", re.ASCII)
+BETWEEN = "+"
+HOW_TO_ASK = "laptime race and laptime scale take it"
+
+
+def split_group(text: str) -> tuple[str, ...]:
+    """Return the devices that a lane names: `2xcuda` are the first two, `cuda:0+cuda:1` these two."""
+    counted = COUNTED.fullmatch(text)
+    if counted is None:
+        return tuple(text.split(BETWEEN))
+    count, kind = int(counted[1]), counted[2]
+    if kind in {"cpu", "gpu", "mps"}:  # the same processor each time; which `gpu` is, only the framework knows
+        return (kind,) * count
+    return tuple(f"{kind}:{number}" for number in range(count))
+
+
+def is_group(text: str | None) -> bool:
+    """Whether a lane is on several devices, or on one that is named as a group of one: `1xcuda`."""
+    return text is not None and (BETWEEN in text or COUNTED.fullmatch(text) is not None)
+
+
+def name_group(text: str, devices: tuple[Device, ...]) -> str:
+    """Return a group's name, as records have it."""
+    counted = COUNTED.fullmatch(text)
+    return f"{len(devices)}x{devices[0].kind}" if counted else BETWEEN.join(each.name for each in devices)
+
+
+def refuse_group(lane: LaneFacts) -> None:
+    """Refuse devices that a lane cannot join."""
+    devices, named = lane.devices, lane.group
+    if not devices:
+        return
+    if not lane.row.spreads:
+        raise UsageError(
+            f"{named}: laptime trains {lane.framework} on one device a lane",
+            "name torch, jax, keras-jax or keras-tf, or one device",
+        )
+    if len({each.kind for each in devices}) > 1:
+        raise UsageError(f"{named}: devices of two kinds do not share one step", "name devices of one kind")
+    names = [each.name for each in devices]
+    if not lane.on_processor and len(set(names)) < len(names):
+        raise UsageError(f"{named}: a device is named twice", "name each once")
+    cores = lane.machine.processor.cores_usable
+    if lane.on_processor and len(devices) > cores:
+        raise UsageError(
+            f"{named}: {len(devices)} processes would share {cores} core{'s' * (cores != 1)}", f"1xcpu to {cores}xcpu"
+        )
+
+
+def share_out(settings: Settings, lane: LaneFacts) -> Settings:
+    """Fill in how the devices of a group work together, and on a processor each one's share of the cores."""
+    if not lane.devices:
+        return settings
+    extra = dict(settings.extra)
+    if lane.row.spreads == "ranks":
+        extra.setdefault("parallel", DATA_PARALLEL)
+    if extra.get("scaling") == "strong":
+        del extra["scaling"]  # as for one device: the batch in all is the one that is written
+    threads = settings.threads
+    if threads is None and lane.on_processor and lane.row.spreads == "ranks":
+        threads = max(1, lane.cores)
+    return replace(settings, threads=threads, extra=extra)
+
+
+def refuse_parallel(settings: Settings, lane: LaneFacts) -> None:
+    how = settings.value_of("parallel")
+    if how is None:
+        return
+    if not lane.devices:
+        raise UsageError(f"{how}: this lane is on one device", f"name several: 2x{lane.device.kind}/{how}")
+    if lane.row.spreads != "ranks":
+        says = f"{how} is of PyTorch, and {lane.framework} shares a step out itself"
+        raise UsageError(says, "leave it out, or name torch")
+    if how == SPLIT and lane.on_processor:
+        raise UsageError("dp: DataParallel splits a batch over cards, and a processor is one device", "name ddp")
+    if how == SHARDED and settings.execution == "compile":
+        raise UsageError("fsdp with compile: laptime does not race the two together", "leave one out")
+    if settings.execution == "graph":
+        raise UsageError("graph: a step on several devices is not captured in this version", "name eager or compile")
+    if lane.subject.gives_step:
+        raise UsageError(
+            f"{lane.group}: a step of your own is the only one that can exchange its gradients",
+            "give laptime.Training(model=..., loss=..., optimizer=..., data=...), or race it in JAX",
+        )
+
+
+def refuse_scaling(settings: Settings, lane: LaneFacts) -> None:
+    """Refuse a batch that cannot be shared out."""
+    how = settings.value_of("scaling")
+    if not lane.devices:
+        if how is not None:
+            raise UsageError(f"{how}: this lane is on one device", f"name several: 2x{lane.device.kind}/{how}")
+        return
+    count = len(lane.devices)
+    batch = settings.batch or (lane.workload.batch if lane.workload is not None else None)
+    if how is None and batch is not None and batch % count:
+        fitting = max(batch // count, 1) * count
+        raise UsageError(
+            f"{lane.group}: a batch of {batch} cannot be shared out to {count} devices",
+            f"name batch={fitting}, or weak: a batch of {batch} on each",
+        )
+
+
+def refuse_sync(settings: Settings, lane: LaneFacts) -> None:
+    if settings.value_of("sync") is None:
+        return
+    if not lane.devices or settings.value_of("parallel") not in RANKED:
+        raise UsageError(
+            "sync=none leaves out what the processes of a lane exchange, and this lane is one process",
+            "name it for a lane such as 2xcpu or 2xcuda/ddp",
+        )
+
+
+def refuse_shared_threads(settings: Settings, lane: LaneFacts) -> None:
+    """Refuse more threads than cores in all processes of a group."""
+    threads, cores = settings.threads, lane.machine.processor.cores_usable
+    if threads is None or not lane.devices or not lane.on_processor:
+        return
+    if lane.row.spreads == "ranks" and threads * len(lane.devices) > cores:
+        raise UsageError(
+            f"{lane.group}/threads={threads}: {len(lane.devices)} processes of {threads} threads share {cores} cores",
+            f"threads={max(1, lane.cores)} or fewer",
+        )
+
+
+def refuse_group_for(command: str, lane: PlannedLane) -> None:
+    """Refuse a lane on several devices where a question looks at one."""
+    if lane.devices:
+        raise UsageError(f"laptime {command}: {lane.name} is on several devices", HOW_TO_ASK)
