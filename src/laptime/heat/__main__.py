@@ -177,8 +177,8 @@ def obey(order: wire.FromParent, line: Lifeline) -> None:
         case wire.Observe(order=profile):
             from laptime.heat.profile import run_profile  # noqa: PLC0415  as below
 
-            opened = _with_ranks(open_backend(profile.heat.lane.framework), profile.heat, line)
-            _finish(line, run_profile(opened, profile, line))
+            leading = _with_ranks(open_backend(profile.heat.lane.framework), profile.heat, line)
+            _finish(line, run_profile(leading, profile, line))
         case wire.Train(order=training):
             from laptime.heat.protocol import run_protocol  # noqa: PLC0415  a heat needs none of these, nor numpy
 
@@ -202,7 +202,7 @@ def _run(order: HeatOrder, line: Lifeline) -> None:
     _finish(line, run_ranked_heat(backend, order, line))
 
 
-def _open(order: HeatOrder, phase: str, line: Lifeline) -> Builder:
+def _open(order: HeatOrder, phase: str, line: Lifeline) -> Backend:
     backend = open_backend(order.lane.framework)
     line.say(wire.Phase(phase, backend.clock()))
     return backend
