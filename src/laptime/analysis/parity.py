@@ -102,6 +102,8 @@ def _judge_once(
 ) -> Parity:
     if settings.input in NO_TRAINING:
         return Parity("unproven", reason=f"input={settings.input} trains nothing")
+    if settings.value_of("sync") == "none":
+        return Parity("unproven", reason="sync=none exchanges no gradients, on purpose")
     if reference is None or isinstance(reference, str):
         return Parity("unproven", reason=reference or "no reference was computed")
     if reference.problem:

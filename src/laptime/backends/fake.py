@@ -27,10 +27,14 @@
     signs = { reads = 2.0, shapes = 3, sites = [{ where = "my.py:7", what = ".item()", per_step = 2.0 }] }
                           # what the step breakdown finds: fields of laptime.model.symptoms.StepSymptoms;
                           # times not given here are those of the stages, counts not given are 0
+    ranks = [1.0, 1.2]    # of several processes: how many times as long each of them computes
+    exchange_ms = [0.1, 20.0]   # of several processes: an exchange of next to nothing, and of all gradients
+    hidden_ms = 5.0       # of several processes: how much of that a step hides
     fail = { how = "raise", phase = "timing", heat = 1 }   # raise, exit, kill, hang, nan, memory, print
 
     [cards]               # how the framework identifies the fake cards; two, or more if more are named
     "cuda:0" = { uuid = "GPU-1f...", bus = "0000:3b:00" }
+    "cuda:1" = { works = "yes" }   # it is out of order else
 
 The limits of fake devices have their own table; a word instead of a rate makes that measurement fail in this way:
 
@@ -54,7 +58,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from laptime.backends.base import MarkedRunner
+from laptime.backends.base import Exercise, MarkedRunner
 from laptime.backends.fake_questions import FakeEvaluator, FakeLearner, FakePredictor, FakeProfiler
 from laptime.backends.fake_script import (
     FakeClock,
@@ -66,7 +70,9 @@ from laptime.backends.fake_script import (
     is_this_heat,
     read_cards,
     script_for,
+    shared_order,
     stages_of,
+    with_ranks,
 )
 from laptime.model.limits import StepWork
 from laptime.model.machine import Device
@@ -79,6 +85,7 @@ from laptime.workloads import find_workload
 FEATURES = ("bf16", "tf32", "fp16", "compile", "graph", "channels_last", "fused", "malloc")
 ROUNDING = 5e-8
 CHANCE_SEEDS = 1_000
+MANY_BYTES = 1_000
 LABEL, OUT_OF_ORDER = "fake accelerator", "cuda:1"
 
 
@@ -141,9 +148,11 @@ class FakeTraining:
     def __init__(self, script: Script, order: HeatOrder, clock: FakeClock) -> None:
         workload = find_workload(order.subject.name)
         self.parameters = workload.parameters
-        self.items_per_step = order.lane.settings.batch or workload.batch
-        self.steps_per_lap = workload.steps_per_lap
-        self._stages = stages_of(script, order, workload.batch)
+        batch, count = order.lane.settings.batch or workload.batch, max(1, len(order.lane.devices))
+        is_weak = order.lane.settings.value_of("scaling") == "weak"
+        self.items_per_step = batch * count if is_weak else batch
+        self.steps_per_lap = workload.steps_per_lap // count if is_weak else workload.steps_per_lap
+        self._stages = with_ranks(stages_of(script, shared_order(order, workload.batch), workload.batch), script, order)
         self._script, self._order, self._clock = replace(script, step_ms=self._stages.step_ms), order, clock
 
     def prove(self, precision: str) -> ProofRun:
@@ -171,6 +180,12 @@ class FakeTraining:
         fail_if_told(self._script, self._order, "work")
         return StepWork(6.0 * self.parameters * self.items_per_step, 8.0 * self.parameters, "reckoned from the weights")
 
+    def exchange(self, size_bytes: int) -> Exercise:
+        """Exchange next to nothing, or all gradients."""
+        small, large = self._script.exchange_ms
+        ms = large if size_bytes > MANY_BYTES else small
+        return Exercise(lambda: self._clock.pass_ms(ms), lambda: None, float(size_bytes))
+
     def device_memory_bytes(self) -> int | Missing:
         return Missing("a fake device holds no memory")
 
@@ -196,7 +211,7 @@ class FakeBackend:
         cards = read_cards()
         names = dict.fromkeys(("cuda:0", OUT_OF_ORDER, *cards))
         processor = Device("cpu", "cpu", "fake processor", usable=True, features=FEATURES)
-        return (processor, *(_card(name, cards.get(name, {})) for name in names))
+        return (processor, *(_card(name, dict(cards.get(name, {}))) for name in names))
 
     def build(self, order: HeatOrder) -> FakeTraining:
         script = script_for(order)
@@ -215,7 +230,8 @@ class FakeBackend:
 
 
 def _card(name: str, details: dict[str, str]) -> Device:
-    if name == OUT_OF_ORDER:
+    works = details.pop("works", "no" if name == OUT_OF_ORDER else "yes")
+    if works == "no":
         return Device(name, "cuda", LABEL, usable=False, reason="it is out of order", details=details)
     return Device(name, "cuda", LABEL, usable=True, features=FEATURES, details=details)
 

@@ -71,6 +71,9 @@ class Script:
     batch_share: float | None = None
     gains: dict[str, Any] = field(default_factory=dict)
     signs: dict[str, Any] = field(default_factory=dict)
+    ranks: tuple[float, ...] = ()
+    exchange_ms: tuple[float, float] = (0.1, 20.0)
+    hidden_ms: float = 0.0
 
     @property
     def has_stages(self) -> bool:
@@ -225,6 +228,26 @@ def stages_of(script: Script, order: HeatOrder, published_batch: int) -> Stages:
         compute=0.0 if kind in {"copy", "only"} else whole.compute,
     )
     return _gained(left, script, order)
+
+
+def shared_order(order: HeatOrder, published_batch: int) -> HeatOrder:
+    """Return the order with the batch that one of its devices has."""
+    lane = order.lane
+    if not lane.devices or lane.settings.value_of("scaling") == "weak":
+        return order
+    batch = (lane.settings.batch or published_batch) // len(lane.devices)
+    return replace(order, lane=replace(lane, settings=replace(lane.settings, batch=batch)))
+
+
+def with_ranks(stages: Stages, script: Script, order: HeatOrder) -> Stages:
+    """Return the stages of one rank: its own, or those of the slowest rank and what is not hidden of the exchange."""
+    if order.place is None:
+        return stages
+    factors = dict(enumerate(script.ranks[: order.place.of]))
+    if order.lane.settings.value_of("sync") == "none":
+        return replace(stages, compute=stages.compute * factors.get(order.place.rank, 1.0))
+    exposed = max(0.0, script.exchange_ms[1] - script.hidden_ms) if order.place.of > 1 else 0.0
+    return replace(stages, compute=stages.compute * max([1.0, *factors.values()]) + exposed)
 
 
 def words_of(order: HeatOrder) -> set[str]:

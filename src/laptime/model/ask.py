@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from laptime.model.scaling import ScaleAsk
+
 DEFAULT_WORKLOAD = "cifar-cnn"
 WHY_BUDGET_S = 120.0  # experiments take longer than a race of two lanes
 
@@ -37,7 +39,7 @@ class Ask:
     after another, where else those of a round take turns. `label` is a name by which the record is found: `@label`.
     `command` is what `laptime watch` starts. In a race it is a script's own arguments, or without `what` a whole
     command; each lane is then raced as it is and once with each of `variants`, and a heat ends after `steps` timed
-    steps.
+    steps. `scale` asks for each lane on several devices.
     """
 
     what: str = DEFAULT_WORKLOAD
@@ -66,3 +68,4 @@ class Ask:
     command: tuple[str, ...] = ()
     variants: tuple[str, ...] = ()
     steps: int | None = None
+    scale: ScaleAsk | None = None

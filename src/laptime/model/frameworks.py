@@ -187,7 +187,7 @@ FRAMEWORKS = (
         switch="LAPTIME_FAKE",
         runs_own_code=False,
         measures_peaks=True,
-        spreads="itself",
+        spreads="ranks",
     ),
 )
 DEFAULT = FRAMEWORKS[0].name

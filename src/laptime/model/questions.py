@@ -14,6 +14,7 @@ from typing import Any
 from laptime.model.inference import AnswerReference, InferPace
 from laptime.model.protocol import FullRun, LapFactor, Protocol
 from laptime.model.record import Answer, Comparison, InferFactor, InferLane, Record
+from laptime.model.scaling import ScaleLane, Scaling
 from laptime.model.script import WatchAnswer
 from laptime.model.why import Why
 
@@ -67,16 +68,26 @@ class WhyAnswer(Answer):
     alone: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class ScaleAnswer(Answer):
+    """What several devices bring. Empty while the heats run. `roles` says what each lane is for."""
+
+    roles: tuple[ScaleLane, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
+    scaling: Scaling | None = None
+    alone: tuple[str, ...] = ()
+
+
 def comparisons_of(record: Record) -> tuple[Comparison, ...]:
     """Return how the lanes of a race, or of a `why`, compare."""
     answer = record.answer
-    return answer.comparisons if isinstance(answer, RaceAnswer | WhyAnswer) else ()
+    return answer.comparisons if isinstance(answer, RaceAnswer | WhyAnswer | ScaleAnswer) else ()
 
 
 def alone_words(record: Record) -> tuple[str, ...]:
     """Return why heats did not take turns, if so."""
     answer = record.answer
-    return answer.alone if isinstance(answer, RaceAnswer | WhyAnswer | InferAnswer) else ()
+    return answer.alone if isinstance(answer, RaceAnswer | WhyAnswer | ScaleAnswer | InferAnswer) else ()
 
 
 def training_of(record: Record) -> TrainingAnswer:
@@ -172,6 +183,17 @@ QUESTIONS: list[Question] = [
         summary="laptime.pages.summaries:of_why",
         parts="laptime.pages.why:page_parts",
         figures="laptime.figures.why:figures",
+    ),
+    Question(
+        name="scale",
+        answer=ScaleAnswer,
+        prepare="laptime.questions.scale:prepare_scale",
+        run="laptime.questions.scale:Scale",
+        render="laptime.pages.scale:render",
+        live="laptime.pages.race:live_lines",
+        summary="laptime.pages.summaries:of_scale",
+        parts="laptime.pages.scale:page_parts",
+        figures="laptime.figures.scale:figures",
     ),
     Question(
         name="profile",

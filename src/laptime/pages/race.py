@@ -190,7 +190,7 @@ def _details(record: Record, view: View) -> list[list[str]]:
     width, color = view.width, view.color
     return [
         header(record, width, color=color),
-        _table(record, width, color=color),
+        lane_table(record, width, color=color),
         usage_lines(record, width, color=color),
         limit_lines(record, width),
         footnotes.failures(record, width),
@@ -214,7 +214,7 @@ def unseen_words(record: Record) -> list[str]:
     return [*found, "laptime doctor says more."] if found else []
 
 
-def _table(record: Record, width: int, *, color: bool) -> list[str]:
+def lane_table(record: Record, width: int, *, color: bool) -> list[str]:
     """Return the table with the columns that fit. The proof moves below the table first; then the rate is left out."""
     lines, gone = fit_table(RACE_COLUMNS, record.lanes, record, width, color=color, failed=failure_words)
     return [*lines, *proof_lines(record, width)] if SAME_WORK in gone else lines

@@ -5,6 +5,7 @@ from __future__ import annotations
 from laptime.model.protocol import LapFactor
 from laptime.model.questions import (
     InferAnswer,
+    ScaleAnswer,
     TrainingAnswer,
     WhyAnswer,
     comparisons_of,
@@ -45,6 +46,18 @@ def of_why(record: Record) -> list[str]:
     if isinstance(answer, WhyAnswer) and answer.why is not None:
         return _found_cause(answer.why)
     return of_race(record)
+
+
+def of_scale(record: Record) -> list[str]:
+    answer = record.answer
+    if not isinstance(answer, ScaleAnswer) or answer.scaling is None:
+        return of_race(record)
+    points = [each for each in answer.scaling.curves[0].points if each.speedup is not None and each.devices > 1]
+    if not points:
+        return ["no count has a result", *_failed(record)]
+    most = points[-1]
+    assert most.speedup is not None
+    return [f"{most.devices} devices {most.speedup.value:.2f}x", *_failed(record)]
 
 
 def _lanes(record: Record) -> str:

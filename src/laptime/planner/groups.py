@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
+from math import lcm
 
 from laptime.errors import UsageError
 from laptime.model.lane import DATA_PARALLEL, RANKED, SHARDED, SPLIT, Settings
 from laptime.model.machine import Device
 from laptime.model.plan import PlannedLane
+from laptime.model.workload import ProofPlan
 from laptime.planner.refusals import LaneFacts
 
 COUNTED = re.compile(r"([1-9][0-9]{0,3})x(gpu|cpu|cuda|mps|xpu|tpu)", re.ASCII)
@@ -134,6 +137,12 @@ def refuse_shared_threads(settings: Settings, lane: LaneFacts) -> None:
             f"{lane.group}/threads={threads}: {len(lane.devices)} processes of {threads} threads share {cores} cores",
             f"threads={max(1, lane.cores)} or fewer",
         )
+
+
+def shared_proof(proof: ProofPlan, lanes: Sequence[PlannedLane]) -> ProofPlan:
+    """Return the proof with batches that can be shared out to the devices of every lane."""
+    whole = lcm(*(max(1, len(each.devices)) for each in lanes))
+    return replace(proof, batch=-(-proof.batch // whole) * whole)
 
 
 def refuse_group_for(command: str, lane: PlannedLane) -> None:

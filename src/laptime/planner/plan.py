@@ -19,7 +19,15 @@ from laptime.model.sensors import all_sensors
 from laptime.model.workload import ProofPlan, Workload
 from laptime.planner.duets import why_alone
 from laptime.planner.frameworks import able_frameworks, default_framework, devices_to_race
-from laptime.planner.groups import is_group, name_group, refuse_group, refuse_group_for, share_out, split_group
+from laptime.planner.groups import (
+    is_group,
+    name_group,
+    refuse_group,
+    refuse_group_for,
+    share_out,
+    shared_proof,
+    split_group,
+)
 from laptime.planner.lanes import GPU, name_lane, parse_lane, spread_lanes
 from laptime.planner.pace import choose_pace
 from laptime.planner.refusals import LaneFacts, SubjectFacts, refuse_framework, refuse_lane_for, refuse_training
@@ -116,7 +124,8 @@ def make_plan(
         planned = tuple(plan_lane(lane, machine, facts) for lane in spread_lanes(lanes, ask))
     refuse_twice(planned)
     alone, pace = pace_of(ask, machine, planned)
-    return Plan(ask, subject, planned, workload.proof if workload else OWN_PROOF, pace, alone=alone)
+    proof = shared_proof(workload.proof, planned) if workload else OWN_PROOF
+    return Plan(ask, subject, planned, proof, pace, alone=alone)
 
 
 def refuse_twice(lanes: Sequence[PlannedLane]) -> None:

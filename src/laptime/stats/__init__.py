@@ -1,6 +1,6 @@
 """Numbers in, numbers out: this room imports no other, so the statistics behind every verdict can be tested alone."""
 
-from laptime.stats.interval import Interval, Verdict, log_mean_interval, paired_ratio, verdict
+from laptime.stats.interval import Interval, Verdict, log_mean_interval, mean_interval, paired_ratio, verdict
 from laptime.stats.looks import FIRST_LOOK, alpha_for_look
 from laptime.stats.sample import mad, median, pseudomedian, quantile
 from laptime.stats.steady import Kind, Steady, find_steady
@@ -18,6 +18,7 @@ __all__ = [
     "find_steady",
     "log_mean_interval",
     "mad",
+    "mean_interval",
     "median",
     "paired_ratio",
     "pseudomedian",

@@ -50,6 +50,20 @@ def log_mean_interval(values: Sequence[float], alpha: float) -> Interval:
     return Interval(middle, min(middle, _power(mean - reach)), max(middle, _power(mean + reach)))
 
 
+def mean_interval(values: Sequence[float], alpha: float) -> tuple[float, float, float]:
+    """Return the mean of figures that may be negative, such as differences, and its interval: mean, low, high.
+
+    One figure does not show a spread, so its interval is all there is.
+    """
+    if not values or not all(map(isfinite, values)):
+        raise ValueError("a mean needs finite figures, at least one")
+    mean = fsum(values) / len(values)
+    if len(values) == 1:
+        return mean, -inf, inf
+    reach = -t_quantile(alpha / 2, len(values) - 1) * _standard_error(list(values), mean)
+    return mean, mean - reach, mean + reach
+
+
 def paired_ratio(lane: Sequence[float], reference: Sequence[float], alpha: float) -> Interval:
     """Estimate how many times faster a lane is than its reference, from times of heats of the same rounds.
 

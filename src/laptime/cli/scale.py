@@ -1,0 +1,76 @@
+"""`laptime scale`: one training on 1, 2, 4 devices."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from laptime.cli.asking import (
+    ALONE,
+    HEATS,
+    MONEY_OPTIONS,
+    SAYS,
+    SUBJECT_OPTIONS,
+    WATCH_OPTIONS,
+    Duration,
+    Several,
+    Share,
+    make_ask,
+)
+from laptime.cli.questions import ONE_LANE, WORDS, make_command
+from laptime.errors import UsageError
+from laptime.model.ask import Ask
+from laptime.model.scaling import MODES, Mode, ScaleAsk
+
+SCALE_HELP = f"""Train WHAT on 1, 2, 4 devices: what do they bring, and what is lost?
+
+{WORDS} A LANE names one device; its kind is counted.
+{ONE_LANE}
+"""
+SCALE_MORE = """\
+All counts race in turns, and with them experiments: the same processes without their exchange of gradients, the
+same on batches that are ready, and one device on its part of a batch. From these follow the parts of a step: the
+exchange that no computing hides, a slow rank, loaders that do not keep up, devices that slow each other down. With
+--weak each device has the batch as written, with --strong they share it out. On a processor a device is a process
+with its share of the cores. A model of an all-reduce predicts up to 4,096 devices; with three counts or more, the
+largest is predicted from the others first, and the page says how well. In PyTorch a lane may name ddp (the default),
+fsdp or dp.
+"""
+
+
+def make_scale_ask(given: dict[str, Any]) -> Ask:
+    """Return the ask of the command."""
+    told = dict(given)
+    devices, named = told.pop("devices") or (), [mode for mode in MODES if told.pop(mode)]
+    both = told.pop("both")
+    if len(named) + both > 1:
+        said = " and ".join(f"--{each}" for each in [*named, *(["both"] if both else [])])
+        raise UsageError(f"{said} say how the batch grows, and only one can", "name one; --both races both")
+    modes: tuple[Mode, ...] = MODES if both else tuple(named) or ScaleAsk().modes
+    return replace(make_ask(told), scale=ScaleAsk(devices, modes))
+
+
+scale = make_command(
+    "scale",
+    SCALE_HELP,
+    make_scale_ask,
+    (
+        *SUBJECT_OPTIONS,
+        click.option("--devices", type=Several(int), help="Counts to race: 1,2,4.  [default: 1, 2, 4 to all]"),
+        click.option("--weak", is_flag=True, help="Each device has the batch as written.  [default]"),
+        click.option("--strong", is_flag=True, help="The devices share out the batch as written."),
+        click.option("--both", is_flag=True, help="Race both."),
+        click.option("--budget", type=Duration(), default="2m", show_default=True, help=SAYS["budget"]),
+        click.option("--margin", type=Share(), default="5%", show_default=True, help=SAYS["margin"]),
+        HEATS,
+        ALONE,
+        *WATCH_OPTIONS,
+        *MONEY_OPTIONS,
+    ),
+    plans=True,
+    examples=("laptime scale cifar-cnn cuda --devices 1,2,4", "laptime scale my.py:training cpu --both"),
+    page="docs/scale.md",
+    more=SCALE_MORE,
+)

@@ -1,0 +1,164 @@
+"""What several devices bring, why it is not N times as much, and what more of them would bring."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from laptime.model.missing import Missing
+
+Mode = Literal["weak", "strong"]
+MODES: tuple[Mode, ...] = ("weak", "strong")
+Role = Literal["one", "several", "alone", "one ready", "several ready", "part", "all cores"]
+"""What a lane is for: one device; several; these without their exchange; one and several on kept batches, without it;
+one device on its part of the batch; and on a processor, one process on all cores."""
+LostTo = Literal["computing", "smaller batch", "host", "loader", "straggler", "waiting", "exchange"]
+"""Where a step's time goes on several devices. `computing` is what one device alone takes, and is not lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleAsk:
+    """The counts of devices to race, and how the batch grows with them. Without counts, 1, 2, 4 and so on."""
+
+    devices: tuple[int, ...] = ()
+    modes: tuple[Mode, ...] = ("weak",)
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleLane:
+    """A lane of a scale: of which of the asked lanes, what for, and on how many devices."""
+
+    of: str
+    mode: Mode
+    role: Role
+    devices: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bounded:
+    """A figure, and how far the true value may be from it; missing where one round alone was run."""
+
+    value: float
+    low: float | Missing
+    high: float | Missing
+
+
+@dataclass(frozen=True, slots=True)
+class ScalePoint:
+    """One count of devices, as measured. `speedup` is in items per second, against one device."""
+
+    devices: int
+    lane: str
+    step_ms: float | None
+    items_per_step: int | None
+    speedup: Bounded | None
+    reason: str | None = None
+
+    @property
+    def efficiency(self) -> float | None:
+        return None if self.speedup is None else self.speedup.value / self.devices
+
+
+@dataclass(frozen=True, slots=True)
+class LostPart:
+    """A part of a step on several devices, as a share of it. All parts of a step add up to 1."""
+
+    of: LostTo
+    share: Bounded
+
+
+@dataclass(frozen=True, slots=True)
+class Straggler:
+    """The slowest rank: how much longer than the others it computes, and what share of its time it had no core.
+
+    `mean_waited` is that share of all ranks.
+    """
+
+    rank: int
+    device: str
+    host: str
+    slower: float
+    waited: float | Missing
+    mean_waited: float | Missing
+
+
+@dataclass(frozen=True, slots=True)
+class LostTime:
+    """Why N devices are not N times as fast: the parts of a step, the largest loss first."""
+
+    devices: int
+    lane: str
+    parts: tuple[LostPart, ...]
+    straggler: Straggler | None
+    first: LostTo | None
+
+
+@dataclass(frozen=True, slots=True)
+class LinkCost:
+    """What an all-reduce costs among the devices: `latency_us` a hop and `gb_per_s` of a ring, measured with nothing
+    else to do; `hidden_ms` of it a step hides, below 0 where a step pays more than that.
+    """
+
+    latency_us: float
+    gb_per_s: float
+    size_bytes: int
+    hidden_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """What so many devices would bring, and what would limit them most."""
+
+    devices: int
+    speedup: Bounded
+    binds: LostTo | None
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """How well the smaller counts predict the largest one that was measured."""
+
+    devices: int
+    predicted: float
+    measured: float
+
+    @property
+    def error(self) -> float:
+        return self.predicted / self.measured - 1
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleCurve:
+    """One of the asked lanes over the counts of devices. `all_cores` is one process on all cores of a processor."""
+
+    of: str
+    mode: Mode
+    points: tuple[ScalePoint, ...]
+    lost: LostTime | Missing
+    link: LinkCost | Missing
+    beyond: tuple[Projection, ...] | Missing
+    held_out: HeldOut | Missing
+    all_cores: ScalePoint | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RankRow:
+    """One rank of the largest count: its first step and its memory."""
+
+    lane: str
+    rank: int
+    device: str
+    host: str
+    first_step_ms: float
+    memory_bytes: int | Missing
+    device_memory_bytes: int | Missing
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """The whole answer."""
+
+    says: str
+    curves: tuple[ScaleCurve, ...]
+    ranks: tuple[RankRow, ...] = ()
