@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from laptime.errors import LaptimeError
 from laptime.model.ask import Ask, FullAsk
 from laptime.model.missing import Missing
+from laptime.model.scaling import ScaleAsk
 from laptime.model.workload import Training
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
         RaceResult,
         Ratio,
         Result,
+        ScaleResult,
         WatchedBatches,
         Watching,
         WatchResult,
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
         records,
         report,
         resume,
+        scale,
         steps,
         train,
         watch,
@@ -77,6 +80,8 @@ __all__ = [
     "RaceResult",
     "Ratio",
     "Result",
+    "ScaleAsk",
+    "ScaleResult",
     "Training",
     "WatchResult",
     "WatchedBatches",
@@ -97,6 +102,7 @@ __all__ = [
     "report",
     "resume",
     "same_shapes",
+    "scale",
     "steps",
     "train",
     "watch",

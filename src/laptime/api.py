@@ -161,14 +161,15 @@ def plan(ask: Ask) -> Plan:
 
 
 def outline(ask: Ask) -> Plan | FullPlan | InferPlan:
-    """Return what the ask's question (`race`, `full` or `infer`) would run, without running it."""
+    """Return what the ask's question (`race`, `full`, `infer` or `scale`) would run, without running it."""
     prepared: Prepared = question_of(ask).part("prepare")(ask, look_at_machine())
     return prepared.outline
 
 
 def question_of(ask: Ask) -> Question:
-    """Return the question that an ask of `laptime race` means: race, full or infer."""
-    return find_question("full" if ask.full is not None else "infer" if ask.infer else "race")
+    """Return the question that an ask means: race, full, infer or scale."""
+    name = "full" if ask.full is not None else "infer" if ask.infer else "scale" if ask.scale is not None else "race"
+    return find_question(name)
 
 
 def write_files(place: Path, files: Mapping[str, bytes], *, is_folder: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import isfinite
+from typing import Any
 
 from laptime.analysis.scale_model import describe_link, hold_out, project
 from laptime.analysis.scale_rounds import ScaleRound, ranks_alone, rounds_of
@@ -51,15 +52,20 @@ def _curve(
     whole = next((each for each in roles if each.role == "all cores"), None)
     count = max(each.devices for each in points)
     held_out = hold_out(rounds)
+    found = {
+        "lost": _lost(roles, rounds, lanes),
+        "link": describe_link(rounds, count),
+        "beyond": project(rounds, count, held_out),
+        "held_out": held_out,
+    }
+    known: dict[str, Any] = {name: each for name, each in found.items() if not isinstance(each, Missing)}
     return ScaleCurve(
         one.of,
         one.mode,
         tuple(points),
-        _lost(roles, rounds, lanes),
-        describe_link(rounds, count),
-        project(rounds, count, held_out),
-        held_out,
-        None if whole is None else _point(whole, lanes[whole.name], compared, one.name),
+        **known,
+        all_cores=None if whole is None else _point(whole, lanes[whole.name], compared, one.name),
+        absent={name: each for name, each in found.items() if isinstance(each, Missing)},
     )
 
 

@@ -20,9 +20,8 @@ from laptime.cli.asking import (
     make_ask,
 )
 from laptime.cli.questions import ONE_LANE, WORDS, make_command
-from laptime.errors import UsageError
 from laptime.model.ask import Ask
-from laptime.model.scaling import MODES, Mode, ScaleAsk
+from laptime.model.scaling import ScaleAsk, modes_named
 
 SCALE_HELP = f"""Train WHAT on 1, 2, 4 devices: what do they bring, and what is lost?
 
@@ -43,12 +42,8 @@ fsdp or dp.
 def make_scale_ask(given: dict[str, Any]) -> Ask:
     """Return the ask of the command."""
     told = dict(given)
-    devices, named = told.pop("devices") or (), [mode for mode in MODES if told.pop(mode)]
-    both = told.pop("both")
-    if len(named) + both > 1:
-        said = " and ".join(f"--{each}" for each in [*named, *(["both"] if both else [])])
-        raise UsageError(f"{said} say how the batch grows, and only one can", "name one; --both races both")
-    modes: tuple[Mode, ...] = MODES if both else tuple(named) or ScaleAsk().modes
+    devices = told.pop("devices") or ()
+    modes = modes_named(weak=told.pop("weak"), strong=told.pop("strong"), both=told.pop("both"))
     return replace(make_ask(told), scale=ScaleAsk(devices, modes))
 
 

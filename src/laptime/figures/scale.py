@@ -8,7 +8,6 @@ from laptime.figures.race import lane_bars, proof_figures
 from laptime.figures.readings import reading_figures
 from laptime.figures.steps import step_figures
 from laptime.model.figure import Axis, Curve, Figure, Part, Plane, Stack
-from laptime.model.missing import Missing
 from laptime.model.record import Record
 from laptime.model.scale_words import name_loss
 from laptime.model.scaling import Scaling
@@ -40,7 +39,7 @@ def _speedups(scaling: Scaling) -> list[Figure]:
         points = [(float(one.devices), one.speedup.value) for one in each.points if one.speedup is not None]
         curves.append(Curve(name, tuple(points)))
         most = max(most, *(one.devices for one in each.points))
-        if not isinstance(each.beyond, Missing):
+        if each.beyond:
             beyond = [(float(one.devices), one.speedup.value) for one in each.beyond]
             curves.append(Curve(f"{name}, predicted", tuple(beyond), "dots"))
     curves.append(Curve("N times", ((1.0, 1.0), (float(most), float(most)))))
@@ -52,7 +51,7 @@ def _speedups(scaling: Scaling) -> list[Figure]:
 def _lost(scaling: Scaling) -> list[Figure]:
     rows = []
     for each in scaling.curves:
-        if isinstance(each.lost, Missing):
+        if each.lost is None:
             continue
         parts = tuple(Part(name_loss(one.of), one.share.value) for one in each.lost.parts if one.share.value > 0)
         rows.append((f"{short_name(each.lost.lane)}", parts))

@@ -4,8 +4,18 @@ from laptime.library.blocks import WatchedBatches, Watching, steps, watching
 from laptime.library.calls import devices, doctor, infer, plan, profile, race, resume, train, watch, why
 from laptime.library.comparing import CompareResult, HistoryResult
 from laptime.library.lanes import LaneFigures, LaneList, Ratio
-from laptime.library.results import DevicesResult, DoctorResult, PlanResult, RaceResult, Result, WatchResult, WhyResult
+from laptime.library.results import (
+    DevicesResult,
+    DoctorResult,
+    PlanResult,
+    RaceResult,
+    Result,
+    ScaleResult,
+    WatchResult,
+    WhyResult,
+)
 from laptime.library.saved import compare, history, load, records, report
+from laptime.library.scaling import scale
 
 __all__ = [
     "CompareResult",
@@ -18,6 +28,7 @@ __all__ = [
     "RaceResult",
     "Ratio",
     "Result",
+    "ScaleResult",
     "WatchResult",
     "WatchedBatches",
     "Watching",
@@ -34,6 +45,7 @@ __all__ = [
     "records",
     "report",
     "resume",
+    "scale",
     "steps",
     "train",
     "watch",

@@ -137,6 +137,7 @@ ARGUMENTS = {
     "until_accuracy": Argument("until_accuracy", read_share),
     "lr": Argument("learning_rates", read_numbers),
     "batch": Argument("batches", read_counts),
+    "devices": Argument("devices", read_counts),
     "arguments": Argument("command", read_command),
     "steps": Argument("steps", read_count),
 }
@@ -195,9 +196,9 @@ def _listed(what: OneTraining | Trainings) -> Trainings:
 
 def check_call(ask: Ask, call: str) -> None:
     """Refuse an ask that means another function than the one that was called."""
-    meant = "train" if ask.full is not None else "infer" if ask.infer else call
+    meant = "train" if ask.full is not None else "infer" if ask.infer else "scale" if ask.scale is not None else call
     if meant != call:
-        field = "full=FullAsk(...)" if meant == "train" else "infer=True"
+        field = {"train": "full=FullAsk(...)", "infer": "infer=True"}.get(meant, "scale=ScaleAsk(...)")
         raise UsageError(
             f"this Ask has {field}, which laptime.{call} does not run",
             f"Call laptime.{meant} with it, or leave {field} out.",

@@ -7,8 +7,7 @@ out has the default of the command line.
 from __future__ import annotations
 
 import os
-import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -30,9 +29,9 @@ from laptime.library.asking import (
 )
 from laptime.library.progress import progress_shown
 from laptime.library.results import DevicesResult, DoctorResult, PlanResult, RaceResult, Result, WatchResult, WhyResult
+from laptime.library.running import answer, run, warn
 from laptime.library.saved import Recorded, judge, read_threshold, record_of
 from laptime.model.ask import DEFAULT_WORKLOAD, WHY_BUDGET_S, Ask, FullAsk
-from laptime.model.record import Record
 from laptime.run.child import refuse_within_a_heat
 
 Items = int | Literal["all"]
@@ -98,7 +97,7 @@ def race(
     )  # fmt: skip
     check_call(ask, "race")
     check_threshold(ask, before, share)
-    record, is_saved = _answer("race", ask, progress=progress)
+    record, is_saved = answer("race", ask, progress=progress)
     return RaceResult(record, is_saved, judge(before, record, share))
 
 
@@ -137,7 +136,7 @@ def train(
         watchdog=watchdog, sensors=sensors, sensor_rate=sensor_rate, price=price, rate=rate, label=label,
     )  # fmt: skip
     check_call(ask, "train")
-    return Result(*_answer("full", ask if ask.full is not None else replace(ask, full=FullAsk()), progress=progress))
+    return Result(*answer("full", ask if ask.full is not None else replace(ask, full=FullAsk()), progress=progress))
 
 
 def infer(
@@ -168,7 +167,7 @@ def infer(
         price=price, rate=rate, label=label,
     )  # fmt: skip
     check_call(ask, "infer")
-    return Result(*_answer("infer", replace(ask, infer=True), progress=progress))
+    return Result(*answer("infer", replace(ask, infer=True), progress=progress))
 
 
 def why(
@@ -200,7 +199,7 @@ def why(
         sensors=sensors, sensor_rate=sensor_rate, arguments=arguments, label=label,
     )  # fmt: skip
     check_call(ask, "why")
-    return WhyResult(*_answer("why", ask, progress=progress))
+    return WhyResult(*answer("why", ask, progress=progress))
 
 
 def profile(
@@ -222,7 +221,7 @@ def profile(
         label=label,
     )  # fmt: skip
     check_call(ask, "profile")
-    return Result(*_answer("profile", replace(ask, profile=True), progress=progress))
+    return Result(*answer("profile", replace(ask, profile=True), progress=progress))
 
 
 def watch(
@@ -240,7 +239,7 @@ def watch(
     if isinstance(command, str) or not all(isinstance(each, str) for each in command):
         raise UsageError(f"{command!r} is no list of words", 'Give the command as a list: ["python", "train.py"].')
     ask = make_ask(command[0] if command else "", (), label=label, sensors=sensors)
-    return WatchResult(*_answer("watch", replace(ask, command=tuple(command)), progress=progress))
+    return WatchResult(*answer("watch", replace(ask, command=tuple(command)), progress=progress))
 
 
 def plan(
@@ -286,7 +285,7 @@ def resume(name: str = "latest", *, changed: bool = False, again: bool = False, 
     A training whose sources have changed since then goes on only with `changed`. Finished laps whose checkpoint is gone
     are trained again only with `again`.
     """
-    return Result(*_run(partial(api.resume, name, changed=changed, again=again), progress=progress))
+    return Result(*run(partial(api.resume, name, changed=changed, again=again), progress=progress))
 
 
 def devices(
@@ -306,7 +305,7 @@ def devices(
     unsaved: list[StoreError] = []
     with progress_shown(wanted=progress) as line:
         limits = api.measure_peaks(machine, line.write, unsaved.append, patience_s=seconds)
-    _warn(unsaved)
+    warn(unsaved)
     return DevicesResult(machine, limits)
 
 
@@ -317,23 +316,3 @@ def doctor(
     refuse_within_a_heat()
     with options_as_arguments(), progress_shown(wanted=progress) as line:
         return DoctorResult(api.doctor(Path(data) if data else None, line.write, frameworks=frameworks))
-
-
-def _answer(question: str, ask: Ask, *, progress: bool | None) -> tuple[Record, bool]:
-    return _run(partial(api.answer, question, ask), progress=progress)
-
-
-def _run(run: Callable[..., Record], *, progress: bool | None) -> tuple[Record, bool]:
-    """Run a question. Return its record, and whether it was saved to the end."""
-    refuse_within_a_heat()
-    unsaved: list[StoreError] = []
-    with options_as_arguments(), progress_shown(wanted=progress) as line:
-        record = run(show=line.show, tell=line.tell, warn=unsaved.append)
-    _warn(unsaved)
-    return record, not unsaved
-
-
-def _warn(unsaved: Sequence[StoreError]) -> None:
-    """Warn, once, of what could not be saved: the result is there all the same."""
-    if unsaved:
-        warnings.warn(str(unsaved[-1]), RuntimeWarning, stacklevel=5)

@@ -21,8 +21,9 @@ from laptime.model.inference import InferPlan
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan
 from laptime.model.protocol import FullPlan
-from laptime.model.questions import WhyAnswer, watch_of
+from laptime.model.questions import ScaleAnswer, WhyAnswer, watch_of
 from laptime.model.record import Record
+from laptime.model.scaling import ScaleCurve, Scaling
 from laptime.model.script import ScriptProcess, TrainingLoop
 from laptime.model.why import Remedy, Why
 from laptime.questions.gauge import Limits
@@ -157,6 +158,28 @@ class WhyResult(Result):
         if not isinstance(answer, WhyAnswer) or answer.why is None:
             raise RecordError(f"there is no verdict: the search is {self.status}", "Call laptime.why again.")
         return answer.why
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ScaleResult(Result):
+    """What several devices bring."""
+
+    @property
+    def verdict(self) -> str:
+        """What the largest count brings, and what is lost, in a sentence."""
+        return self._scaling.says
+
+    @property
+    def curves(self) -> tuple[ScaleCurve, ...]:
+        """The speed-ups of each lane over the counts, what is lost, and what more devices would bring."""
+        return self._scaling.curves
+
+    @property
+    def _scaling(self) -> Scaling:
+        answer = self.record.answer
+        if not isinstance(answer, ScaleAnswer) or answer.scaling is None:
+            raise RecordError(f"there is no verdict: the race is {self.status}", "Call laptime.scale again.")
+        return answer.scaling
 
 
 @dataclass(frozen=True, slots=True, repr=False)

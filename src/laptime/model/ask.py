@@ -8,6 +8,7 @@ from laptime.model.scaling import ScaleAsk
 
 DEFAULT_WORKLOAD = "cifar-cnn"
 WHY_BUDGET_S = 120.0  # experiments take longer than a race of two lanes
+SCALE_BUDGET_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ def say_curve(curve: ScaleCurve, kind: str) -> str:
         return f"no count of {_several(kind)} has a result."
     of = "" if curve.mode == "weak" else " of one batch"
     brings = f"{count_words(most.devices, kind)} give {times_words(most.speedup)} the rate of one{of}"
-    if isinstance(curve.lost, Missing):
+    if curve.lost is None:
         return f"{brings}."
     return f"{brings}: {say_loss(curve.lost, most, kind)}."
 

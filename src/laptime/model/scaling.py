@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
+from laptime.errors import UsageError
 from laptime.model.missing import Missing
 
 Mode = Literal["weak", "strong"]
@@ -22,6 +23,15 @@ class ScaleAsk:
 
     devices: tuple[int, ...] = ()
     modes: tuple[Mode, ...] = ("weak",)
+
+
+def modes_named(*, weak: bool, strong: bool, both: bool) -> tuple[Mode, ...]:
+    """Return how the batch grows, as three options say it; weak by default."""
+    named = [name for name, is_named in (("--weak", weak), ("--strong", strong), ("--both", both)) if is_named]
+    if len(named) > 1:
+        says = f"{' and '.join(named)} say how the batch grows, and only one can"
+        raise UsageError(says, "name one; --both races both")
+    return MODES if both else ("strong",) if strong else ("weak",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,16 +140,25 @@ class HeldOut:
 
 @dataclass(frozen=True, slots=True)
 class ScaleCurve:
-    """One of the asked lanes over the counts of devices. `all_cores` is one process on all cores of a processor."""
+    """One of the asked lanes over the counts of devices. `all_cores` is one process on all cores of a processor.
+
+    `absent` says, by name, why `lost`, `link`, `beyond` or `held_out` is missing.
+    """
 
     of: str
     mode: Mode
     points: tuple[ScalePoint, ...]
-    lost: LostTime | Missing
-    link: LinkCost | Missing
-    beyond: tuple[Projection, ...] | Missing
-    held_out: HeldOut | Missing
+    lost: LostTime | None = None
+    link: LinkCost | None = None
+    beyond: tuple[Projection, ...] = ()
+    held_out: HeldOut | None = None
     all_cores: ScalePoint | None = None
+    absent: dict[str, Missing] = field(default_factory=dict)
+
+    def why_not(self, name: str) -> str:
+        """Return why a part is missing."""
+        missing = self.absent.get(name)
+        return "no reason is known" if missing is None else missing.missing
 
 
 @dataclass(frozen=True, slots=True)

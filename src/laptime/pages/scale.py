@@ -73,7 +73,7 @@ def _figures(curve: ScaleCurve, record: Record, view: View) -> list[str]:
     title = [f"{short_name(curve.of)}, {MODES[curve.mode]}"] if several else []
     rows = [*curve.points, *([curve.all_cores] if curve.all_cores is not None else [])]
     table = table_or_sentences(_columns(curve, record, view), rows, view.width, color=view.color)
-    lost = [] if isinstance(curve.lost, Missing) else ["", *_lost_lines(curve.lost, record, view)]
+    lost = [] if curve.lost is None else ["", *_lost_lines(curve.lost, record, view)]
     return [*title, *table, *lost, ""] if several else [*title, *table, *lost]
 
 
@@ -123,7 +123,7 @@ def _lost_lines(lost: LostTime, record: Record, view: View) -> list[str]:
 
 def _straggler_words(curve: ScaleCurve) -> list[str]:
     """Return which rank is slower, where that is not the first loss."""
-    if isinstance(curve.lost, Missing) or curve.lost.straggler is None or curve.lost.first == "straggler":
+    if curve.lost is None or curve.lost.straggler is None or curve.lost.first == "straggler":
         return []
     slow = curve.lost.straggler
     return [f"Rank {slow.rank} ({slow.device}) takes {percent(slow.slower)} longer than the others."]
@@ -141,17 +141,14 @@ def _all_cores_words(curve: ScaleCurve, record: Record) -> list[str]:
 
 def _beyond_words(curve: ScaleCurve, record: Record) -> str:
     """Return what more devices would bring, with the means to doubt it."""
-    if isinstance(curve.beyond, Missing):
-        return ""
     most = max(each.devices for each in curve.points)
     shown = [each for each in curve.beyond if each.devices // most in SHOWN_BEYOND]
     if not shown:
         return ""
     told = ", ".join(f"{each.devices:,}: {times_words(each.speedup)}" for each in shown)
-    held = curve.held_out
-    check = (
-        "" if isinstance(held, Missing) else f" It predicts the measured {held.devices} within {abs(held.error):.0%}."
-    )
+    held, check = curve.held_out, ""
+    if held is not None:
+        check = f" It predicts the measured {held.devices} within {abs(held.error):.0%}."
     return f"Predicted for more {count_words(2, kind_of(record)).split()[1]} on such links: {told}.{check}"
 
 
@@ -181,8 +178,8 @@ def _details(record: Record, scaling: Scaling, view: View) -> list[list[str]]:
 
 
 def _lost_table(curve: ScaleCurve, width: int, *, color: bool) -> list[str]:
-    if isinstance(curve.lost, Missing):
-        return wrap(f"Where the time of a step goes is not known: {curve.lost.missing}.", width, "  ")
+    if curve.lost is None:
+        return wrap(f"Where the time of a step goes is not known: {curve.why_not('lost')}.", width, "  ")
     columns: list[Column[LostPart]] = [
         Column("a step on all of them", lambda each: name_loss(each.of), least=18),
         Column("share", lambda each: percent(each.share.value), right=True),
@@ -199,8 +196,8 @@ def _between(low: float | Missing, high: float | Missing) -> str:
 
 def _link_words(curve: ScaleCurve) -> str:
     link = curve.link
-    if isinstance(link, Missing):
-        return f"What an exchange costs is not known: {link.missing}."
+    if link is None:
+        return f"What an exchange costs is not known: {curve.why_not('link')}."
     does = "hides" if link.hidden_ms >= 0 else "adds"
     return (
         f"An exchange alone: {taken(link.latency_us / 1e3)} a hop, {number(link.gb_per_s)} GB/s, "
@@ -209,8 +206,8 @@ def _link_words(curve: ScaleCurve) -> str:
 
 
 def _beyond_table(curve: ScaleCurve, width: int, *, color: bool) -> list[str]:
-    if isinstance(curve.beyond, Missing):
-        return wrap(f"Nothing is predicted for more devices: {curve.beyond.missing}.", width, "  ")
+    if not curve.beyond:
+        return wrap(f"Nothing is predicted for more devices: {curve.why_not('beyond')}.", width, "  ")
     columns: list[Column[Projection]] = [
         Column("devices", lambda each: f"{each.devices:,}", right=True),
         Column("predicted speed-up", lambda each: times_words(each.speedup)),
@@ -221,8 +218,8 @@ def _beyond_table(curve: ScaleCurve, width: int, *, color: bool) -> list[str]:
 
 def _held_out_words(curve: ScaleCurve) -> str:
     held = curve.held_out
-    if isinstance(held, Missing):
-        return f"The prediction was not checked: {held.missing}."
+    if held is None:
+        return f"The prediction was not checked: {curve.why_not('held_out')}."
     return (
         f"Checked: without {held.devices} devices, it predicts {times(held.predicted)} for them; "
         f"measured were {times(held.measured)} ({held.error:+.0%})."
