@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import queue
+import signal
 import socket
 import threading
 import time
@@ -30,6 +31,7 @@ from laptime.model.ranks import Exchange, RankReport, RankTimes
 from laptime.model.sample import ProofRun, Reference
 
 BLAME_S = 2.0  # a rank that failed says so before the others notice that it is gone
+NO_ANSWER = "its process is gone"
 NOT_APART = Missing("its ranks step together: laptime scale says what they wait for")
 SMALL_BYTES = 4
 LARGEST_BYTES = 256 << 20
@@ -49,8 +51,8 @@ class RankedLine(ParentLine, Protocol):
 class Follower:
     """Another rank, as the first one sees it. A thread reads what it says, so that its failure is heard at once."""
 
-    def __init__(self, number: int, link: to.Link, fail: Callable[[str], None]) -> None:
-        self.number, self._link, self._fail = number, link, fail
+    def __init__(self, number: int, pid: int, link: to.Link, fail: Callable[[str], None]) -> None:
+        self.number, self._pid, self._link, self._fail = number, pid, link, fail
         self._answers: queue.SimpleQueue[to.FromRank | None] = queue.SimpleQueue()
         self.failure: str | None = None
         threading.Thread(target=self._listen, daemon=True, name=f"rank {number}").start()
@@ -59,22 +61,21 @@ class Follower:
         try:
             self._link.say(message)
         except OSError as error:
-            raise LaneError(f"rank {self.number}: {self.failure or 'its process is gone'}") from error
+            raise LaneError(f"rank {self.number}: {self.failure or NO_ANSWER}") from error
 
     def answer(self) -> Any:
         """Wait for the next answer."""
         answer = self._answers.get()
         if answer is None:
-            raise LaneError(f"rank {self.number}: {self.failure or 'its process is gone'}")
+            raise LaneError(f"rank {self.number}: {self.failure or NO_ANSWER}")
         return answer
 
     def _listen(self) -> None:
         while (heard := self._link.hear_answer()) is not None and not isinstance(heard, to.RankFailed):
             self._answers.put(heard)
-        if isinstance(heard, to.RankFailed):
-            self.failure = heard.reason
+        self.failure = heard.reason if isinstance(heard, to.RankFailed) else _how_ended(self._pid)
         self._answers.put(None)
-        self._fail(f"rank {self.number}: {self.failure or 'its process is gone'}")
+        self._fail(f"rank {self.number}: {self.failure}")
 
 
 class Leader:
@@ -88,14 +89,20 @@ class Leader:
             place = RankPlace(0, len(devices), f"127.0.0.1:{meeting.getsockname()[1]}", meeting.detach())
         self.order = _order_of(order, place)
         links: list[to.Link] = []
+        pids: list[int] = []
         for rank in range(1, len(devices)):
             ours, theirs = socket.socketpair()
-            if os.fork() == 0:
+            pid = os.fork()
+            if pid == 0:
                 ours.close()
                 _follow(backend, _order_of(order, replace(place, rank=rank)), theirs, [*links], line)
             theirs.close()
+            pids.append(pid)
             links.append(to.Link(ours))
-        self._followers = [Follower(number, link, self._fail) for number, link in enumerate(links, 1)]
+        self._followers = [
+            Follower(number, pid, link, self._fail)
+            for number, (pid, link) in enumerate(zip(pids, links, strict=True), 1)
+        ]
         keep_to_cores(self.order)
 
     def tell(self, message: to.ToRank) -> None:
@@ -128,6 +135,17 @@ class Leader:
     def _fail(self, reason: str) -> None:
         time.sleep(2 * BLAME_S)  # by then this process has ended, unless it waits for the other one within an exchange
         self._line.give_up(reason)
+
+
+def _how_ended(pid: int) -> str:
+    """Return how the process of a rank ended that said nothing."""
+    try:
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    except ChildProcessError:
+        return NO_ANSWER
+    if code >= 0:
+        return f"its process ended on its own, with exit code {code}"
+    return f"its process was ended by {signal.Signals(-code).name}"
 
 
 def _order_of(order: HeatOrder, place: RankPlace) -> HeatOrder:
