@@ -1,4 +1,4 @@
-"""Trainings of one's own for several processes: from a DataLoader, with a rank that dies, and with a slow one."""
+"""Your own trainings for several processes: from a DataLoader, with a rank that dies, and with a slow one."""
 
 import os
 import time

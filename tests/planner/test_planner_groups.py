@@ -86,7 +86,7 @@ def scale(machine, *lanes, what="cifar-mlp", loads=False, **asked):
 
 
 def test_a_scale_races_each_count_and_the_experiments_on_the_largest():
-    found = scale(FOUR, "cuda", modes=("weak", "strong"))
+    found = scale(FOUR, "cuda", growth=("both",))
     roles = [(each.mode, each.role, each.devices, each.name) for each in found.roles]
     one, weak, strong = "torch/cuda:0/as-written", "torch/{}xcuda/weak", "torch/{}xcuda/as-written"
     assert roles == [

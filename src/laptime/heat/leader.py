@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -30,7 +31,7 @@ from laptime.model.plan import HeatOrder, RankPlace
 from laptime.model.ranks import Exchange, RankReport, RankTimes
 from laptime.model.sample import ProofRun, Reference
 
-BLAME_S = 2.0  # a rank that failed says so before the others notice that it is gone
+BLAME_S = 2.0  # a rank that failed reports it before the others notice that it is gone
 NO_ANSWER = "its process is gone"
 NOT_APART = Missing("its ranks step together: laptime scale says what they wait for")
 SMALL_BYTES = 4
@@ -41,8 +42,8 @@ EXCHANGE_S, EXCHANGES_LEAST, EXCHANGES_MOST = 0.1, 3, 50
 class RankedLine(ParentLine, Protocol):
     """The connection to laptime."""
 
-    def let_go(self) -> None:
-        """Close it in a copy of this process."""
+    def live_as_copy(self, work: Callable[[], None]) -> None:
+        """In a copy of this process: close the connection, do the work, and end."""
 
     def give_up(self, reason: str) -> None:
         """Report a failure and end this process, whatever it is doing."""
@@ -94,8 +95,10 @@ class Leader:
             ours, theirs = socket.socketpair()
             pid = os.fork()
             if pid == 0:
-                ours.close()
-                _follow(backend, _order_of(order, replace(place, rank=rank)), theirs, [*links], line)
+                for each in (ours, *(link.connection for link in links)):
+                    each.close()
+                own = _order_of(order, replace(place, rank=rank))
+                line.live_as_copy(partial(serve, backend, own, to.Link(theirs)))
             theirs.close()
             pids.append(pid)
             links.append(to.Link(ours))
@@ -152,21 +155,6 @@ def _order_of(order: HeatOrder, place: RankPlace) -> HeatOrder:
     """Return the order of one rank: on its own device, and with the meeting's socket for the first rank only."""
     lane = replace(order.lane, device=order.lane.devices[place.rank])
     return replace(order, lane=lane, place=place if place.rank == 0 else replace(place, meeting_fd=None))
-
-
-def _follow(
-    backend: Backend, order: HeatOrder, theirs: socket.socket, others: Sequence[to.Link], line: RankedLine
-) -> None:
-    """Be another rank in this copy of the process, and end it."""
-    code = 1
-    try:
-        line.let_go()
-        for each in others:
-            each.close()
-        serve(backend, order, to.Link(theirs))
-        code = 0
-    finally:
-        os._exit(code)
 
 
 class RankedRunner:
@@ -306,12 +294,19 @@ class RankedBackend:
         return self.training
 
 
-def run_ranked_heat(backend: Backend, order: HeatOrder, line: RankedLine) -> int | Missing:
+def run_ranked_heat(backend: Backend, order: HeatOrder, line: RankedLine) -> None:
     """Run a heat in all ranks; then report on each, and time what they exchange."""
     ranked = RankedBackend(backend, line)
     held = run_heat(ranked, order, line)
     training = ranked.training
     assert training is not None and training.runner is not None  # noqa: PT018  the heat has run
     line.say(wire.Phase("exchange", backend.clock()))
-    line.say(wire.Ranked(training.runner.reports, training.exchanges()))
-    return held
+    ranks = training.runner.reports
+    line.say(wire.Finished(memory_of_ranks(ranks), held, ranks, training.exchanges()))
+
+
+def memory_of_ranks(ranks: Sequence[RankReport]) -> int | Missing:
+    """Return the most memory that all ranks held, each at its own time."""
+    held = [each.peak_memory_bytes for each in ranks]
+    unknown = next((each for each in held if isinstance(each, Missing)), None)
+    return unknown or sum(each for each in held if not isinstance(each, Missing))

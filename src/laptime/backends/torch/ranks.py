@@ -34,7 +34,7 @@ class OneProcess:
     is_whole = True  # whether this process holds all weights, and can use its network alone
 
     def batch(self, written: int) -> int:
-        """Return how many items this process takes a step, where so many are written."""
+        """Return how many items this process takes a step, of a batch of this size as written."""
         return written
 
     def spread(self, network: nn.Module) -> None:
