@@ -138,6 +138,9 @@ ARGUMENTS = {
     "lr": Argument("learning_rates", read_numbers),
     "batch": Argument("batches", read_counts),
     "devices": Argument("devices", read_counts),
+    "weak": Argument("growth", read_flag),
+    "strong": Argument("growth", read_flag),
+    "both": Argument("growth", read_flag),
     "arguments": Argument("command", read_command),
     "steps": Argument("steps", read_count),
 }

@@ -57,7 +57,7 @@ def scale(
     check_call(ask, "scale")
     if ask.scale is None:
         counts = () if devices is None else read_argument("devices", devices)
-        given = {"weak": weak, "strong": strong, "both": both}
+        given = {name: read_argument(name, value) for name, value in zip(GROWTH, (weak, strong, both), strict=True)}
         ask = replace(ask, scale=ScaleAsk(counts, tuple(word for word in GROWTH if given[word])))
     elif devices is not None or weak or strong or both:
         raise UsageError("an Ask has all arguments in it, and others were given too", "Set them in its ScaleAsk.")
