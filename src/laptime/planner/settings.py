@@ -130,9 +130,9 @@ def _lowest_precision(lane: LaneFacts) -> str | None:
 
 def _fastest_execution(lane: LaneFacts) -> str | None:
     """Return the fastest execution. A graph needs fixed shapes and no synchronization: only built-ins ensure both."""
-    if lane.on_processor or lane.subject.gives_step:
+    if lane.on_processor or lane.subject.gives_step or (lane.devices and lane.row.engine.name == "tensorflow"):
         return None
-    wanted = ("compile",) if lane.workload is None else ("graph", "compile")
+    wanted = ("compile",) if lane.workload is None or lane.devices else ("graph", "compile")
     return next((each for each in wanted if each in lane.device.features), None)
 
 
