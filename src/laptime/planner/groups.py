@@ -126,6 +126,13 @@ def refuse_in_one_process(settings: Settings, lane: LaneFacts) -> None:
             f"compile on {lane.group}: XLA does not compile what the devices of a TensorFlow strategy exchange",
             "leave it out, or race keras-jax",
         )
+    at_once = settings.steps_per_execution or 1
+    if at_once > 1 and lane.row.engine == TENSORFLOW and not lane.on_processor:
+        raise UsageError(
+            f"steps_per_execution={at_once} on {lane.group}: TensorFlow takes one step at a time "
+            "where it shares it out",
+            "leave it out, or race keras-jax",
+        )
     if settings.input == "copy":
         raise UsageError(
             f"input=copy on {lane.group}: Keras copies a batch within its step there", "leave the lane out"

@@ -22,6 +22,9 @@ LACKS = {"no fp16": "Keras scales the loss on its own there and leaves out steps
 class SharedSteps(Protocol):
     """How the devices of a group share each step."""
 
+    several_at_once: bool
+    """Whether Keras can give them several steps at once."""
+
     def scope(self) -> AbstractContextManager[Any]:
         """Return the context in which Keras makes and trains a model on all of them; each thread must enter its own."""
 

@@ -15,15 +15,20 @@ BY_PARTS = "its batch norm sees each device's part of a batch alone, and so comp
 
 
 class Mirrored:
-    """A strategy with all weights on each device. The gradients of the parts of a batch are summed."""
+    """A strategy with all weights on each device. The gradients of the parts of a batch are summed.
+
+    By default, TensorFlow sums them by its collective operators, which fail in its loop over several steps (TensorFlow
+    2.21). On a processor the first device sums them instead, which is as fast and has no such limit.
+    """
 
     def __init__(self, devices: Sequence[str]) -> None:
+        self.several_at_once = devices[0] == "cpu"
         if devices[0] == "cpu":
             _split_processor(len(devices))
             names = [f"CPU:{number}" for number in range(len(devices))]
+            self._strategy = tf.distribute.MirroredStrategy(names, tf.distribute.ReductionToOneDevice())
         else:
-            names = [each.replace("cuda", "GPU") for each in devices]
-        self._strategy = tf.distribute.MirroredStrategy(names)
+            self._strategy = tf.distribute.MirroredStrategy([each.replace("cuda", "GPU") for each in devices])
 
     def scope(self) -> AbstractContextManager[Any]:
         scope: AbstractContextManager[Any] = self._strategy.scope()

@@ -28,6 +28,8 @@ import jax  # isort: skip  the import above limits the memory of a card that JAX
 class DataParallel:
     """Keras's DataParallel: XLA computes each part of a batch on its device, and what one device would of the whole."""
 
+    several_at_once = True
+
     def __init__(self, numbers: Sequence[int], first: str) -> None:
         import keras  # its engine is chosen by now
 

@@ -36,6 +36,9 @@ class OneDevice:
     def check_items(self, items: int) -> None:
         """Refuse a batch of so many items, if the devices cannot share it."""
 
+    def check_at_once(self, steps: int) -> None:
+        """Refuse so many steps at once, if the devices cannot take them."""
+
     def problem(self, model: Any) -> str | None:  # noqa: ARG002  it depends on the model where there are several
         """Return why the devices compute something else than one device, or None."""
         return None
@@ -59,6 +62,13 @@ class SeveralDevices(OneDevice):
             raise LaneError(
                 f"{self._lane}: a batch of {items} cannot be shared out to {self.count} devices",
                 "give batches whose length is a multiple of their number, the last of the data too",
+            )
+
+    def check_at_once(self, steps: int) -> None:
+        if steps > 1 and not self._shared.several_at_once:
+            raise LaneError(
+                f"{self._lane}: it takes {steps} steps at once, expected 1 where TensorFlow shares a step out",
+                "compile it with steps_per_execution=1 for this lane, or race keras-jax",
             )
 
     def problem(self, model: Any) -> str | None:

@@ -221,6 +221,7 @@ class OwnWork:
         else:
             self._engine.set_precision(settings.precision)
         at_once = settings.steps_per_execution or own.at_once
+        self._devices.check_at_once(at_once)
         feed = open_own_feed(own.data, at_once, settings, self._devices.scope)
         with self._devices.scope():
             model = own.begin(at_once, compiled=settings.execution == "compile")
