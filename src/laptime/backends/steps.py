@@ -69,7 +69,7 @@ class JoinedBatches:
 
 
 def join_batches(own: OwnSteps, times: int, join: Callable[[Sequence[Any]], Any]) -> OwnSteps:
-    """Return the steps with so many of the user's batches joined to one."""
+    """Return the steps with this many of the user's batches joined to one."""
     if times == 1:
         return own
     lap = None if own.steps_per_lap is None else max(1, round(own.steps_per_lap / times))

@@ -23,11 +23,11 @@ AXIS = "batch"
 NUMBERS = "biufcV"  # V: the types that NumPy does not know, such as bfloat16
 
 
-class OneDevice:
+class Placement:
     """The lane's device, where JAX itself puts what is not on a device."""
 
     def check_items(self, items: int) -> None:
-        """Refuse a batch of so many items, if the devices cannot share it."""
+        """Refuse a batch of this many items, if the devices cannot share it."""
 
     def put_state(self, leaf: Any) -> Any:
         """Put an array of the state on each device."""
@@ -42,7 +42,7 @@ class OneDevice:
         return step
 
 
-class SeveralDevices(OneDevice):
+class ShardedPlacement(Placement):
     """Several devices, over which each batch is shared out in the step, as a user's loop would do it."""
 
     def __init__(self, lane: PlannedLane) -> None:
@@ -81,8 +81,8 @@ class SeveralDevices(OneDevice):
         return jax.device_put(array, wanted) if array.dtype.kind in NUMBERS else leaf
 
 
-def open_sharing(lane: PlannedLane) -> OneDevice:
-    return SeveralDevices(lane) if lane.devices else OneDevice()
+def open_placement(lane: PlannedLane) -> Placement:
+    return ShardedPlacement(lane) if lane.devices else Placement()
 
 
 def join(batches: Sequence[Any]) -> Any:

@@ -20,7 +20,7 @@ from jax import numpy as jnp
 from laptime.backends.fingerprint import Array, seed_globals
 from laptime.backends.jax.devices import set_precision
 from laptime.backends.jax.profiling import compile_counter
-from laptime.backends.jax.sharing import join, open_sharing
+from laptime.backends.jax.sharing import join, open_placement
 from laptime.backends.steps import call_for_steps, count_items, join_batches, supply_batches
 from laptime.backends.steps_proof import compare_with_float64, take_steps
 from laptime.model.plan import HeatOrder
@@ -47,9 +47,9 @@ class UserSteps:
 
     def __init__(self, order: HeatOrder) -> None:
         seed_globals(order.seed)
-        self._sharing = open_sharing(order.lane)
+        self._placement = open_placement(order.lane)
         own, training = call_for_steps(order, "JAX")
-        self.own = replace(own, step=self._sharing.spread(own.step))
+        self.own = replace(own, step=self._placement.spread(own.step))
         self._times = order.lane.batches_a_step
         self.timed = join_batches(self.own, self._times, join)
         self._start = jax.tree.map(_lay_down, training.state)
@@ -59,12 +59,12 @@ class UserSteps:
     def items_per_step(self) -> int:
         """Return the items of a step, after the first batch; one that does not fit the lane's devices is refused."""
         first = next(self.own.batches())
-        self._sharing.check_items(count_items(self.leaves(first)))
+        self._placement.check_items(count_items(self.leaves(first)))
         joined = join([first] * self._times) if self._times > 1 else first
         return count_items(self.leaves(joined))
 
     def place(self, batch: Any) -> Any:
-        return self._sharing.put_batch(batch)
+        return self._placement.put_batch(batch)
 
     def leaves(self, batch: Any) -> list[Any]:
         leaves: list[Any] = jax.tree.leaves(batch)
@@ -105,8 +105,8 @@ class UserSteps:
 
     def _lift(self, leaf: Any) -> Any:
         if isinstance(leaf, HostKey):
-            return self._sharing.put_state(leaf.lift())
-        return self._sharing.put_state(leaf) if isinstance(leaf, np.ndarray) else leaf
+            return self._placement.put_state(leaf.lift())
+        return self._placement.put_state(leaf) if isinstance(leaf, np.ndarray) else leaf
 
 
 def _leave(batch: Any) -> Any:

@@ -34,10 +34,10 @@ class OneDevice:
         return told
 
     def check_items(self, items: int) -> None:
-        """Refuse a batch of so many items, if the devices cannot share it."""
+        """Refuse a batch of this many items, if the devices cannot share it."""
 
     def check_at_once(self, steps: int) -> None:
-        """Refuse so many steps at once, if the devices cannot take them."""
+        """Refuse this many steps at once, if the devices cannot take them."""
 
     def problem(self, model: Any) -> str | None:  # noqa: ARG002  it depends on the model where there are several
         """Return why the devices compute something else than one device, or None."""
