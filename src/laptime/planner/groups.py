@@ -158,12 +158,6 @@ def refuse_scaling(settings: Settings, lane: LaneFacts) -> None:
             f"{lane.group}: a batch of {batch} cannot be shared out to {count} devices",
             f"name batch={fitting}, or weak: a batch of {batch} on each",
         )
-    proof = lane.workload.proof.batch if lane.workload is not None and lane.row.runs_own_code else count
-    if proof % count:
-        raise UsageError(
-            f"{lane.group}: the proof's batch of {proof} cannot be shared out to {count} devices",
-            f"name a number of devices that divides {proof}",
-        )
 
 
 def refuse_sync(settings: Settings, lane: LaneFacts) -> None:
