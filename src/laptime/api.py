@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -68,7 +68,8 @@ def answer(
         files.new_id(began, random.Random()), began.isoformat(timespec="seconds"), show=show, tell=tell, warn=warn
     )
     row = find_question(question)
-    return _run(row, (prepare or row.part("prepare"))(ask, look_at_machine()), services)
+    with _prepared(row, ask, prepare) as prepared:
+        return _run(row, prepared, services)
 
 
 def race(ask: Ask, *, show: Show | None = None, warn: Warn | None = None) -> Record:
@@ -122,6 +123,19 @@ def resume(
     return _run(find_question("full"), prepare_rest(before, look_at_machine()), services)
 
 
+@contextmanager
+def _prepared(question: Question, ask: Ask, prepare: Callable[..., Prepared] | None = None) -> Iterator[Prepared]:
+    """Prepare a question, here or on the cluster that the ask names, and leave the cluster at the end."""
+    prepare = prepare or question.part("prepare")
+    if ask.on is None:
+        yield prepare(ask, look_at_machine())
+        return
+    from laptime.questions.launching import launched  # noqa: PLC0415  few races need it
+
+    with launched(question.name, ask) as (launcher, machine):
+        yield prepare(ask, machine, launcher=launcher)
+
+
 def _run(question: Question, prepared: Prepared, services: Services) -> Record:
     identity = services.record_id
     with ExitStack() as held:
@@ -156,14 +170,14 @@ def _say_nothing(*_told: object) -> None:
 
 def plan(ask: Ask) -> Plan:
     """Return what `race` would run, without running it."""
-    prepared: Prepared = find_question("race").part("prepare")(ask, look_at_machine())
-    return prepared.plan
+    with _prepared(find_question("race"), ask) as prepared:
+        return prepared.plan
 
 
 def outline(ask: Ask) -> Plan | FullPlan | InferPlan:
     """Return what the ask's question (`race`, `full`, `infer` or `scale`) would run, without running it."""
-    prepared: Prepared = question_of(ask).part("prepare")(ask, look_at_machine())
-    return prepared.outline
+    with _prepared(question_of(ask), ask) as prepared:
+        return prepared.outline
 
 
 def question_of(ask: Ask) -> Question:

@@ -105,7 +105,7 @@ def test_refusals_name_arguments_and_not_options():
 
 
 OF_THE_TERMINAL = {"json", "md", "q", "quiet", "details", "dry_run"}
-OF_LANES = {"on", "set"}  # what they add has a name as a lane
+OF_LANES = {"set"}  # what it adds has a name as a lane
 OF_THE_LIBRARY = {"progress", "arguments"}  # on the command line, a script's arguments are behind --
 SHORT = {"o"}
 

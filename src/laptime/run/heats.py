@@ -13,7 +13,7 @@ from laptime.model.process import Dnf
 from laptime.model.ranks import RankReport
 from laptime.model.sample import Examination, FreshSteps, Heat, Window
 from laptime.model.symptoms import StepSymptoms
-from laptime.run.child import Child
+from laptime.run.child import AnyChild
 from laptime.run.runner import (
     FIRST_STEPS_OF_SILENCE,
     MEDIANS_OF_SILENCE,
@@ -77,7 +77,7 @@ class HeatRunner(ProcessRunner):
             exchanges=ranked.exchanges if ranked else (),
         )
 
-    def answer(self, child: Child, message: wire.FromChild) -> None:
+    def answer(self, child: AnyChild, message: wire.FromChild) -> None:
         match message:
             case wire.Phase(name=name):
                 self._tell(name)
