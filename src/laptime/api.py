@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -36,6 +36,7 @@ from laptime.questions.doctor import examine
 from laptime.questions.following import make_history
 from laptime.questions.gauge import Limits, PeakCache, add_limits, known_limits, measure_limits
 from laptime.questions.job import CheckpointFiles, Services, run_question
+from laptime.questions.launching import prepared_for
 from laptime.questions.protocol import prepare_rest
 from laptime.questions.proving import ReferenceCache
 from laptime.questions.resuming import Before
@@ -59,17 +60,15 @@ def answer(
 ) -> Record:
     """Run a question of the table and return its record, which is saved after every process.
 
-    `show` is called with progress, `tell` with each moment of a whole training. If a result cannot be saved, the
-    StoreError is passed to `warn` and the work goes on; without `warn` it is raised at once. `prepare` is by default
-    that of the table.
+    `show` is called with progress, `tell` with each moment of a whole training. A StoreError of a result is passed to
+    `warn` and the work goes on; without `warn` it is raised at once. `prepare` is by default that of the table.
     """
     began = dt.datetime.now(dt.UTC)
     services = _open_services(
         files.new_id(began, random.Random()), began.isoformat(timespec="seconds"), show=show, tell=tell, warn=warn
     )
-    row = find_question(question)
-    with _prepared(row, ask, prepare) as prepared:
-        return _run(row, prepared, services)
+    with prepared_for(find_question(question), ask, prepare) as prepared:
+        return _run(find_question(question), prepared, services)
 
 
 def race(ask: Ask, *, show: Show | None = None, warn: Warn | None = None) -> Record:
@@ -123,19 +122,6 @@ def resume(
     return _run(find_question("full"), prepare_rest(before, look_at_machine()), services)
 
 
-@contextmanager
-def _prepared(question: Question, ask: Ask, prepare: Callable[..., Prepared] | None = None) -> Iterator[Prepared]:
-    """Prepare a question, here or on the cluster that the ask names, and leave the cluster at the end."""
-    prepare = prepare or question.part("prepare")
-    if ask.on is None:
-        yield prepare(ask, look_at_machine())
-        return
-    from laptime.questions.launching import launched  # noqa: PLC0415  few races need it
-
-    with launched(question.name, ask) as (launcher, machine):
-        yield prepare(ask, machine, launcher=launcher)
-
-
 def _run(question: Question, prepared: Prepared, services: Services) -> Record:
     identity = services.record_id
     with ExitStack() as held:
@@ -170,13 +156,13 @@ def _say_nothing(*_told: object) -> None:
 
 def plan(ask: Ask) -> Plan:
     """Return what `race` would run, without running it."""
-    with _prepared(find_question("race"), ask) as prepared:
+    with prepared_for(find_question("race"), ask) as prepared:
         return prepared.plan
 
 
 def outline(ask: Ask) -> Plan | FullPlan | InferPlan:
     """Return what the ask's question (`race`, `full`, `infer` or `scale`) would run, without running it."""
-    with _prepared(question_of(ask), ask) as prepared:
+    with prepared_for(question_of(ask), ask) as prepared:
         return prepared.outline
 
 

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from laptime.errors import UsageError
+from laptime.machine import look_at_machine
 from laptime.model.ask import Ask
 from laptime.model.launchers import LAUNCHERS, Place, find_launcher
 from laptime.model.machine import Machine
+from laptime.model.questions import Question
 from laptime.planner.groups import split_group
 from laptime.planner.lanes import parse_lane
+from laptime.questions.asking import Prepared
 from laptime.questions.script import means_a_script
 from laptime.run.launchers import Launcher, Wanted
-from laptime.run.remote import RemoteLauncher
 
 HERE = "leave out --on to run it on this machine"
+
+
+@contextmanager
+def prepared_for(question: Question, ask: Ask, prepare: Callable[..., Prepared] | None = None) -> Iterator[Prepared]:
+    """Prepare a question, here or on the cluster that the ask names, and leave the cluster at the end."""
+    prepare = prepare or question.part("prepare")
+    if ask.on is None:
+        yield prepare(ask, look_at_machine())
+        return
+    with launched(question.name, ask) as (launcher, machine):
+        yield prepare(ask, machine, launcher=launcher)
 
 
 @contextmanager
@@ -25,6 +38,8 @@ def launched(question: str, ask: Ask) -> Iterator[tuple[Launcher, Machine]]:
     The node is one as the lanes need: with cards if any lane names one, and with as many cores as the largest.
     """
     check_cluster(question, ask)
+    from laptime.run.remote import RemoteLauncher  # noqa: PLC0415  few races need it
+
     launcher = RemoteLauncher(Wanted(ask.on or "", _largest_place(ask), ask.patience_s, ask.patience_s + ask.budget_s))
     try:
         yield launcher, launcher.look()

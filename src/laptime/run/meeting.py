@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from laptime.errors import LaptimeError, UsageError
 from laptime.run.child import LINE_MOST_BYTES, Silence
-from laptime.run.node_messages import Link, NodeHello, NodeRefusal, to_node, why_refused
+from laptime.run.node_messages import NodeHello, NodeLink, NodeRefusal, to_node, why_refused
 
 HELLO_S = 10.0  # an agent introduces itself as soon as it is connected
 HELLO_MOST_BYTES = 16_384
@@ -23,7 +23,7 @@ class Arrived:
     """An agent that is there. `refused` says why it cannot be used; its connection is closed then."""
 
     hello: NodeHello
-    link: Link
+    link: NodeLink
     refused: str | None
 
 

@@ -20,7 +20,7 @@ from laptime import wire
 from laptime.errors import LaptimeError, WireError
 from laptime.machine import look_at_machine
 from laptime.model.missing import Missing
-from laptime.run.child import Child, Silence, WindowReader
+from laptime.run.child import Child, Ended, Silence, WindowReader
 from laptime.run.node_messages import (
     SECRET,
     Around,
@@ -33,8 +33,8 @@ from laptime.run.node_messages import (
     EndChild,
     FromNode,
     Heard,
-    Link,
     LookAround,
+    NodeLink,
     PauseChild,
     ToChild,
     ToNode,
@@ -51,12 +51,13 @@ STARTER = 0  # the process that started the agent holds the other end of its sta
 UNREACHABLE = 3
 
 
-class Agent:
+class NodeAgent:
     """Runs one child for the parent at the other end of a link."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: NodeLink) -> None:
         self._link = link
         self._child: Child | None = None
+        self._ended: Ended | None = None
         self._instruments: WindowReader | None = None
         self._is_gone = False  # the child says no more
         self._is_over = False
@@ -81,7 +82,7 @@ class Agent:
         except (EOFError, OSError):
             return  # the parent is gone
         finally:
-            if self._child is not None:
+            if self._child is not None and self._ended is None:
                 self._child.abandon()
 
     def _hear_parent(self) -> None:
@@ -110,9 +111,8 @@ class Agent:
                         self._instruments.reopen()
                     return Done()
                 case EndChild(grace_s=grace_s), Child() as child:
-                    ended = child.end(grace_s=grace_s)
-                    self._child, self._is_over = None, True
-                    return ChildEnded(ended)
+                    self._is_over = True
+                    return ChildEnded(self._end(child, grace_s))
                 case _:
                     self._is_over = True
                     return None
@@ -132,6 +132,8 @@ class Agent:
         if absent is None:
             child.say(message)
             return None
+        self._stop_hearing(child)
+        self._end(child, 0)
         says = f"{absent} is not on {socket.gethostname()}: a race on a cluster needs it at the same path on all nodes"
         return Heard(raw(wire.Failed("start", says, "files", Missing("it was not started"))), time.monotonic_ns())
 
@@ -146,9 +148,18 @@ class Agent:
             self._link.say(Trouble(error.says))
         else:
             self._link.say(ChildGone())
+        self._stop_hearing(child)
+
+    def _stop_hearing(self, child: Child) -> None:
         self._is_gone = True
         for descriptor in child.descriptors:
             self._poll.unregister(descriptor)
+
+    def _end(self, child: Child, grace_s: float) -> Ended:
+        """End the child, once, and return how it ended."""
+        if self._ended is None:
+            self._ended = child.end(grace_s=grace_s)
+        return self._ended
 
     def _with_noise(self, child: Child, message: wire.FromChild) -> Heard:
         """Read the noise of this node if the message closes a window."""
@@ -185,7 +196,7 @@ def main() -> int:
     except OSError as error:
         sys.stderr.write(f"{socket.gethostname()} cannot reach the parent at {host}:{port}: {error}\n")
         return UNREACHABLE
-    Agent(link).serve()
+    NodeAgent(link).serve()
     return 0
 
 

@@ -115,7 +115,7 @@ FROM_NODE: msgspec.json.Decoder[FromNode] = msgspec.json.Decoder(FromNode)
 TO_NODE: msgspec.json.Decoder[ToNode] = msgspec.json.Decoder(ToNode)
 
 
-class Link:
+class NodeLink:
     """One end of a connection. It is read by one thread; a message longer than `most_bytes` ends it."""
 
     def __init__(self, connection: socket.socket, decoder: msgspec.json.Decoder[Any], most_bytes: int) -> None:
@@ -173,14 +173,14 @@ class Link:
             raise WireError(f"unreadable message between the parent and a node: {error}") from error
 
 
-def to_node(connection: socket.socket, most_bytes: int = LINE_MOST_BYTES) -> Link:
+def to_node(connection: socket.socket, most_bytes: int = LINE_MOST_BYTES) -> NodeLink:
     """Return the parent's end of a connection."""
-    return Link(connection, FROM_NODE, most_bytes)
+    return NodeLink(connection, FROM_NODE, most_bytes)
 
 
-def to_parent(connection: socket.socket) -> Link:
+def to_parent(connection: socket.socket) -> NodeLink:
     """Return the agent's end of a connection."""
-    return Link(connection, TO_NODE, LINE_MOST_BYTES)
+    return NodeLink(connection, TO_NODE, LINE_MOST_BYTES)
 
 
 def raw(message: wire.FromChild | wire.FromParent) -> msgspec.Raw:

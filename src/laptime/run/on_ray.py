@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -12,6 +14,7 @@ from laptime.run.addresses import address_towards
 from laptime.run.launchers import Submission, Wanted
 from laptime.run.starting import NotSubmitted, make_starter, words_of
 
+ANSWER_S = 5.0
 START_ONE = "ray start --head starts one here; --on ray://host:10001 names another"
 
 
@@ -39,16 +42,21 @@ class RayCluster:
     def why_alone(self, places: Sequence[Place]) -> str | None:
         there = self._ray.cluster_resources()
         asked = {"CPU": sum(each.cpus for each in places), "GPU": sum(each.gpus for each in places)}
-        short = [f"{count} {name}s and has {there.get(name, 0):g}" for name, count in asked.items()
-                 if count > there.get(name, 0)]  # fmt: skip
-        return f"all at once they need {' and '.join(short)} on {self._word}" if short else None
+        short = [name for name, count in asked.items() if count > there.get(name, 0)]
+        told = " and ".join(f"{asked[name]} {name}s, and {self._word} has {there.get(name, 0):g}" for name in short)
+        return f"all at once they need {told}" if told else None
 
     def close(self) -> None:
         if not self._was_joined:
             self._ray.shutdown()
 
     def _join(self, address: str) -> None:
+        """Join the cluster. Ray itself tries for minutes if nothing answers there, so that is found out first."""
+        place = address.removeprefix("ray://") if address != "auto" else os.environ.get("RAY_ADDRESS", "")
+        host, _, port = place.removeprefix("ray://").rpartition(":")
         try:
+            if host and port.isdecimal():
+                socket.create_connection((host, int(port)), timeout=ANSWER_S).close()
             self._ray.init(address=address, log_to_driver=False, logging_level="ERROR")
         except Exception as error:
             raise UsageError(f"--on {self._word}: no Ray cluster was reached: {words_of(error)}", START_ONE) from error

@@ -32,8 +32,8 @@ from laptime.run.node_messages import (
     Done,
     EndChild,
     Heard,
-    Link,
     LookAround,
+    NodeLink,
     PauseChild,
     ToChild,
     ToNode,
@@ -146,6 +146,8 @@ class Waiting:
     def cancel(self) -> None:
         """Wait no more: it must not start later."""
         self._meeting.forget(self._awaited.ticket)
+        with contextlib.suppress(queue.Empty):  # it came, and nobody has heard it
+            self._awaited.arrivals.get_nowait().link.close()
         self._submission.cancel()
 
     def _report(self) -> None:
@@ -166,7 +168,7 @@ class RemoteChild:
         self.last_noise = Noise(NO_NOISE, NO_NOISE, NO_NOISE)
         self.last_flag: str | None = None
         self._waiting, self._environment = waiting, environment
-        self._link: Link | None = None
+        self._link: NodeLink | None = None
         self._unsent: list[wire.FromParent] = []
         self._early: deque[Any] = deque()  # what the child said while something else was asked of its agent
         self._heard_at_ns = 0

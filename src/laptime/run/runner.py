@@ -187,11 +187,11 @@ class ProcessRunner:
 
     def process_run(self, dnf: Dnf | None, status: ProcessStatus | None = None) -> ProcessRun:
         """Return what is known of the process so far."""
-        built, finished = self.built, self.finished
+        built, finished, child = self.built, self.finished, self._child
         return ProcessRun(
             lane=self.lane,
             status=status or ("dnf" if dnf else "ok"),
-            versions={**built.versions, **self.child.versions} if built else {},
+            versions={**built.versions, **(child.versions if child else {})} if built else {},
             parameters=built.parameters if built else None,
             items_per_step=built.items_per_step if built else None,
             phases_s=self._phases_s(),
@@ -200,7 +200,7 @@ class ProcessRunner:
             peak_memory_bytes=finished.peak_memory_bytes if finished else NOT_FINISHED,
             device_memory_bytes=finished.device_memory_bytes if finished else NOT_FINISHED,
             timeline=self.timeline,
-            node=self._child.node if self._child else None,
+            node=child.node if child else None,
         )
 
     def _phases_s(self) -> dict[str, float]:
