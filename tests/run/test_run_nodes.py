@@ -142,9 +142,8 @@ def test_who_does_not_know_the_secret_learns_nothing(nodes, secret):
     child, ticket = nodes.await_none()
     hello = msgspec.json.encode(hello_of(secret, ticket))
     for words in (hello, b"GET / HTTP/1.1", b"x" * 100_000):
-        with say_hello(nodes, words) as connection:
-            with contextlib.suppress(ConnectionResetError):
-                assert connection.recv(100) == b""
+        with say_hello(nodes, words) as connection, contextlib.suppress(ConnectionResetError):
+            assert connection.recv(100) == b""
     with pytest.raises(WireError, match=r"no place with 1 core and 2 GPUs was free on ray within 0\.1 s"):
         child.hear(0.1)
 

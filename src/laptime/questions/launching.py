@@ -68,11 +68,11 @@ def check_cluster(question: str, ask: Ask) -> None:
 
 def _largest_place(ask: Ask) -> Place:
     """Return the largest place that any of the named lanes asks for."""
-    places = [_place_asked(text) for text in ask.lanes]
+    places = [place_asked(text) for text in ask.lanes]
     return Place(max(each.cpus for each in places), max(each.gpus for each in places))
 
 
-def _place_asked(text: str) -> Place:
+def place_asked(text: str) -> Place:
     """Return what a lane asks for, by its name. Refuse devices that no cluster gives."""
     lane = parse_lane(text)
     if lane.device is None:

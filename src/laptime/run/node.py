@@ -100,6 +100,8 @@ class NodeAgent:
                     return self._begin(environment)
                 case LookAround(), _:
                     return Around(look_at_machine())
+                case ToChild() | PauseChild() | ContinueChild(), _ if self._ended is not None:
+                    return None if isinstance(message, ToChild) else Done()
                 case ToChild(message=said), Child() as child:
                     return self._pass_on(child, wire.read_from_parent(bytes(said)))
                 case PauseChild(), Child() as child:
