@@ -283,7 +283,7 @@ class RemoteChild:
             raise WireError(f"its node is gone: the connection to {self.node} ended") from None
 
     def _send(self, message: ToNode) -> None:
-        """Send to the agent. If it is gone, what is heard next says so."""
+        """Send to the agent. If it is gone, the next message that is waited for does not come."""
         assert self._link is not None
         with contextlib.suppress(OSError):
             self._link.say(message)
