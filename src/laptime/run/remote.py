@@ -158,7 +158,7 @@ class Waiting:
 
 
 class RemoteChild:
-    """A heat's process on a node, with what a `Child` has. Until its agent has come, what it is told is kept."""
+    """A heat's process on a node, with what a `Child` has. Until its agent has come, messages to it are kept."""
 
     def __init__(self, waiting: Waiting, environment: dict[str, str]) -> None:
         self.pid, self.is_paused = 0, False
