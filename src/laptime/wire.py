@@ -1,9 +1,9 @@
 """The messages between parent and child: one JSON object per line, with a version that both must share.
 
 The child speaks first (`Hello`). It then reports each phase as it begins, each proof, and every window as it closes.
-After its last planned window it sends `Ready`. The parent answers `Again` (run N more windows, because some were
-disturbed), `TakeTurn` (run one window, where heats take turns) or `Enough`. If a loader holds its items, `Fresh` steps
-come before the windows; `Paced` gives the windows' length. `Examined` and `Signed` come last, if they were ordered.
+After its last planned window it sends `Ready`. The parent answers `Again` (N more windows for disturbed ones),
+`TakeTurn` (one window) or `Enough`. If a loader holds its items, `Fresh` steps come before the windows; `Paced` gives
+the windows' length. `Examined` and `Signed` come last, if they were ordered.
 
 A whole training reports lap by lap: `Resumed` with the laps of its checkpoint, `Stepped` about twice a second,
 `LapDone` when a lap is validated and saved (the child then waits for `GoOn`), and `Tested` at the end. A heat of
@@ -102,8 +102,6 @@ class Examined(msgspec.Struct, frozen=True, tag=True):
 
 
 class Signed(msgspec.Struct, frozen=True, tag=True):
-    """After all windows, the parts of some steps were measured."""
-
     signs: StepSymptoms
 
 
@@ -169,21 +167,16 @@ class Profiled(msgspec.Struct, frozen=True, tag=True):
 
 
 class Noted(msgspec.Struct, frozen=True, tag=True):
-    """What had to be left out or done differently."""
-
     notes: tuple[str, ...]
 
 
-class Ranked(msgspec.Struct, frozen=True, tag=True):
-    """What the processes of a lane report that train it together, and what they take to exchange numbers."""
-
-    ranks: tuple[RankReport, ...]
-    exchanges: tuple[Exchange, ...]
-
-
 class Finished(msgspec.Struct, frozen=True, tag=True):
+    """All is done. Where several processes trained together, also what each reports, and what an exchange takes."""
+
     peak_memory_bytes: int | Missing
     device_memory_bytes: int | Missing
+    ranks: tuple[RankReport, ...] = ()
+    exchanges: tuple[Exchange, ...] = ()
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):
@@ -311,26 +304,12 @@ class GoOn(msgspec.Struct, frozen=True, tag=True):
     """The lap is recorded: train the next one."""
 
 
-FromHeat = (
-    Phase
-    | Built
-    | Proved
-    | FirstStep
-    | Closed
-    | Ready
-    | Fresh
-    | Paced
-    | Examined
-    | Signed
-    | Ranked
-    | Noted
-    | Finished
-    | Failed
-)
+FromHeat = Phase | Built | Proved | FirstStep | Closed | Ready | Fresh | Paced | Examined | Signed
+FromAll = Hello | Warmed | Noted | Finished | Failed
 FromTraining = Resumed | Stepped | LapDone | Tested
 FromInference = FirstCall | Answered | Calls | BatchDone
 FromScout = Seen | Inspected | Referenced | Proven | AnswersReferenced | Rated | Gauged
-FromChild = Hello | Warmed | FromHeat | FromTraining | FromInference | Profiled | FromScout
+FromChild = FromAll | FromHeat | FromTraining | FromInference | Profiled | FromScout
 Order = Run | Train | Infer | Observe | Refer | Prove | ReferAnswers | Gauge | Look
 FromParent = Warm | Order | TakeTurn | Again | Enough | GoOn
 

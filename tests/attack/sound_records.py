@@ -5,6 +5,7 @@ from __future__ import annotations
 import full_records
 import infer_records
 import records
+import scale_records
 import watch_records
 import why_records
 from test_pages_profile import CARD, CPU
@@ -22,6 +23,7 @@ def literals() -> dict[str, bytes]:
         **{f"full {name}": make() for name, make in full_records.SHOWN.items()},
         **{f"infer {name}": make() for name, make in infer_records.SHOWN.items()},
         **{f"why {name}": make() for name, make in why_records.SHOWN.items()},
+        **{f"scale {name}": make() for name, make in scale_records.SHOWN.items()},
         **{f"watch {name}": make() for name, make in watch_records.SHOWN.items()},
         "profile": profiled(),
         "race with profiles": records.record(profiled_lanes),

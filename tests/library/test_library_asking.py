@@ -116,7 +116,7 @@ SHORT = {"o"}
 
 
 @pytest.mark.parametrize(
-    "name", ["race", "train", "infer", "why", "profile", "plan", "resume", "compare", "history", "report"]
+    "name", ["race", "train", "infer", "why", "scale", "profile", "plan", "resume", "compare", "history", "report"]
 )
 def test_a_call_has_the_options_of_its_command(name):
     """By their names, but for what is of a terminal; `progress` is the library's own."""
@@ -127,7 +127,7 @@ def test_a_call_has_the_options_of_its_command(name):
     assert options - OF_THE_TERMINAL - OF_LANES - SHORT == named
 
 
-@pytest.mark.parametrize("name", ["race", "train", "infer", "why", "profile", "plan"])
+@pytest.mark.parametrize("name", ["race", "train", "infer", "why", "scale", "profile", "plan"])
 def test_every_argument_of_a_question_can_be_read(name):
     named = set(inspect.signature(getattr(laptime, name)).parameters) - {"progress", "what", "lanes"}
     assert named <= ARGUMENTS.keys() | OF_A_GATE

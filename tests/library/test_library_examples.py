@@ -35,7 +35,8 @@ def examples(shared_house):
         shared_house.script(ENDS_IN_LAP_2)
         patched.setenv("LAPTIME_FAKE", shared_house.fake)
         laptime.train("cifar-cnn", "fake/cpu", laps=2, steps_per_lap=50, label="long")
-        patched.setenv("LAPTIME_FAKE", "1")
+        shared_house.script('[cards]\n"cuda:1" = { works = "yes" }\n')
+        patched.setenv("LAPTIME_FAKE", shared_house.fake)
         names = {}
         for number, block in enumerate(each for each in read_examples() if OF_HOOKS not in each):
             exec(compile(block, f"{PAGE.name}, block {number}", "exec"), names)
@@ -65,6 +66,13 @@ def test_a_whole_training_has_its_laps_and_what_is_finished_is_not_resumed(examp
 
 def test_a_training_that_was_ended_goes_on(examples):
     assert (examples["resumed"].status, len(examples["resumed"].lanes[0].trainings[0].laps)) == ("finished", 2)
+
+
+def test_several_devices_have_a_curve(examples):
+    scaled = examples["scaled"]
+    assert isinstance(scaled, laptime.ScaleResult)
+    assert [each.devices for each in scaled.curves[0].points] == [1, 2]
+    assert scaled.verdict.startswith("two cards give")
 
 
 def test_answers_and_profiles_are_results(examples):

@@ -82,7 +82,11 @@ def summarise_lane(
         parity=parity,
         items_per_step=items,
         heats=kept,
-        notes=tuple(dict.fromkeys(chain(lane.notes, *(heat.process.notes for heat in heats), tell_chance(parity)))),
+        notes=tuple(
+            dict.fromkeys(
+                chain(lane.notes, *(heat.process.notes for heat in heats), tell_chance(parity), _tell_cut(reference))
+            )
+        ),
         whole=forecast_whole(kept, mean, None if trains_nothing else protocol, steps, _fresh_steps(plan, items)),
         appeal=appeal,
         usage=usage,
@@ -90,6 +94,13 @@ def summarise_lane(
         training=None if lane.training is None else lane.training.name,
         devices=lane.devices,
     )
+
+
+def _tell_cut(reference: Reference | FirstLosses | str | None) -> tuple[str, ...]:
+    """Return a note on a reference whose batches were cut as a lane's devices cut them."""
+    if not isinstance(reference, Reference) or reference.shares == 1:
+        return ()
+    return (f"batch norm sees each of {reference.shares} parts of a batch alone, and so does the lane's reference",)
 
 
 def _fresh_steps(plan: Plan, items_per_step: int | None) -> float | None:

@@ -108,7 +108,7 @@ def fit_all_reduce(exchanges: Sequence[Exchange], devices: int) -> AllReduceCost
 
 
 def expected_slowest(draws: Sequence[float], devices: int) -> float:
-    """Return the mean of the greatest of so many draws, from draws in ascending order."""
+    """Return the mean of the greatest of this many draws, from draws in ascending order."""
     count = len(draws)
     chances = [(place / count) ** devices for place in range(count + 1)]
     return sum(draw * (high - low) for draw, (low, high) in zip(draws, pairwise(chances), strict=True))

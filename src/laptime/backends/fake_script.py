@@ -170,7 +170,8 @@ class FakeExercises:
         return self._at_rate(COPY, copy_work(size_bytes))
 
     def _at_rate(self, limit: str, work: float) -> Exercise:
-        rate = self._rates[f"{self._device}/{limit}"]
+        alike = f"{self._device.partition(':')[0]}:0/{limit}"  # further cards are like the first
+        rate = self._rates.get(f"{self._device}/{limit}") or self._rates[alike]
         once = _fail(rate) if isinstance(rate, str) else lambda: self._clock.pass_ms(1e3 * work / rate)
         return Exercise(once, lambda: None, work)
 

@@ -19,23 +19,24 @@ from laptime.cli.asking import (
     Share,
     make_ask,
 )
+from laptime.cli.help import rare
 from laptime.cli.questions import ONE_LANE, WORDS, make_command
 from laptime.model.ask import Ask
-from laptime.model.scaling import ScaleAsk, modes_named
+from laptime.model.scaling import GROWTH, ScaleAsk
 
 SCALE_HELP = f"""Train WHAT on 1, 2, 4 devices: what do they bring, and what is lost?
 
-{WORDS} A LANE names one device; its kind is counted.
+{WORDS}
 {ONE_LANE}
 """
 SCALE_MORE = """\
-All counts race in turns, and with them experiments: the same processes without their exchange of gradients, the
-same on batches that are ready, and one device on its part of a batch. From these follow the parts of a step: the
-exchange that no computing hides, a slow rank, loaders that do not keep up, devices that slow each other down. With
---weak each device has the batch as written, with --strong they share it out. On a processor a device is a process
-with its share of the cores. A model of an all-reduce predicts up to 4,096 devices; with three counts or more, the
-largest is predicted from the others first, and the page says how well. In PyTorch a lane may name ddp (the default),
-fsdp or dp.
+A LANE names one device, and devices of its kind are counted. All counts race in turns, and with them experiments:
+the same processes without their exchange of gradients, the same on batches that are ready, and one device on its
+part of a batch. From these follow the parts of a step: the exchange that no computing hides, a slow rank, loaders
+that do not keep up, devices that slow each other down. With --weak each device has the batch as written, with
+--strong they share it out. On a processor a device is a process with its share of the cores. A model of an
+all-reduce predicts up to 4,096 devices; with three counts or more, the largest is predicted from the others first,
+and the page says how well. In PyTorch a lane may name ddp (the default), fsdp or dp.
 """
 
 
@@ -43,8 +44,8 @@ def make_scale_ask(given: dict[str, Any]) -> Ask:
     """Return the ask of the command."""
     told = dict(given)
     devices = told.pop("devices") or ()
-    modes = modes_named(weak=told.pop("weak"), strong=told.pop("strong"), both=told.pop("both"))
-    return replace(make_ask(told), scale=ScaleAsk(devices, modes))
+    growth = tuple(word for word in GROWTH if told.pop(word))
+    return replace(make_ask(told), scale=ScaleAsk(devices, growth))
 
 
 scale = make_command(
@@ -54,9 +55,9 @@ scale = make_command(
     (
         *SUBJECT_OPTIONS,
         click.option("--devices", type=Several(int), help="Counts to race: 1,2,4.  [default: 1, 2, 4 to all]"),
-        click.option("--weak", is_flag=True, help="Each device has the batch as written.  [default]"),
+        rare("--weak", is_flag=True, help="Each device has the batch as written.  [default]"),
         click.option("--strong", is_flag=True, help="The devices share out the batch as written."),
-        click.option("--both", is_flag=True, help="Race both."),
+        click.option("--both", is_flag=True, help="Race both: the batch as written on each, and shared out."),
         click.option("--budget", type=Duration(), default="2m", show_default=True, help=SAYS["budget"]),
         click.option("--margin", type=Share(), default="5%", show_default=True, help=SAYS["margin"]),
         HEATS,

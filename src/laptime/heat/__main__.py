@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 from laptime import wire
@@ -61,10 +62,16 @@ class Lifeline:
         """Wait for the parent's next message."""
         return self._inbox.get()
 
-    def let_go(self) -> None:
-        """Close both pipes in a copy of this process: the parent shall see the end of this one alone."""
-        for descriptor in self._descriptors:
-            os.close(descriptor)
+    def live_as_copy(self, work: Callable[[], None]) -> None:
+        """In a copy of this process: close both pipes, of which the parent awaits the end, do the work, and end."""
+        code = 1
+        try:
+            for descriptor in self._descriptors:
+                os.close(descriptor)
+            work()
+            code = 0
+        finally:
+            os._exit(code)
 
     def give_up(self, reason: str) -> None:
         """Report a failure, and end this process, whatever it is doing."""
@@ -199,7 +206,7 @@ def _run(order: HeatOrder, line: Lifeline) -> None:
         return
     from laptime.heat.leader import run_ranked_heat  # noqa: PLC0415  as above
 
-    _finish(line, run_ranked_heat(backend, order, line))
+    run_ranked_heat(backend, order, line)
 
 
 def _open(order: HeatOrder, phase: str, line: Lifeline) -> Backend:

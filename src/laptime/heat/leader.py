@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import queue
+import signal
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -29,7 +31,8 @@ from laptime.model.plan import HeatOrder, RankPlace
 from laptime.model.ranks import Exchange, RankReport, RankTimes
 from laptime.model.sample import ProofRun, Reference
 
-BLAME_S = 2.0  # a rank that failed says so before the others notice that it is gone
+BLAME_S = 2.0  # a rank that failed reports it before the others notice that it is gone
+NO_ANSWER = "its process is gone"
 NOT_APART = Missing("its ranks step together: laptime scale says what they wait for")
 SMALL_BYTES = 4
 LARGEST_BYTES = 256 << 20
@@ -39,8 +42,8 @@ EXCHANGE_S, EXCHANGES_LEAST, EXCHANGES_MOST = 0.1, 3, 50
 class RankedLine(ParentLine, Protocol):
     """The connection to laptime."""
 
-    def let_go(self) -> None:
-        """Close it in a copy of this process."""
+    def live_as_copy(self, work: Callable[[], None]) -> None:
+        """In a copy of this process: close the connection, do the work, and end."""
 
     def give_up(self, reason: str) -> None:
         """Report a failure and end this process, whatever it is doing."""
@@ -49,8 +52,8 @@ class RankedLine(ParentLine, Protocol):
 class Follower:
     """Another rank, as the first one sees it. A thread reads what it says, so that its failure is heard at once."""
 
-    def __init__(self, number: int, link: to.Link, fail: Callable[[str], None]) -> None:
-        self.number, self._link, self._fail = number, link, fail
+    def __init__(self, number: int, pid: int, link: to.Link, fail: Callable[[str], None]) -> None:
+        self.number, self._pid, self._link, self._fail = number, pid, link, fail
         self._answers: queue.SimpleQueue[to.FromRank | None] = queue.SimpleQueue()
         self.failure: str | None = None
         threading.Thread(target=self._listen, daemon=True, name=f"rank {number}").start()
@@ -59,22 +62,21 @@ class Follower:
         try:
             self._link.say(message)
         except OSError as error:
-            raise LaneError(f"rank {self.number}: {self.failure or 'its process is gone'}") from error
+            raise LaneError(f"rank {self.number}: {self.failure or NO_ANSWER}") from error
 
     def answer(self) -> Any:
         """Wait for the next answer."""
         answer = self._answers.get()
         if answer is None:
-            raise LaneError(f"rank {self.number}: {self.failure or 'its process is gone'}")
+            raise LaneError(f"rank {self.number}: {self.failure or NO_ANSWER}")
         return answer
 
     def _listen(self) -> None:
         while (heard := self._link.hear_answer()) is not None and not isinstance(heard, to.RankFailed):
             self._answers.put(heard)
-        if isinstance(heard, to.RankFailed):
-            self.failure = heard.reason
+        self.failure = heard.reason if isinstance(heard, to.RankFailed) else _how_ended(self._pid)
         self._answers.put(None)
-        self._fail(f"rank {self.number}: {self.failure or 'its process is gone'}")
+        self._fail(f"rank {self.number}: {self.failure}")
 
 
 class Leader:
@@ -88,14 +90,22 @@ class Leader:
             place = RankPlace(0, len(devices), f"127.0.0.1:{meeting.getsockname()[1]}", meeting.detach())
         self.order = _order_of(order, place)
         links: list[to.Link] = []
+        pids: list[int] = []
         for rank in range(1, len(devices)):
             ours, theirs = socket.socketpair()
-            if os.fork() == 0:
-                ours.close()
-                _follow(backend, _order_of(order, replace(place, rank=rank)), theirs, [*links], line)
+            pid = os.fork()
+            if pid == 0:
+                for each in (ours, *(link.connection for link in links)):
+                    each.close()
+                own = _order_of(order, replace(place, rank=rank))
+                line.live_as_copy(partial(serve, backend, own, to.Link(theirs)))
             theirs.close()
+            pids.append(pid)
             links.append(to.Link(ours))
-        self._followers = [Follower(number, link, self._fail) for number, link in enumerate(links, 1)]
+        self._followers = [
+            Follower(number, pid, link, self._fail)
+            for number, (pid, link) in enumerate(zip(pids, links, strict=True), 1)
+        ]
         keep_to_cores(self.order)
 
     def tell(self, message: to.ToRank) -> None:
@@ -130,25 +140,21 @@ class Leader:
         self._line.give_up(reason)
 
 
+def _how_ended(pid: int) -> str:
+    """Return how the process of a rank ended that said nothing."""
+    try:
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    except ChildProcessError:
+        return NO_ANSWER
+    if code >= 0:
+        return f"its process ended on its own, with exit code {code}"
+    return f"its process was ended by {signal.Signals(-code).name}"
+
+
 def _order_of(order: HeatOrder, place: RankPlace) -> HeatOrder:
     """Return the order of one rank: on its own device, and with the meeting's socket for the first rank only."""
     lane = replace(order.lane, device=order.lane.devices[place.rank])
     return replace(order, lane=lane, place=place if place.rank == 0 else replace(place, meeting_fd=None))
-
-
-def _follow(
-    backend: Backend, order: HeatOrder, theirs: socket.socket, others: Sequence[to.Link], line: RankedLine
-) -> None:
-    """Be another rank in this copy of the process, and end it."""
-    code = 1
-    try:
-        line.let_go()
-        for each in others:
-            each.close()
-        serve(backend, order, to.Link(theirs))
-        code = 0
-    finally:
-        os._exit(code)
 
 
 class RankedRunner:
@@ -288,12 +294,19 @@ class RankedBackend:
         return self.training
 
 
-def run_ranked_heat(backend: Backend, order: HeatOrder, line: RankedLine) -> int | Missing:
+def run_ranked_heat(backend: Backend, order: HeatOrder, line: RankedLine) -> None:
     """Run a heat in all ranks; then report on each, and time what they exchange."""
     ranked = RankedBackend(backend, line)
     held = run_heat(ranked, order, line)
     training = ranked.training
     assert training is not None and training.runner is not None  # noqa: PT018  the heat has run
     line.say(wire.Phase("exchange", backend.clock()))
-    line.say(wire.Ranked(training.runner.reports, training.exchanges()))
-    return held
+    ranks = training.runner.reports
+    line.say(wire.Finished(memory_of_ranks(ranks), held, ranks, training.exchanges()))
+
+
+def memory_of_ranks(ranks: Sequence[RankReport]) -> int | Missing:
+    """Return the most memory that all ranks held, each at its own time."""
+    held = [each.peak_memory_bytes for each in ranks]
+    unknown = next((each for each in held if isinstance(each, Missing)), None)
+    return unknown or sum(each for each in held if not isinstance(each, Missing))

@@ -1,4 +1,4 @@
-"""One rank of a heat: a process that builds the lane's training with the others, and takes its steps when it is told.
+"""One rank of a heat: a process that builds the lane's training with the others, and takes its steps on request.
 
 Every rank has a `Rank`, the first one too. What it takes and when, the first rank decides (`laptime.heat.leader`).
 """
@@ -77,7 +77,7 @@ class Rank:
         return self.running.step_ns(marks) if marks else ()
 
     def all_reduce(self, size_bytes: int, times: int) -> int:
-        """Return how long so many exchanges took together, after one that is not timed."""
+        """Return how long this many exchanges took together, after one that is not timed."""
         exercise: Exercise = self.training.exchange(size_bytes)
         exercise.once()
         exercise.fence()

@@ -1,4 +1,4 @@
-"""What the first rank of a heat tells the others, and what they answer: one JSON object a line, over a socket."""
+"""What the first rank of a heat asks of the others, and what they answer: one JSON object a line, over a socket."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class FenceRank(msgspec.Struct, frozen=True, tag=True):
 
 
 class TellTimes(msgspec.Struct, frozen=True, tag=True):
-    """Tell the times of the steps before the last fence."""
+    """Report the times of the steps before the last fence."""
 
 
 class RepeatHeld(msgspec.Struct, frozen=True, tag=True):
@@ -79,11 +79,11 @@ class Link:
     """One end of the connection between the first rank and another."""
 
     def __init__(self, connection: socket.socket) -> None:
-        self._connection = connection
+        self.connection = connection
         self._lines = connection.makefile("rb")
 
     def say(self, message: ToRank | FromRank) -> None:
-        self._connection.sendall(_encoder.encode(message) + b"\n")
+        self.connection.sendall(_encoder.encode(message) + b"\n")
 
     def hear_order(self) -> ToRank | None:
         """Return the next order of the first rank, or None if it is gone."""
@@ -97,7 +97,7 @@ class Link:
 
     def close(self) -> None:
         self._lines.close()
-        self._connection.close()
+        self.connection.close()
 
     def _hear(self, decoder: msgspec.json.Decoder[Any]) -> Any:
         try:

@@ -11,7 +11,7 @@ from laptime.library.asking import DurationLike, LaneNames, ShareLike, What, che
 from laptime.library.results import ScaleResult
 from laptime.library.running import answer
 from laptime.model.ask import DEFAULT_WORKLOAD, SCALE_BUDGET_S, Ask
-from laptime.model.scaling import ScaleAsk, modes_named
+from laptime.model.scaling import GROWTH, ScaleAsk
 
 if TYPE_CHECKING:
     from laptime.library.calls import Items, PathLike
@@ -57,7 +57,8 @@ def scale(
     check_call(ask, "scale")
     if ask.scale is None:
         counts = () if devices is None else read_argument("devices", devices)
-        ask = replace(ask, scale=ScaleAsk(counts, modes_named(weak=weak, strong=strong, both=both)))
+        given = {name: read_argument(name, value) for name, value in zip(GROWTH, (weak, strong, both), strict=True)}
+        ask = replace(ask, scale=ScaleAsk(counts, tuple(word for word in GROWTH if given[word])))
     elif devices is not None or weak or strong or both:
         raise UsageError("an Ask has all arguments in it, and others were given too", "Set them in its ScaleAsk.")
     return ScaleResult(*answer("scale", ask, progress=progress))

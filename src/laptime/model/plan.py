@@ -76,6 +76,11 @@ class PlannedLane:
     devices: tuple[Device, ...] = ()
 
     @property
+    def shares(self) -> int:
+        """Into how many parts a batch is cut, each of which the network sees alone."""
+        return len(self.devices) if self.settings.value_of("parallel") is not None else 1
+
+    @property
     def is_ranked(self) -> bool:
         """Whether it has a process for each of its devices."""
         return bool(self.devices) and self.settings.value_of("parallel") in RANKED
@@ -150,7 +155,8 @@ class HeatOrder:
     `test_items` is how many items the whole training tests: after the windows, the heat evaluates enough of them to
     estimate the time for all. With `breakdown`, the heat then takes some steps apart. `kept_batches` is the file to
     which the reference writes the proof's batches, and from which every lane reads them. `place` is set in each process
-    of a lane that several train together.
+    of a lane that several train together. A reference for lanes on several devices cuts its batches into `shares`,
+    where the network computes over a batch.
     """
 
     subject: Subject
@@ -166,3 +172,4 @@ class HeatOrder:
     breakdown: bool = False
     kept_batches: str | None = None
     place: RankPlace | None = None
+    shares: int = 1

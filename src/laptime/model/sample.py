@@ -88,7 +88,11 @@ class ProofRun:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """The float64 run that every lane is compared with, and a float32 twin that shows the effect of rounding alone."""
+    """The float64 run that every lane is compared with, and a float32 twin that shows the effect of rounding alone.
+
+    `over_batch` says that its network computes over a batch (a batch norm), so that cutting one changes the work. The
+    batches of this reference were cut into `shares`.
+    """
 
     key: str
     exact: ProofRun
@@ -96,6 +100,8 @@ class Reference:
     depth: int
     weights: int
     problem: str | None = None
+    over_batch: bool = False
+    shares: int = 1
 
 
 AS_THE_SCRIPT = "as the script"  # the precision of a script's own losses, where nobody else ran them

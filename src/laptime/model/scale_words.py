@@ -50,7 +50,7 @@ def _waited_words(lost: LostTime) -> str:
     slow = lost.straggler
     if slow is None or isinstance(slow.waited, Missing) or isinstance(slow.mean_waited, Missing):
         return ", and all wait for it"
-    if slow.waited > slow.mean_waited + slow.slower / 2:
+    if slow.waited - slow.mean_waited > slow.slower / 3:
         return f": it had no core for {percent(slow.waited)} of its time"
     return ", and all wait for it"
 

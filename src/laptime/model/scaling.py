@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from laptime.errors import UsageError
 from laptime.model.missing import Missing
 
 Mode = Literal["weak", "strong"]
+Growth = Literal["weak", "strong", "both"]
 MODES: tuple[Mode, ...] = ("weak", "strong")
+GROWTH: tuple[Growth, ...] = (*MODES, "both")
 Role = Literal["one", "several", "alone", "one ready", "several ready", "part", "all cores"]
 """What a lane is for: one device; several; these without their exchange; one and several on kept batches, without it;
 one device on its part of the batch; and on a processor, one process on all cores."""
@@ -19,19 +20,20 @@ LostTo = Literal["computing", "smaller batch", "host", "loader", "straggler", "w
 
 @dataclass(frozen=True, slots=True)
 class ScaleAsk:
-    """The counts of devices to race, and how the batch grows with them. Without counts, 1, 2, 4 and so on."""
+    """The counts of devices to race, and how the batch grows with them. Without counts, 1, 2, 4 and so on.
+
+    `growth` are the words that were given: `weak`, `strong` or `both`; weak without any. Only one can be.
+    """
 
     devices: tuple[int, ...] = ()
-    modes: tuple[Mode, ...] = ("weak",)
+    growth: tuple[Growth, ...] = ()
 
-
-def modes_named(*, weak: bool, strong: bool, both: bool) -> tuple[Mode, ...]:
-    """Return how the batch grows, as three options say it; weak by default."""
-    named = [name for name, is_named in (("--weak", weak), ("--strong", strong), ("--both", both)) if is_named]
-    if len(named) > 1:
-        says = f"{' and '.join(named)} say how the batch grows, and only one can"
-        raise UsageError(says, "name one; --both races both")
-    return MODES if both else ("strong",) if strong else ("weak",)
+    @property
+    def modes(self) -> tuple[Mode, ...]:
+        """What is raced."""
+        if "both" in self.growth:
+            return MODES
+        return ("strong",) if "strong" in self.growth else ("weak",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +108,10 @@ class LostTime:
 
 @dataclass(frozen=True, slots=True)
 class LinkCost:
-    """What an all-reduce costs among the devices: `latency_us` a hop and `gb_per_s` of a ring, measured with nothing
-    else to do; `hidden_ms` of it a step hides, below 0 where a step pays more than that.
+    """What an all-reduce costs among the devices, with nothing else to do.
+
+    It takes `latency_us` a hop, and moves `gb_per_s` over each link of a ring. `hidden_ms` of it a step hides; below 0,
+    a step pays more than that.
     """
 
     latency_us: float
@@ -118,7 +122,7 @@ class LinkCost:
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """What so many devices would bring, and what would limit them most."""
+    """What a count of devices would bring, and what would limit them most."""
 
     devices: int
     speedup: Bounded

@@ -198,10 +198,10 @@ def _link_words(curve: ScaleCurve) -> str:
     link = curve.link
     if link is None:
         return f"What an exchange costs is not known: {curve.why_not('link')}."
-    does = "hides" if link.hidden_ms >= 0 else "adds"
+    hides = f"hides {taken(link.hidden_ms)} of it" if link.hidden_ms >= 0 else f"adds {taken(-link.hidden_ms)} to it"
     return (
         f"An exchange alone: {taken(link.latency_us / 1e3)} a hop, {number(link.gb_per_s)} GB/s, "
-        f"{size(link.size_bytes)} of gradients; a step {does} {taken(abs(link.hidden_ms))} of it."
+        f"{size(link.size_bytes)} of gradients; a step {hides}."
     )
 
 

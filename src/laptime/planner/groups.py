@@ -59,7 +59,8 @@ def refuse_group(lane: LaneFacts) -> None:
     cores = lane.machine.processor.cores_usable
     if lane.on_processor and len(devices) > cores:
         raise UsageError(
-            f"{named}: {len(devices)} processes would share {cores} core{'s' * (cores != 1)}", f"1xcpu to {cores}xcpu"
+            f"{named}: {len(devices)} processes would share {cores} core{'s' * (cores != 1)}",
+            f"1xcpu to {cores}xcpu" if cores > 1 else "name one device here",
         )
 
 

@@ -28,7 +28,10 @@ class ScaleLanes:
 
 
 def check_scale(ask: ScaleAsk) -> None:
-    """Refuse counts that cannot be raced."""
+    """Refuse counts that cannot be raced, and two ways in which the batch grows."""
+    if len(ask.growth) > 1:
+        said = " and ".join(f"--{each}" for each in ask.growth)
+        raise UsageError(f"{said} say how the batch grows, and only one can", "name one; --both races both")
     for count in ask.devices:
         if not 1 <= count <= MOST_DEVICES:
             raise UsageError(f"--devices {count}: expected counts from 1 to {MOST_DEVICES:,}", "such as 1,2,4")

@@ -12,14 +12,13 @@ from laptime.errors import UsageError
 from laptime.model.inference import BATCHES
 from laptime.model.lane import Preset, Settings
 from laptime.model.machine import Device
-from laptime.planner import groups, refusals
+from laptime.planner import groups, presets, refusals
 from laptime.planner.refusals import LaneFacts
 
 PRESETS: tuple[Preset, ...] = ("as-written", "best", "fastest")
 LARGEST_COUNT = 1_000_000
 LARGEST_RATE = 100.0
 SIZES = ", ".join(map(str, BATCHES))
-FAST_BF16 = {"avx512_bf16", "amx_bf16", "bf16", "sve_bf16"}
 # glibc returns freed memory to the system, and the next step takes page faults for it. These thresholds keep it.
 KEEP_MEMORY = {
     "MALLOC_MMAP_THRESHOLD_": str(1 << 32),
@@ -119,35 +118,6 @@ def _as_batch(text: str, lane: LaneFacts) -> dict[str, Any]:
     return {"joined": int(text[:-1])}
 
 
-def _lowest_precision(lane: LaneFacts) -> str | None:
-    """Return a reduced precision that the device has units for. Emulated, it would be coarser and also slower."""
-    if lane.subject.gives_step:
-        return "tf32" if "tf32" in lane.device.features else None  # the rest is up to the step's code
-    if lane.on_processor:
-        return "bf16" if FAST_BF16 & set(lane.machine.processor.features) else None
-    return next((each for each in ("bf16", "tf32", "fp16") if each in lane.device.features), None)
-
-
-def _fastest_execution(lane: LaneFacts) -> str | None:
-    """Return the fastest execution. A graph needs fixed shapes and no synchronization: only built-ins ensure both."""
-    if lane.on_processor or lane.subject.gives_step:
-        return None
-    wanted = ("compile",) if lane.workload is None else ("graph", "compile")
-    return next((each for each in wanted if each in lane.device.features), None)
-
-
-def _best_layout(lane: LaneFacts) -> str | None:
-    may_convolve = lane.subject.may_convolve and not lane.subject.gives_step
-    return "channels_last" if may_convolve and "channels_last" in lane.device.features else None
-
-
-def _best_input(lane: LaneFacts) -> str | None:
-    """Return the fastest input. laptime cannot place the batches of a plain function on a device."""
-    if lane.subject.reads_files:
-        return "fast"
-    return None if lane.on_processor or lane.row.is_opaque else "resident"
-
-
 def _thread_environment(settings: Settings, device: Device) -> dict[str, str]:
     if settings.threads is None or device.kind != "cpu":
         return {}
@@ -166,7 +136,7 @@ ROWS = (
         "what the numbers of a step are computed in",
         stands_alone=True,
         changes="arithmetic",
-        fastest=_lowest_precision,
+        fastest=presets.lowest_precision,
         refuse=partial(refusals.refuse_feature, "precision"),
     ),
     Setting(
@@ -174,7 +144,7 @@ ROWS = (
         ("eager", "compile", "graph"),
         "`graph` is the whole step as one CUDA graph",
         stands_alone=True,
-        best=_fastest_execution,
+        best=presets.fastest_execution,
         refuse=partial(refusals.refuse_feature, "execution"),
     ),
     Setting(
@@ -182,7 +152,7 @@ ROWS = (
         ("channels_last",),
         "the order in memory that convolutions prefer",
         stands_alone=True,
-        best=_best_layout,
+        best=presets.best_layout,
         refuse=partial(refusals.refuse_feature, "layout"),
     ),
     Setting(
@@ -248,7 +218,7 @@ ROWS = (
         "on the device; `only`: the loader without the training; `one`: the first batch again and again; `copy`: to "
         "the device, nothing computed",
         takes="published, fast, cached, resident, only, one, copy",
-        best=_best_input,
+        best=presets.best_input,
         refuse=refusals.refuse_input,
     ),
     Setting(

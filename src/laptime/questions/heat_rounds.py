@@ -187,7 +187,7 @@ class HeatRounds:
             plan,
             lane,
             tuple(self.heats[lane.name]),
-            self._first_losses() if plan.subject.command else self.proof.references.get(plan.subject_of(lane).name),
+            self._first_losses() if plan.subject.command else self.proof.reference_for(plan, lane),
             self._protocol,
             appeal=self.proof.appeals.get(lane.name),
             cores=self.job.cores,

@@ -20,7 +20,7 @@ from laptime.questions.own_code import OwnCode
 from laptime.run.launchers import LOCAL, Launcher
 from laptime.run.scout import Failure, ask_proof, ask_reference
 
-PROOF_VERSION = 4
+PROOF_VERSION = 5
 """Changes when the networks, the made data or the proof's steps change, so that references are computed again."""
 SEEDS_ON = 1_000_003
 """The distance of the second proof's seed from the race's seed."""
@@ -46,6 +46,7 @@ class Proof:
     ) -> None:
         self._cache, self._announce, self._own_code, self._launcher = cache, announce, own_code, launcher
         self.references: dict[str, Reference | str | None] = {}
+        self._cut: dict[tuple[str, int], Reference | str | None] = {}
         self.appeals: dict[str, Appeal | None] = {}
 
     def kept_reference(self, training: Subject) -> Reference | None:
@@ -59,7 +60,26 @@ class Proof:
         for training in plan.subjects:
             if self.references.get(training.name) is None:
                 self.references[training.name] = self._find_reference(plan, training)
+        for lane in plan.lanes:
+            if self._is_cut(plan, lane) and (plan.subject_of(lane).name, lane.shares) not in self._cut:
+                training = plan.subject_of(lane)
+                self._cut[training.name, lane.shares] = self._find_reference(plan, training, lane.shares)
         return plan
+
+    def reference_for(self, plan: Plan, lane: PlannedLane) -> Reference | str | None:
+        """Return what a lane is compared with: for one on several devices, a reference whose batches are cut alike."""
+        name = plan.subject_of(lane).name
+        return self._cut.get((name, lane.shares)) if self._is_cut(plan, lane) else self.references.get(name)
+
+    def _is_cut(self, plan: Plan, lane: PlannedLane) -> bool:
+        """Whether the devices of a lane change its work, because its network computes over a batch."""
+        plain = self.references.get(plan.subject_of(lane).name)
+        return lane.shares > 1 and isinstance(plain, Reference) and plain.over_batch
+
+    def find_cut(self, plan: Plan, one: PlannedLane, other: PlannedLane) -> Missing | None:
+        """Return why two lanes of one training do not do the same work, where a batch is cut for one of them."""
+        parts = {each.shares if self._is_cut(plan, each) else 1 for each in (one, other)}
+        return None if len(parts) == 1 else Missing("batch norm sees each device's part of a batch alone")
 
     def find_difference(self, one: Subject, other: Subject) -> str | Missing | None:
         """Return how the references of two trainings differ; None if they did the same work."""
@@ -74,8 +94,7 @@ class Proof:
             self.appeals[lane.name] = self._appeal(plan, lane, proofs)
 
     def _appeal(self, plan: Plan, lane: PlannedLane, proofs: Sequence[tuple[ProofRun, ...]]) -> Appeal | None:
-        training = plan.subject_of(lane)
-        reference = self.references.get(training.name)
+        training, reference = plan.subject_of(lane), self.reference_for(plan, lane)
         if not isinstance(reference, Reference) or not may_be_chance(proofs, reference):
             return None
         if judge_parity(lane.settings, proofs, reference).status != "differs":
@@ -83,13 +102,13 @@ class Proof:
         self._announce(f"{lane.name} seems to do other work: it is proven again from another seed")
         seed = plan.ask.seed + SEEDS_ON
         other = place_batches(replace(plan, ask=replace(plan.ask, seed=seed)), self._cache)
-        again = self._find_reference(other, training)
+        again = self._find_reference(other, training, reference.shares)
         if not isinstance(again, Reference):
             return None
         order = order_heat(other, lane, plan.pace, -1)
         return Appeal(seed, again, ask_proof(order, plan.ask.patience_s, self._launcher))
 
-    def _find_reference(self, plan: Plan, training: Subject) -> Reference | str | None:
+    def _find_reference(self, plan: Plan, training: Subject, shares: int = 1) -> Reference | str | None:
         """Load a reference, or compute and save it. That of a user's own training may change, so it is not saved.
 
         A script has none: only itself knows its model.
@@ -98,7 +117,7 @@ class Proof:
         if training.command or all(lane.settings.input in NO_TRAINING for lane in lanes):
             return None
         framework = lanes[0].framework
-        key = _reference_key(plan, framework)
+        key = _reference_key(plan, framework, shares)
         recalled = self._cache.recall(key) if key else None
         if recalled is not None:
             return recalled
@@ -108,12 +127,13 @@ class Proof:
         environment = KEEP_MEMORY | name_device(framework, processor)
         settings = Settings(input="cached")
         lane = PlannedLane("reference", framework, processor, settings, environment, training=training)
-        made = ask_reference(order_heat(plan, lane, plan.pace, -1), plan.ask.patience_s, self._launcher)
+        order = replace(order_heat(plan, lane, plan.pace, -1), shares=shares)
+        made = ask_reference(order, plan.ask.patience_s, self._launcher)
         if isinstance(made, Failure):
             self._own_code.note_failure(lane, made)
             return made.reason
         self._own_code.note_success(lane)
-        made = replace(made, key=key or "")
+        made = replace(made, key=key or "", shares=shares)
         if key and not made.problem:
             self._cache.keep(made)
         return made
@@ -145,7 +165,7 @@ def place_batches(plan: Plan, cache: ReferenceCache) -> Plan:
     return replace(plan, kept_batches=dict(zip((training.name for training in own), places, strict=True)))
 
 
-def _reference_key(plan: Plan, framework: str) -> str | None:
+def _reference_key(plan: Plan, framework: str, shares: int) -> str | None:
     if not plan.subject.is_built_in:
         return None
     what = [
@@ -155,5 +175,6 @@ def _reference_key(plan: Plan, framework: str) -> str | None:
         plan.ask.seed,
         plan.ask.pretrained,
         asdict(plan.proof),
+        shares,
     ]
     return f"{plan.subject.name}-{hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]}"

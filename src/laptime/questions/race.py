@@ -10,7 +10,7 @@ from laptime.diagnosis.findings import find_findings
 from laptime.model.ask import Ask
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
-from laptime.model.plan import PlannedLane, Subject
+from laptime.model.plan import PlannedLane
 from laptime.model.profile import ProfileRun
 from laptime.model.questions import RaceAnswer
 from laptime.model.record import Comparison, LaneResult, OtherTraining
@@ -144,20 +144,25 @@ class Race:
             final=final or early,
             adaptive=plan.pace.adaptive,
         )
-        subjects = {lane.name: plan.subject_of(lane) for lane in plan.lanes}
+        planned = {lane.name: lane for lane in plan.lanes}
         return tuple(
-            self._judge_trainings(found, subjects[found.lane], subjects[found.reference])
+            self._judge_trainings(found, planned[found.lane], planned[found.reference])
             for lane in racing[1:]
             if (found := compare_lanes(lane, racing[0], plan.ask.margin, alpha)) is not None
         )
 
-    def _judge_trainings(self, found: Comparison, mine: Subject, theirs: Subject) -> Comparison:
+    def _judge_trainings(self, found: Comparison, lane: PlannedLane, reference: PlannedLane) -> Comparison:
         """Return a comparison that also says whether the two lanes' trainings do the same work.
 
         Different work of two trainings is no reason to hide their factor: they were raced to be compared.
         """
-        if mine == theirs or found.same_work is not True:
+        if found.same_work is not True:
             return found
+        plan = self._job.plan
+        mine, theirs = plan.subject_of(lane), plan.subject_of(reference)
+        if mine == theirs:
+            cut = self._rounds.proof.find_cut(plan, lane, reference)
+            return found if cut is None else replace(found, same_work=cut)
         differs = self._rounds.proof.find_difference(mine, theirs)
         same = True if differs is None else Missing(differs) if isinstance(differs, str) else differs
         return replace(found, same_work=same)

@@ -64,7 +64,7 @@ def _with_device(text: str, prepared: Prepared) -> str:
     return f"{text}/{prepared.plan.lanes[0].device.name}"
 
 
-class Scale:
+class ScaleRace:
     """A race over counts of devices, and what it shows."""
 
     def __init__(self, job: Job, prepared: ScalePrepared) -> None:

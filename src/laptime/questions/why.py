@@ -28,6 +28,7 @@ from laptime.model.questions import WhyAnswer
 from laptime.model.record import Comparison, LaneResult
 from laptime.model.why import STAGES, Experiment, Factor, Stage, Trial
 from laptime.planner.experiments import AskedLane, check_experiments, plan_experiment
+from laptime.planner.groups import refuse_group_for
 from laptime.planner.lanes import parse_lane
 from laptime.planner.pace import HEATS_LEAST, HEATS_USUAL, shortest_pace
 from laptime.planner.plan import plan_lane
@@ -70,6 +71,7 @@ def prepare_why(ask: Ask, machine: Machine) -> Inquiry:
     workload = find_subject(ask.what)[1]
     prepared = prepare(ask, machine, one_lane=True)
     planned = prepared.plan.lanes[0]
+    refuse_group_for("why", planned)
     if planned.settings.input in NO_TRAINING:
         raise UsageError(f"why: {planned.name} trains nothing", "name the lane of a training")
     given = SubjectFacts(workload, util.find_spec("PIL") is not None, gives_step=prepared.plan.subject.gives_step)

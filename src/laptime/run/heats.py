@@ -7,10 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from laptime import wire
-from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
 from laptime.model.process import Dnf
-from laptime.model.ranks import RankReport
 from laptime.model.sample import Examination, FreshSteps, Heat, Window
 from laptime.model.symptoms import StepSymptoms
 from laptime.run.child import AnyChild
@@ -44,7 +42,6 @@ class HeatRunner(ProcessRunner):
         self._burst: int | None = None
         self._window_ns = 0
         self._signs: StepSymptoms | None = None
-        self._ranked: wire.Ranked | None = None
         self._reruns = 0
 
     def run(self, started: Started, round_number: int) -> Heat:
@@ -57,11 +54,8 @@ class HeatRunner(ProcessRunner):
 
     def heat(self, dnf: Dnf | None, round_number: int) -> Heat:
         """Return what is known of the heat."""
-        process, ranked = self.process_run(dnf), self._ranked
-        if ranked is not None:
-            process = replace(process, peak_memory_bytes=memory_of_ranks(ranked.ranks))
         return Heat(
-            process=process,
+            process=self.process_run(dnf),
             order=self.order.number,
             round=round_number,
             steps_per_lap=self.built.steps_per_lap if self.built else None,
@@ -73,8 +67,8 @@ class HeatRunner(ProcessRunner):
             fresh=self._fresh,
             burst=self._burst,
             signs=self._signs,
-            ranks=ranked.ranks if ranked else (),
-            exchanges=ranked.exchanges if ranked else (),
+            ranks=self.finished.ranks if self.finished else (),
+            exchanges=self.finished.exchanges if self.finished else (),
         )
 
     def answer(self, child: AnyChild, message: wire.FromChild) -> None:
@@ -95,8 +89,6 @@ class HeatRunner(ProcessRunner):
                 self._window_ns, self._burst = window_ns, burst
             case wire.Signed(signs=signs):
                 self._signs = signs
-            case wire.Ranked():
-                self._ranked = message
             case wire.Ready() if self.turn is None:
                 child.say(self._wanted_again())
             case _:
@@ -145,10 +137,3 @@ class HeatRunner(ProcessRunner):
             return wire.Enough()
         self._reruns += wanted
         return wire.Again(wanted)
-
-
-def memory_of_ranks(ranks: Sequence[RankReport]) -> int | Missing:
-    """Return the most memory that all processes of a lane held, each at its own time."""
-    held = [each.peak_memory_bytes for each in ranks]
-    unknown = next((each for each in held if isinstance(each, Missing)), None)
-    return unknown or sum(each for each in held if not isinstance(each, Missing))

@@ -11,6 +11,7 @@ from laptime.model.profile import Operator, Profile
 from laptime.model.protocol import LapFactor, LapResult
 from laptime.model.record import Answer, Comparison, Forecast, InferFactor
 from laptime.model.sample import Window
+from laptime.model.scaling import LinkCost
 from laptime.model.why import Factor
 
 NUMBERS = {int, float}
@@ -28,6 +29,7 @@ ABOVE_ZERO: dict[type, tuple[str, ...]] = {
     Window: ("steps",),
 }
 MAY_BE_NEGATIVE: dict[type, tuple[str, ...]] = {
+    LinkCost: ("hidden_ms",),  # a step may pay more than an exchange alone
     Operator: ("memory_bytes",),  # freed memory is subtracted
 }
 

@@ -128,7 +128,7 @@ class TorchTraining:
         return replace(self._settings, joined=mine // self._recipe.count_items()) if mine > written else self._settings
 
     def _count_steps(self, larger: float) -> int | None:
-        """Return the steps of a lap, where a step takes so many times the items that are written."""
+        """Return the steps of a lap, where a step takes `larger` times the items that are written."""
         lap = self._recipe.steps_per_lap
         return lap if lap is None else max(1, round(lap / (self._settings.joined or 1) / larger))
 

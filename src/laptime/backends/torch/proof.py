@@ -17,7 +17,7 @@ from laptime.backends.torch.batches import in_layout, mapped, move_leaf
 from laptime.backends.torch.precision import set_precision
 from laptime.backends.torch.predictor import doubled, first_line
 from laptime.backends.torch.random_numbers import SameRandomNumbers, draws_left_to_kernels, restored_generators
-from laptime.backends.torch.ranks import whole
+from laptime.backends.torch.ranks import computes_over_batch, whole
 from laptime.backends.torch.recipe import Batch, BuiltInRecipe, OwnRecipe, TorchRecipe
 from laptime.backends.torch.runners import CapturedStep
 from laptime.backends.torch.stepping import Stepper, optimizer_options
@@ -92,7 +92,7 @@ def _prove_own(recipe: OwnRecipe, settings: Settings, device: torch.device) -> P
     if draws.drew and recipe.group.of > 1:
         return replace(run, problem="it draws random numbers, and each rank draws its own")
     if settings.execution == "eager":
-        return replace(run, problem=run.problem or _why_unlike(draws, settings))
+        return replace(run, problem=_why_unlike(draws, settings))
     if not draws.drew:
         return _prove(recipe, settings, device)
     if settings.execution == "graph":
@@ -139,8 +139,7 @@ def _prove(
     run = make_run(settings.precision, losses, before, after, 0.0)
     if steps is None:
         run = singles.add_to(run, lambda gradients: take(recipe, stepper, batches[:1], gradients=gradients))
-    problem = recipe.group.problem(stepper.network)
-    return replace(run, batches=digest, seconds=time.perf_counter() - began, problem=problem)
+    return replace(run, batches=digest, seconds=time.perf_counter() - began)
 
 
 def refer(recipe: TorchRecipe) -> Reference:
@@ -175,8 +174,10 @@ def _find_problem(recipe: OwnRecipe, twin: ProofRun) -> str | None:
 
 
 def _reference(recipe: TorchRecipe, exact: ProofRun, twin: ProofRun, problem: str | None) -> Reference:
-    weights = [each.numel() for each in recipe.network().parameters()]
-    return Reference("", exact, twin, depth=len(weights), weights=sum(weights), problem=problem)
+    network = recipe.network()
+    weights = [each.numel() for each in network.parameters()]
+    over_batch = computes_over_batch(network)
+    return Reference("", exact, twin, len(weights), sum(weights), problem, over_batch)
 
 
 def _prove_exactly(recipe: TorchRecipe) -> ProofRun:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, distributed, nn
 
 from laptime.backends.base import Exercise
-from laptime.backends.torch.batches import mapped
+from laptime.backends.torch.batches import filled, leaves, mapped
 from laptime.backends.torch.devices import DeviceClock
 from laptime.errors import LaneError
 from laptime.model.lane import SHARDED, SPLIT, Settings
@@ -24,7 +24,6 @@ from laptime.model.plan import HeatOrder
 MEET_S = 300.0
 LOOPBACK = {"127.0.0.1", "localhost"}
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
-BY_RANKS = "its batch norm sees each device's share of a batch alone, and so computes something else than on one device"
 
 
 class OneProcess:
@@ -34,7 +33,7 @@ class OneProcess:
     is_whole = True  # whether this process holds all weights, and can use its network alone
 
     def batch(self, written: int) -> int:
-        """Return how many items this process takes a step, where so many are written."""
+        """Return how many items this process takes a step, of a batch of this size as written."""
         return written
 
     def spread(self, network: nn.Module) -> None:
@@ -52,9 +51,38 @@ class OneProcess:
         """Return the means over the ranks."""
         return losses
 
-    def problem(self, network: nn.Module) -> str | None:  # noqa: ARG002  it depends on the network where there are several
-        """Return why the group computes something else than one device, or None."""
-        return None
+
+class CutBatches(OneProcess):
+    """One process computes what several devices would: the network sees each device's part of a batch alone."""
+
+    def __init__(self, shares: int) -> None:
+        self._shares = shares
+
+    def wrap(self, network: nn.Module) -> nn.Module:
+        return CutCalls(network, self._shares)
+
+
+class CutCalls(nn.Module):
+    """Calls a network on each part of its inputs, and joins what it returns."""
+
+    def __init__(self, network: nn.Module, shares: int) -> None:
+        super().__init__()
+        self._network, self._shares = network, shares
+
+    def forward(self, *inputs: Any, **named: Any) -> Any:
+        parts = [
+            self._network(*cut(inputs, number, self._shares), **cut(named, number, self._shares))
+            for number in range(self._shares)
+        ]
+        columns = zip(*map(leaves, parts), strict=True)
+        return filled(parts[0], iter([_joined(list(column)) for column in columns]))
+
+
+def _joined(parts: list[Any]) -> Any:
+    """Return the answers to all parts; of losses that a network returns, the mean."""
+    if not isinstance(parts[0], Tensor):
+        return parts[0]
+    return torch.cat(parts) if parts[0].dim() else torch.stack(parts).mean()
 
 
 class SplitBatches(OneProcess):
@@ -69,9 +97,6 @@ class SplitBatches(OneProcess):
 
     def wrap(self, network: nn.Module) -> nn.Module:
         return nn.DataParallel(network, device_ids=self._cards)
-
-    def problem(self, network: nn.Module) -> str | None:
-        return _of_norms(network) if len(self._cards) > 1 else None
 
 
 class Ranks(OneProcess):
@@ -116,18 +141,7 @@ class Ranks(OneProcess):
         return wrapped
 
     def share(self, batch: Any) -> Any:
-        def part(value: Tensor) -> Tensor:
-            if not value.dim():
-                return value
-            count = self.batch_part(len(value))
-            return value[self.rank * count : (self.rank + 1) * count]
-
-        return mapped(batch, part, lambda leaf: leaf)
-
-    def batch_part(self, items: int) -> int:
-        if items % self.of:
-            raise LaneError(f"a batch of {items} cannot be shared out to {self.of} ranks", "name another batch")
-        return items // self.of
+        return cut(batch, self.rank, self.of)
 
     def own(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Return this rank's part of the batches of a training of the user's own."""
@@ -139,9 +153,6 @@ class Ranks(OneProcess):
         told = torch.tensor(losses, dtype=torch.float64, device=self._device)
         distributed.all_reduce(told)
         return [float(each) / self.of for each in told.tolist()]
-
-    def problem(self, network: nn.Module) -> str | None:
-        return _of_norms(network) if self.of > 1 else None
 
     def exchange(self, size_bytes: int) -> Exercise:
         """Return the exchange of gradients of this size, with nothing else to do."""
@@ -156,6 +167,8 @@ def open_group(order: HeatOrder) -> OneProcess:
     """Return this process's part; the ranks of a lane meet in it."""
     if order.place is not None:
         return Ranks(order)
+    if order.shares > 1:
+        return CutBatches(order.shares)
     settings: Settings = order.lane.settings
     if settings.value_of("parallel") == SPLIT and order.lane.devices:
         names = [each.name for each in order.lane.devices]
@@ -169,9 +182,23 @@ def whole(weights: Tensor) -> Tensor:
     return weights if gather is None else gather()
 
 
-def _of_norms(network: nn.Module) -> str | None:
-    has_norms = any(isinstance(each, NORMS) for each in network.modules())
-    return BY_RANKS if has_norms else None
+def cut(batch: Any, part: int, of: int) -> Any:
+    """Return one of `of` equal parts of a batch: of all tensors that it holds."""
+
+    def take(value: Tensor) -> Tensor:
+        if not value.dim():
+            return value
+        if len(value) % of:
+            raise LaneError(f"a batch of {len(value)} cannot be shared out to {of} devices", "name another batch")
+        count = len(value) // of
+        return value[part * count : (part + 1) * count]
+
+    return mapped(batch, take, lambda leaf: leaf)
+
+
+def computes_over_batch(network: nn.Module) -> bool:
+    """Whether cutting a batch changes what a network computes."""
+    return any(isinstance(each, NORMS) for each in network.modules())
 
 
 def _meet(order: HeatOrder) -> None:

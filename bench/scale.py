@@ -1,0 +1,181 @@
+"""How right `laptime scale` is: next to a bare torchrun script, on planted losses, and about counts it did not see.
+
+    python bench/scale.py                         all of it: about three quarters of an hour
+    python bench/scale.py --only bare --out FILE.json
+
+**bare**: the same network trained by a script of thirty lines under torchrun, in turns with laptime: the efficiency of
+two processes, and the time of a step. **planted**: a slow rank, loaders that share a disk, a link of 200 Mbit/s in a
+network namespace; each has to be named first, with its share. **model**: what 1 and 2 processes predict of 4, whose
+devices sleep, so that two cores are enough.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from common import Figure, finish, fresh_home, parser_for
+from laptime import api
+from laptime.model.ask import Ask
+from laptime.model.machine import Machine
+from laptime.model.questions import ScaleAnswer
+from laptime.model.scaling import ScaleAsk
+from laptime.questions.scale import ScalePrepared, prepare_scale
+from laptime.stats import median
+
+PARTS = ("bare", "planted", "model")
+BIN = Path(sys.executable).parent
+TRAININGS = Path(__file__).with_name("scale_trainings.py")
+BARE_S = 4.0
+RATE_BITS = 200e6
+LINK = f"ip link set lo up && tc qdisc add dev lo root tbf rate {RATE_BITS / 1e6:.0f}mbit burst 256k latency 2s && exec"
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A training with one loss, what has to be named first, and how many milliseconds of a step it takes."""
+
+    training: str
+    first: str
+    lost_ms: float
+    slow_link: bool = False
+
+
+WEIGHTS = 256 * 2048 + 2048 + 2048 * 10 + 10
+PLANTED = {
+    "a rank slowed by 20 %": Planted("slow_rank", "straggler", 0.2 * 20),
+    "loaders that share a disk": Planted("shared_disk", "loader", 32 * 0.4),
+    # Each of two ranks sends all gradients once, over one queue of the kernel.
+    "a link of 200 Mbit/s": Planted("many_weights", "exchange", 2 * 4 * WEIGHTS * 8 / RATE_BITS * 1e3, slow_link=True),
+}
+
+
+def main() -> int:
+    parser = parser_for(__doc__)
+    parser.add_argument("--only", choices=PARTS, action="append")
+    parser.add_argument("--rounds", type=int, default=5, help="of bare, and repeats of each planted loss")
+    given = parser.parse_args()
+    chosen = given.only or PARTS
+    figures: list[Figure] = []
+    details: dict[str, Any] = {}
+    with fresh_home():
+        if "bare" in chosen:
+            figures += check_bare(given.rounds, details)
+        if "planted" in chosen:
+            figures += check_planted(given.rounds, details)
+        if "model" in chosen:
+            figures += check_model(details)
+    return finish("scale", figures, given.out, details=details)
+
+
+def ask(command: list[str]) -> dict[str, Any]:
+    """Run laptime, and return its record."""
+    ended = subprocess.run([*command, "--json", "--quiet"], capture_output=True, text=True, check=False)
+    if not ended.stdout:
+        raise SystemExit(f"{' '.join(command)} ended with {ended.returncode}: {ended.stderr}")
+    record: dict[str, Any] = json.loads(ended.stdout)
+    return record
+
+
+def check_bare(rounds: int, details: dict[str, Any]) -> list[Figure]:
+    """Run the script and laptime in turns, on one and on two processes of one core each."""
+    bare: dict[int, list[float]] = {1: [], 2: []}
+    ours: dict[int, list[float]] = {1: [], 2: []}
+    same: list[str] = []
+    for _ in range(rounds):
+        for count, times in bare.items():
+            times.append(_bare_ms(count))
+        lanes = ["torch/1xcpu/weak+threads=1", "torch/2xcpu/weak+threads=1"]
+        record = ask([str(BIN / "laptime"), "race", f"{TRAININGS}:plain", *lanes, "--heats", "1", "--budget", "14s"])
+        for count, lane in zip(ours, record["lanes"], strict=True):
+            ours[count].append(lane["step_ms"]["median"])
+            same.append(lane["parity"]["status"])
+        print(
+            f"bare {bare[1][-1]:.1f} {bare[2][-1]:.1f} ms, laptime {ours[1][-1]:.1f} {ours[2][-1]:.1f} ms", flush=True
+        )
+    details["bare"] = {"bare": bare, "laptime": ours, "parity": same}
+    efficiency = [one / two for one, two in zip(ours[1], ours[2], strict=True)]
+    theirs = [one / two for one, two in zip(bare[1], bare[2], strict=True)]
+    over = [mine / other for mine, other in zip(efficiency, theirs, strict=True)]
+    steps = [mine / other for mine, other in zip(ours[2], bare[2], strict=True)]
+    return [
+        Figure("proofs that are not the same work", sum(each != "same" for each in same), "", most=0),
+        Figure("efficiency of two processes under torchrun", median(theirs), "", min(theirs), max(theirs)),
+        Figure("the same in laptime", median(efficiency), "", min(efficiency), max(efficiency)),
+        Figure("laptime's over the script's", median(over), "times", min(over), max(over), 1.03, 0.97),
+        Figure("a step of two processes over the script's", median(steps), "times", min(steps), max(steps), 1.01),
+    ]
+
+
+def _bare_ms(count: int) -> float:
+    words = [str(BIN / "torchrun"), "--standalone", f"--nproc-per-node={count}", str(TRAININGS), str(BARE_S)]
+    told = subprocess.run(words, capture_output=True, text=True, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    return float(told.stdout.split()[-1])
+
+
+def check_planted(rounds: int, details: dict[str, Any]) -> list[Figure]:
+    """Ask what is lost, and hold the answer against what was planted."""
+    figures, right, asked = [], 0, 0
+    for name, planted in PLANTED.items():
+        if planted.slow_link and not shutil.which("tc"):
+            raise SystemExit("a slow link needs tc, of the package iproute2")
+        errors = []
+        for _ in range(rounds):
+            found = _scaled(planted)
+            (curve,) = found["answer"]["scaling"]["curves"]
+            lost = curve["lost"]
+            step_ms = curve["points"][-1]["step_ms"]
+            share = next(each["share"]["value"] for each in lost["parts"] if each["of"] == planted.first)
+            errors.append(share * step_ms / planted.lost_ms - 1)
+            right += lost["first"] == planted.first
+            asked += 1
+            details.setdefault(name, []).append({"first": lost["first"], "step_ms": step_ms, "parts": lost["parts"]})
+            print(f"{name}: {found['answer']['scaling']['says']} ({errors[-1]:+.0%})", flush=True)
+        figures.append(
+            Figure(f"{name}: its share, off by", median(errors), "", min(errors), max(errors), most=0.2, least=-0.2)
+        )
+    return [Figure("planted losses that were named first, of all", right / asked, "", least=0.9), *figures]
+
+
+def _scaled(planted: Planted) -> dict[str, Any]:
+    command = [str(BIN / "laptime"), "scale", f"{TRAININGS}:{planted.training}", "torch/cpu/threads=1"]
+    command += ["--devices", "1,2", "--heats", "3", "--budget", "45s"]
+    if not planted.slow_link:
+        return ask(command)
+    return ask(["unshare", "-rn", "bash", "-c", f'{LINK} "$@"', "bash", *command])
+
+
+def check_model(details: dict[str, Any]) -> list[Figure]:
+    """Fit on 1 and 2 processes, and hold the prediction against 4. They sleep, so two cores are enough."""
+    figures = []
+    for name in ("nothing", "many_weights"):
+        asked = Ask(
+            f"{TRAININGS}:{name}", ("torch/cpu/threads=1",), heats=3, budget_s=60.0, scale=ScaleAsk(devices=(1, 2, 4))
+        )
+        record = api.answer("scale", asked, prepare=_prepare_on_four)
+        answer = record.answer
+        assert isinstance(answer, ScaleAnswer) and answer.scaling is not None  # noqa: PT018  it has run
+        held = answer.scaling.curves[0].held_out
+        details[f"model: {name}"] = None if held is None else [held.predicted, held.measured]
+        print(name, answer.scaling.says, held, flush=True)
+        error = None if held is None else held.error
+        figures.append(
+            Figure(f"{name}: 4 processes, predicted over measured, less 1", error, "", most=0.15, least=-0.15)
+        )
+    return figures
+
+
+def _prepare_on_four(asked: Ask, machine: Machine) -> ScalePrepared:
+    """Plan as if there were four cores."""
+    processor = replace(machine.processor, cores_usable=4, cores_visible=4)
+    return prepare_scale(asked, replace(machine, processor=processor))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,130 @@
+"""The trainings of bench/scale.py: what several processes lose is planted in them, and so is known.
+
+Run with `torchrun`, this file is the bare script next to which laptime is held: it trains `plain` and prints the
+milliseconds of a step.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+import laptime
+
+STEP_S = 0.02  # what a step sleeps: a device that computes, without a core
+SLOWER = 0.2
+ITEM_S = 0.0004
+LOCK = Path(tempfile.gettempdir()) / "laptime-bench-scale.lock"
+CONV = (nn.Conv2d(3, 32, 3, padding=1), nn.ReLU(), nn.Conv2d(32, 32, 3, padding=1), nn.ReLU())
+
+
+def rank() -> int:
+    return dist.get_rank() if dist.is_initialized() else 0
+
+
+class Sleeping(nn.Module):
+    """A device that computes for a while; that of rank 1 may be slower."""
+
+    def __init__(self, width: int, slower: float = 0.0) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(256, width), nn.ReLU(), nn.Linear(width, 10))
+        self.slower = slower
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        time.sleep(STEP_S * (1 + self.slower * (rank() == 1)))
+        out: torch.Tensor = self.body(inputs)
+        return out
+
+
+class SharedDisk(Dataset[tuple[torch.Tensor, int]]):
+    """Items that one process alone can read at a time."""
+
+    def __len__(self) -> int:
+        return 512
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        with LOCK.open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            time.sleep(ITEM_S)
+        return torch.full((256,), index % 7 / 7), index % 10
+
+
+def made(model: nn.Module, data: object) -> laptime.Training:
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    return laptime.Training(model=model, loss=nn.CrossEntropyLoss(), optimizer=optimizer, data=data)
+
+
+def ready(*shape: int, batch: int = 32) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    return [(torch.randn(batch, *shape), torch.randint(0, 10, (batch,))) for _ in range(8)]
+
+
+def convolutions() -> nn.Module:
+    return nn.Sequential(*CONV, nn.MaxPool2d(4), nn.Flatten(), nn.Linear(2048, 10))
+
+
+def plain() -> laptime.Training:
+    torch.manual_seed(0)
+    return made(convolutions(), ready(3, 32, 32))
+
+
+def slow_rank() -> laptime.Training:
+    torch.manual_seed(0)
+    return made(Sleeping(256, SLOWER), ready(256))
+
+
+def nothing() -> laptime.Training:
+    torch.manual_seed(0)
+    return made(Sleeping(256), ready(256))
+
+
+def shared_disk() -> laptime.Training:
+    torch.manual_seed(0)
+    return made(Sleeping(256), DataLoader(SharedDisk(), 32))
+
+
+def many_weights() -> laptime.Training:
+    torch.manual_seed(0)
+    return made(Sleeping(2048), ready(256))
+
+
+def main() -> None:
+    """Train `plain` as a user would, and print the time of a step."""
+    seconds = float(sys.argv[1])
+    dist.init_process_group("gloo")
+    torch.manual_seed(0)
+    network = nn.parallel.DistributedDataParallel(convolutions())
+    optimizer, loss = torch.optim.SGD(network.parameters(), lr=0.01), nn.CrossEntropyLoss()
+    batches = ready(3, 32, 32)
+
+    def steps(count: int) -> float:
+        began = time.perf_counter()
+        for step in range(count):
+            inputs, targets = batches[step % 8]
+            optimizer.zero_grad()
+            loss(network(inputs), targets).backward()
+            optimizer.step()
+        dist.barrier()
+        return (time.perf_counter() - began) / count
+
+    steps(10)
+    count = max(20, int(seconds / steps(10)))
+    agreed = torch.tensor([count])
+    dist.broadcast(agreed, 0)
+    taken = steps(int(agreed))
+    if dist.get_rank() == 0:
+        print(1e3 * taken, flush=True)
+    dist.barrier()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

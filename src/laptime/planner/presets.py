@@ -1,0 +1,36 @@
+"""What the presets `best` and `fastest` choose on a lane; None where a setting stays as written."""
+
+from __future__ import annotations
+
+from laptime.planner.refusals import LaneFacts
+
+FAST_BF16 = {"avx512_bf16", "amx_bf16", "bf16", "sve_bf16"}
+
+
+def lowest_precision(lane: LaneFacts) -> str | None:
+    """Return a reduced precision that the device has units for. Emulated, it would be coarser and also slower."""
+    if lane.subject.gives_step:
+        return "tf32" if "tf32" in lane.device.features else None  # the rest is up to the step's code
+    if lane.on_processor:
+        return "bf16" if FAST_BF16 & set(lane.machine.processor.features) else None
+    return next((each for each in ("bf16", "tf32", "fp16") if each in lane.device.features), None)
+
+
+def fastest_execution(lane: LaneFacts) -> str | None:
+    """Return the fastest execution. A graph needs fixed shapes and no synchronization: only built-ins ensure both."""
+    if lane.on_processor or lane.subject.gives_step:
+        return None
+    wanted = ("compile",) if lane.workload is None else ("graph", "compile")
+    return next((each for each in wanted if each in lane.device.features), None)
+
+
+def best_layout(lane: LaneFacts) -> str | None:
+    may_convolve = lane.subject.may_convolve and not lane.subject.gives_step
+    return "channels_last" if may_convolve and "channels_last" in lane.device.features else None
+
+
+def best_input(lane: LaneFacts) -> str | None:
+    """Return the fastest input. laptime cannot place the batches of a plain function on a device."""
+    if lane.subject.reads_files:
+        return "fast"
+    return None if lane.on_processor or lane.row.is_opaque else "resident"

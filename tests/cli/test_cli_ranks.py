@@ -1,0 +1,70 @@
+"""Real processes that train one network together in PyTorch: the same work, the batch of each, and what ends them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+CORES = os.cpu_count() or 1
+pytestmark = pytest.mark.skipif(CORES < 2, reason="two processes need two cores")
+OWN = Path(__file__).with_name("own_ranks.py")
+QUICK = ("--heats", "1", "--budget", "2s", "--sensors", "none")
+
+
+def on_all_cores():
+    """Let a command use all cores: the tests next to it have one each."""
+    os.sched_setaffinity(0, range(CORES))
+
+
+def raced(house, *words):
+    record = house.done("race", *words, *QUICK, "--json", "-q", preexec_fn=on_all_cores).json
+    return {lane["name"].removeprefix("torch/"): lane for lane in record["lanes"]}
+
+
+def words_of(text):
+    return " ".join(text.split())
+
+
+def test_several_processes_do_the_work_of_one_and_each_loads_its_own_items(torch_house):
+    lanes = ("torch/cpu/threads=1", "torch/2xcpu", "torch/2xcpu/weak", "torch/2xcpu/fsdp", "torch/2xcpu/sync=none")
+    found = raced(torch_house, f"{OWN}:from_loader", *lanes)
+    status = {name: (lane["parity"]["status"], lane["items_per_step"]) for name, lane in found.items()}
+    assert status == {
+        "cpu/threads=1": ("same", 32),
+        "2xcpu/as-written": ("same", 32),
+        "2xcpu/weak": ("same", 64),
+        "2xcpu/fsdp": ("same", 32),
+        "2xcpu/sync=none": ("unproven", 32),
+    }
+    assert found["2xcpu/sync=none"]["parity"]["reason"] == "sync=none exchanges no gradients, on purpose"
+    for name, steps in (("2xcpu/as-written", 8), ("2xcpu/weak", 4)):
+        lap_ms = found[name]["lap_s"]["median"] * 1e3
+        assert steps / 2 < lap_ms / found[name]["step_ms"]["median"] < 1.5 * steps
+    heat = found["2xcpu/weak"]["heats"][0]
+    assert [each["rank"] for each in heat["ranks"]] == [0, 1]
+    assert len(heat["exchanges"]) == 2
+    assert all(len(window["ranks"]["rank_ns"]) == 2 for window in heat["windows"])
+    assert all(window["ranks"]["slowest_ns"] >= max(window["ranks"]["rank_ns"]) for window in heat["windows"])
+    memory = [each["peak_memory_bytes"] for each in heat["ranks"]]
+    assert found["2xcpu/weak"]["peak_memory_bytes"] >= sum(memory)
+
+
+def test_batch_norm_on_several_processes_has_a_reference_of_its_own(torch_house):
+    lanes = raced(torch_house, f"{OWN}:with_norms", "torch/2xcpu", "torch/cpu/threads=1")
+    assert [each["parity"]["status"] for each in lanes.values()] == ["same", "same"]
+    assert "sees each of 2 parts of a batch alone" in lanes["2xcpu/as-written"]["notes"][-1]
+    assert not any("parts of a batch" in note for note in lanes["cpu/threads=1"]["notes"])
+
+
+@pytest.mark.parametrize(
+    ("training", "says"),
+    [
+        ("exits", "rank 1: its process ended on its own, with exit code 3"),
+        ("raises", "rank 1: ValueError: planted in rank 1"),
+    ],
+)
+def test_a_rank_that_falls_ends_the_heat_with_its_reason(torch_house, training, says):
+    answer = torch_house.done("race", f"{OWN}:{training}", "torch/2xcpu", *QUICK, "-q", code=3, preexec_fn=on_all_cores)
+    assert says in words_of(answer.out)

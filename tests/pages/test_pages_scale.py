@@ -1,0 +1,56 @@
+"""The page of a scale: the sentence, the curve, what is lost, and what more devices would bring.
+
+After a change that is meant, write the pages again with `LAPTIME_REGOLD=1 python -m pytest tests/pages`.
+"""
+
+from __future__ import annotations
+
+import pytest
+import scale_records
+from shown import in_details
+
+from golden import assert_agreed
+from laptime.model.figure import Plane, Stack
+from laptime.pages import scale
+from laptime.pages.page import View
+from laptime.pages.summaries import of_scale
+from laptime.showing import report_of
+
+details = in_details(scale.render)
+AGREED = ("exchange", "slow-rank", "one-process")
+
+
+def words_of(text):
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("name", AGREED)
+def test_a_page_is_as_it_was_agreed(name, width):
+    assert_agreed(f"scale-{name}", width, details(scale_records.SHOWN[name](), width))
+    assert_agreed(f"short-scale-{name}", width, scale.render(scale_records.SHOWN[name](), View(width)))
+
+
+def test_the_answer_has_the_factor_and_what_is_lost():
+    page = words_of(scale.render(scale_records.exchange(), View(100)))
+    assert "four cards give 2.67x (2.64-2.70) the rate of one: 31 % of a step is an exchange of gradients" in page
+    assert "Predicted for more cards on such links: 8: 5.10x (4.80-5.40)" in page
+    assert of_scale(scale_records.exchange()) == ["4 devices 2.67x"]
+    assert of_scale(scale_records.one_process()) == ["no count has a result"]
+
+
+def test_a_slow_rank_is_named_with_its_cause_and_threads_that_are_faster():
+    page = words_of(scale.render(scale_records.slow_rank(), View(100)))
+    assert "rank 1 (cpu) takes 22 % longer than the others: it had no core for 20 % of its time" in page
+    assert "One process on all 2 cores is faster: 1.90x" in page
+
+
+def test_the_charts_hold_the_records_numbers():
+    figures = {each.title: each.chart for each in report_of(scale_records.exchange()).figures}
+    plane, stack = figures["What more devices bring"], figures["Where the time of a step goes"]
+    assert isinstance(plane, Plane)
+    assert isinstance(stack, Stack)
+    curves = {each.label: each.points for each in plane.curves}
+    assert curves["torch/cuda, weak"] == ((1.0, 1.0), (2.0, 1.67), (4.0, 2.67))
+    assert curves["torch/cuda, weak, predicted"][-1] == (4096.0, 1400)
+    assert {part.label: part.share for part in stack.rows[0][1]}["exchange of gradients"] == 0.31
