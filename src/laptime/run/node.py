@@ -153,6 +153,8 @@ class NodeAgent:
         self._stop_hearing(child)
 
     def _stop_hearing(self, child: Child) -> None:
+        if self._is_gone:
+            return
         self._is_gone = True
         for descriptor in child.descriptors:
             self._poll.unregister(descriptor)
