@@ -9,6 +9,7 @@ import laptime
 RNG = np.random.default_rng(0)
 ROWS = [(RNG.standard_normal((32, 8), np.float32), np.zeros(32, np.int64)) for _ in range(6)]
 FENCED = []
+NOTED = []
 
 
 def _weights():
@@ -33,6 +34,33 @@ def _fence(state):
 
 def sound():
     return laptime.Training(step=jax.jit(_step, donate_argnums=0), state=_weights(), data=ROWS, fence=_fence)
+
+
+def noted():
+    """Note how many rows each device is given, and on how many devices the weights are."""
+
+    def step(state, batch):
+        shards, devices = batch[0].addressable_shards, state["kernel"].sharding.device_set
+        NOTED.append(([len(each.data) for each in shards], len(devices)))
+        return _step(state, batch)
+
+    return laptime.Training(step=step, state=_weights(), data=ROWS, fence=_fence)
+
+
+def odd():
+    """The first batch can be halved, the second cannot."""
+    return laptime.Training(step=jax.jit(_step), state=_weights(), data=[ROWS[0], (ROWS[1][0][:31], ROWS[1][1][:31])])
+
+
+def all_odd():
+    return laptime.Training(step=jax.jit(_step), state=_weights(), data=[(ROWS[0][0][:31], ROWS[0][1][:31])])
+
+
+def with_a_number():
+    def step(state, batch):
+        return _step(state, batch[:2])
+
+    return laptime.Training(step=step, state=_weights(), data=[(*each, 1.5) for each in ROWS])
 
 
 def global_weights():

@@ -31,6 +31,14 @@ def arrays():
     return laptime.Training(model=_model(), data=(ROWS, CLASSES), batch=48)
 
 
+def normed():
+    return _model(keras.layers.BatchNormalization()), BATCHES
+
+
+def odd_at_the_end():
+    return laptime.Training(model=_model(), data=(ROWS[:191], CLASSES[:191]), batch=48)
+
+
 def weighed():
     return _model(), (ROWS, CLASSES, np.linspace(0, 2, 192, dtype=np.float32))
 

@@ -20,6 +20,7 @@ ROWS = [row for row in FRAMEWORKS if all(map(util.find_spec, row.modules))]
 INSTALLED = [row.name for row in ROWS]
 STEP_ROOMS = [row.name for row in ROWS if row.takes_steps_only]
 KERAS_ROOMS = [row.name for row in ROWS if row.family == "keras"]
+SHARING_ROOMS = [row.name for row in ROWS if row.spreads == "itself" and row.runs_own_code]
 TOGETHER = [row.name for row in ROWS if row.family != "keras" and not row.takes_steps_only]
 HERE = [os.environ[ALONE]] if ALONE in os.environ else TOGETHER
 # What Keras does alike on each engine is tried in full on one: PyTorch compiles nothing, and is quickest.
@@ -29,6 +30,9 @@ IN_FULL = next((name for name in ("keras-torch", "keras-jax", "keras-tf") if nam
 # XLA compiles most networks of tests for a few steps: it leaves out what takes long and makes long trainings faster.
 XLA_FLAGS = "--xla_backend_optimization_level=1 --xla_llvm_disable_expensive_passes=true"
 XLA_FLAGS += " --xla_cpu_use_fusion_emitters=false"
+# Some tests share a step out to two devices of the processor.
+XLA_FLAGS += " --xla_force_host_platform_device_count=2"
+XLA_THREADS = "4"
 
 
 def here(each_engine: list[Any], once: list[Any]) -> list[Any]:
@@ -42,7 +46,7 @@ def run_alone(suites: list[Path], framework: str, folder: Path) -> tuple[int, st
     Compiled code is kept in the folder, and freed memory in the process: a suite builds the same networks many times.
     """
     quick = {"JAX_COMPILATION_CACHE_DIR": str(folder), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
-    quick["XLA_FLAGS"] = XLA_FLAGS
+    quick |= {"XLA_FLAGS": XLA_FLAGS, "NPROC": XLA_THREADS}
     quick |= {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 36)}
     command = [sys.executable, "-m", "pytest", *map(str, suites), "-p", "no:xdist", "-W", "default"]
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}

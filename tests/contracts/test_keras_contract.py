@@ -17,6 +17,7 @@ SUITES = (
     "test_files_contract.py",
     "test_cached_contract.py",
     "test_own_keras_contract.py",
+    "test_shared_contract.py",
 )
 
 

@@ -11,5 +11,6 @@ from rooms_here import STEP_ROOMS, run_alone
 @pytest.mark.parametrize("framework", STEP_ROOMS)
 def test_a_room_of_steps_keeps_its_contract(framework, tmp_path):
     """Users' steps are run, fenced and proven."""
-    code, said = run_alone([Path(__file__).with_name("test_steps_contract.py")], framework, tmp_path)
+    suites = [Path(__file__).with_name(name) for name in ("test_steps_contract.py", "test_shared_contract.py")]
+    code, said = run_alone(suites, framework, tmp_path)
     assert (code, " passed" in said) == (0, True), said

@@ -8,7 +8,7 @@ import itertools
 import sys
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -54,6 +54,26 @@ class OwnSteps:
         if np.size(loss) != 1:
             raise TrainingError(f"{self.name}: the loss has {np.size(loss)} numbers, expected one")
         return float(np.asarray(loss).reshape(()))
+
+
+class JoinedBatches:
+    """A user's batches, several joined to one; without end, so that a lap may end within a joined batch."""
+
+    def __init__(self, own: OwnSteps, times: int, join: Callable[[Sequence[Any]], Any]) -> None:
+        self._own, self._times, self._join = own, times, join
+
+    def __iter__(self) -> Iterator[Any]:
+        batches = self._own.batches()
+        while True:
+            yield self._join([next(batches) for _ in range(self._times)])
+
+
+def join_batches(own: OwnSteps, times: int, join: Callable[[Sequence[Any]], Any]) -> OwnSteps:
+    """Return the steps with this many of the user's batches joined to one."""
+    if times == 1:
+        return own
+    lap = None if own.steps_per_lap is None else max(1, round(own.steps_per_lap / times))
+    return replace(own, data=JoinedBatches(own, times, join), steps_per_lap=lap)
 
 
 class Steps(Protocol):

@@ -146,6 +146,7 @@ FRAMEWORKS = (
         imports=("jax", "flax", "equinox", "optax"),
         refusal=("has no form in JAX alone", "keras-jax"),
         measures_peaks=True,
+        spreads="itself",
     ),
     FrameworkRow(
         name="keras-tf",
@@ -155,6 +156,7 @@ FRAMEWORKS = (
         packages=(KERAS_PACKAGE, TENSORFLOW_PACKAGE),
         imports=("keras", "tensorflow"),
         measures_peaks=True,
+        spreads="itself",
     ),
     FrameworkRow(
         name="keras-jax",
@@ -163,6 +165,7 @@ FRAMEWORKS = (
         family="keras",
         packages=(KERAS_PACKAGE, *JAX_PACKAGES),
         imports=("keras",),
+        spreads="itself",
     ),
     FrameworkRow(
         name="keras-torch",

@@ -85,6 +85,11 @@ class PlannedLane:
         """Whether it has a process for each of its devices."""
         return bool(self.devices) and self.settings.value_of("parallel") in RANKED
 
+    @property
+    def batches_a_step(self) -> int:
+        """How many batches, as they are written, make one step: several where each device has its own."""
+        return len(self.devices) if self.devices and self.settings.value_of("scaling") == "weak" else 1
+
 
 @dataclass(frozen=True, slots=True)
 class RankPlace:

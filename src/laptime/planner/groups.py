@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 from math import lcm
 
 from laptime.errors import UsageError
+from laptime.model.frameworks import JAX, TENSORFLOW, find_framework
 from laptime.model.lane import DATA_PARALLEL, RANKED, SHARDED, SPLIT, Settings
 from laptime.model.machine import Device
 from laptime.model.plan import PlannedLane
@@ -17,6 +19,8 @@ from laptime.planner.refusals import LaneFacts
 COUNTED = re.compile(r"([1-9][0-9]{0,3})x(gpu|cpu|cuda|mps|xpu|tpu)", re.ASCII)
 BETWEEN = "+"
 HOW_TO_ASK = "laptime race and laptime scale take it"
+XLA_THREADS = 2  # a device, at least
+XLA_DEVICES = "--xla_force_host_platform_device_count={}"  # of several such flags, XLA takes the last
 
 
 def split_group(text: str) -> tuple[str, ...]:
@@ -58,14 +62,30 @@ def refuse_group(lane: LaneFacts) -> None:
         raise UsageError(f"{named}: a device is named twice", "name each once")
     cores = lane.machine.processor.cores_usable
     if lane.on_processor and len(devices) > cores:
+        what = "processes" if lane.row.spreads == "ranks" else "devices"
         raise UsageError(
-            f"{named}: {len(devices)} processes would share {cores} core{'s' * (cores != 1)}",
+            f"{named}: {len(devices)} {what} would share {cores} core{'s' * (cores != 1)}",
             f"1xcpu to {cores}xcpu" if cores > 1 else "name one device here",
         )
 
 
+def split_processor(framework: str, devices: tuple[Device, ...], cores: int) -> dict[str, str]:
+    """Return the variables with which XLA makes several devices of a processor. JAX reads them when it is imported.
+
+    NPROC is how many threads XLA takes, by default one a core. With fewer than two a device, steps wait for
+    ever: on two cores, those of two devices did with three threads and did not with four (JAX 0.10.2).
+    """
+    if not devices or devices[0].kind != "cpu" or find_framework(framework).engine != JAX:
+        return {}
+    flags, threads = os.environ.get("XLA_FLAGS", ""), os.environ.get("NPROC", "")
+    split = {"XLA_FLAGS": f"{flags} {XLA_DEVICES.format(len(devices))}".strip()}
+    least = XLA_THREADS * len(devices)
+    taken = int(threads) if threads.isdecimal() else cores
+    return split if taken >= least else split | {"NPROC": str(least)}
+
+
 def share_out(settings: Settings, lane: LaneFacts) -> Settings:
-    """Fill in how the devices of a group work together, and on a processor each one's share of the cores."""
+    """Fill in how the devices of a group work together, and on a processor each process's share of the cores."""
     if not lane.devices:
         return settings
     extra = dict(settings.extra)
@@ -98,6 +118,28 @@ def refuse_parallel(settings: Settings, lane: LaneFacts) -> None:
         raise UsageError(
             f"{lane.group}: a step of your own is the only one that can exchange its gradients",
             "give laptime.Training(model=..., loss=..., optimizer=..., data=...), or race it in JAX",
+        )
+
+
+def refuse_in_one_process(settings: Settings, lane: LaneFacts) -> None:
+    """Refuse what one process that uses several devices does not do in Keras."""
+    if not lane.devices or lane.row.family != "keras":
+        return
+    if settings.execution == "compile" and lane.row.engine == TENSORFLOW:
+        raise UsageError(
+            f"compile on {lane.group}: XLA does not compile what the devices of a TensorFlow strategy exchange",
+            "leave it out, or race keras-jax",
+        )
+    at_once = settings.steps_per_execution or 1
+    if at_once > 1 and lane.row.engine == TENSORFLOW and not lane.on_processor:
+        raise UsageError(
+            f"steps_per_execution={at_once} on {lane.group}: TensorFlow takes one step at a time "
+            "where it shares it out",
+            "leave it out, or race keras-jax",
+        )
+    if settings.input == "copy":
+        raise UsageError(
+            f"input=copy on {lane.group}: Keras copies a batch within its step there", "leave the lane out"
         )
 
 

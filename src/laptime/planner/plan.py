@@ -24,9 +24,11 @@ from laptime.planner.groups import (
     name_group,
     refuse_group,
     refuse_group_for,
+    refuse_in_one_process,
     share_out,
     shared_proof,
     split_group,
+    split_processor,
 )
 from laptime.planner.lanes import GPU, name_lane, parse_lane, spread_lanes
 from laptime.planner.pace import choose_pace
@@ -202,6 +204,7 @@ def plan_lane(lane: Lane, machine: Machine, subject: SubjectFacts) -> PlannedLan
     name = name_lane(lane.framework, where, lane.preset, lane.overrides)
     notes = (*view.notes, *_fallen_back(view, device), *_left_out(lane, subject))
     environment = environment_for(lane.framework, settings, device)
+    environment |= split_processor(lane.framework, group, machine.processor.cores_usable)
     return PlannedLane(name, lane.framework, device, settings, environment, notes, devices=group)
 
 
@@ -225,6 +228,7 @@ def fill_settings(lane: Lane, facts: LaneFacts) -> Settings:
     refuse_framework(facts)
     refuse_training(facts)
     refuse_group(facts)
+    refuse_in_one_process(settings, facts)
     for row in SETTINGS.values():
         row.refuse(settings, facts)
     return settings

@@ -18,9 +18,10 @@ def lowest_precision(lane: LaneFacts) -> str | None:
 
 def fastest_execution(lane: LaneFacts) -> str | None:
     """Return the fastest execution. A graph needs fixed shapes and no synchronization: only built-ins ensure both."""
-    if lane.on_processor or lane.subject.gives_step:
+    on_tensorflow = lane.devices and lane.row.engine.name == "tensorflow"
+    if lane.on_processor or lane.subject.gives_step or on_tensorflow:
         return None
-    wanted = ("compile",) if lane.workload is None else ("graph", "compile")
+    wanted = ("compile",) if lane.workload is None or lane.devices else ("graph", "compile")
     return next((each for each in wanted if each in lane.device.features), None)
 
 

@@ -61,7 +61,7 @@ class LaneFacts:
     @property
     def cores(self) -> int:
         """How many cores one process may use: on a processor, the processes of a group share them out."""
-        share = len(self.devices) if self.devices and self.on_processor else 1
+        share = len(self.devices) if self.devices and self.on_processor and self.row.spreads == "ranks" else 1
         return self.machine.processor.cores_usable // share
 
     @property

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from laptime.backends.jax.devices import JaxExercises, find_device, list_cards, list_versions, peak_bytes
 from laptime.backends.jax.profiling import JaxProfiler, open_profiler
-from laptime.backends.jax.steps import UserSteps, place, prove, refer
+from laptime.backends.jax.steps import UserSteps, prove, refer
 from laptime.backends.steps import StepBackend, StepRunner, StepTraining, SupplyRunner, start_runner
 from laptime.model.limits import StepWork
 from laptime.model.machine import Device
@@ -24,7 +24,7 @@ class JaxTraining(StepTraining):
         self._order = order
         self._steps = UserSteps(order)
         self.items_per_step = self._steps.items_per_step()
-        self.steps_per_lap = self._steps.own.steps_per_lap
+        self.steps_per_lap = self._steps.timed.steps_per_lap
 
     def prove(self, precision: str) -> ProofRun:
         return prove(self._steps, precision)
@@ -35,7 +35,7 @@ class JaxTraining(StepTraining):
     def start(self) -> StepRunner | SupplyRunner:
         self._steps.restore_precision()
         kind = self._order.lane.settings.input
-        return start_runner(self._steps, kind, self._steps.supply(kind), place, StepRunner)
+        return start_runner(self._steps, kind, self._steps.supply(kind), self._steps.place, StepRunner)
 
     def profiler(self, scratch: Path) -> JaxProfiler | Missing:
         return open_profiler(self._order.lane.device.name, scratch)

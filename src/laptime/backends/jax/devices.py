@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pkgutil
+from collections.abc import Sequence
 from importlib import metadata, util
 from typing import Any
 
@@ -16,6 +17,7 @@ from jax import numpy as jnp
 
 from laptime.backends.base import IN_PLACE, PRODUCT, Exercise, copy_work, product_work
 from laptime.backends.cuda import ask_driver, identify_card
+from laptime.errors import LaneError
 from laptime.model.machine import Device, DeviceKind
 from laptime.model.missing import Missing
 from laptime.pipelines.job import free_memory_bytes
@@ -70,6 +72,19 @@ def find_device(name: str) -> Any:
     """Return JAX's own device for a name such as cpu or cuda:1."""
     kind, _, number = name.partition(":")
     return jax.devices("gpu" if kind == "cuda" else kind)[int(number or 0)]
+
+
+def find_devices(names: Sequence[str]) -> list[Any]:
+    """Return JAX's own devices for the names of a group, in which the processor may come several times."""
+    if names[0] != "cpu":
+        return [find_device(each) for each in names]
+    found: list[Any] = jax.devices("cpu")[: len(names)]
+    if len(found) < len(names):
+        raise LaneError(
+            f"JAX makes {len(found)} of the processor, expected {len(names)} devices",
+            "leave jax_num_cpu_devices out of its code, and start no JAX before laptime does",
+        )
+    return found
 
 
 def set_precision(precision: str) -> None:

@@ -9,6 +9,7 @@ import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,7 +20,8 @@ from jax import numpy as jnp
 from laptime.backends.fingerprint import Array, seed_globals
 from laptime.backends.jax.devices import set_precision
 from laptime.backends.jax.profiling import compile_counter
-from laptime.backends.steps import call_for_steps, count_items, supply_batches
+from laptime.backends.jax.sharing import join, open_placement
+from laptime.backends.steps import call_for_steps, count_items, join_batches, supply_batches
 from laptime.backends.steps_proof import compare_with_float64, take_steps
 from laptime.model.plan import HeatOrder
 from laptime.model.sample import ProofRun, Reference
@@ -45,13 +47,24 @@ class UserSteps:
 
     def __init__(self, order: HeatOrder) -> None:
         seed_globals(order.seed)
-        self.own, training = call_for_steps(order, "JAX")
+        self._placement = open_placement(order.lane)
+        own, training = call_for_steps(order, "JAX")
+        self.own = replace(own, step=self._placement.spread(own.step))
+        self._times = order.lane.batches_a_step
+        self.timed = join_batches(self.own, self._times, join)
         self._start = jax.tree.map(_lay_down, training.state)
         self._written = jax.config.jax_default_matmul_precision
         compile_counter()  # it counts from here on
 
     def items_per_step(self) -> int:
-        return count_items(self.leaves(next(self.own.batches())))
+        """Return the items of a step, after the first batch; one that does not fit the lane's devices is refused."""
+        first = next(self.own.batches())
+        self._placement.check_items(count_items(self.leaves(first)))
+        joined = join([first] * self._times) if self._times > 1 else first
+        return count_items(self.leaves(joined))
+
+    def place(self, batch: Any) -> Any:
+        return self._placement.put_batch(batch)
 
     def leaves(self, batch: Any) -> list[Any]:
         leaves: list[Any] = jax.tree.leaves(batch)
@@ -64,7 +77,7 @@ class UserSteps:
         return compile_counter().times
 
     def fresh_state(self, *, wide: bool = False) -> Any:
-        state = jax.tree.map(_lift, self._start)
+        state = jax.tree.map(self._lift, self._start)
         return self.widen(state) if wide else state
 
     def widen(self, batch: Any) -> Any:
@@ -88,11 +101,12 @@ class UserSteps:
 
     def supply(self, kind: str) -> Callable[[], Any]:
         """Return a function that returns the next batch: of the user's data, or of some kept on host or device."""
-        return supply_batches(self.own, kind, place if kind in {"resident", "one"} else _leave)
+        return supply_batches(self.timed, kind, self.place if kind in {"resident", "one"} else _leave)
 
-
-def place(batch: Any) -> Any:
-    return jax.tree.map(jax.device_put, batch)
+    def _lift(self, leaf: Any) -> Any:
+        if isinstance(leaf, HostKey):
+            return self._placement.put_state(leaf.lift())
+        return self._placement.put_state(leaf) if isinstance(leaf, np.ndarray) else leaf
 
 
 def _leave(batch: Any) -> Any:
@@ -104,12 +118,6 @@ def _lay_down(leaf: Any) -> Any:
     if not isinstance(leaf, jax.Array):
         return leaf
     return HostKey(leaf) if jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key) else np.array(leaf)
-
-
-def _lift(leaf: Any) -> Any:
-    if isinstance(leaf, HostKey):
-        return leaf.lift()
-    return jax.device_put(leaf) if isinstance(leaf, np.ndarray) else leaf
 
 
 def _widen(leaf: Any) -> Any:

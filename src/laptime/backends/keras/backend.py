@@ -18,6 +18,7 @@ from laptime.backends.keras.fit import FitRun
 from laptime.backends.keras.one_thread import KerasThread
 from laptime.backends.keras.predictor import KerasPredictor
 from laptime.backends.keras.seeding import seed_all
+from laptime.backends.keras.sharing import open_devices
 from laptime.backends.keras.stages import KerasCopyRunner, KerasLoaderRunner, KerasStepParts
 from laptime.backends.keras.work import BuiltInWork, NoEvaluator, OwnWork, Work
 from laptime.errors import LaneError
@@ -81,8 +82,9 @@ class KerasTraining:
     def __init__(self, order: HeatOrder, engine: Engine, one_thread: KerasThread) -> None:
         self._device_name, self._engine, self._one_thread = order.lane.device.name, engine, one_thread
         self._input = order.lane.settings.input
+        self._devices = open_devices(order.lane, engine)
         work_of = BuiltInWork if order.subject.file is None else OwnWork
-        self._work: Work = work_of(order, engine, self._device)
+        self._work: Work = work_of(order, engine, self._devices)
         self.parameters, self.notes = self._work.parameters, self._work.notes
         self.items_per_step, self.steps_per_lap = self._work.items_per_step, self._work.steps_per_lap
         self._fit_run: FitRun | None = None
@@ -100,7 +102,8 @@ class KerasTraining:
             return alone(feed, self._engine, self._one_thread)
         self._fit_run = fit_run = feed.fit_run(model, self._one_thread)
         evaluator = self._work.evaluator(model, feed, fit_run.finish, self._one_thread)
-        return KerasRunner(model, fit_run, feed, self._engine, one_thread=self._one_thread, evaluator=evaluator)
+        runner = KerasRunner if self._devices.count == 1 else SharedRunner
+        return runner(model, fit_run, feed, self._engine, one_thread=self._one_thread, evaluator=evaluator)
 
     def learn(self) -> Learner:
         model, feed = self._one_thread(self._work.make)
@@ -117,10 +120,6 @@ class KerasTraining:
 
     def device_memory_bytes(self) -> int | Missing:
         return self._engine.peak_bytes(self._device_name)
-
-    def _device(self) -> Any:
-        """Return the context in which Keras computes on the lane's device; each thread must enter its own."""
-        return keras.device(self._engine.name_device(self._device_name))
 
 
 class KerasRunner:
@@ -173,6 +172,13 @@ class KerasRunner:
     def close(self) -> tuple[str, ...]:
         self._fit_run.finish()
         return self._feed.close()
+
+
+class SharedRunner(KerasRunner):
+    """A training of several devices."""
+
+    def parts(self) -> Missing:
+        return Missing("a step that several devices share is not taken apart")
 
 
 class KerasProfiler:

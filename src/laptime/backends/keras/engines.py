@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,6 +17,22 @@ from laptime.model.missing import Missing
 FEATURES = ("bf16", "compile")
 AMPERE = (8, 0)
 LACKS = {"no fp16": "Keras scales the loss on its own there and leaves out steps, which no proof here allows for yet"}
+
+
+class SharedSteps(Protocol):
+    """How the devices of a group share each step."""
+
+    several_at_once: bool
+    """Whether Keras can give them several steps at once."""
+
+    def scope(self) -> AbstractContextManager[Any]:
+        """Return the context in which Keras makes and trains a model on all of them; each thread must enter its own."""
+
+    def take(self, model: Any, batch: Sequence[Any]) -> dict[str, Any]:
+        """Take one step on a batch that is shared out as `fit` does it, and return what Keras says of it."""
+
+    def problem(self, model: Any) -> str | None:
+        """Return why they compute something else than one device, or None."""
 
 
 class Engine(Protocol):
@@ -37,6 +55,9 @@ class Engine(Protocol):
 
     def name_device(self, device: str) -> str:
         """Return Keras's name of a device, as `keras.device` takes it with this engine."""
+
+    def share_out(self, devices: Sequence[str]) -> SharedSteps:
+        """Have several devices share each step; called before anything is computed."""
 
     def set_precision(self, precision: str) -> None:
         """Set what float32 means from here on: by default, engines use TF32 on NVIDIA GPUs, in part or throughout."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from laptime.backends.jax.devices import (  # before JAX itself
     JaxExercises,
+    find_devices,
     list_cards,
     list_versions,
     peak_bytes,
@@ -19,6 +23,32 @@ from laptime.model.machine import Device
 from laptime.model.missing import Missing
 
 import jax  # isort: skip  the import above limits the memory of a card that JAX takes
+
+
+class DataParallel:
+    """Keras's DataParallel: XLA computes each part of a batch on its device, and what one device would of the whole."""
+
+    several_at_once = True
+
+    def __init__(self, numbers: Sequence[int], first: str) -> None:
+        import keras  # its engine is chosen by now
+
+        kind = first.partition(":")[0]
+        self._device = partial(keras.device, first)
+        self._shared = keras.distribution.DataParallel(devices=[f"{kind}:{number}" for number in numbers])
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        with self._device(), self._shared.scope():
+            yield
+
+    def take(self, model: Any, batch: Sequence[Any]) -> dict[str, Any]:
+        told: dict[str, Any] = model.train_on_batch(*batch, return_dict=True)
+        return told
+
+    def problem(self, _model: Any) -> None:
+        """Return None: batch norm, too, sees the whole batch."""
+        return
 
 
 class JaxEngine:
@@ -39,6 +69,9 @@ class JaxEngine:
     def name_device(self, device: str) -> str:
         kind, _, number = device.partition(":")
         return f"{'gpu' if kind == 'cuda' else kind}:{number or 0}"
+
+    def share_out(self, devices: Sequence[str]) -> DataParallel:
+        return DataParallel([each.id for each in find_devices(devices)], self.name_device(devices[0]))
 
     def set_precision(self, precision: str) -> None:
         set_precision(precision)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import tensorflow as tf
 from laptime.backends.base import PRODUCT, Exercise, product_work
 from laptime.backends.cuda import ask_driver, identify_card
 from laptime.backends.keras.engines import LACKS, card_features, processor
+from laptime.backends.keras.mirrored import Mirrored
 from laptime.backends.xplane import FolderProfiler, XEvent, XLine, XPlane
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
@@ -65,6 +66,9 @@ class TensorFlowEngine:
     def name_device(self, device: str) -> str:
         kind, _, number = device.partition(":")
         return f"{'gpu' if kind == 'cuda' else kind}:{number or 0}"
+
+    def share_out(self, devices: Sequence[str]) -> Mirrored:
+        return Mirrored(devices)
 
     def set_precision(self, precision: str) -> None:
         tf.config.experimental.enable_tensor_float_32_execution(precision == "tf32")

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from laptime.backends.keras.engines import LACKS
+from laptime.backends.keras.engines import LACKS, SharedSteps
 from laptime.backends.torch.devices import TorchExercises, list_devices, list_versions, peak_bytes
 from laptime.backends.torch.precision import Switches, flush_denormals, read_switches, set_precision, set_switches
 from laptime.backends.torch.profiling import TorchProfiler
 from laptime.backends.torch.sync_detector import count_compiled
+from laptime.errors import LaneError
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 
@@ -44,6 +46,9 @@ class TorchEngine:
     def name_device(self, device: str) -> str:
         """Return PyTorch's own name: with "cpu:0", Keras would treat "cpu" as another device and lose gradients."""
         return device
+
+    def share_out(self, _devices: Sequence[str]) -> SharedSteps:
+        raise LaneError("Keras on PyTorch trains on one device", "name torch, keras-jax or keras-tf")
 
     def set_precision(self, precision: str) -> None:
         set_precision("tf32" if precision == "tf32" else "fp32")  # Keras itself handles bf16

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -12,9 +13,10 @@ from keras.src.trainers.data_adapters import get_data_adapter
 
 from laptime.backends.keras.feeds import ON_DEVICE, Feed
 from laptime.backends.keras.fit import ENDLESS
+from laptime.backends.keras.sharing import OneDevice
 from laptime.backends.own import endless, length_of
 from laptime.backends.steps import KEPT_BATCHES
-from laptime.errors import LaptimeError, TrainingError
+from laptime.errors import LaneError, LaptimeError, TrainingError
 from laptime.model.lane import KEPT, Settings
 
 KERAS_BATCH = 32  # the default of `fit` for arrays
@@ -25,14 +27,15 @@ Batch = tuple[Any, ...]
 class UserData:
     """The user's data; `trouble` is the error that occurred in them, if any."""
 
-    def __init__(self, data: Any, batch: int | None, steps_per_lap: int | None, name: str) -> None:
-        self._data, self._name = data, name
+    def __init__(self, data: Any, batch: int | None, steps_per_lap: int | None, name: str, devices: OneDevice) -> None:
+        self._data, self._name, self._devices, self.times = data, name, devices, devices.times
         self._batch = batch or KERAS_BATCH
         self.is_arrays = _are_arrays(data)
         self._is_spent_once = hasattr(data, "__next__")
         self.trouble: LaptimeError | None = None
         self._adapter = None if self._is_spent_once else self._adapt()
-        self.lap = steps_per_lap or self._length()
+        lap = steps_per_lap or self._length()
+        self.lap = lap if lap is None else max(1, round(lap / self.times))
         self._taken: list[Batch] = []
 
     def first(self, count: int) -> list[Batch]:
@@ -49,10 +52,10 @@ class UserData:
         """Return the arguments of `fit` for the data."""
         if self.is_arrays:
             x, y, *weights = (*self._data, None)[:3]
-            words = {"x": x, "y": y, "batch_size": self._batch, "shuffle": True}
+            words = {"x": x, "y": y, "batch_size": self._batch * self.times, "shuffle": True}
             return words | ({"sample_weight": weights[0]} if weights[0] is not None else {})
         if self._adapter is None:
-            return {"x": self._walk(), "steps_per_epoch": self._epoch(at_once), "shuffle": False}
+            return {"x": self._steps(), "steps_per_epoch": self._epoch(at_once), "shuffle": False}
         is_numbered = isinstance(self._data, keras.utils.PyDataset) and self._adapter.num_batches is not None
         words = {"x": self._data, "shuffle": is_numbered}
         return words if self._adapter.num_batches else words | {"steps_per_epoch": self._epoch(at_once)}
@@ -78,6 +81,8 @@ class UserData:
     def epoch_steps(self, at_once: int) -> int:
         """Return how many steps Keras counts as an epoch here."""
         count = self._adapter.num_batches if self._adapter is not None else None
+        if count and self.is_arrays:
+            count = math.ceil(self._items() / (self._batch * self.times))
         if count and count % at_once:
             raise TrainingError(
                 f"{self._name}: its data are {count} batches, no whole number of the {at_once} that are taken at once",
@@ -87,6 +92,21 @@ class UserData:
 
     def _epoch(self, at_once: int) -> int:
         return max(1, (self.lap or ENDLESS) // at_once) * at_once
+
+    def _items(self) -> int:
+        """Return how many items arrays have."""
+        return items_of(self._data)
+
+    def check_devices(self) -> None:
+        """Refuse what the lane's devices cannot share."""
+        if self.times > 1 and self._adapter is not None and not self.is_arrays:
+            raise LaneError(
+                f"weak: the data of {self._name} are {type(self._data).__name__}, whose batches laptime does not join",
+                "name strong, and give it larger batches; or give arrays or a list of batches",
+            )
+        self._devices.check_items(items_of(self.first(1)[0]))
+        if self.is_arrays:
+            self._devices.check_items(self._items() % (self._batch * self.times))
 
     def _adapt(self) -> Any:
         """Return Keras's adapter for the data; None for lists of batches and other kinds that Keras does not know."""
@@ -104,6 +124,19 @@ class UserData:
     def _length(self) -> int | None:
         told = length_of(self._data) if self._adapter is None else self._adapter.num_batches
         return None if told is None else int(told)
+
+    def _steps(self) -> Iterator[Batch]:
+        """Yield the batches of one step after another."""
+        batches = self._walk()
+        while True:
+            taken = [next(batches) for _ in range(self.times)]
+            batch = taken[0] if self.times == 1 else join(taken)
+            try:
+                self._devices.check_items(items_of(batch))
+            except LaneError as error:
+                self.trouble = error
+                raise
+            yield batch
 
     def _walk(self) -> Iterator[Batch]:
         """Yield one batch after another without end, and keep an error: the engine would report it in its own words."""
@@ -149,7 +182,7 @@ class UserFeed(Feed):
     """The user's data, unchanged."""
 
     def __init__(self, data: UserData, at_once: int, settings: Settings, device: Callable[[], Any]) -> None:
-        super().__init__(items_of(data.first(1)[0]), at_once, settings, device)
+        super().__init__(items_of(data.first(1)[0]) * data.times, at_once, settings, device)
         self._data, self.ready_batches = data, data.ready_batches()
 
     def epoch_steps(self) -> int:
@@ -171,11 +204,10 @@ class KeptFeed(Feed):
 
     def __init__(self, data: UserData, at_once: int, settings: Settings, device: Callable[[], Any]) -> None:
         most = 1 if settings.input == "one" else min(KEPT_BATCHES, data.lap or KEPT_BATCHES)
-        kept = _of_one_size(data.first(most))
-        super().__init__(items_of(kept[0]), at_once, settings, device)
-        self._steps = max(1, len(kept) // at_once) * at_once
-        whole = [kept[each % len(kept)] for each in range(self._steps)]
-        self._parts = [_joined([batch[part] for batch in whole]) for part in range(len(kept[0]))]
+        kept = _of_one_size(data.first(most * data.times))
+        super().__init__(items_of(kept[0]) * data.times, at_once, settings, device)
+        self._steps = max(1, len(kept) // data.times // at_once) * at_once
+        self._parts = list(join([kept[each % len(kept)] for each in range(self._steps * data.times)]))
         if settings.input in ON_DEVICE:
             with device():
                 self._parts = [keras.tree.map_structure(keras.ops.convert_to_tensor, each) for each in self._parts]
@@ -203,6 +235,11 @@ def _of_one_size(batches: Sequence[Batch]) -> list[Batch]:
     """Leave out a shorter last batch: it would be a different step."""
     size = items_of(batches[0])
     return [batch for batch in batches if items_of(batch) == size]
+
+
+def join(batches: Sequence[Batch]) -> Batch:
+    """Return one batch of several."""
+    return tuple(_joined([batch[part] for batch in batches]) for part in range(len(batches[0])))
 
 
 def _joined(parts: list[Any]) -> Any:

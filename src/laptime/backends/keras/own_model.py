@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import keras
@@ -15,6 +15,7 @@ from keras.src.initializers import random_initializers
 from laptime.backends.fingerprint import scale_near
 from laptime.backends.keras.own_data import Batch, UserData
 from laptime.backends.keras.recipe import POLICIES
+from laptime.backends.keras.sharing import OneDevice
 from laptime.backends.own import call_own
 from laptime.errors import TrainingError
 from laptime.model.plan import HeatOrder
@@ -205,19 +206,20 @@ def _epsilon_of(optimizer: Any) -> float:
 class OwnModel:
     """What the user's function returned, and the initial values of all its variables."""
 
-    def __init__(self, order: HeatOrder, precision: str, device: Callable[[], Any]) -> None:
+    def __init__(self, order: HeatOrder, precision: str, devices: OneDevice) -> None:
         subject = order.subject
         assert subject.file is not None and subject.function is not None  # noqa: PT018  a subject of a file has both
         self.name = subject.name
         keras.utils.set_random_seed(order.seed)
         keras.config.set_floatx("float64" if precision == "fp64" else "float32")
         keras.config.set_dtype_policy(POLICIES[precision])
-        with device(), same_initial_weights():
+        with devices.scope(), same_initial_weights():
             training = call_own(subject.file, subject.function)
             self.model = self._checked(training.model, is_step=training.step is not None)
-            self.data = UserData(training.data, training.batch, training.steps_per_lap, self.name)
+            self.data = UserData(training.data, training.batch, training.steps_per_lap, self.name, devices)
             if order.lane.settings.workers is not None:
                 self.data.take_workers(order.lane.settings.workers)
+            self.data.check_devices()
             self._build(self.data.first(1)[0])
         self.at_once = int(self.model.steps_per_execution)
         self._variables = self._find_variables()

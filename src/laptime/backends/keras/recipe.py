@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import keras
@@ -16,6 +17,7 @@ from laptime.backends.fingerprint import Array, make_run
 from laptime.backends.items import BuiltInItems
 from laptime.backends.keras.engines import Engine
 from laptime.backends.keras.seeding import seed_all
+from laptime.backends.keras.sharing import OneDevice
 from laptime.errors import LaneError
 from laptime.model import network as layers
 from laptime.model.lane import Settings
@@ -213,32 +215,34 @@ class KerasRecipe(BuiltInItems):
         return items.images, labels_for(self.workload, items.labels)
 
 
-def prove(recipe: KerasRecipe, settings: Settings, precision: str) -> ProofRun:
+def prove(recipe: KerasRecipe, settings: Settings, precision: str, devices: OneDevice) -> ProofRun:
     """Run the proof's steps as the lane runs its steps, at this precision."""
     began = time.perf_counter()
     model = recipe.model(settings, precision, rate=recipe.proof.learning_rate_scale, proof=True)
     before = _weights(model)
     shape = (recipe.proof.batch, *recipe.workload.outputs[:-1])  # of the losses: one per item or per character
     losses = [
-        _step(model, batch, shape, recipe.proof.scale_of(step)) for step, batch in enumerate(recipe.proof_batches())
+        _step(model, batch, shape, recipe.proof.scale_of(step), devices)
+        for step, batch in enumerate(recipe.proof_batches())
     ]
-    return make_run(precision, losses, before, _weights(model), time.perf_counter() - began)
+    run = make_run(precision, losses, before, _weights(model), time.perf_counter() - began)
+    return replace(run, problem=devices.problem(model))
 
 
-def refer(recipe: KerasRecipe, engine: Engine) -> Reference:
+def refer(recipe: KerasRecipe, engine: Engine, devices: OneDevice) -> Reference:
     """Run the same steps in float64, and in float32 to see the effect of rounding alone."""
-    twin = prove(recipe, PLAIN, "fp32")
+    twin = prove(recipe, PLAIN, "fp32", devices)
     engine.allow_float64()
-    exact = prove(recipe, PLAIN, "fp64")
+    exact = prove(recipe, PLAIN, "fp64", devices)
     sizes = [int(np.prod(each.shape)) for each in recipe.model(PLAIN, "fp32", rate=1.0).trainable_variables]
     return Reference("", exact, twin, depth=len(sizes), weights=sum(sizes))
 
 
-def _step(model: Any, batch: tuple[Any, Any], shape: tuple[int, ...], scale: float) -> float:
+def _step(model: Any, batch: tuple[Any, Any], shape: tuple[int, ...], scale: float, devices: OneDevice) -> float:
     """Run one step on a loss that is scaled by its items' weights; return the loss without the scale."""
     images, labels = batch
     dtype = model.compute_dtype if model.compute_dtype == "float64" else "float32"
-    told = model.train_on_batch(images.astype(dtype), labels, np.full(shape, scale, dtype), return_dict=True)
+    told = devices.take(model, (images.astype(dtype), labels, np.full(shape, scale, dtype)))
     return float(told["loss"]) / scale
 
 

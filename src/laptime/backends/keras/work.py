@@ -19,6 +19,7 @@ from laptime.backends.keras.one_thread import KerasThread
 from laptime.backends.keras.own_data import items_of, open_own_feed
 from laptime.backends.keras.own_model import Array, OwnModel
 from laptime.backends.keras.recipe import Arrays, KerasRecipe, prove, refer
+from laptime.backends.keras.sharing import OneDevice
 from laptime.backends.steps_proof import CHANCE, OTHER_WAY
 from laptime.errors import LaneError, LaptimeError
 from laptime.model.missing import Missing
@@ -132,62 +133,67 @@ class BuiltInWork:
 
     notes: tuple[str, ...] = ()
 
-    def __init__(self, order: HeatOrder, engine: Engine, device: Callable[[], Any]) -> None:
-        self._lane, self._engine, self._device = order.lane, engine, device
+    def __init__(self, order: HeatOrder, engine: Engine, devices: OneDevice) -> None:
+        self._lane, self._engine, self._devices = order.lane, engine, devices
         self._recipe, self.seed = KerasRecipe(order), order.seed
         workload, settings = self._recipe.workload, order.lane.settings
-        with device():
+        for items in (settings.batch or workload.batch) * devices.times, order.proof.batch:
+            devices.check_items(items)
+        with devices.scope():
             model = self._recipe.model(settings, "fp32", rate=1.0)
         self.parameters = sum(each.size for each in model.get_weights()[: len(model.trainable_variables)])
-        self.items_per_step = settings.batch or workload.batch
-        self.steps_per_lap: int | None = workload.steps_per_lap
+        self.items_per_step = (settings.batch or workload.batch) * devices.times
+        self.steps_per_lap: int | None = max(1, round(workload.steps_per_lap / devices.times))
 
     def prove(self, precision: str) -> ProofRun:
         self._engine.set_precision(precision)
-        with self._device():
-            return prove(self._recipe, self._lane.settings, precision)
+        with self._devices.scope():
+            return prove(self._recipe, self._lane.settings, precision, self._devices)
 
     def refer(self) -> Reference:
-        with self._device():
-            return refer(self._recipe, self._engine)
+        with self._devices.scope():
+            return refer(self._recipe, self._engine, self._devices)
 
     def make(self) -> tuple[Any, Feed]:
-        settings = self._lane.settings
+        settings = replace(self._lane.settings, batch=self.items_per_step)
         self._engine.set_precision(settings.precision)
-        feed = open_feed(self._recipe, settings, self._device, self._lane.device.kind)
-        with self._device():
+        feed = open_feed(self._recipe, settings, self._devices.scope, self._lane.device.kind)
+        with self._devices.scope():
             model = self._recipe.model(settings, settings.precision, rate=self._recipe.rate(settings))
         return model, feed
 
     def score(self, items: int, told: dict[str, Any]) -> Score:
         return make_score(self._recipe, items, told)
 
-    def evaluator(self, model: Any, feed: Feed, rest: Callable[[], None], one_thread: KerasThread) -> Evaluator:
+    def evaluator(self, model: Any, feed: Feed, rest: Callable[[], None], one_thread: KerasThread) -> Evaluator | None:
+        """Return None for several devices: they cannot share every number of test items."""
+        if self._devices.count > 1:
+            return None
         return KerasEvaluator(self._recipe, model, feed, rest, one_thread)
 
 
 class OwnWork:
     """A training of `file.py:function`, which is called once for each precision."""
 
-    def __init__(self, order: HeatOrder, engine: Engine, device: Callable[[], Any]) -> None:
-        self._order, self._engine, self._device = order, engine, device
+    def __init__(self, order: HeatOrder, engine: Engine, devices: OneDevice) -> None:
+        self._order, self._engine, self._devices = order, engine, devices
         self._settings, self.seed = order.lane.settings, order.seed
-        self._own, self._precision = OwnModel(order, "fp32", device), "fp32"
+        self._own, self._precision = OwnModel(order, "fp32", devices), "fp32"
         self._left = engine.read_precision()
         self.parameters = sum(math.prod(each.shape) for each in self._own.model.trainable_variables)
-        self.items_per_step = items_of(self._own.data.first(1)[0])
+        self.items_per_step = items_of(self._own.data.first(1)[0]) * devices.times
         self.steps_per_lap = self._own.data.lap
         is_left = self._settings.precision == "fp32" and "tf32" in order.lane.device.features
         self.notes: tuple[str, ...] = (AS_IT_IS,) if is_left else ()
 
     def prove(self, precision: str) -> ProofRun:
         self._engine.set_precision(precision)
-        with self._device():
+        with self._devices.scope():
             return self._take(self._at(precision), precision)
 
     def refer(self) -> Reference:
         twin, own = self.prove("fp32"), self._own
-        with self._device():
+        with self._devices.scope():
             again = self._take(own, "fp32", own.reseeded())
         depth, weights = len(twin.moves), self.parameters
         problem = _why_unfit(own, twin, again)
@@ -195,8 +201,8 @@ class OwnWork:
             return Reference("", twin, twin, depth, weights, problem)
         self._engine.allow_float64()
         try:
-            with self._device():
-                exact = self._take(OwnModel(self._order, "fp64", self._device), "fp64", own.start)
+            with self._devices.scope():
+                exact = self._take(OwnModel(self._order, "fp64", self._devices), "fp64", own.start)
         except LaptimeError as error:
             return Reference("", twin, twin, depth, weights, error.says)
         except Exception as error:  # noqa: BLE001  whatever a user's model raises that was not written for float64
@@ -215,8 +221,9 @@ class OwnWork:
         else:
             self._engine.set_precision(settings.precision)
         at_once = settings.steps_per_execution or own.at_once
-        feed = open_own_feed(own.data, at_once, settings, self._device)
-        with self._device():
+        self._devices.check_at_once(at_once)
+        feed = open_own_feed(own.data, at_once, settings, self._devices.scope)
+        with self._devices.scope():
             model = own.begin(at_once, compiled=settings.execution == "compile")
         keras.utils.set_random_seed(self.seed)
         return model, feed
@@ -238,7 +245,7 @@ class OwnWork:
     def _at(self, precision: str) -> OwnModel:
         """Return the user's model at this precision; for another precision, call the function again."""
         if precision != self._precision:
-            self._own = OwnModel(self._order, precision, self._device)
+            self._own = OwnModel(self._order, precision, self._devices)
             self._precision = precision
         return self._own
 
@@ -252,13 +259,14 @@ class OwnWork:
         before, losses, batches = own.weights(), [], own.data.first(plan.steps)
         for step, batch in enumerate(batches):
             own.multiply(plan.learning_rate_scale, plan.scale_of(step))
-            losses.append(_step(model, batch))
+            losses.append(self._step(model, batch))
         run = make_run(precision, losses, before, own.weights(), 0.0)
         if plan.single_step_scale is not None:
             single = measure_movement(before, self._take_alone(own, batches[0], start, plan.scale_of(0)))
             decay = measure_movement(before, self._take_alone(own, batches[0], start, 0.0))
             run = replace(run, single=single, decay=decay, scales=own.scales())
-        return replace(run, seconds=time.perf_counter() - began, own_way=own.own_way())
+        seconds, problem = time.perf_counter() - began, self._devices.problem(model)
+        return replace(run, seconds=seconds, own_way=own.own_way(), problem=problem)
 
     def _take_alone(
         self, own: OwnModel, batch: tuple[Any, ...], start: Sequence[Array], gradients: float
@@ -267,15 +275,14 @@ class OwnWork:
         assert self._order.proof.single_step_scale is not None
         own.rewind(start)
         own.multiply(self._order.proof.single_step_scale, gradients)
-        _step(own.model, batch)
+        self._step(own.model, batch)
         return own.weights()
 
-
-def _step(model: Any, batch: tuple[Any, ...]) -> float:
-    told = model.train_on_batch(*batch, return_dict=True)
-    if "loss" not in told:
-        raise LaneError("its own train_step returns no 'loss'", "return it among the metrics")
-    return float(np.asarray(told["loss"]).mean())
+    def _step(self, model: Any, batch: tuple[Any, ...]) -> float:
+        told = self._devices.take(model, batch)
+        if "loss" not in told:
+            raise LaneError("its own train_step returns no 'loss'", "return it among the metrics")
+        return float(np.asarray(told["loss"]).mean())
 
 
 def _why_unfit(own: OwnModel, twin: ProofRun, again: ProofRun) -> str | None:
