@@ -36,6 +36,7 @@ from laptime.questions.doctor import examine
 from laptime.questions.following import make_history
 from laptime.questions.gauge import Limits, PeakCache, add_limits, known_limits, measure_limits
 from laptime.questions.job import CheckpointFiles, Services, run_question
+from laptime.questions.launching import prepared_for
 from laptime.questions.protocol import prepare_rest
 from laptime.questions.proving import ReferenceCache
 from laptime.questions.resuming import Before
@@ -59,16 +60,15 @@ def answer(
 ) -> Record:
     """Run a question of the table and return its record, which is saved after every process.
 
-    `show` is called with progress, `tell` with each moment of a whole training. If a result cannot be saved, the
-    StoreError is passed to `warn` and the work goes on; without `warn` it is raised at once. `prepare` is by default
-    that of the table.
+    `show` is called with progress, `tell` with each moment of a whole training. A StoreError of a result is passed to
+    `warn` and the work goes on; without `warn` it is raised at once. `prepare` is by default that of the table.
     """
     began = dt.datetime.now(dt.UTC)
     services = _open_services(
         files.new_id(began, random.Random()), began.isoformat(timespec="seconds"), show=show, tell=tell, warn=warn
     )
-    row = find_question(question)
-    return _run(row, (prepare or row.part("prepare"))(ask, look_at_machine()), services)
+    with prepared_for(find_question(question), ask, prepare) as prepared:
+        return _run(find_question(question), prepared, services)
 
 
 def race(ask: Ask, *, show: Show | None = None, warn: Warn | None = None) -> Record:
@@ -156,14 +156,14 @@ def _say_nothing(*_told: object) -> None:
 
 def plan(ask: Ask) -> Plan:
     """Return what `race` would run, without running it."""
-    prepared: Prepared = find_question("race").part("prepare")(ask, look_at_machine())
-    return prepared.plan
+    with prepared_for(find_question("race"), ask) as prepared:
+        return prepared.plan
 
 
 def outline(ask: Ask) -> Plan | FullPlan | InferPlan:
     """Return what the ask's question (`race`, `full`, `infer` or `scale`) would run, without running it."""
-    prepared: Prepared = question_of(ask).part("prepare")(ask, look_at_machine())
-    return prepared.outline
+    with prepared_for(question_of(ask), ask) as prepared:
+        return prepared.outline
 
 
 def question_of(ask: Ask) -> Question:

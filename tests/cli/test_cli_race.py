@@ -22,7 +22,7 @@ HEAT_KEYS = {
 }
 PROCESS_KEYS = {
     *("lane", "status", "versions", "parameters", "items_per_step", "phases_s", "notes", "dnf"),
-    *("peak_memory_bytes", "device_memory_bytes", "timeline"),
+    *("peak_memory_bytes", "device_memory_bytes", "timeline", "node"),
 }
 
 

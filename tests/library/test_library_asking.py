@@ -32,6 +32,10 @@ def test_arguments_are_texts_or_numbers():
     )  # fmt: skip
 
 
+def test_a_cluster_is_named_as_on_the_command_line():
+    assert make_ask("cifar-cnn", "torch/cuda", on="ray://head:10001").on == "ray://head:10001"
+
+
 def test_a_list_of_trainings_races_these():
     asked = make_ask(["my.py:before", Path("new/my.py:after")], "cpu")
     assert asked == Ask("my.py:before", ("cpu",), others=("new/my.py:after",))
@@ -58,6 +62,7 @@ def test_whole_trainings_have_arguments_of_their_own():
         ({"data": 3}, "data=3: expected a path"),
         ({"alone": 1}, "alone=1: expected True or False"),
         ({"lanes": [1]}, "lanes=[1]: expected the names of lanes"),
+        ({"on": "cuda"}, "on='cuda': expected 'ray', 'ray://host:10001' or 'slurm'; devices are named as lanes"),
     ],
 )
 def test_a_wrong_value_is_refused_by_its_name(given, says):
@@ -105,7 +110,7 @@ def test_refusals_name_arguments_and_not_options():
 
 
 OF_THE_TERMINAL = {"json", "md", "q", "quiet", "details", "dry_run"}
-OF_LANES = {"on", "set"}  # what they add has a name as a lane
+OF_LANES = {"set"}  # what it adds has a name as a lane
 OF_THE_LIBRARY = {"progress", "arguments"}  # on the command line, a script's arguments are behind --
 SHORT = {"o"}
 

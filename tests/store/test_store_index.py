@@ -103,7 +103,7 @@ def test_a_record_that_is_new_or_gone_is_seen_after_that():
 def test_a_large_index_is_written_again_once_the_folder_has_settled(index):
     """Until then each list reads the one new record, which takes less time; the list is the same."""
     data = encode(record("r-2026-01-01-0000"))
-    for number in range(100):
+    for number in range(120):
         name = f"r-2026-01-01-{number:04x}"
         (records_folder() / f"{name}.json").write_bytes(data.replace(b"r-2026-01-01-0000", name.encode()))
     settle()

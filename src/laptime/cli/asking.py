@@ -16,6 +16,7 @@ from laptime.cli.completion import complete_lane, complete_what
 from laptime.cli.help import Command, rare
 from laptime.errors import UsageError
 from laptime.model.ask import DEFAULT_WORKLOAD, Ask, FullAsk
+from laptime.model.launchers import find_launcher
 from laptime.model.quantities import parse_duration, parse_share
 from laptime.model.sensors import SENSORS as SENSOR_ROWS
 
@@ -151,7 +152,7 @@ MONEY_OPTIONS = (
 )
 DRY_RUN = click.option("--dry-run", is_flag=True, help="Print what would run, and run nothing.")
 SCRIPT_OPTIONS = (
-    rare("--on", metavar="DEVICES", type=Words(), help="Devices that a script sees, a lane each: cpu,cuda."),
+    rare("--on", metavar="WHERE", type=Words(), help="A cluster (ray, slurm), or devices of a script: cpu,cuda."),
     rare("--set", "variants", metavar="SETTING", multiple=True, help="Race a script so, too: malloc=keep, threads=1."),
     rare("--steps", type=int, help="Stop each run of a script after N timed steps."),
 )
@@ -213,7 +214,8 @@ def make_race_ask(given: dict[str, Any]) -> Ask:
 def make_script_ask(given: dict[str, Any]) -> Ask:
     """Return the ask of a command that also takes a script; behind -- are its arguments, or a whole command."""
     told = dict(given)
-    told["lanes"] = (*told["lanes"], *(told.pop("on", None) or ()))
+    told["on"], devices = _split_on(told.pop("on", None) or ())
+    told["lanes"] = (*told["lanes"], *devices)
     context = click.get_current_context()
     behind = context.meta.get(BEHIND)
     ask = make_ask(told)
@@ -223,6 +225,14 @@ def make_script_ask(given: dict[str, Any]) -> Ask:
     if names_none and not behind:
         raise UsageError("there is no script to race", "name one: laptime race train.py -- --epochs 3")
     return replace(ask, what="" if names_none else ask.what, command=behind)
+
+
+def _split_on(words: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
+    """Return the cluster that --on names, or None, and the devices that it names."""
+    clusters = [word for word in words if find_launcher(word) is not None]
+    if len(clusters) > 1:
+        raise UsageError(f"--on {','.join(words)}: a race runs on one cluster", f"name one: --on {clusters[0]}")
+    return next(iter(clusters), None), tuple(word for word in words if word not in clusters)
 
 
 class ScriptCommand(Command):

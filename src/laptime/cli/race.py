@@ -38,6 +38,8 @@ A script is started once a heat and sees its lane's device alone. It is held at 
 have their turns, and stopped once enough is known. Its lanes are a device, or a device and what can be set from
 outside: cpu/malloc=keep+threads=1. --set adds such a lane for each device, --on names devices. Without WHAT, the
 words behind -- are a whole command.
+
+With --on ray, --on ray://host:10001 or --on slurm each heat runs on a node of that cluster (docs/clusters.md).
 """
 AGAINST = rare("--against", metavar="ID", shell_complete=complete_record, help="Run a recorded race again; compare.")
 FAIL_ABOVE = rare("--fail-above", **THRESHOLD)

@@ -13,6 +13,7 @@ from laptime import api
 from laptime.errors import UsageError
 from laptime.library.subject import name_subject
 from laptime.model.ask import DEFAULT_WORKLOAD, Ask, FullAsk
+from laptime.model.launchers import find_launcher
 from laptime.model.quantities import parse_duration, parse_share
 from laptime.model.record import Record
 
@@ -83,6 +84,12 @@ def read_label(value: object) -> str:
     return value
 
 
+def read_cluster(value: object) -> str:
+    if not isinstance(value, str) or find_launcher(value) is None:
+        raise ValueError("expected 'ray', 'ray://host:10001' or 'slurm'; devices are named as lanes")
+    return value
+
+
 def read_words(value: object) -> tuple[str, ...]:
     words = value.split(",") if isinstance(value, str) else value
     if not isinstance(words, Sequence) or not all(isinstance(each, str) for each in words):
@@ -143,6 +150,7 @@ ARGUMENTS = {
     "both": Argument("growth", read_flag),
     "arguments": Argument("command", read_command),
     "steps": Argument("steps", read_count),
+    "on": Argument("on", read_cluster),
 }
 
 

@@ -61,6 +61,7 @@ def race(
     profile: bool = False,
     arguments: Sequence[str] | None = None,
     steps: int | None = None,
+    on: str | None = None,
     label: str | None = None,
     against: Recorded | None = None,
     fail_above: ShareLike | None = None,
@@ -83,6 +84,8 @@ def race(
     "train.py" may also be a script that knows nothing of laptime: `arguments` are its own, and each of its runs is
     stopped after `steps` timed steps, or when enough is known.
 
+    `on` names a cluster: "ray", "ray://host:10001" or "slurm". Each heat then runs on a node of it.
+
     `against` (a result, an id, a file, "@label") runs that race again as it was, and compares: `.comparison`. Next to
     it only `label`, `fail_above` and `progress` can be given. With `fail_above` ("5%", or 0.05) the lanes that take
     more than that longer for certain are in `.comparison.failing`; without `against`, the further trainings of a list
@@ -93,7 +96,7 @@ def race(
         what, lanes, before, budget=budget, margin=margin, heats=heats, alone=alone, every=every, seed=seed, data=data,
         items=items, pretrained=pretrained, patience=patience, watchdog=watchdog, sensors=sensors,
         sensor_rate=sensor_rate, price=price, rate=rate, batch=batch, profile=profile, arguments=arguments, steps=steps,
-        label=label,
+        on=on, label=label,
     )  # fmt: skip
     check_call(ask, "race")
     check_threshold(ask, before, share)
@@ -265,6 +268,7 @@ def plan(
     profile: bool = False,
     arguments: Sequence[str] | None = None,
     steps: int | None = None,
+    on: str | None = None,
     label: str | None = None,
 ) -> PlanResult:
     """Return what `race` would run with these arguments. Give an `Ask` to see a whole training or inference."""
@@ -273,7 +277,7 @@ def plan(
         what, lanes, budget=budget, margin=margin, heats=heats, alone=alone, every=every, seed=seed, data=data,
         items=items, pretrained=pretrained, patience=patience, watchdog=watchdog, sensors=sensors,
         sensor_rate=sensor_rate, price=price, rate=rate, batch=batch, profile=profile, arguments=arguments, steps=steps,
-        label=label,
+        on=on, label=label,
     )  # fmt: skip
     with options_as_arguments():
         return PlanResult(api.outline(ask))

@@ -40,7 +40,7 @@ class Ask:
     after another, where else those of a round take turns. `label` is a name by which the record is found: `@label`.
     `command` is what `laptime watch` starts. In a race it is a script's own arguments, or without `what` a whole
     command; each lane is then raced as it is and once with each of `variants`, and a heat ends after `steps` timed
-    steps. `scale` asks for each lane on several devices.
+    steps. `scale` asks for each lane on several devices. `on` is a word of `LAUNCHERS`: the heats run on that cluster.
     """
 
     what: str = DEFAULT_WORKLOAD
@@ -70,3 +70,4 @@ class Ask:
     variants: tuple[str, ...] = ()
     steps: int | None = None
     scale: ScaleAsk | None = None
+    on: str | None = None

@@ -29,7 +29,7 @@ class ProcessRun:
     """One lane in one fresh process. A training that was resumed keeps the phases of its first process.
 
     `timeline` is what the sensors read, where the process was watched. `items_per_step` and `parameters` are what the
-    process found once its network was built.
+    process found once its network was built. `node` is the computer of a cluster on which it ran.
     """
 
     lane: str
@@ -43,3 +43,4 @@ class ProcessRun:
     peak_memory_bytes: int | Missing = NOT_FINISHED
     device_memory_bytes: int | Missing = NOT_FINISHED
     timeline: Timeline | None = None
+    node: str | None = None

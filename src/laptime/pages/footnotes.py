@@ -53,7 +53,7 @@ def failure_sentences(record: Record) -> list[str]:
 def doubts(record: Record) -> list[str]:
     """Return what limits how far the figures can be trusted, and what was proven about them."""
     proven = [finding_words(each) for each in _judged(record) if each.sure == "proven"]
-    return list(filter(None, [*alone_words(record), _no_lap(record), _disturbance(record), *proven]))
+    return list(filter(None, [*alone_words(record), _nodes(record), _no_lap(record), _disturbance(record), *proven]))
 
 
 def forecast_sentence(record: Record) -> list[str]:
@@ -96,6 +96,7 @@ def remarks(record: Record) -> list[str]:
     """Return what a reader must know before trusting the figures."""
     said = [
         *alone_words(record),
+        _nodes(record),
         _no_lap(record),
         _steadiness(record),
         _disturbance(record),
@@ -104,6 +105,15 @@ def remarks(record: Record) -> list[str]:
     ]
     said += [f"{each.sure}: {finding_words(each)}" for each in _judged(record)]
     return [sentence for sentence in said if sentence]
+
+
+def _nodes(record: Record) -> str:
+    """Return on which nodes of a cluster the heats of each lane ran, if there was more than one."""
+    ran = {short_name(lane.name): sorted({heat.process.node or "" for heat in lane.heats}) for lane in record.lanes}
+    if len({node for nodes in ran.values() for node in nodes}) < 2:
+        return ""
+    told = joined([f"{lane} on {' and '.join(filter(None, nodes))}" for lane, nodes in ran.items() if any(nodes)])
+    return f"The heats ran on several nodes, which may differ: {told}."
 
 
 def _judged(record: Record) -> list[Finding]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import util
 from itertools import chain
 from typing import ClassVar
@@ -21,11 +21,15 @@ from laptime.model.workload import Published, Workload
 from laptime.planner import join_plans, make_plan
 from laptime.planner.frameworks import default_framework, frameworks_asked
 from laptime.planner.lanes import names_a_lane
+from laptime.planner.pace import choose_pace
 from laptime.planner.plan import check_ask
 from laptime.questions.own_code import family_of, inspect_training
 from laptime.questions.subject import describe_supply, find_given, find_subjects, names_a_file
+from laptime.run.launchers import LOCAL, Launcher
 from laptime.run.scout import ask_scouts
 
+ONLY_NOISE = "on a cluster only the noise of each window is read: other instruments are those of this machine"
+AS_MANY_CORES = "on a cluster a lane on a processor gets as many cores as it names threads, and 1 if it names none"
 PROFILED = "each lane that finished takes some steps more under its framework's profiler, after the race and its budget"
 
 __all__ = [
@@ -42,11 +46,12 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A plan, the machine with what its frameworks see, and what was published of the workload."""
+    """A plan, the machine with what its frameworks see, what was published of the workload, and what starts heats."""
 
     plan: Plan
     machine: Machine
     published: Published | None
+    launcher: Launcher = field(default=LOCAL, kw_only=True)
 
     keeps_checkpoints: ClassVar[bool] = False
     shares_process: ClassVar[bool] = False  # what is measured runs in this process, so laptime's own time is not known
@@ -80,13 +85,13 @@ def prepare(ask: Ask, machine: Machine, *, one_lane: bool = False) -> Prepared:
     return _plan(with_lane(ask, machine, trained.subject) if one_lane else ask, machine, [trained])
 
 
-def prepare_trainings(ask: Ask, machine: Machine) -> Prepared:
+def prepare_trainings(ask: Ask, machine: Machine, launcher: Launcher = LOCAL) -> Prepared:
     """Prepare a race of one training, or of several of the user's own."""
     check_ask(ask)
-    return _plan(ask, machine, _find_trained(ask, machine))
+    return _plan(ask, machine, _find_trained(ask, machine, launcher), launcher)
 
 
-def _find_trained(ask: Ask, machine: Machine) -> list[Trained]:
+def _find_trained(ask: Ask, machine: Machine, launcher: Launcher = LOCAL) -> list[Trained]:
     """Find all that is trained, and check everything that needs no process but that of a user's own function."""
     _refuse_options_of_scripts(ask)
     found = find_subjects((ask.what, *ask.others))
@@ -94,30 +99,40 @@ def _find_trained(ask: Ask, machine: Machine) -> list[Trained]:
         _check_pretrained(found[0][0].name)
     if found[0][1] is None:
         find_given(ask, None)  # refuses --data before the user's function is called
-    return [_inspect(ask, machine, subject, workload) for subject, workload in found]
+    return [_inspect(ask, machine, subject, workload, launcher) for subject, workload in found]
 
 
-def _inspect(ask: Ask, machine: Machine, subject: Subject, workload: Workload | None) -> Trained:
-    inspection = inspect_training(ask, machine, subject)
+def _inspect(ask: Ask, machine: Machine, subject: Subject, workload: Workload | None, launcher: Launcher) -> Trained:
+    inspection = inspect_training(ask, machine, subject, launcher)
     own = inspection.own
     if own is not None:
         subject = replace(subject, written_for=family_of(own, subject), gives_step=own.kind == "step")
     return Trained(subject, workload, own, inspection.seen)
 
 
-def _plan(ask: Ask, machine: Machine, trained: Sequence[Trained]) -> Prepared:
+def _plan(ask: Ask, machine: Machine, trained: Sequence[Trained], launcher: Launcher = LOCAL) -> Prepared:
     """Scout the frameworks that the lanes need, unless they were, and plan the lanes of each training."""
     asked = chain.from_iterable(frameworks_asked(ask, machine, each.subject) for each in trained)
     known = [each.seen for each in trained if each.seen is not None]
-    seen = scout_machine(machine, asked, ask.patience_s, known)
+    seen = scout_machine(machine, asked, ask.patience_s, known, launcher)
     workload = trained[0].workload
     data = find_given(ask, workload)
     reads = util.find_spec("PIL") is not None
     plans = [make_plan(ask, seen, each.subject, each.workload, reads_images=reads, own=each.own) for each in trained]
     plan = replace(join_plans(plans, seen), data=data)
     said = [describe_supply(plan), PROFILED if ask.profile else None]
+    if launcher.is_elsewhere:
+        plan = _without_turns(plan, launcher.why_alone(plan.lanes))
+        said += [AS_MANY_CORES, ONLY_NOISE]
     plan = replace(plan, notes=(*plan.notes, *filter(None, said)))
-    return Prepared(plan, seen, workload.published if workload else None)
+    return Prepared(plan, seen, workload.published if workload else None, launcher=launcher)
+
+
+def _without_turns(plan: Plan, why: str | None) -> Plan:
+    """Let the heats run one after another if there is a reason why not all can be alive at once."""
+    if why is None or plan.alone is not None:
+        return plan
+    return replace(plan, alone=why, pace=choose_pace(plan.ask, len(plan.lanes)))
 
 
 def with_lane(ask: Ask, machine: Machine, subject: Subject) -> Ask:
@@ -170,15 +185,20 @@ def installed_of(wanted: Iterable[str] | None, machine: Machine) -> tuple[str, .
 
 
 def scout_machine(
-    machine: Machine, names: Iterable[str], patience_s: float, known: Iterable[Framework] = ()
+    machine: Machine,
+    names: Iterable[str],
+    patience_s: float,
+    known: Iterable[Framework] = (),
+    launcher: Launcher = LOCAL,
 ) -> Machine:
     """Fill in what the named frameworks see (others stay as they are), and the cards that drivers report.
 
-    Both take seconds and run in parallel. Frameworks that are `known` were scouted before.
+    Both take seconds and run in parallel. Frameworks that are `known` were scouted before. On a cluster, drivers are
+    not asked.
     """
-    wanted, search = set(names), CardSearch()
+    wanted, search = set(names), None if launcher.is_elsewhere else CardSearch()
     scouted = {each.name: each for each in known if each.name in wanted}
     asked = [each for each in machine.frameworks if each.name in wanted - scouted.keys() and each.problem is None]
-    scouted |= {each.name: each for each in ask_scouts(asked, patience_s)}
+    scouted |= {each.name: each for each in ask_scouts(asked, patience_s, launcher)}
     seen = replace(machine, frameworks=tuple(scouted.get(each.name, each) for each in machine.frameworks))
-    return add_cards(seen, search.end(patience_s))
+    return seen if search is None else add_cards(seen, search.end(patience_s))

@@ -43,7 +43,7 @@ class HeatRounds:
     def __init__(self, job: Job, pace: Pace, examines: Callable[[PlannedLane], bool] = lambda _lane: True) -> None:
         self.job, self.pace, self._examines = job, pace, examines
         self.heats: dict[str, list[Heat]] = {lane.name: [] for lane in job.plan.lanes}
-        self.proof = Proof(job.services.references, job.announce, job.own_code)
+        self.proof = Proof(job.services.references, job.announce, job.own_code, job.launcher)
         self.rounds = 0
         self.took_s: dict[str, float] = {}
         self.alone: dict[str, str] = {}
@@ -55,7 +55,9 @@ class HeatRounds:
     def make_ready(self) -> None:
         """Prepare the items and the float64 reference before the first heat. A missing instrument is reported first."""
         job = self.job
-        self._sensors = SensorSelection(job.plan.ask.sensors, job.plan.ask.sensors_hz)
+        job.launcher.report_to(job.announce)
+        if not job.launcher.is_elsewhere:  # else it would read this machine
+            self._sensors = SensorSelection(job.plan.ask.sensors, job.plan.ask.sensors_hz)
         job.supply_data(job.announce)
         self._protocol = find_protocol(job.plan)
         job.plan = self.proof.make_ready(job.plan)
@@ -71,7 +73,7 @@ class HeatRounds:
 
     def prestarter(self) -> Prestarter:
         cores_a_child = 1 if self.pace.takes_turns else CORES_A_CHILD
-        return Prestarter(self.job.cores, self.job.plan.ask.patience_s, cores_a_child)
+        return Prestarter(self.job.cores, self.job.plan.ask.patience_s, cores_a_child, self.job.launcher)
 
     def run_round(self, lanes: Sequence[PlannedLane], prestarter: Prestarter, most: int | None = None) -> float:
         """Run heats of these lanes, in turns where the pace has turns. Return the seconds that the round took."""

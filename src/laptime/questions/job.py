@@ -86,7 +86,7 @@ class Job:
     def __init__(self, question: str, prepared: Prepared, services: Services) -> None:
         self.question, self.services = question, services
         self.plan: Plan = prepared.plan
-        self.machine, self.published = prepared.machine, prepared.published
+        self.machine, self.published, self.launcher = prepared.machine, prepared.published, prepared.launcher
         self.own_code = OwnCode(prepared.plan)
         self.before_s = 0.0  # what earlier processes of a resumed training took
         self._shares_process = prepared.shares_process

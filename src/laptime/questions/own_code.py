@@ -18,6 +18,7 @@ from laptime.planner.frameworks import default_framework
 from laptime.planner.lanes import parse_lane
 from laptime.planner.plan import name_device
 from laptime.planner.refusals import refuse_kind
+from laptime.run.launchers import LOCAL, Launcher
 from laptime.run.runner import ProcessRunner
 from laptime.run.scout import Failure, ask_training, scout_with_training
 
@@ -81,7 +82,7 @@ def say_failure(name: str, failure: Failure) -> TrainingError:
     return TrainingError(failure.reason if is_named else f"{name}: {failure.reason}", failure.source)
 
 
-def inspect_training(ask: Ask, machine: Machine, subject: Subject) -> Inspection:
+def inspect_training(ask: Ask, machine: Machine, subject: Subject, launcher: Launcher = LOCAL) -> Inspection:
     """Call the user's function once, before anything else runs, if the text of its file does not say enough.
 
     The process that calls it scouts its framework first. Refuse lanes whose framework cannot run what it returns.
@@ -92,9 +93,9 @@ def inspect_training(ask: Ask, machine: Machine, subject: Subject) -> Inspection
     if framework is None:
         return Inspection()
     environment = name_device(framework.name, PROCESSOR)
-    seen, told = scout_with_training(framework, subject, environment, ask.patience_s)
+    seen, told = scout_with_training(framework, subject, environment, ask.patience_s, launcher)
     if isinstance(told, Failure) and told.kind in BY_ITS_CODE and seen is not None and _may_have_started(seen):
-        told = ask_training(framework.name, subject, environment, ask.patience_s)
+        told = ask_training(framework.name, subject, environment, ask.patience_s, launcher)
     if isinstance(told, OwnTraining):
         for text in ask.lanes:
             refuse_kind(find_framework(parse_lane(text).framework), told, subject.name)

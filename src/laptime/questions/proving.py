@@ -17,6 +17,7 @@ from laptime.model.sample import Appeal, ProofRun, Reference
 from laptime.planner.plan import name_device
 from laptime.planner.settings import KEEP_MEMORY
 from laptime.questions.own_code import OwnCode
+from laptime.run.launchers import LOCAL, Launcher
 from laptime.run.scout import Failure, ask_proof, ask_reference
 
 PROOF_VERSION = 5
@@ -40,8 +41,10 @@ class Proof:
     A reference that cannot be computed is the reason why, and None where no lane trains.
     """
 
-    def __init__(self, cache: ReferenceCache, announce: Callable[[str], None], own_code: OwnCode) -> None:
-        self._cache, self._announce, self._own_code = cache, announce, own_code
+    def __init__(
+        self, cache: ReferenceCache, announce: Callable[[str], None], own_code: OwnCode, launcher: Launcher = LOCAL
+    ) -> None:
+        self._cache, self._announce, self._own_code, self._launcher = cache, announce, own_code, launcher
         self.references: dict[str, Reference | str | None] = {}
         self._cut: dict[tuple[str, int], Reference | str | None] = {}
         self.appeals: dict[str, Appeal | None] = {}
@@ -102,7 +105,8 @@ class Proof:
         again = self._find_reference(other, training, reference.shares)
         if not isinstance(again, Reference):
             return None
-        return Appeal(seed, again, ask_proof(order_heat(other, lane, plan.pace, -1), plan.ask.patience_s))
+        order = order_heat(other, lane, plan.pace, -1)
+        return Appeal(seed, again, ask_proof(order, plan.ask.patience_s, self._launcher))
 
     def _find_reference(self, plan: Plan, training: Subject, shares: int = 1) -> Reference | str | None:
         """Load a reference, or compute and save it. That of a user's own training may change, so it is not saved.
@@ -124,7 +128,7 @@ class Proof:
         settings = Settings(input="cached")
         lane = PlannedLane("reference", framework, processor, settings, environment, training=training)
         order = replace(order_heat(plan, lane, plan.pace, -1), shares=shares)
-        made = ask_reference(order, plan.ask.patience_s)
+        made = ask_reference(order, plan.ask.patience_s, self._launcher)
         if isinstance(made, Failure):
             self._own_code.note_failure(lane, made)
             return made.reason

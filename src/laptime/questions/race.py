@@ -20,14 +20,15 @@ from laptime.questions.heat_rounds import HeatRounds
 from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.profile import profile_lane
 from laptime.questions.script import means_a_script, prepare_script
+from laptime.run.launchers import LOCAL, Launcher
 from laptime.stats import FIRST_LOOK, alpha_for_look
 
 ALIKE = 0.2  # share of the margin within which two lanes that cannot be told apart are called settled early
 
 
-def prepare_race(ask: Ask, machine: Machine) -> Prepared:
+def prepare_race(ask: Ask, machine: Machine, launcher: Launcher = LOCAL) -> Prepared:
     """Prepare a race of one training, of several of the user's own, or of a script that nobody changes."""
-    return prepare_script(ask, machine) if means_a_script(ask) else prepare_trainings(ask, machine)
+    return prepare_script(ask, machine) if means_a_script(ask) else prepare_trainings(ask, machine, launcher)
 
 
 class Race:

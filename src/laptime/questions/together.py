@@ -91,7 +91,9 @@ def _run_group(first: PlannedLane, others: Sequence[PlannedLane], crew: Crew[R],
 
 
 def _why_no_room(lane: PlannedLane, players: Sequence[Player[R]], known: ProcessRun | None) -> str | None:
-    """Return why a lane's heat does not fit next to those that are alive."""
+    """Return why a lane's heat does not fit next to those that are alive. A cluster gives each a place of its own."""
+    if players[0].node is not None:
+        return None
     held = [Need(each.device, each.resident_bytes, each.runner.device_memory_bytes) for each in players]
     if known is None or isinstance(known.peak_memory_bytes, Missing):
         need = expect_need(lane.device, held)

@@ -11,7 +11,7 @@ from laptime.model.inference import AnswerRun, BatchRun, CallTurn, InferHeat, In
 from laptime.model.process import Dnf
 from laptime.model.sample import Noise, Window
 from laptime.model.timeline import Mark
-from laptime.run.child import Child
+from laptime.run.child import AnyChild, Child
 from laptime.run.runner import (
     FIRST_STEPS_OF_SILENCE,
     MEDIANS_OF_SILENCE,
@@ -88,7 +88,7 @@ class InferenceRunner(ProcessRunner):
             case _:
                 pass
 
-    def answer(self, child: Child, message: wire.FromChild) -> None:
+    def answer(self, child: AnyChild, message: wire.FromChild) -> None:
         match message:
             case wire.Phase(name=name):
                 self._tell(name)

@@ -1,4 +1,8 @@
-"""A child process: started below a guardian, read over a pipe, ended together with all that it started."""
+"""A child process: started below a guardian, read over a pipe, ended together with all that it started.
+
+`AnyChild` is what a runner needs of a heat's process. `Child` is one on this machine; `remote.RemoteChild` is the same
+on another one.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +15,15 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from laptime import wire
 from laptime.errors import LaneError, UsageError, WireError
 from laptime.model.missing import Missing
+from laptime.model.sample import Noise
 from laptime.run import guardian
 from laptime.run.guardian import GO_ON, GOES_ON, PAUSE, PAUSED, REPORTS, TAIL_BYTES, WENT_ON
+from laptime.run.instruments import Instruments
 from laptime.streams import fill_closed_streams
 
 READ_BYTES = 1 << 20
@@ -45,6 +52,51 @@ class Silence(Exception):  # noqa: N818  it is not one of laptime's errors
     """No message came within the time limit."""
 
 
+class WindowReader(Protocol):
+    """Reads the noise of the machine on which a heat runs, from one window to the next."""
+
+    def reopen(self) -> None: ...
+
+    def close_window(self) -> Noise: ...
+
+    def judge(self, noise: Noise, window_ns: int) -> str | None: ...
+
+    def close(self) -> None: ...
+
+
+class AnyChild(Protocol):
+    """A heat's process, on this machine or on a node of a cluster. `Child` says what each part does.
+
+    `node` is the name of the node, or None here. `started_ns` is on this machine's clock, `began_ns` on that of the
+    machine on which the heat runs.
+    """
+
+    pid: int
+    node: str | None
+    versions: dict[str, str]
+    started_ns: int
+    began_ns: int
+    is_paused: bool
+
+    def say(self, message: wire.FromParent) -> None: ...
+
+    def hear(self, timeout_s: float) -> wire.FromChild | None: ...
+
+    def has_lived_at(self, at_ns: int) -> bool: ...
+
+    def was_stopped(self) -> bool: ...
+
+    def pause(self) -> None: ...
+
+    def go_on(self) -> None: ...
+
+    def open_instruments(self, cores: int) -> WindowReader: ...
+
+    def end(self, *, grace_s: float = GRACE_S) -> Ended: ...
+
+    def abandon(self) -> None: ...
+
+
 class Child:
     """One heat's process. The parent sleeps until a message comes or the deadline passes.
 
@@ -54,7 +106,9 @@ class Child:
 
     def __init__(self, environment: dict[str, str]) -> None:
         refuse_within_a_heat()
-        self.started_ns = time.monotonic_ns()
+        self.node: str | None = None
+        self.versions: dict[str, str] = {}  # of the machine: those of this one are in the record
+        self.started_ns = self.began_ns = time.monotonic_ns()
         self._buffer, self._searched = bytearray(), 0
         self._tail = b""
         self._was_stopped = False
@@ -119,6 +173,21 @@ class Child:
         if isinstance(message, wire.Hello):
             wire.check_version(message)
         return message
+
+    @property
+    def descriptors(self) -> tuple[int, int]:
+        """What becomes readable when the child sends a message, prints or ends; then `hear(0)` returns at once."""
+        return self._read_fd, self._printed_fd
+
+    def has_lived_at(self, at_ns: int) -> bool:
+        """Whether the child had been started at a time that it reports, and the time has come: it has our clock."""
+        return self.began_ns <= at_ns <= time.monotonic_ns()
+
+    def open_instruments(self, cores: int) -> WindowReader:
+        """Begin to read the noise around the heat."""
+        instruments = Instruments(cores)
+        instruments.open(self.pid, self.was_stopped)
+        return instruments
 
     def was_stopped(self) -> bool:
         """Whether a signal stopped the heat, and it continued, since the last call."""

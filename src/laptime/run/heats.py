@@ -11,7 +11,7 @@ from laptime.model.plan import HeatOrder
 from laptime.model.process import Dnf
 from laptime.model.sample import Examination, FreshSteps, Heat, Window
 from laptime.model.symptoms import StepSymptoms
-from laptime.run.child import Child
+from laptime.run.child import AnyChild
 from laptime.run.runner import (
     FIRST_STEPS_OF_SILENCE,
     MEDIANS_OF_SILENCE,
@@ -71,7 +71,7 @@ class HeatRunner(ProcessRunner):
             exchanges=self.finished.exchanges if self.finished else (),
         )
 
-    def answer(self, child: Child, message: wire.FromChild) -> None:
+    def answer(self, child: AnyChild, message: wire.FromChild) -> None:
         match message:
             case wire.Phase(name=name):
                 self._tell(name)

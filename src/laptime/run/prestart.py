@@ -16,7 +16,8 @@ from laptime import wire
 from laptime.errors import LaneError, WireError
 from laptime.model.digits import brief
 from laptime.model.plan import PlannedLane
-from laptime.run.child import Child, Silence
+from laptime.run.child import AnyChild, Silence
+from laptime.run.launchers import LOCAL, Launcher
 from laptime.run.runner import Started
 
 CORES_A_CHILD = 2
@@ -26,8 +27,12 @@ MOST_AT_ONCE = 8  # each holds some hundred megabytes
 class Prestarter:
     """Starts a child for each lane that is ready for its order, and ends the children that were not taken."""
 
-    def __init__(self, cores: int, patience_s: float, cores_a_child: int = CORES_A_CHILD) -> None:
-        self._at_once = max(1, min(cores // cores_a_child, MOST_AT_ONCE))
+    def __init__(
+        self, cores: int, patience_s: float, cores_a_child: int = CORES_A_CHILD, launcher: Launcher = LOCAL
+    ) -> None:
+        self._launcher = launcher
+        # A child on a cluster that waits for its turn holds a place that another may wait for.
+        self._at_once = 1 if launcher.is_elsewhere else max(1, min(cores // cores_a_child, MOST_AT_ONCE))
         self._patience_s = patience_s
         self._waiting: list[PlannedLane] = []
         self._held: dict[str, Started] = {}
@@ -64,7 +69,7 @@ class Prestarter:
         begun: list[PlannedLane] = []
         for lane in lanes:
             try:
-                child = Child(lane.environment)
+                child = self._launcher.start(lane.environment, lane)
             except LaneError:
                 if not begun:
                     raise
@@ -76,7 +81,7 @@ class Prestarter:
         for lane in begun:
             self._held[lane.name] = self._await(self._held[lane.name].child, deadline)
 
-    def _await(self, child: Child, deadline: float) -> Started:
+    def _await(self, child: AnyChild, deadline: float) -> Started:
         """Wait until a child is warm. The heat reports what goes wrong."""
         heard: list[wire.FromChild] = []
         try:

@@ -9,7 +9,7 @@ from laptime import wire
 from laptime.model.missing import Missing
 from laptime.model.process import Dnf
 from laptime.model.profile import Profile, ProfileOrder, ProfileRun
-from laptime.run.child import Child
+from laptime.run.child import AnyChild, Child
 from laptime.run.runner import Limits, ProcessRunner, Started, WindowWatch
 
 
@@ -35,7 +35,7 @@ class ProfileRunner(ProcessRunner):
         if isinstance(message, wire.Profiled):
             self._profile, self._reason = message.profile, message.reason
 
-    def answer(self, child: Child, message: wire.FromChild) -> None:
+    def answer(self, child: AnyChild, message: wire.FromChild) -> None:
         if not isinstance(message, wire.Phase):
             return
         self._tell(message.name)

@@ -6,7 +6,6 @@ how long the next silence may be.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 
 from laptime import wire
@@ -17,13 +16,15 @@ from laptime.model.missing import Missing
 from laptime.model.process import NOT_FINISHED, Dnf, ProcessRun, ProcessStatus
 from laptime.model.sample import Noise, ProofRun, Window
 from laptime.model.timeline import Timeline
-from laptime.run.child import Child, Ended, Silence
-from laptime.run.instruments import Instruments, flag_halts
+from laptime.run.child import AnyChild, Ended, Silence, WindowReader
+from laptime.run.instruments import flag_halts
 from laptime.run.sampler import Sampler
 
 MEDIANS_OF_SILENCE = 20
 FIRST_STEPS_OF_SILENCE = 12  # at first only the first step is known, and it may have used a ready batch
 OWN_CLOCK = Missing("the heat has a clock of its own: no reading can be matched with its windows")
+NO_WATCH = Missing("no reading before the window")
+NOT_WATCHED = Noise(NO_WATCH, NO_WATCH, NO_WATCH)
 CRASHES = {"SIGSEGV", "SIGABRT", "SIGBUS"}
 
 
@@ -31,7 +32,7 @@ CRASHES = {"SIGSEGV", "SIGABRT", "SIGBUS"}
 class Started:
     """A child without an order yet: its messages so far, and what broke the connection, if that happened."""
 
-    child: Child
+    child: AnyChild
     heard: tuple[wire.FromChild, ...] = ()
     broken: str | None = None
 
@@ -63,7 +64,7 @@ class ProcessRunner:
         self.device_memory_bytes: int | Missing = wire.NOT_TOLD
         self.timeline: Timeline | None = None
         self.printed = ""  # the end of what the child printed, once it has ended
-        self._child: Child | None = None
+        self._child: AnyChild | None = None
         self._broken: str | None = None
         self._is_gone = False
         self._is_ended = False
@@ -73,7 +74,7 @@ class ProcessRunner:
         match message:
             case wire.Phase(name=name, at_ns=at_ns):
                 self.phases.append((name, at_ns))
-                self.shares_our_clock &= self.started_ns <= at_ns <= time.monotonic_ns()
+                self.shares_our_clock &= self.child.has_lived_at(at_ns)
             case wire.Built():
                 self.built = message
             case wire.Proved(run=run):
@@ -91,7 +92,7 @@ class ProcessRunner:
             case _:
                 pass
 
-    def answer(self, child: Child, message: wire.FromChild) -> None:
+    def answer(self, child: AnyChild, message: wire.FromChild) -> None:
         """React to a message that was noted."""
 
     def wait_s(self) -> float:
@@ -170,7 +171,7 @@ class ProcessRunner:
             self._close()
 
     @property
-    def child(self) -> Child:
+    def child(self) -> AnyChild:
         assert self._child is not None
         return self._child
 
@@ -186,11 +187,11 @@ class ProcessRunner:
 
     def process_run(self, dnf: Dnf | None, status: ProcessStatus | None = None) -> ProcessRun:
         """Return what is known of the process so far."""
-        built, finished = self.built, self.finished
+        built, finished, child = self.built, self.finished, self._child
         return ProcessRun(
             lane=self.lane,
             status=status or ("dnf" if dnf else "ok"),
-            versions=built.versions if built else {},
+            versions={**built.versions, **(child.versions if child else {})} if built else {},
             parameters=built.parameters if built else None,
             items_per_step=built.items_per_step if built else None,
             phases_s=self._phases_s(),
@@ -199,13 +200,14 @@ class ProcessRunner:
             peak_memory_bytes=finished.peak_memory_bytes if finished else NOT_FINISHED,
             device_memory_bytes=finished.device_memory_bytes if finished else NOT_FINISHED,
             timeline=self.timeline,
+            node=child.node if child else None,
         )
 
     def _phases_s(self) -> dict[str, float]:
         """Return how long each phase took, without pauses. `start` is the time until the first phase begins."""
         if not self.phases:
             return {}
-        spans = {"start": (self.phases[0][1] - self.started_ns) / 1e9}
+        spans = {"start": (self.phases[0][1] - self.child.began_ns) / 1e9}
         for (name, begin), (_, end) in zip(self.phases, self.phases[1:], strict=False):
             spans[name] = spans.get(name, 0.0) + (end - begin) / 1e9
         if self.shares_our_clock and "timing" in spans:
@@ -228,20 +230,28 @@ class ProcessRunner:
 
 
 class WindowWatch:
-    """Reads the instruments as each window closes, and flags the windows that were disturbed."""
+    """Reads the instruments as each window closes, and flags the windows that were disturbed.
+
+    They are those of the machine on which the heat runs: its child opens them.
+    """
 
     def __init__(self, cores: int) -> None:
-        self._instruments = Instruments(cores)
+        self._cores = cores
+        self._instruments: WindowReader | None = None
 
-    def open(self, child: Child) -> None:
-        self._instruments.open(child.pid, child.was_stopped)
+    def open(self, child: AnyChild) -> None:
+        self.end()
+        self._instruments = child.open_instruments(self._cores)
 
     def reopen(self) -> None:
         """Forget what happened since the last window: the heat was paused."""
-        self._instruments.reopen()
+        if self._instruments is not None:
+            self._instruments.reopen()
 
     def close_span(self, ns: int) -> tuple[Noise, str | None]:
         """Return the noise since the last call, and why the span counts as disturbed, or None."""
+        if self._instruments is None:
+            return NOT_WATCHED, None
         noise = self._instruments.close_window()
         return noise, self._instruments.judge(noise, ns)
 
@@ -250,7 +260,8 @@ class WindowWatch:
         return replace(window, noise=noise, flag=flag)
 
     def end(self) -> None:
-        self._instruments.close()
+        if self._instruments is not None:
+            self._instruments.close()
 
 
 def judge_windows(windows: list[Window], *, shares_our_clock: bool) -> tuple[Window, ...]:

@@ -17,9 +17,10 @@ from laptime.model.inference import AnswerReference
 from laptime.model.limits import Peak, PeakOrder
 from laptime.model.machine import Framework
 from laptime.model.missing import Missing
-from laptime.model.plan import HeatOrder, OwnTraining, Subject
+from laptime.model.plan import HeatOrder, OwnTraining, PlannedLane, Subject
 from laptime.model.sample import ProofRun, Reference
-from laptime.run.child import Child, Silence
+from laptime.run.child import AnyChild, Silence
+from laptime.run.launchers import LOCAL, Launcher
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,34 +35,34 @@ class Failure:
 LAST_WORDS = wire.Seen | wire.Inspected | wire.Referenced | wire.Proven | wire.AnswersReferenced | wire.Gauged
 
 
-def ask_scouts(frameworks: Sequence[Framework], patience_s: float) -> list[Framework]:
+def ask_scouts(frameworks: Sequence[Framework], patience_s: float, launcher: Launcher = LOCAL) -> list[Framework]:
     """Start a child for each framework, which imports it and reports what it sees. They run in parallel, untimed.
 
     A failure becomes the `problem` of its framework only. All have the same deadline, so ten that hang take no longer
     than one.
     """
     deadline = time.monotonic() + patience_s
-    waiting: list[Child | Failure] = []
+    waiting: list[AnyChild | Failure] = []
     scouted: list[Framework] = []
     try:
         for framework in frameworks:
-            waiting.append(_start(framework))  # noqa: PERF401  after an interrupt, the started ones have to be ended
+            waiting.append(_start(framework, launcher))  # noqa: PERF401  after an interrupt, the started ones have to be ended
         for framework in frameworks:
             child = waiting.pop(0)
             answer = child if isinstance(child, Failure) else _hear_out(child, patience_s, deadline=deadline)
             scouted.append(_fill_in(framework, answer))
     except BaseException:
         for child in waiting:  # the one that was being read has been ended
-            if isinstance(child, Child):
+            if not isinstance(child, Failure):
                 child.abandon()
         raise
     return scouted
 
 
-def _start(framework: Framework) -> Child | Failure:
+def _start(framework: Framework, launcher: Launcher) -> AnyChild | Failure:
     """Start a scout. If the system allows no more processes, return the reason."""
     try:
-        return _ask(wire.Look(framework.name), {})
+        return _ask(wire.Look(framework.name), {}, launcher)
     except LaneError as error:
         return Failure(error.says)
 
@@ -74,17 +75,18 @@ def _fill_in(framework: Framework, answer: wire.FromChild | Failure) -> Framewor
 
 
 def ask_training(
-    framework: str, subject: Subject, environment: dict[str, str], patience_s: float
+    framework: str, subject: Subject, environment: dict[str, str], patience_s: float, launcher: Launcher = LOCAL
 ) -> OwnTraining | Failure:
     """Have a child call the user's function where the framework is imported and not used.
 
     Return what kind of training it gives, or why that is not known.
     """
-    return _training_in(_ask_child(wire.Look(framework, subject, stays_unused=True), environment, patience_s))
+    look = wire.Look(framework, subject, stays_unused=True)
+    return _training_in(_ask_child(look, environment, patience_s, launcher))
 
 
 def scout_with_training(
-    framework: Framework, subject: Subject, environment: dict[str, str], patience_s: float
+    framework: Framework, subject: Subject, environment: dict[str, str], patience_s: float, launcher: Launcher = LOCAL
 ) -> tuple[Framework | None, OwnTraining | Failure]:
     """Have one child report what a framework sees, and then call the user's function: the framework is imported once.
 
@@ -92,7 +94,7 @@ def scout_with_training(
     user's code does cannot change the first: it was sent before.
     """
     heard: list[wire.FromChild] = []
-    child = _ask(wire.Look(framework.name, subject), environment)
+    child = _ask(wire.Look(framework.name, subject), environment, launcher)
     answer = _hear_out(child, patience_s, heard.append, until=wire.Inspected)
     seen = next((each for each in heard if isinstance(each, wire.Seen)), None)
     return None if seen is None else _fill_in(framework, seen), _training_in(answer)
@@ -104,17 +106,17 @@ def _training_in(answer: wire.FromChild | Failure) -> OwnTraining | Failure:
     return answer if isinstance(answer, Failure) else Failure("the scout gave no answer")
 
 
-def ask_reference(order: HeatOrder, patience_s: float) -> Reference | Failure:
+def ask_reference(order: HeatOrder, patience_s: float, launcher: Launcher = LOCAL) -> Reference | Failure:
     """Have a child compute the float64 reference. Return it, or why there is none."""
-    answer = _ask_child(wire.Refer(order), order.lane.environment, patience_s)
+    answer = _ask_child(wire.Refer(order), order.lane.environment, patience_s, launcher, order.lane)
     if isinstance(answer, wire.Referenced):
         return answer.reference
     return answer if isinstance(answer, Failure) else Failure("the reference gave no answer")
 
 
-def ask_proof(order: HeatOrder, patience_s: float) -> tuple[ProofRun, ...]:
+def ask_proof(order: HeatOrder, patience_s: float, launcher: Launcher = LOCAL) -> tuple[ProofRun, ...]:
     """Have a child run a lane's proof alone. Return its runs, or none if it fails."""
-    answer = _ask_child(wire.Prove(order), order.lane.environment, patience_s)
+    answer = _ask_child(wire.Prove(order), order.lane.environment, patience_s, launcher, order.lane)
     return answer.runs if isinstance(answer, wire.Proven) else ()
 
 
@@ -139,18 +141,29 @@ def ask_peaks(order: PeakOrder, environment: dict[str, str], patience_s: float) 
     return {limit: told.get(limit, lost) for limit in order.limits}
 
 
-def _ask_child(question: wire.FromParent, environment: dict[str, str], patience_s: float) -> wire.FromChild | Failure:
-    return _hear_out(_ask(question, environment), patience_s)
+def _ask_child(
+    question: wire.FromParent,
+    environment: dict[str, str],
+    patience_s: float,
+    launcher: Launcher = LOCAL,
+    lane: PlannedLane | None = None,
+) -> wire.FromChild | Failure:
+    return _hear_out(_ask(question, environment, launcher, lane), patience_s)
 
 
-def _ask(question: wire.FromParent, environment: dict[str, str]) -> Child:
-    child = Child(environment)
+def _ask(
+    question: wire.FromParent,
+    environment: dict[str, str],
+    launcher: Launcher = LOCAL,
+    lane: PlannedLane | None = None,
+) -> AnyChild:
+    child = launcher.start(environment, lane)
     child.say(question)
     return child
 
 
 def _hear_out(
-    child: Child,
+    child: AnyChild,
     patience_s: float,
     note: Callable[[wire.FromChild], None] | None = None,
     *,

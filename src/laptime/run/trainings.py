@@ -11,7 +11,7 @@ from laptime.model.process import Dnf, ProcessRun, ProcessStatus
 from laptime.model.protocol import Evaluation, FullOrder, FullRun, LapResult, Moment, Predictions
 from laptime.model.sources import find_differing
 from laptime.model.timeline import Mark, Watched
-from laptime.run.child import Child
+from laptime.run.child import AnyChild, Child
 from laptime.run.runner import FIRST_STEPS_OF_SILENCE, MEDIANS_OF_SILENCE, Limits, ProcessRunner, Started
 from laptime.run.sampler import Sampler
 
@@ -94,7 +94,7 @@ class TrainingRunner(ProcessRunner):
             case _:
                 pass
 
-    def answer(self, child: Child, message: wire.FromChild) -> None:
+    def answer(self, child: AnyChild, message: wire.FromChild) -> None:
         if isinstance(message, wire.Built):
             self._check(message.sources)
         if isinstance(message, wire.LapDone | wire.Tested):

@@ -68,6 +68,11 @@ class Player(Generic[R_co]):
         return self.runner.is_over
 
     @property
+    def node(self) -> str | None:
+        """The node of a cluster on which the heat runs, or None here."""
+        return self.runner.child.node
+
+    @property
     def resident_bytes(self) -> int:
         """The memory that the heat holds now, with all that it started."""
         try:
@@ -128,7 +133,9 @@ def play_turns(players: Sequence[Player[HeatRunner]], pace: Pace) -> None:
 
 def _flag_slow_spells(runners: Sequence[HeatRunner]) -> None:
     """Flag the windows of all heats in which the machine was slow, where their times can be compared."""
-    if all(each.shares_our_clock and not each.is_bursty for each in runners):
+    if len({each.child.node for each in runners}) == 1 and all(
+        each.shares_our_clock and not each.is_bursty for each in runners
+    ):
         for heat, number in find_slow_spells([each.windows for each in runners]):
             runners[heat].flag_window(number, SLOW_SPELL)
 

@@ -1,0 +1,57 @@
+"""LAUNCHERS: where the heats of a race may run. One row for each word that --on knows; without --on they run here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from laptime.model.plan import PlannedLane
+
+
+@dataclass(frozen=True, slots=True)
+class LauncherRow:
+    """`cluster` is "module:class" of what submits the agents, `module` the package that it needs.
+
+    With `takes_address`, the word may be an address: ray://host:10001.
+    """
+
+    word: str
+    cluster: str
+    module: str
+    extra: str
+    takes_address: bool = False
+
+
+LAUNCHERS = (
+    LauncherRow("ray", "laptime.run.on_ray:RayCluster", "ray", "ray", takes_address=True),
+    LauncherRow("slurm", "laptime.run.on_slurm:SlurmCluster", "submitit", "slurm"),
+    LauncherRow("slurm:local", "laptime.run.on_slurm:SlurmCluster", "submitit", "slurm"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a heat asks of a cluster."""
+
+    cpus: int = 1
+    gpus: int = 0
+
+    @property
+    def words(self) -> str:
+        cores = f"{self.cpus} core{'s' * (self.cpus != 1)}"
+        return f"{cores} and {self.gpus} GPU{'s' * (self.gpus != 1)}" if self.gpus else cores
+
+
+def find_launcher(word: str) -> LauncherRow | None:
+    """Return the row of a word of --on, or None: the word is a device."""
+    for row in LAUNCHERS:
+        if word == row.word or (row.takes_address and word.startswith(f"{row.word}://")):
+            return row
+    return None
+
+
+def place_of(lane: PlannedLane) -> Place:
+    """Return what a lane needs: its cards, or on a processor a core for each of its threads."""
+    count = max(1, len(lane.devices))
+    if lane.device.kind == "cuda":
+        return Place(gpus=count)
+    return Place(cpus=count * (lane.settings.threads or 1))

@@ -1,0 +1,91 @@
+"""A race on a cluster: check that it can be, reach the cluster, and look at one of its nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from laptime.errors import UsageError
+from laptime.machine import look_at_machine
+from laptime.model.ask import Ask
+from laptime.model.launchers import LAUNCHERS, Place, find_launcher
+from laptime.model.machine import Machine
+from laptime.model.questions import Question
+from laptime.planner.groups import split_group
+from laptime.planner.lanes import parse_lane
+from laptime.questions.asking import Prepared
+from laptime.questions.script import means_a_script
+from laptime.run.launchers import Launcher, Wanted
+
+HERE = "leave out --on to run it on this machine"
+
+
+@contextmanager
+def prepared_for(question: Question, ask: Ask, prepare: Callable[..., Prepared] | None = None) -> Iterator[Prepared]:
+    """Prepare a question, here or on the cluster that the ask names, and leave the cluster at the end."""
+    prepare = prepare or question.part("prepare")
+    if ask.on is None:
+        yield prepare(ask, look_at_machine())
+        return
+    with launched(question.name, ask) as (launcher, machine):
+        yield prepare(ask, machine, launcher=launcher)
+
+
+@contextmanager
+def launched(question: str, ask: Ask) -> Iterator[tuple[Launcher, Machine]]:
+    """Reach the cluster that an ask names. Give what starts its heats, and a node's description; leave it at the end.
+
+    The node is one as the lanes need: with cards if any lane names one, and with as many cores as the largest.
+    """
+    check_cluster(question, ask)
+    from laptime.run.remote import RemoteLauncher  # noqa: PLC0415  few races need it
+
+    launcher = RemoteLauncher(Wanted(ask.on or "", _largest_place(ask), ask.patience_s, ask.patience_s + ask.budget_s))
+    try:
+        yield launcher, launcher.look()
+    finally:
+        launcher.close()
+
+
+def check_cluster(question: str, ask: Ask) -> None:
+    """Refuse what cannot run on a cluster."""
+    on = f"--on {ask.on}"
+    if ask.on is None or find_launcher(ask.on) is None:
+        known = ", ".join(row.word for row in LAUNCHERS)
+        raise UsageError(f"{on}: expected one of {known}, or ray://host:10001", HERE)
+    if question != "race":
+        raise UsageError(f"{on}: only laptime race runs on a cluster", HERE)
+    if means_a_script(ask):
+        raise UsageError(f"{on}: a script that runs as it is runs here only", "race a workload or file.py:function")
+    if not ask.lanes:
+        raise UsageError(f"{on}: no lane is named", "name what runs there, such as torch/cpu torch/cuda")
+    for option, given in (("--profile", ask.profile), ("--every", ask.every)):
+        if given:
+            raise UsageError(f"{on} with {option}: that runs here only", f"leave out {option}")
+    if ask.sensors not in {None, ("none",)}:
+        raise UsageError(f"{on} with --sensors: instruments are read on this machine only", "leave out --sensors")
+
+
+def _largest_place(ask: Ask) -> Place:
+    """Return the largest place that any of the named lanes asks for."""
+    places = [place_asked(text) for text in ask.lanes]
+    return Place(max(each.cpus for each in places), max(each.gpus for each in places))
+
+
+def place_asked(text: str) -> Place:
+    """Return what a lane asks for, by its name. Refuse devices that no cluster gives."""
+    lane = parse_lane(text)
+    if lane.device is None:
+        raise UsageError(f"lane '{text}' names no device", f"on a cluster it has to: {lane.framework}/cpu or /cuda")
+    devices = split_group(lane.device)
+    kinds = {each.partition(":")[0] for each in devices}
+    if kinds == {"cpu"}:
+        threads = dict(lane.overrides).get("threads", "")
+        return Place(cpus=len(devices) * (int(threads) if threads.isdecimal() else 1))
+    if not kinds <= {"cuda", "gpu"}:
+        raise UsageError(f"lane '{text}': a cluster gives cores and CUDA cards", "name cpu, cuda or 2xcuda")
+    numbers = [each.partition(":")[2] or "0" for each in devices]
+    if kinds == {"cuda"} and numbers != [str(number) for number in range(len(devices))]:
+        says = f"lane '{text}': on a cluster a lane gets cards of its own, which are cuda:0 and so on to it"
+        raise UsageError(says, "name cuda or 2xcuda")
+    return Place(gpus=len(devices))
