@@ -272,6 +272,8 @@ def plan(
     arguments: Sequence[str] | None = None,
     steps: int | None = None,
     on: str | None = None,
+    each: str | None = None,
+    prices: Mapping[str, float] | None = None,
     label: str | None = None,
 ) -> PlanResult:
     """Return what `race` would run with these arguments. Give an `Ask` to see a whole training or inference."""
@@ -280,7 +282,7 @@ def plan(
         what, lanes, budget=budget, margin=margin, heats=heats, alone=alone, every=every, seed=seed, data=data,
         items=items, pretrained=pretrained, patience=patience, watchdog=watchdog, sensors=sensors,
         sensor_rate=sensor_rate, price=price, rate=rate, batch=batch, profile=profile, arguments=arguments, steps=steps,
-        on=on, label=label,
+        on=on, each=each, prices=prices, label=label,
     )  # fmt: skip
     with options_as_arguments():
         return PlanResult(api.outline(ask))

@@ -79,7 +79,7 @@ def _told(machine: Machine, record: Record) -> list[str]:
 
 
 def _facts(machine: Machine, record: Record) -> Iterator[tuple[str, str]]:
-    """Give the versions that may make two nodes differ: Python, the frameworks of the lanes, drivers of cards."""
+    """Return the versions that may make two nodes differ: Python, the frameworks of the lanes, drivers of cards."""
     raced = {name for lane in record.lanes for name in (lane.name.partition("/")[0], *lane.framework)}
     for each in machine.frameworks:
         if each.name in raced:

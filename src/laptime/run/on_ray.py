@@ -149,7 +149,7 @@ class RayTask:
 
 
 def _own_resources(node: Mapping[str, Any]) -> Iterator[str]:
-    """Give the names of a node's resources that users gave it."""
+    """Return the names of a node's resources that users gave it."""
     return (name for name in node["Resources"] if name not in USUAL and not name.startswith(("node:", "accelerator_")))
 
 
