@@ -12,7 +12,6 @@ devices sleep, so that two cores are enough.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -28,11 +27,12 @@ from laptime.model.questions import ScaleAnswer
 from laptime.model.scaling import ScaleAsk
 from laptime.questions.scale import ScalePrepared, prepare_scale
 from laptime.stats import median
+from scale_turns import BARE, OURS, Times, take_turns
 
 PARTS = ("bare", "planted", "model")
 BIN = Path(sys.executable).parent
 TRAININGS = Path(__file__).with_name("scale_trainings.py")
-BARE_S = 4.0
+TURNS = 40
 RATE_BITS = 200e6
 LINK = f"ip link set lo up && tc qdisc add dev lo root tbf rate {RATE_BITS / 1e6:.0f}mbit burst 256k latency 2s && exec"
 
@@ -64,9 +64,9 @@ def main() -> int:
     chosen = given.only or PARTS
     figures: list[Figure] = []
     details: dict[str, Any] = {}
-    with fresh_home():
+    with fresh_home() as place:
         if "bare" in chosen:
-            figures += check_bare(given.rounds, details)
+            figures += check_bare(given.rounds, details, place)
         if "planted" in chosen:
             figures += check_planted(given.rounds, details)
         if "model" in chosen:
@@ -83,40 +83,36 @@ def ask(command: list[str]) -> dict[str, Any]:
     return record
 
 
-def check_bare(rounds: int, details: dict[str, Any]) -> list[Figure]:
-    """Run the script and laptime in turns, on one and on two processes of one core each."""
-    bare: dict[int, list[float]] = {1: [], 2: []}
-    ours: dict[int, list[float]] = {1: [], 2: []}
-    same: list[str] = []
+def check_bare(rounds: int, details: dict[str, Any], place: Path) -> list[Figure]:
+    """Let the script and laptime take turns, on one and on two processes of one core each."""
+    lanes = {1: "torch/1xcpu/weak+threads=1", 2: "torch/2xcpu/weak+threads=1"}
+    over, steps, ones, ours, theirs = [], [], [], [], []
     for _ in range(rounds):
-        for count, times in bare.items():
-            times.append(_bare_ms(count))
-        lanes = ["torch/1xcpu/weak+threads=1", "torch/2xcpu/weak+threads=1"]
-        record = ask([str(BIN / "laptime"), "race", f"{TRAININGS}:plain", *lanes, "--heats", "1", "--budget", "14s"])
-        for count, lane in zip(ours, record["lanes"], strict=True):
-            ours[count].append(lane["step_ms"]["median"])
-            same.append(lane["parity"]["status"])
-        print(
-            f"bare {bare[1][-1]:.1f} {bare[2][-1]:.1f} ms, laptime {ours[1][-1]:.1f} {ours[2][-1]:.1f} ms", flush=True
-        )
-    details["bare"] = {"bare": bare, "laptime": ours, "parity": same}
-    efficiency = [one / two for one, two in zip(ours[1], ours[2], strict=True)]
-    theirs = [one / two for one, two in zip(bare[1], bare[2], strict=True)]
-    over = [mine / other for mine, other in zip(efficiency, theirs, strict=True)]
-    steps = [mine / other for mine, other in zip(ours[2], bare[2], strict=True)]
+        times, failed = take_turns(TRAININGS, f"{TRAININGS}:plain", lanes, place, TURNS)
+        if failed:
+            raise SystemExit(f"a heat did not finish: {failed}")
+        details.setdefault("bare", []).append({f"{who} {count}": each for (who, count), each in times.items()})
+        ours.append(_ratio(times, (OURS, 1), (OURS, 2)))
+        theirs.append(_ratio(times, (BARE, 1), (BARE, 2)))
+        over.append(ours[-1] / theirs[-1])
+        steps.append(_ratio(times, (OURS, 2), (BARE, 2)))
+        ones.append(_ratio(times, (OURS, 1), (BARE, 1)))
+        print(f"efficiency {theirs[-1]:.3f}, laptime {ours[-1]:.3f}; a step {steps[-1]:.3f} {ones[-1]:.3f}", flush=True)
+    record = ask([str(BIN / "laptime"), "race", f"{TRAININGS}:plain", *lanes.values(), "--heats", "1"])
+    same = [lane["parity"]["status"] for lane in record["lanes"]]
     return [
         Figure("proofs that are not the same work", sum(each != "same" for each in same), "", most=0),
         Figure("efficiency of two processes under torchrun", median(theirs), "", min(theirs), max(theirs)),
-        Figure("the same in laptime", median(efficiency), "", min(efficiency), max(efficiency)),
+        Figure("the same in laptime", median(ours), "", min(ours), max(ours)),
         Figure("laptime's over the script's", median(over), "times", min(over), max(over), 1.03, 0.97),
         Figure("a step of two processes over the script's", median(steps), "times", min(steps), max(steps), 1.01),
+        Figure("a step of one process over the script's", median(ones), "times", min(ones), max(ones), 1.01),
     ]
 
 
-def _bare_ms(count: int) -> float:
-    words = [str(BIN / "torchrun"), "--standalone", f"--nproc-per-node={count}", str(TRAININGS), str(BARE_S)]
-    told = subprocess.run(words, capture_output=True, text=True, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
-    return float(told.stdout.split()[-1])
+def _ratio(times: Times, one: tuple[str, int], other: tuple[str, int]) -> float:
+    """Return the median, over all turns, of the one's step over the other's in the same turn."""
+    return median([mine / theirs for mine, theirs in zip(times[one], times[other], strict=True)])
 
 
 def check_planted(rounds: int, details: dict[str, Any]) -> list[Figure]:

@@ -1,7 +1,6 @@
 """The trainings of bench/scale.py: what several processes lose is planted in them, and so is known.
 
-Run with `torchrun`, this file is the bare script next to which laptime is held: it trains `plain` and prints the
-milliseconds of a step.
+Run with `torchrun`, this file is the bare script next to which laptime is held: it trains `plain` in turns.
 """
 
 from __future__ import annotations
@@ -97,8 +96,7 @@ def many_weights() -> laptime.Training:
 
 
 def main() -> None:
-    """Train `plain` as a user would, and print the time of a step."""
-    seconds = float(sys.argv[1])
+    """Train `plain` as a user would: a turn for each line that is read, and the milliseconds of its step written."""
     dist.init_process_group("gloo")
     torch.manual_seed(0)
     network = nn.parallel.DistributedDataParallel(convolutions())
@@ -112,18 +110,23 @@ def main() -> None:
             optimizer.zero_grad()
             loss(network(inputs), targets).backward()
             optimizer.step()
-        dist.barrier()
         return (time.perf_counter() - began) / count
 
-    steps(10)
-    count = max(20, int(seconds / steps(10)))
-    agreed = torch.tensor([count])
-    dist.broadcast(agreed, 0)
-    taken = steps(int(agreed))
-    if dist.get_rank() == 0:
-        print(1e3 * taken, flush=True)
-    dist.barrier()
-    os._exit(0)
+    count = torch.tensor([5])
+    steps(5)
+    asked = Path(sys.argv[1]).open() if dist.get_rank() == 0 else None  # noqa: SIM115
+    told = Path(sys.argv[2]).open("w") if dist.get_rank() == 0 else None  # noqa: SIM115
+    step_s = steps(5)
+    while True:
+        if asked is not None:
+            if not asked.readline():
+                os._exit(0)
+            count[0] = max(3, round(float(sys.argv[3]) / step_s))
+        dist.broadcast(count, 0)
+        steps(2)  # caches are cold after a pause
+        step_s = steps(int(count))
+        if told is not None:
+            print(1e3 * step_s, file=told, flush=True)
 
 
 if __name__ == "__main__":

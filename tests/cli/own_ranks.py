@@ -1,7 +1,4 @@
-"""Your own trainings for several processes: from a DataLoader, with a rank that dies, and with a slow one."""
-
-import os
-import time
+"""Your own trainings for several processes: from a DataLoader, with batch norm, and with a rank that falls."""
 
 import torch
 from torch import nn
@@ -17,20 +14,16 @@ def rank():
 
 
 class Net(nn.Module):
-    """A small network; `slow` seconds are added to each step, a fifth more in rank 1; rank 1 may fall in a step."""
+    """A small network, of which rank 1 may fall in a step."""
 
-    def __init__(self, slow=0.0, falls=""):
+    def __init__(self, *, falls=False):
         super().__init__()
         self.body = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 4))
-        self.slow, self.falls, self.steps = slow, falls, 0
+        self.falls, self.steps = falls, 0
 
     def forward(self, inputs):
         self.steps += 1
-        if self.slow:
-            time.sleep(self.slow * (1.2 if rank() == 1 else 1.0))
         if self.falls and rank() == 1 and self.steps > FALLS_AT:
-            if self.falls == "exit":
-                os._exit(3)
             raise ValueError("planted in rank 1")
         return self.body(inputs)
 
@@ -57,14 +50,5 @@ def with_norms():
     return made(net, batches())
 
 
-def slow_rank():
-    torch.manual_seed(0)
-    return made(Net(slow=0.02), batches())
-
-
-def exits():
-    return made(Net(falls="exit"), batches())
-
-
 def raises():
-    return made(Net(falls="raise"), batches())
+    return made(Net(falls=True), batches())

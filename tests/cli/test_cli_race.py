@@ -15,10 +15,11 @@ LANE_KEYS = {
     *("name", "framework", "device", "settings", "status", "reason", "step_ms", "lap_s", "items_per_s"),
     *("first_step_ms", "startup_s", "peak_memory_bytes", "device_memory_bytes", "energy_j_per_lap", "parity"),
     *("items_per_step", "heats", "notes", "whole", "appeal", "usage", "profile", "roofline", "absent", "training"),
+    "devices",
 }
 HEAT_KEYS = {
     *("process", "order", "round", "steady", "steady_from", "step_ms", "first_step_ms", "windows", "losses", "proofs"),
-    *("examination", "fresh", "burst", "signs"),
+    *("examination", "fresh", "burst", "signs", "ranks", "exchanges"),
 }
 PROCESS_KEYS = {
     *("lane", "status", "versions", "parameters", "items_per_step", "phases_s", "notes", "dnf"),

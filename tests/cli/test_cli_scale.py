@@ -128,12 +128,11 @@ def test_strong_and_weak_are_two_curves_of_one_race(house):
     assert "the batch as written shared out" in words_of(answer.out)
 
 
-def test_what_a_rank_does_not_survive_ends_its_lane_alone(house):
-    house.script(EXCHANGE + CARDS + '["fake/2xcuda/weak"]\nfail = { how = "exit", phase = "timing" }\n')
+def test_a_rank_that_ends_without_a_word_ends_its_heat_alone(house):
+    house.script(EXCHANGE + CARDS + '["fake/2xcuda/weak"]\nfail = { how = "exit", phase = "proof", rank = 1 }\n')
     answer = house.done("scale", "cifar-mlp", "fake/cuda", "--devices", "1,2", "--heats", "1", "-q", code=3)
-    assert (
-        "rank 1: its process ended on its own, with exit code 7" in words_of(answer.out) or "exit code 7" in answer.out
-    )
+    assert "rank 1: its process ended on its own, with exit code 7" in words_of(answer.out)
+    assert "one card" in answer.out
 
 
 @pytest.mark.parametrize(

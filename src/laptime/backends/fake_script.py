@@ -130,7 +130,9 @@ def read_scripts() -> dict[str, Any]:
 
 
 def is_this_heat(script: Script, order: HeatOrder) -> bool:
-    return order.number >= 0 and script.fail.get("heat", order.number) == order.number
+    rank = order.place.rank if order.place is not None else 0
+    is_named = script.fail.get("heat", order.number) == order.number and script.fail.get("rank", rank) == rank
+    return order.number >= 0 and is_named
 
 
 def fail_if_told(script: Script, order: HeatOrder, phase: str) -> None:

@@ -38,7 +38,7 @@ def _speedups(scaling: Scaling) -> list[Figure]:
         name = f"{short_name(each.of)}, {each.mode}"
         points = [(float(one.devices), one.speedup.value) for one in each.points if one.speedup is not None]
         curves.append(Curve(name, tuple(points)))
-        most = max(most, *(one.devices for one in each.points))
+        most = max(most, 1, *(one.devices for one in each.points))
         if each.beyond:
             beyond = [(float(one.devices), one.speedup.value) for one in each.beyond]
             curves.append(Curve(f"{name}, predicted", tuple(beyond), "dots"))

@@ -63,7 +63,7 @@ def _of_training(record: Record) -> Record:
 
 
 def kind_of(record: Record) -> str:
-    return record.lanes[0].device.kind
+    return record.lanes[0].device.kind if record.lanes else "cpu"
 
 
 def _figures(curve: ScaleCurve, record: Record, view: View) -> list[str]:
@@ -78,7 +78,7 @@ def _figures(curve: ScaleCurve, record: Record, view: View) -> list[str]:
 
 
 def _columns(curve: ScaleCurve, record: Record, view: View) -> list[Column[ScalePoint]]:
-    most = max(each.devices for each in curve.points)
+    most = _most(curve)
 
     def bars(point: ScalePoint) -> str:
         length = None if point.speedup is None else point.speedup.value
@@ -92,6 +92,11 @@ def _columns(curve: ScaleCurve, record: Record, view: View) -> list[Column[Scale
         Column("step", lambda each: "-" if each.step_ms is None else step(each.step_ms), right=True),
         Column(f"{record.workload.items}/s", _rate, right=True),
     ]
+
+
+def _most(curve: ScaleCurve) -> int:
+    """Return the largest count that was raced."""
+    return max((each.devices for each in curve.points), default=1) or 1
 
 
 def _count_words(point: ScalePoint, curve: ScaleCurve, record: Record) -> str:
@@ -141,7 +146,7 @@ def _all_cores_words(curve: ScaleCurve, record: Record) -> list[str]:
 
 def _beyond_words(curve: ScaleCurve, record: Record) -> str:
     """Return what more devices would bring, with the means to doubt it."""
-    most = max(each.devices for each in curve.points)
+    most = _most(curve)
     shown = [each for each in curve.beyond if each.devices // most in SHOWN_BEYOND]
     if not shown:
         return ""

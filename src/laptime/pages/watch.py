@@ -11,7 +11,7 @@ from laptime.model.record import Estimate, Record
 from laptime.model.script import Phases, ScriptProcess, SeenLoader, TrainingLoop, WatchAnswer
 from laptime.pages.bars import Row, bar_rows
 from laptime.pages.layout import Cell, clean, painted, wrap
-from laptime.pages.numbers import duration, lap, number, percent, size, spread, step
+from laptime.pages.numbers import duration, lap, number, over, percent, size, spread, step
 from laptime.pages.page import PageParts, Said, View, header, rendered
 from laptime.pages.words import joined
 
@@ -92,7 +92,7 @@ def phase_rows(loop: TrainingLoop, view: View) -> list[str]:
         if isinstance(part, Missing) and field != "copy_s":
             rows.append(Row(name, None, (), f"not seen: {part.missing}"))
         elif not isinstance(part, Missing) and part > 0:
-            rows.append(Row(name, part, (Cell(step(part * 1e3)), Cell(percent(part / phases.wall_s)))))
+            rows.append(Row(name, part, (Cell(step(part * 1e3)), Cell(percent(over(part, phases.wall_s))))))
     return bar_rows(rows, view)
 
 

@@ -165,7 +165,7 @@ def place_batches(plan: Plan, cache: ReferenceCache) -> Plan:
     return replace(plan, kept_batches=dict(zip((training.name for training in own), places, strict=True)))
 
 
-def _reference_key(plan: Plan, framework: str, shares: int) -> str | None:
+def _reference_key(plan: Plan, framework: str, shares: int = 1) -> str | None:
     if not plan.subject.is_built_in:
         return None
     what = [
