@@ -150,7 +150,7 @@ class Request:
     place: Place
     word: str
     tell: Tell
-    patience_s: float
+    patience_s: float | None = None  # how long the race waits for a place, where that is not asked of each wait
 
 
 class Waiting:
@@ -174,7 +174,7 @@ class Waiting:
                     raise WireError(problem) from None
                 if left_s <= 0:
                     wanted = f"no place with {self._request.place.words} was free on {self._request.word}"
-                    raise WireError(f"{wanted} within {brief(self._request.patience_s)} s") from None
+                    raise WireError(f"{wanted} within {brief(self._request.patience_s or timeout_s)} s") from None
                 self._report()
                 continue
             if arrived.refused is not None:
