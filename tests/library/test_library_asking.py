@@ -12,7 +12,7 @@ import laptime
 from laptime.cli.main import find_command
 from laptime.errors import UsageError
 from laptime.library.asking import ARGUMENTS, OF_A_GATE, check_call, make_ask, options_as_arguments
-from laptime.model.ask import WHY_BUDGET_S, Ask, FullAsk
+from laptime.model.ask import WHY_BUDGET_S, Ask, FullAsk, TypePrice
 
 
 def test_what_is_left_out_is_as_on_the_command_line():
@@ -34,6 +34,13 @@ def test_arguments_are_texts_or_numbers():
 
 def test_a_cluster_is_named_as_on_the_command_line():
     assert make_ask("cifar-cnn", "torch/cuda", on="ray://head:10001").on == "ray://head:10001"
+
+
+def test_types_of_nodes_have_prices():
+    asked = make_ask("cifar-cnn", "torch/cpu", on="ray", each="machine", prices={"small": 0.1, "big": 1})
+    assert (asked.each, asked.prices) == ("machine", (TypePrice("small", 0.1), TypePrice("big", 1.0)))
+    with pytest.raises(UsageError, match="expected a price for each type"):
+        make_ask("cifar-cnn", "torch/cpu", prices="small=0.1")
 
 
 def test_a_list_of_trainings_races_these():

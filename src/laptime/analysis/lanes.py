@@ -24,6 +24,7 @@ from laptime.model import digits
 from laptime.model.lane import NO_TRAINING
 from laptime.model.missing import Missing
 from laptime.model.plan import Plan, PlannedLane
+from laptime.model.process import Dnf
 from laptime.model.protocol import Protocol
 from laptime.model.record import Comparison, Estimate, Forecast, HeatResult, LaneResult, Parity
 from laptime.model.sample import Appeal, FirstLosses, Heat, Reference
@@ -49,7 +50,7 @@ def summarise_lane(
     """Return what is known of a lane so far; with a protocol, also how long the whole training would take."""
     kept = tuple(summarise_heat(heat) for heat in heats)
     finished = [heat for heat in kept if heat.step_ms is not None]
-    dnf = next((heat.process.dnf for heat in kept if heat.process.dnf), None)
+    dnf = _why_not_finished(kept)
     items = next((heat.process.items_per_step for heat in heats if heat.process.items_per_step is not None), None)
     told = next((heat.steps_per_lap for heat in heats if heat.steps_per_lap is not None), None)
     steps = steps_of_lap(plan, lane, told)
@@ -93,7 +94,15 @@ def summarise_lane(
         absent={} if untold is None else {"lap": untold},
         training=None if lane.training is None else lane.training.name,
         devices=lane.devices,
+        where=lane.where,
     )
+
+
+def _why_not_finished(heats: Sequence[HeatResult]) -> Dnf | None:
+    """Return why a lane did not finish. One that lost a node and then finished a heat on another did."""
+    went_on = bool(heats) and heats[-1].process.status == "ok"
+    dnfs = (heat.process.dnf for heat in heats if heat.process.dnf is not None)
+    return next((dnf for dnf in dnfs if not (went_on and dnf.lost_its_node)), None)
 
 
 def _tell_cut(reference: Reference | FirstLosses | str | None) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from laptime import api
 from laptime.cli.completion import complete_lane, complete_what
 from laptime.cli.help import Command, rare
 from laptime.errors import UsageError
-from laptime.model.ask import DEFAULT_WORKLOAD, Ask, FullAsk
+from laptime.model.ask import DEFAULT_WORKLOAD, Ask, FullAsk, TypePrice
 from laptime.model.launchers import find_launcher
 from laptime.model.quantities import parse_duration, parse_share
 from laptime.model.sensors import SENSORS as SENSOR_ROWS
@@ -108,6 +108,25 @@ class Words(click.ParamType[tuple[str, ...]]):
         return value if isinstance(value, tuple) else tuple(str(value).split(","))
 
 
+class Prices(click.ParamType[tuple[TypePrice, ...]]):
+    """A price for each type of nodes: small=0.10,big=1.20."""
+
+    name = "prices"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[TypePrice, ...]:
+        if isinstance(value, tuple):
+            return value
+        pairs = dict(word.rpartition("=")[::2] for word in str(value).split(","))
+        try:
+            return tuple(TypePrice(name, float(price)) for name, price in pairs.items() if name or self._refuse())
+        except ValueError:
+            self.fail(f"'{value}' is no list of prices; such as small=0.10,big=1.20", param, ctx)
+
+    @staticmethod
+    def _refuse() -> bool:
+        raise ValueError
+
+
 class ItemCount(click.ParamType[int]):
     """A number of items, or `all` (0)."""
 
@@ -153,6 +172,10 @@ MONEY_OPTIONS = (
 DRY_RUN = click.option("--dry-run", is_flag=True, help="Print what would run, and run nothing.")
 SCRIPT_OPTIONS = (
     rare("--on", metavar="WHERE", type=Words(), help="A cluster (ray, slurm), or devices of a script: cpu,cuda."),
+    rare("--each", metavar="TYPE", help="Race on each type of Ray nodes: a label such as machine."),
+    rare(
+        "--prices", type=Prices(), default=(), metavar="TYPE=PRICE", help="Price per hour by type: small=0.1,big=1.2."
+    ),
     rare("--set", "variants", metavar="SETTING", multiple=True, help="Race a script so, too: malloc=keep, threads=1."),
     rare("--steps", type=int, help="Stop each run of a script after N timed steps."),
 )

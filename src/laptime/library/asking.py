@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any, TypeAlias
@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from laptime import api
 from laptime.errors import UsageError
 from laptime.library.subject import name_subject
-from laptime.model.ask import DEFAULT_WORKLOAD, Ask, FullAsk
+from laptime.model.ask import DEFAULT_WORKLOAD, Ask, FullAsk, TypePrice
 from laptime.model.launchers import find_launcher
 from laptime.model.quantities import parse_duration, parse_share
 from laptime.model.record import Record
@@ -90,6 +90,12 @@ def read_cluster(value: object) -> str:
     return value
 
 
+def read_prices(value: object) -> tuple[TypePrice, ...]:
+    if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
+        raise ValueError("expected a price for each type, such as {'small': 0.1}")
+    return tuple(TypePrice(name, read_number(price)) for name, price in value.items())
+
+
 def read_words(value: object) -> tuple[str, ...]:
     words = value.split(",") if isinstance(value, str) else value
     if not isinstance(words, Sequence) or not all(isinstance(each, str) for each in words):
@@ -151,6 +157,8 @@ ARGUMENTS = {
     "arguments": Argument("command", read_command),
     "steps": Argument("steps", read_count),
     "on": Argument("on", read_cluster),
+    "each": Argument("each", read_label),
+    "prices": Argument("prices", read_prices),
 }
 
 

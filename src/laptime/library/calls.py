@@ -7,7 +7,7 @@ out has the default of the command line.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -62,6 +62,8 @@ def race(
     arguments: Sequence[str] | None = None,
     steps: int | None = None,
     on: str | None = None,
+    each: str | None = None,
+    prices: Mapping[str, float] | None = None,
     label: str | None = None,
     against: Recorded | None = None,
     fail_above: ShareLike | None = None,
@@ -84,7 +86,8 @@ def race(
     "train.py" may also be a script that knows nothing of laptime: `arguments` are its own, and each of its runs is
     stopped after `steps` timed steps, or when enough is known.
 
-    `on` names a cluster: "ray", "ray://host:10001" or "slurm". Each heat then runs on a node of it.
+    `on` names a cluster: "ray", "ray://host:10001" or "slurm". Each heat then runs on a node of it. `each` is a label
+    of a Ray cluster's nodes: each lane races on each type of them. `prices` are per hour: {"small": 0.1, "big": 1.2}.
 
     `against` (a result, an id, a file, "@label") runs that race again as it was, and compares: `.comparison`. Next to
     it only `label`, `fail_above` and `progress` can be given. With `fail_above` ("5%", or 0.05) the lanes that take
@@ -96,7 +99,7 @@ def race(
         what, lanes, before, budget=budget, margin=margin, heats=heats, alone=alone, every=every, seed=seed, data=data,
         items=items, pretrained=pretrained, patience=patience, watchdog=watchdog, sensors=sensors,
         sensor_rate=sensor_rate, price=price, rate=rate, batch=batch, profile=profile, arguments=arguments, steps=steps,
-        on=on, label=label,
+        on=on, each=each, prices=prices, label=label,
     )  # fmt: skip
     check_call(ask, "race")
     check_threshold(ask, before, share)
@@ -269,6 +272,8 @@ def plan(
     arguments: Sequence[str] | None = None,
     steps: int | None = None,
     on: str | None = None,
+    each: str | None = None,
+    prices: Mapping[str, float] | None = None,
     label: str | None = None,
 ) -> PlanResult:
     """Return what `race` would run with these arguments. Give an `Ask` to see a whole training or inference."""
@@ -277,7 +282,7 @@ def plan(
         what, lanes, budget=budget, margin=margin, heats=heats, alone=alone, every=every, seed=seed, data=data,
         items=items, pretrained=pretrained, patience=patience, watchdog=watchdog, sensors=sensors,
         sensor_rate=sensor_rate, price=price, rate=rate, batch=batch, profile=profile, arguments=arguments, steps=steps,
-        on=on, label=label,
+        on=on, each=each, prices=prices, label=label,
     )  # fmt: skip
     with options_as_arguments():
         return PlanResult(api.outline(ask))

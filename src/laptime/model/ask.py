@@ -27,6 +27,17 @@ class FullAsk:
 
 
 @dataclass(frozen=True, slots=True)
+class TypePrice:
+    """What an hour of a node of one type costs, in any currency."""
+
+    of: str
+    per_hour: float
+
+    def __str__(self) -> str:
+        return f"{self.of}={self.per_hour:g}"
+
+
+@dataclass(frozen=True, slots=True)
 class Ask:
     """One request for a race; every field can be set on the command line.
 
@@ -41,6 +52,7 @@ class Ask:
     `command` is what `laptime watch` starts. In a race it is a script's own arguments, or without `what` a whole
     command; each lane is then raced as it is and once with each of `variants`, and a heat ends after `steps` timed
     steps. `scale` asks for each lane on several devices. `on` is a word of `LAUNCHERS`: the heats run on that cluster.
+    With `each`, the label or the resource of its nodes, each lane races on each type of them; `prices` are theirs.
     """
 
     what: str = DEFAULT_WORKLOAD
@@ -71,3 +83,5 @@ class Ask:
     steps: int | None = None
     scale: ScaleAsk | None = None
     on: str | None = None
+    each: str | None = None
+    prices: tuple[TypePrice, ...] = ()

@@ -17,6 +17,7 @@ Input = Literal["published", "fast", "cached", "resident", "one", "copy", "only"
 
 AS_WRITTEN: Preset = "as-written"
 OF_TRAINING = " of "  # in a lane's name, before what it trains, where a race has several trainings
+ON_NODES = " on "  # before the type of its nodes, where a race has each lane on several types
 # Groups of inputs.
 NO_TRAINING: tuple[Input, ...] = ("copy", "only")  # one stage alone: nothing is computed
 READY: tuple[Input, ...] = ("cached", "resident", "one")  # kept batches: only the computing is left
@@ -26,6 +27,13 @@ FROM_FILES: tuple[Input, ...] = ("published", "fast", "only")
 # or all in one process.
 DATA_PARALLEL, SHARDED, SPLIT = "ddp", "fsdp", "dp"
 RANKED = (DATA_PARALLEL, SHARDED)  # a process for each device
+
+
+def parts_of(name: str) -> tuple[str, str]:
+    """Return the lane in a lane's name, and the rest: what it trains, or on which nodes it is."""
+    found = (name.find(mark) for mark in (OF_TRAINING, ON_NODES))
+    place = min((each for each in found if each >= 0), default=len(name))
+    return name[:place], name[place:]
 
 
 @dataclass(frozen=True, slots=True)

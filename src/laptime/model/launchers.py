@@ -30,15 +30,18 @@ LAUNCHERS = (
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What a heat asks of a cluster."""
+    """What a heat asks of a cluster: with `nodes`, on the first of these that is there. They are of the type `on`."""
 
     cpus: int = 1
     gpus: int = 0
+    nodes: tuple[str, ...] = ()
+    on: str = ""
 
     @property
     def words(self) -> str:
         cores = f"{self.cpus} core{'s' * (self.cpus != 1)}"
-        return f"{cores} and {self.gpus} GPU{'s' * (self.gpus != 1)}" if self.gpus else cores
+        cards = f" and {self.gpus} GPU{'s' * (self.gpus != 1)}" if self.gpus else ""
+        return f"{cores}{cards}{f' on {self.on}' if self.on else ''}"
 
 
 def find_launcher(word: str) -> LauncherRow | None:
@@ -52,6 +55,7 @@ def find_launcher(word: str) -> LauncherRow | None:
 def place_of(lane: PlannedLane) -> Place:
     """Return what a lane needs: its cards, or on a processor a core for each of its threads."""
     count = max(1, len(lane.devices))
+    nodes, on = ((), "") if lane.where is None else (lane.where.nodes, lane.where.name)
     if lane.device.kind == "cuda":
-        return Place(gpus=count)
-    return Place(cpus=count * (lane.settings.threads or 1))
+        return Place(gpus=count, nodes=nodes, on=on)
+    return Place(cpus=count * (lane.settings.threads or 1), nodes=nodes, on=on)

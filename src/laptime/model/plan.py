@@ -7,6 +7,7 @@ from typing import Literal
 
 from laptime.model.ask import Ask
 from laptime.model.dataset import DataSource
+from laptime.model.fleet import FleetNode, NodeType
 from laptime.model.lane import RANKED, Settings
 from laptime.model.machine import Device
 from laptime.model.workload import ProofPlan
@@ -63,7 +64,7 @@ class PlannedLane:
 
     `training` is what it trains in a race of several trainings. Elsewhere it is the plan's subject, and None here.
     `devices` are all devices of a lane that is on several (or on a group of one); `device` is the first of them. On a
-    processor, each has a share of the cores.
+    processor, each has a share of the cores. `where` is the type of nodes of a cluster on which it runs, if it matters.
     """
 
     name: str
@@ -74,6 +75,7 @@ class PlannedLane:
     notes: tuple[str, ...] = ()
     training: Subject | None = None
     devices: tuple[Device, ...] = ()
+    where: NodeType | None = None
 
     @property
     def shares(self) -> int:
@@ -128,7 +130,7 @@ class Plan:
     """All decisions. `others` are further trainings of a race, whose lanes name theirs.
 
     `kept_batches` holds, for each training of a user's own, the file with the batches of its proof. `alone` is why
-    heats run one after another; else those of a round take turns.
+    heats run one after another; else those of a round take turns. `nodes` are those of a fleet.
     """
 
     ask: Ask
@@ -141,6 +143,7 @@ class Plan:
     kept_batches: dict[str, str] = field(default_factory=dict)
     alone: str | None = None
     others: tuple[Subject, ...] = ()
+    nodes: tuple[FleetNode, ...] = ()
 
     @property
     def subjects(self) -> tuple[Subject, ...]:

@@ -10,6 +10,7 @@ from laptime.model.timeline import Timeline
 
 ProcessStatus = Literal["ok", "dnf", "running", "interrupted"]
 NOT_FINISHED = Missing("the process did not finish")
+NODE_IS_GONE = "its node is gone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,10 @@ class Dnf:
     exit_code: int | None = None
     peak_memory_bytes: int | Missing = field(default_factory=lambda: Missing("the process was gone"))
     stderr_tail: str = ""
+
+    @property
+    def lost_its_node(self) -> bool:
+        return self.reason.startswith(NODE_IS_GONE)
 
 
 @dataclass(frozen=True, slots=True)

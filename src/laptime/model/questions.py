@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
 
+from laptime.model.fleet import FleetNode
 from laptime.model.inference import AnswerReference, InferPace
 from laptime.model.protocol import FullRun, LapFactor, Protocol
 from laptime.model.record import Answer, Comparison, InferFactor, InferLane, Record
@@ -21,10 +22,14 @@ from laptime.model.why import Why
 
 @dataclass(frozen=True, slots=True)
 class RaceAnswer(Answer):
-    """How the lanes compare with the first lane. `alone` says why heats of a round did not take turns, if so."""
+    """How the lanes compare with the first lane. `alone` says why heats of a round did not take turns, if so.
+
+    `nodes` are those of a race on several types of nodes.
+    """
 
     comparisons: tuple[Comparison, ...] = ()
     alone: tuple[str, ...] = ()
+    nodes: tuple[FleetNode, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

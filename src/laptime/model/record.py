@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from laptime.model.ask import Ask
 from laptime.model.dataset import DataSource
+from laptime.model.fleet import NodeType
 from laptime.model.inference import InferHeat
 from laptime.model.lane import Settings
 from laptime.model.limits import Roofline
@@ -109,6 +110,7 @@ class LaneResult:
 
     A roofline is expected where the lane was profiled, or its device was measured. `training` names what the lane
     trains, in a race of several trainings. `devices` are all devices of a lane on several; `device` is the first.
+    `where` is the type of nodes on which it ran, in a race on several types.
     """
 
     name: str
@@ -137,6 +139,7 @@ class LaneResult:
     absent: dict[str, Missing] = field(default_factory=dict)
     training: str | None = None
     devices: tuple[Device, ...] = ()
+    where: NodeType | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from laptime.model.lane import AS_WRITTEN, OF_TRAINING
+from laptime.model.lane import AS_WRITTEN, parts_of
 from laptime.model.record import RecordRow
 
 ACCELERATOR = "gpu"  # any device but a processor
@@ -51,9 +51,9 @@ def is_lane(name: str, words: str) -> bool:
 
     `cuda` is every card, and `cuda/best` the lanes of that preset on each.
     """
-    place, _, training = name.partition(OF_TRAINING)
-    wanted, _, wanted_training = words.partition(OF_TRAINING)
-    if wanted_training not in {"", training}:
+    place, rest = parts_of(name)
+    wanted, wanted_rest = parts_of(words)
+    if wanted_rest not in {"", rest}:
         return False
     parts, asked = place.split("/"), wanted.rstrip("/").split("/")
     return _begins(parts, asked) or _begins(parts[1:], asked)
@@ -61,8 +61,8 @@ def is_lane(name: str, words: str) -> bool:
 
 def is_exactly(name: str, words: str) -> bool:
     """Whether a lane's name is this one, where the default preset may be left out."""
-    place, of, training = name.partition(OF_TRAINING)
-    return words in {name, f"{place.removesuffix(f'/{AS_WRITTEN}')}{of}{training}"}
+    place, rest = parts_of(name)
+    return words in {name, f"{place.removesuffix(f'/{AS_WRITTEN}')}{rest}"}
 
 
 def _begins(parts: list[str], asked: list[str]) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from laptime.model.checkup import CARD_NOT_SEEN
 from laptime.model.missing import Missing
-from laptime.model.process import Dnf
+from laptime.model.process import NODE_IS_GONE, Dnf
 from laptime.model.questions import alone_words, comparisons_of
 from laptime.model.record import GONE, NOT_RELIABLE, Finding, HeatResult, LaneResult, Record
 from laptime.pages.layout import clean, flow, wrap
@@ -44,7 +44,8 @@ def failure_sentences(record: Record) -> list[str]:
             words = f": {last[0]}" if last and last[0] not in ended[-1].reason else ""
             said.append(f"{short_name(lane.name)} did not finish, {_end_words(ended[-1])}{words}")
         elif ended:
-            said.append(f"{short_name(lane.name)}: {len(ended)} of {len(lane.heats)} heats did not finish.")
+            why = f": {NODE_IS_GONE}" if all(each.lost_its_node for each in ended) else ""
+            said.append(f"{short_name(lane.name)}: {len(ended)} of {len(lane.heats)} heats did not finish{why}.")
         elif lane.status == "dnf" and lane.reason:
             said.append(f"{short_name(lane.name)} did not finish: {lane.reason}")
     return said
@@ -109,6 +110,8 @@ def remarks(record: Record) -> list[str]:
 
 def _nodes(record: Record) -> str:
     """Return on which nodes of a cluster the heats of each lane ran, if there was more than one."""
+    if any(lane.where is not None for lane in record.lanes):  # its name says where
+        return ""
     ran = {short_name(lane.name): sorted({heat.process.node or "" for heat in lane.heats}) for lane in record.lanes}
     if len({node for nodes in ran.values() for node in nodes}) < 2:
         return ""

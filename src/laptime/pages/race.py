@@ -6,13 +6,14 @@ import shlex
 from dataclasses import dataclass, replace
 
 from laptime.model.checkup import CARD_NOT_SEEN
-from laptime.model.lane import AS_WRITTEN, NO_TRAINING, OF_TRAINING
+from laptime.model.lane import AS_WRITTEN, NO_TRAINING, parts_of
 from laptime.model.missing import Missing
 from laptime.model.questions import comparisons_of
 from laptime.model.record import Comparison, LaneResult, Record
 from laptime.model.workload import PublishedResult
 from laptime.pages import footnotes
 from laptime.pages.bars import Row, bar_rows
+from laptime.pages.fleet import cost_cell, fleet_words, node_lines, price_words
 from laptime.pages.layout import SEPARATOR, Cell, flow, wrap
 from laptime.pages.numbers import duration, factor, lap, over, percent, published_lap, step, tiny
 from laptime.pages.other_trainings import is_other_work, most_telling, names_of_trainings, trainings_compared
@@ -69,6 +70,7 @@ RACE_COLUMNS: list[RecordColumn[LaneResult]] = [
     RecordColumn("a lap", lambda lane, _: lap_words(lane)),
     RecordColumn("step", lambda lane, _: step_words(lane)),
     RecordColumn(lambda record: f"{record.workload.items}/s", lambda lane, _: rate_words(lane), right=True, leaves=2),
+    RecordColumn("cost of a lap", cost_cell, shown=lambda record: record.ask.prices),
     RecordColumn(against_title, _against, least=19, breaks_last=True),
     SAME_WORK,
 ]
@@ -80,6 +82,7 @@ def page_parts(record: Record, view: View) -> PageParts:
     return PageParts(
         answer=[
             *footnotes.distrust(record),
+            *(Said(each, "bad") for each in fleet_words(record)),
             Said(f"{place_words(record)}: {_answer(record)}"),
             *(Said(each, "") for each in unseen_words(record)),
         ],
@@ -166,6 +169,7 @@ def _notes(record: Record, width: int) -> list[str]:
     return [
         *footnotes.failure_sentences(record),
         *footnotes.doubts(record),
+        *price_words(record),
         *money_words(record),
         *footnotes.forecast_sentence(record),
         published_line(record, width),
@@ -180,7 +184,7 @@ def _then(record: Record) -> list[str]:
     if fastest is None or record.status != "finished":
         return []
     what = record.trainings[fastest.training or record.workload.name]
-    place = short_name(fastest.name.partition(OF_TRAINING)[0])
+    place = short_name(parts_of(fastest.name)[0])
     behind = ["--", *record.ask.command] if record.ask.command else []
     return [f"Next: {shlex.join(['laptime', 'why', *filter(None, [what]), place, *behind])}"]
 
@@ -191,6 +195,7 @@ def _details(record: Record, view: View) -> list[list[str]]:
     return [
         header(record, width, color=color),
         lane_table(record, width, color=color),
+        node_lines(record, width),
         usage_lines(record, width, color=color),
         limit_lines(record, width),
         footnotes.failures(record, width),

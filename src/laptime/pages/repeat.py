@@ -28,6 +28,9 @@ OPTIONS = {  # how an option of a command is written, by its field; a number of 
     "profile": "--profile",
     "alone": "--alone",
     "batches": "--batch {}",
+    "on": "--on {}",
+    "each": "--each {}",
+    "prices": "--prices {}",
 }
 OF_TRAINING = {
     "laps": "--laps {}",

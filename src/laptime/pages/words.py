@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from laptime.model.lane import AS_WRITTEN, OF_TRAINING
+from laptime.model.lane import AS_WRITTEN, parts_of
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.plan import Subject
@@ -20,8 +20,8 @@ NOT_SAME = "not the same work"
 
 def short_name(lane: str) -> str:
     """Return a lane's name without the default preset."""
-    place, of, training = lane.partition(OF_TRAINING)
-    return f"{place.removesuffix(f'/{AS_WRITTEN}')}{of}{training}"
+    place, rest = parts_of(lane)
+    return f"{place.removesuffix(f'/{AS_WRITTEN}')}{rest}"
 
 
 def short_names(text: str) -> str:

@@ -73,10 +73,24 @@ def check_ask(ask: Ask) -> None:
         other = "train" if ask.full is not None else "infer"
         raise UsageError(f"--profile is of a race, not of laptime {other}", "laptime profile takes the same lanes")
     _check_label(ask.label)
+    _check_fleet(ask)
     _check_sensors(ask)
     for flag, seconds in (("--patience", ask.patience_s), ("--watchdog", ask.watchdog_s)):
         if not (math.isfinite(seconds) and 0.1 <= seconds <= LARGEST_BUDGET_S):
             raise UsageError(f"{flag} {seconds:g}s: expected 0.1s to 7d", "such as 10m")
+
+
+def _check_fleet(ask: Ask) -> None:
+    """Refuse types of nodes without a cluster, and prices without types."""
+    if ask.each is not None and ask.on is None:
+        raise UsageError(f"--each {ask.each}: it is about the nodes of a cluster", "name one: --on ray")
+    if ask.prices and ask.each is None:
+        raise UsageError("--prices are of types of nodes", "name the types: --each machine; or give --rate")
+    if ask.prices and ask.rate_per_hour is not None:
+        raise UsageError("--prices and --rate both say what an hour costs", "leave one of the two out")
+    for price in ask.prices:
+        if not (math.isfinite(price.per_hour) and price.per_hour >= 0):
+            raise UsageError(f"--prices {price}: expected 0 or more", "such as small=0.10,big=1.20")
 
 
 def _check_label(label: str | None) -> None:

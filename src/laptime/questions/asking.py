@@ -35,6 +35,7 @@ PROFILED = "each lane that finished takes some steps more under its framework's 
 __all__ = [
     "Prepared",
     "installed_of",
+    "keep_apart",
     "names_a_file",
     "names_a_lane",
     "prepare",
@@ -122,13 +123,13 @@ def _plan(ask: Ask, machine: Machine, trained: Sequence[Trained], launcher: Laun
     plan = replace(join_plans(plans, seen), data=data)
     said = [describe_supply(plan), PROFILED if ask.profile else None]
     if launcher.is_elsewhere:
-        plan = _without_turns(plan, launcher.why_alone(plan.lanes))
+        plan = keep_apart(plan, launcher.why_alone(plan.lanes))
         said += [AS_MANY_CORES, ONLY_NOISE]
     plan = replace(plan, notes=(*plan.notes, *filter(None, said)))
     return Prepared(plan, seen, workload.published if workload else None, launcher=launcher)
 
 
-def _without_turns(plan: Plan, why: str | None) -> Plan:
+def keep_apart(plan: Plan, why: str | None) -> Plan:
     """Let the heats run one after another if there is a reason why not all can be alive at once."""
     if why is None or plan.alone is not None:
         return plan

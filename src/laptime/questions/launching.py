@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from laptime.errors import UsageError
+from laptime.errors import LaneError, UsageError
 from laptime.machine import look_at_machine
 from laptime.model.ask import Ask
 from laptime.model.launchers import LAUNCHERS, Place, find_launcher
@@ -15,6 +15,7 @@ from laptime.planner.groups import split_group
 from laptime.planner.lanes import parse_lane
 from laptime.questions.asking import Prepared
 from laptime.questions.script import means_a_script
+from laptime.run.fleet import Fleet
 from laptime.run.launchers import Launcher, Wanted
 
 HERE = "leave out --on to run it on this machine"
@@ -42,9 +43,21 @@ def launched(question: str, ask: Ask) -> Iterator[tuple[Launcher, Machine]]:
 
     launcher = RemoteLauncher(Wanted(ask.on or "", _largest_place(ask), ask.patience_s, ask.patience_s + ask.budget_s))
     try:
-        yield launcher, launcher.look()
+        if ask.each is None:
+            yield launcher, launcher.look()
+        else:
+            yield launcher, _first_machine(launcher.look_at_each(ask.each), ask)
     finally:
         launcher.close()
+
+
+def _first_machine(fleet: Fleet, ask: Ask) -> Machine:
+    """Return the first node that can be used as the machine of the race."""
+    found = next((each.machine for each in fleet.nodes if each.machine is not None), None)
+    if found is None:
+        problem = next(each.problem for each in fleet.nodes)
+        raise LaneError(f"--on {ask.on} --each {ask.each}: no node can be used: {problem}")
+    return found
 
 
 def check_cluster(question: str, ask: Ask) -> None:
@@ -59,6 +72,10 @@ def check_cluster(question: str, ask: Ask) -> None:
         raise UsageError(f"{on}: a script that runs as it is runs here only", "race a workload or file.py:function")
     if not ask.lanes:
         raise UsageError(f"{on}: no lane is named", "name what runs there, such as torch/cpu torch/cuda")
+    if ask.each is not None and ask.others:
+        raise UsageError(f"--each {ask.each}: it takes one training, and several are named", "race them one by one")
+    if ask.each is not None and not ask.on.startswith("ray"):
+        raise UsageError(f"{on} with --each: only Ray says which types of nodes there are", "leave out --each")
     for option, given in (("--profile", ask.profile), ("--every", ask.every)):
         if given:
             raise UsageError(f"{on} with {option}: that runs here only", f"leave out {option}")

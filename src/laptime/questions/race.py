@@ -16,6 +16,7 @@ from laptime.model.questions import RaceAnswer
 from laptime.model.record import Comparison, LaneResult, OtherTraining
 from laptime.planner.pace import shorten_pace
 from laptime.questions.asking import Prepared, prepare_trainings
+from laptime.questions.fleet import prepare_fleet
 from laptime.questions.heat_rounds import HeatRounds
 from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.profile import profile_lane
@@ -27,7 +28,9 @@ ALIKE = 0.2  # share of the margin within which two lanes that cannot be told ap
 
 
 def prepare_race(ask: Ask, machine: Machine, launcher: Launcher = LOCAL) -> Prepared:
-    """Prepare a race of one training, of several of the user's own, or of a script that nobody changes."""
+    """Prepare a race of one training, of several of the user's own, of a fleet, or of a script that nobody changes."""
+    if launcher.fleet is not None:
+        return prepare_fleet(ask, launcher, launcher.fleet)
     return prepare_script(ask, machine) if means_a_script(ask) else prepare_trainings(ask, machine, launcher)
 
 
@@ -63,7 +66,9 @@ class Race:
         lanes, machine, is_over = self._rounds.results(self._profiles), self._job.machine, status != "running"
         return Outcome(
             lanes,
-            RaceAnswer(self._compare(lanes, final=self._is_final and is_over), self._rounds.why_alone),
+            RaceAnswer(
+                self._compare(lanes, final=self._is_final and is_over), self._rounds.why_alone, self._job.plan.nodes
+            ),
             (*find_unseen_cards(machine), *find_findings(lanes, machine)) if is_over else (),
             self._rounds.proof.kept_reference(self._job.plan.subject),
             self._rounds.parameters,
@@ -110,11 +115,17 @@ class Race:
         phases = [heats[lane.name][-1].process.phases_s for lane in self._running]
         timed_s = [each.get("timing", 0.0) for each in phases]
         round_s -= sum(each.get("look ahead", 0.0) for each in phases)  # each lane does this only once
-        self._running = [lane for lane in self._running if heats[lane.name][-1].process.status == "ok"]
+        self._running = [lane for lane in self._running if self._goes_on(lane)]
         rounds_left = self._job.plan.pace.heats_max - rounds.rounds
         shorter = shorten_pace(rounds.pace, timed_s, round_s, self._job.left_s, rounds_left)
         self._next_round_s = round_s - sum(timed_s) * (1 - shorter.measure_s / rounds.pace.measure_s)
         rounds.pace = shorter
+
+    def _goes_on(self, lane: PlannedLane) -> bool:
+        """Whether a lane's latest heat finished, or lost its node where there are others of its type."""
+        process, fleet = self._rounds.heats[lane.name][-1].process, self._job.launcher.fleet
+        lost = process.dnf is not None and process.dnf.lost_its_node
+        return process.status == "ok" or (lost and fleet is not None and fleet.goes_on(lane))
 
     def _profile(self) -> None:
         """Profile each lane that finished, after the race and outside its budget."""

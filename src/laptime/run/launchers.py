@@ -15,18 +15,24 @@ from importlib import import_module, util
 from typing import Any, Protocol
 
 from laptime.errors import UsageError
+from laptime.model.fleet import NodeType
 from laptime.model.installation import install_command
 from laptime.model.launchers import LauncherRow, Place, find_launcher
 from laptime.model.plan import PlannedLane
 from laptime.run.child import AnyChild, Child
+from laptime.run.fleet import Fleet
 
 Tell = Callable[[str], None]
 
 
 class Launcher(Protocol):
-    """Starts children. `is_elsewhere`: not on this machine, whose memory and instruments say nothing of them."""
+    """Starts children. `is_elsewhere`: not on this machine, whose memory and instruments say nothing of them.
+
+    `fleet` is set where each lane has nodes of one type.
+    """
 
     is_elsewhere: bool
+    fleet: Fleet | None
 
     def start(self, environment: dict[str, str], lane: PlannedLane | None = None) -> AnyChild:
         """Start a child for a lane, or one that only answers a question."""
@@ -45,6 +51,7 @@ class LocalLauncher:
     """Starts children on this machine."""
 
     is_elsewhere = False
+    fleet: Fleet | None = None
 
     def start(self, environment: dict[str, str], _lane: PlannedLane | None = None) -> AnyChild:
         return Child(environment)
@@ -98,6 +105,12 @@ class Cluster(Protocol):
 
     def why_alone(self, places: Sequence[Place]) -> str | None:
         """Return why these places cannot all be had at once, or None."""
+
+    def find_types(self, each: str) -> tuple[NodeType, ...]:
+        """Return the types of the nodes that are there, by a label or a resource. Refuse one that no node has."""
+
+    def living(self, nodes: Sequence[str]) -> Sequence[str]:
+        """Return those of some nodes that are there."""
 
     def close(self) -> None:
         """Leave the cluster."""

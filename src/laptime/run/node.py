@@ -18,7 +18,7 @@ from pathlib import Path
 
 from laptime import wire
 from laptime.errors import LaptimeError, WireError
-from laptime.machine import look_at_machine
+from laptime.machine import CardSearch, add_cards, look_at_machine
 from laptime.model.missing import Missing
 from laptime.run.child import Child, Ended, Silence, WindowReader
 from laptime.run.node_messages import (
@@ -98,8 +98,9 @@ class NodeAgent:
             match message, self._child:
                 case BeginChild(environment=environment), None:
                     return self._begin(environment)
-                case LookAround(), _:
-                    return Around(look_at_machine())
+                case LookAround(drivers=drivers), _:
+                    machine = look_at_machine()
+                    return Around(add_cards(machine, CardSearch().end()) if drivers else machine)
                 case ToChild() | PauseChild() | ContinueChild(), _ if self._ended is not None:
                     return None if isinstance(message, ToChild) else Done()
                 case ToChild(message=said), Child() as child:

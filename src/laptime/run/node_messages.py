@@ -88,7 +88,9 @@ class BeginChild(msgspec.Struct, frozen=True, tag=True):
 
 
 class LookAround(msgspec.Struct, frozen=True, tag=True):
-    """Describe the node."""
+    """Describe the node, if wanted with what its drivers say of cards."""
+
+    drivers: bool = False
 
 
 class ToChild(msgspec.Struct, frozen=True, tag=True):

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from laptime.errors import UsageError
+from laptime.model.fleet import NodeType
 from laptime.model.launchers import Place
+from laptime.model.process import NODE_IS_GONE
 from laptime.run.addresses import address_towards
 from laptime.run.launchers import Submission, Wanted
 from laptime.run.starting import NotSubmitted, make_starter, words_of
 
 ANSWER_S = 5.0
+USUAL = {"CPU", "GPU", "memory", "object_store_memory"}
 START_ONE = "ray start --head starts one here; --on ray://host:10001 names another"
 
 
@@ -23,32 +26,81 @@ class RayCluster:
 
     def __init__(self, wanted: Wanted) -> None:
         import ray  # noqa: PLC0415  only who races on Ray has it
+        import ray.util.scheduling_strategies  # noqa: PLC0415
 
         self._ray: Any = ray
         self._word = wanted.word
         self._was_joined = ray.is_initialized()
         if not self._was_joined:
+            self._printer = self._set_printer(lambda *_data, **_how: None)
             self._join("auto" if wanted.word == "ray" else wanted.word)
         self._start = ray.remote(make_starter())
         self.address = address_towards(self._head())
 
     def submit(self, words: list[str], secret: str, place: Place) -> Submission:
-        wanted = self._start.options(num_cpus=place.cpus, num_gpus=place.gpus, max_retries=0, name="laptime heat")
+        asked = {"num_cpus": place.cpus, "num_gpus": place.gpus, "max_retries": 0, "name": "laptime heat"}
+        node = next(iter(place.nodes), None)
         try:
-            return RayTask(self._ray, wanted.remote(words, secret))
+            if node is not None:
+                asked["scheduling_strategy"] = self._only_on(node)
+            task = self._start.options(**asked).remote(words, secret)
+            return RayTask(self._ray, task, lambda: node is not None and node not in self.living([node]))
         except Exception as error:  # noqa: BLE001  whatever Ray raises becomes the lane's result
             return NotSubmitted(f"Ray did not take it: {words_of(error)}")
 
     def why_alone(self, places: Sequence[Place]) -> str | None:
-        there = self._ray.cluster_resources()
+        grouped: dict[tuple[str, ...], list[Place]] = {}
+        for place in places:
+            grouped.setdefault(place.nodes, []).append(place)
+        return next(filter(None, (self._why_alone(nodes, each) for nodes, each in grouped.items())), None)
+
+    def _why_alone(self, nodes: tuple[str, ...], places: Sequence[Place]) -> str | None:
+        """Return why these places cannot all be had at once: on each of some nodes, or anywhere."""
+        able = [each["Resources"] for each in self._nodes() if each["NodeID"] in nodes]
+        there = (
+            {name: min(each.get(name, 0) for each in able) for name in ("CPU", "GPU")}
+            if able
+            else (self._ray.cluster_resources())
+        )
+        who = f"a node of {places[0].on}" if nodes else self._word
         asked = {"CPU": sum(each.cpus for each in places), "GPU": sum(each.gpus for each in places)}
         short = [name for name, count in asked.items() if count > there.get(name, 0)]
-        told = " and ".join(f"{asked[name]} {name}s, and {self._word} has {there.get(name, 0):g}" for name in short)
+        told = " and ".join(f"{asked[name]} {name}s, and {who} has {there.get(name, 0):g}" for name in short)
         return f"all at once they need {told}" if told else None
+
+    def find_types(self, each: str) -> tuple[NodeType, ...]:
+        """Return the types by a label, else by the resources of that name, or of those that match a `*` at its end."""
+        nodes = sorted(self._nodes(), key=lambda node: str(node["NodeID"]))
+        of: dict[tuple[str | None, str], list[str]] = {}
+        for node in nodes:
+            if (value := node.get("Labels", {}).get(each)) is not None:
+                of.setdefault((each, value), []).append(node["NodeID"])
+        for node in nodes if not of else ():
+            for name in _own_resources(node):
+                if name == each or (each.endswith("*") and name.startswith(each[:-1])):
+                    of.setdefault((None, name), []).append(node["NodeID"])
+        if not of:
+            raise UsageError(f"--each {each}: no node of {self._word} has such a label or resource", _told(nodes))
+        return tuple(NodeType(label, value, tuple(ids)) for (label, value), ids in sorted(of.items(), key=str))
+
+    def living(self, nodes: Sequence[str]) -> Sequence[str]:
+        there = {each["NodeID"] for each in self._nodes()}
+        return tuple(node for node in nodes if node in there)
 
     def close(self) -> None:
         if not self._was_joined:
             self._ray.shutdown()
+            self._set_printer(self._printer)
+
+    def _nodes(self) -> list[dict[str, Any]]:
+        """Return the nodes that are there; none if the cluster does not answer."""
+        try:
+            return [each for each in self._ray.nodes() if each["Alive"]]
+        except Exception:  # noqa: BLE001  whatever Ray raises: it is gone
+            return []
+
+    def _only_on(self, node: str) -> Any:
+        return self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=False)
 
     def _join(self, address: str) -> None:
         """Join the cluster. Ray itself tries for minutes if nothing answers there, so that is found out first."""
@@ -61,6 +113,14 @@ class RayCluster:
         except Exception as error:
             raise UsageError(f"--on {self._word}: no Ray cluster was reached: {words_of(error)}", START_ONE) from error
 
+    def _set_printer(self, printer: Any) -> Any:
+        """Replace what prints Ray's remarks on lost nodes: it writes on stdout, where the page or the record goes."""
+        worker: Any = getattr(getattr(self._ray, "_private", None), "worker", None)
+        before = getattr(worker, "print_to_stdstream", None)
+        if before is not None and printer is not None:
+            worker.print_to_stdstream = printer
+        return before
+
     def _head(self) -> str:
         """Return a computer of the cluster, to find out by which address of ours it reaches us."""
         if self._word != "ray":
@@ -69,10 +129,10 @@ class RayCluster:
 
 
 class RayTask:
-    """An agent that was submitted as a task."""
+    """An agent that was submitted as a task. `is_lost` says whether its node is gone."""
 
-    def __init__(self, ray: Any, task: Any) -> None:
-        self._ray, self._task = ray, task
+    def __init__(self, ray: Any, task: Any, is_lost: Callable[[], bool]) -> None:
+        self._ray, self._task, self._is_lost = ray, task, is_lost
 
     def problem(self) -> str | None:
         done, _ = self._ray.wait([self._task], timeout=0)
@@ -81,8 +141,25 @@ class RayTask:
         try:
             return f"its agent ended: {self._ray.get(self._task)}"
         except Exception as error:  # noqa: BLE001  as above
-            return f"Ray could not run it: {words_of(error)}"
+            return NODE_IS_GONE if self._is_lost() else f"Ray could not run it: {words_of(error)}"
 
     def cancel(self) -> None:
         with suppress(Exception):  # it is done, or the cluster is gone
             self._ray.cancel(self._task, force=True)
+
+
+def _own_resources(node: Mapping[str, Any]) -> Iterator[str]:
+    """Return the names of a node's resources that users gave it."""
+    return (name for name in node["Resources"] if name not in USUAL and not name.startswith(("node:", "accelerator_")))
+
+
+def _told(nodes: Sequence[Mapping[str, Any]]) -> str:
+    """Say which labels and resources there are."""
+    labels: dict[str, set[str]] = {}
+    for node in nodes:
+        for name, value in node.get("Labels", {}).items():
+            if name != "ray.io/node-id":
+                labels.setdefault(name, set()).add(value)
+    told = [f"label {name} ({', '.join(sorted(values))})" for name, values in sorted(labels.items())]
+    told += [f"resource {name}" for name in sorted({name for node in nodes for name in _own_resources(node)})]
+    return f"there are: {'; '.join(told)}" if told else "its nodes have no labels and no resources of their own"

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from laptime.errors import UsageError
+from laptime.model.fleet import NodeType
 from laptime.model.launchers import Place
 from laptime.run.addresses import LOOPBACK, address_towards
 from laptime.run.launchers import Submission, Wanted
@@ -61,6 +62,12 @@ class SlurmCluster:
 
     def why_alone(self, _places: Sequence[Place]) -> str | None:
         return None if self._is_local else "a job of Slurm that waits for its turn would hold its place"
+
+    def find_types(self, each: str) -> tuple[NodeType, ...]:
+        raise UsageError(f"--each {each}: only Ray says which types of nodes there are", "leave out --each")
+
+    def living(self, nodes: Sequence[str]) -> Sequence[str]:
+        return nodes
 
     def close(self) -> None:
         """Remove the files of the jobs, which are gone or cancelled."""

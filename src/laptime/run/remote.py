@@ -8,18 +8,21 @@ import queue
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from laptime import wire
 from laptime.errors import LaneError, WireError
 from laptime.model.digits import brief
+from laptime.model.fleet import FleetNode
 from laptime.model.launchers import Place, place_of
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
+from laptime.model.process import NODE_IS_GONE
 from laptime.model.sample import Noise
 from laptime.run.child import GRACE_S, PAUSE_S, SWEEP_S, Ended, Silence, WindowReader, refuse_within_a_heat
+from laptime.run.fleet import Fleet
 from laptime.run.launchers import Cluster, Submission, Tell, Wanted, open_cluster
 from laptime.run.meeting import Arrived, Awaited, Meeting
 from laptime.run.node_messages import (
@@ -47,7 +50,7 @@ TOLD_AFTER_S = 2.0
 SLACK_S = 5.0  # for the way to a node and back
 FORWARDED = ("LAPTIME_FAKE",)
 NO_NOISE = Missing("the node sent no reading")
-NOT_STARTED, NODE_GONE = Missing("it was not started"), Missing("its node is gone")
+NOT_STARTED, NODE_GONE = Missing("it was not started"), Missing(NODE_IS_GONE)
 
 
 class RemoteLauncher:
@@ -57,6 +60,7 @@ class RemoteLauncher:
 
     def __init__(self, wanted: Wanted) -> None:
         refuse_within_a_heat()
+        self.fleet: Fleet | None = None
         self._wanted = wanted
         self._cluster: Cluster = open_cluster(wanted)
         self._tell: Tell = lambda _note: None
@@ -69,13 +73,18 @@ class RemoteLauncher:
 
     def start(self, environment: dict[str, str], lane: PlannedLane | None = None) -> RemoteChild:
         place = self._wanted.scouts if lane is None else place_of(lane)
+        if self.fleet is not None:
+            place = self.fleet.place(place, lane)
+        return self._start(environment, place, lane.name if lane else "a look at a node")
+
+    def _start(self, environment: dict[str, str], place: Place, name: str) -> RemoteChild:
         awaited = self._meeting.expect()
         words = ["-m", "laptime.run.node", self._meeting.address, str(self._meeting.port), awaited.ticket]
         submission = self._cluster.submit(words, self._meeting.secret, place)
         self._submitted = [each for each in self._submitted if each.problem() is None]
         self._submitted.append(submission)
         forwarded = {name: os.environ[name] for name in FORWARDED if name in os.environ}
-        request = Request(lane.name if lane else "a look at a node", place, self._wanted.word, self._tell)
+        request = Request(name, place, self._wanted.word, self._tell, self._wanted.patience_s)
         return RemoteChild(Waiting(self._meeting, awaited, submission, request), forwarded | environment)
 
     def look(self) -> Machine:
@@ -87,6 +96,23 @@ class RemoteLauncher:
             raise LaneError(f"--on {self._wanted.word}: {error.says}", error.hint) from error
         finally:
             child.abandon()
+
+    def look_at_each(self, each: str) -> Fleet:
+        """Find the types of the cluster's nodes, and describe all nodes that have one."""
+        fleet = Fleet(self._cluster.find_types(each), self._cluster.living)
+        deadline = time.monotonic() + self._wanted.patience_s
+        asked = [
+            (kind, node, self._start({}, replace(self._wanted.scouts, nodes=(node,), on=kind.name), "a look at a node"))
+            for kind in fleet.types
+            for node in kind.nodes
+        ]
+        try:
+            fleet.note([_look(FleetNode(node, kind.name), child, deadline) for kind, node, child in asked])
+        finally:
+            for _, _, child in asked:
+                child.abandon()
+        self.fleet = fleet
+        return fleet
 
     def why_alone(self, lanes: Sequence[PlannedLane]) -> str | None:
         return self._cluster.why_alone([place_of(lane) for lane in lanes])
@@ -105,6 +131,17 @@ class RemoteLauncher:
         self._cluster.close()
 
 
+def _look(node: FleetNode, child: RemoteChild, deadline: float) -> FleetNode:
+    """Return a node with its description, or with why it has none. Its place is free afterwards."""
+    try:
+        machine = child.look_around(max(deadline - time.monotonic(), LOOK_S), drivers=True)
+        return replace(node, host=child.node, machine=machine)
+    except WireError as error:
+        return replace(node, host=child.node, problem=error.says)
+    finally:
+        child.abandon()
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """What is waited for: a place for a lane or for a look, on the cluster that `word` names."""
@@ -113,6 +150,7 @@ class Request:
     place: Place
     word: str
     tell: Tell
+    patience_s: float | None = None  # how long the race waits for a place, where that is not asked of each wait
 
 
 class Waiting:
@@ -136,7 +174,7 @@ class Waiting:
                     raise WireError(problem) from None
                 if left_s <= 0:
                     wanted = f"no place with {self._request.place.words} was free on {self._request.word}"
-                    raise WireError(f"{wanted} within {brief(timeout_s)} s") from None
+                    raise WireError(f"{wanted} within {brief(self._request.patience_s or timeout_s)} s") from None
                 self._report()
                 continue
             if arrived.refused is not None:
@@ -213,10 +251,10 @@ class RemoteChild:
     def open_instruments(self, cores: int) -> WindowReader:  # noqa: ARG002  the agent counts its own
         return ReadingsOfNode(self)
 
-    def look_around(self, timeout_s: float) -> Machine:
-        """Return the description of the node."""
+    def look_around(self, timeout_s: float, *, drivers: bool = False) -> Machine:
+        """Return the description of the node, if wanted with what its drivers say."""
         self._begin(timeout_s)
-        machine: Machine = self._ask(LookAround(), Around, timeout_s).machine
+        machine: Machine = self._ask(LookAround(drivers), Around, timeout_s).machine
         return machine
 
     def end(self, *, grace_s: float = GRACE_S) -> Ended:
@@ -280,7 +318,7 @@ class RemoteChild:
         try:
             return self._link.hear(timeout_s)
         except EOFError:
-            raise WireError(f"its node is gone: the connection to {self.node} ended") from None
+            raise WireError(f"{NODE_IS_GONE}: the connection to {self.node} ended") from None
 
     def _send(self, message: ToNode) -> None:
         """Send to the agent. If it is gone, the next message that is waited for does not come."""
