@@ -15,7 +15,7 @@ LANE_KEYS = {
     *("name", "framework", "device", "settings", "status", "reason", "step_ms", "lap_s", "items_per_s"),
     *("first_step_ms", "startup_s", "peak_memory_bytes", "device_memory_bytes", "energy_j_per_lap", "parity"),
     *("items_per_step", "heats", "notes", "whole", "appeal", "usage", "profile", "roofline", "absent", "training"),
-    "devices",
+    *("devices", "where"),
 }
 HEAT_KEYS = {
     *("process", "order", "round", "steady", "steady_from", "step_ms", "first_step_ms", "windows", "losses", "proofs"),
