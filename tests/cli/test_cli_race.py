@@ -106,7 +106,7 @@ def test_the_record_has_the_shape_that_others_rely_on(record):
     assert [each.keys() for each in record["lanes"]] == [LANE_KEYS] * 3
     heats = [heat for each in record["lanes"] for heat in each["heats"]]
     assert all(heat.keys() == HEAT_KEYS and heat["process"].keys() == PROCESS_KEYS for heat in heats)
-    assert record["answer"].keys() == {"comparisons", "alone"}
+    assert record["answer"].keys() == {"comparisons", "alone", "nodes"}
     assert (record["schema"], record["question"], record["status"]) == (2, "race", "finished")
     assert record["tool"]["name"] == "laptime"
     assert record["workload"]["parameters"] == 1_337_002
