@@ -62,6 +62,7 @@ def test_a_plan_says_all_that_would_run(raced):
         "kept_batches",
         "alone",
         "others",
+        "nodes",
     } == plan.keys()
     assert [lane["name"] for lane in plan["lanes"]] == ["fake/cpu/as-written", "fake/cuda:0/best"]
     assert plan["lanes"][1]["settings"] == {

@@ -37,7 +37,10 @@ def test_a_plan_says_what_each_lane_would_do(house, words, says):
 @pytest.mark.parametrize(
     ("command", "keys"),
     [
-        ("race", {"ask", "subject", "lanes", "proof", "pace", "notes", "data", "kept_batches", "alone", "others"}),
+        (
+            "race",
+            {"ask", "subject", "lanes", "proof", "pace", "notes", "data", "kept_batches", "alone", "others", "nodes"},
+        ),
         ("train", {"plan", "protocol", "order"}),
         ("infer", {"plan", "pace"}),
     ],
