@@ -23,12 +23,12 @@ BEYOND = (2, 4, 8, 16, 32, 64, 256, 1024, 4096)
 FURTHER = 0.03  # by how much a prediction may be wrong for each doubling beyond what was measured
 NO_EXCHANGE = Missing("what the devices exchange was not timed alone: they are used by one process")
 ONE_COUNT = Missing("one count alone was measured")
-LIKELY_LEAST = 2  # rounds for an interval
+ROUNDS_LEAST = 2  # for an interval
 
 
 @dataclass(frozen=True, slots=True)
 class AllReduceCost:
-    """An all-reduce: seconds are milliseconds here, `hop_ms` a hop, `byte_ms` a byte of a ring."""
+    """What an all-reduce costs: `hop_ms` a hop, and `byte_ms` a byte that a link of a ring carries."""
 
     size_bytes: int
     hop_ms: float
@@ -161,8 +161,8 @@ def _project(fits: Sequence[StepModel], devices: int, off: float) -> Projection:
     trees = [each.speedup(devices, by_tree=True) for each in fits]
     middle = sum(rings + trees) / 2 / len(fits)
     further = 1 + off + FURTHER * log2(devices / fits[0].count)
-    low = max(0.0, mean_interval(rings, ALPHA)[1]) if len(fits) >= LIKELY_LEAST else min(rings)
-    high = mean_interval(trees, ALPHA)[2] if len(fits) >= LIKELY_LEAST else max(trees)
+    low = max(0.0, mean_interval(rings, ALPHA)[1]) if len(fits) >= ROUNDS_LEAST else min(rings)
+    high = mean_interval(trees, ALPHA)[2] if len(fits) >= ROUNDS_LEAST else max(trees)
     span = Bounded(middle, min(low, middle) / further, max(high, middle) * further)
     parts = fits[0].parts_ms(devices)
     lost = {name: sum(each.parts_ms(devices).get(name, 0.0) for each in fits) for name in parts if name != "computing"}

@@ -117,7 +117,7 @@ def ready_of(data: Any, settings: Settings) -> int:
 
 
 def _rebuilt(given: DataLoader[Any], workers: int, batch_sampler: Any = None) -> DataLoader[Any]:
-    """Recreate the loader with the same dataset and order of items, and with worker processes that live across laps."""
+    """Recreate the loader with the same dataset and order of items. Workers that a lane sets live across laps."""
     words: dict[str, Any] = {
         "collate_fn": given.collate_fn,
         "pin_memory": given.pin_memory,
@@ -125,7 +125,7 @@ def _rebuilt(given: DataLoader[Any], workers: int, batch_sampler: Any = None) ->
         "worker_init_fn": given.worker_init_fn,
         "generator": given.generator,
         "num_workers": workers,
-        "persistent_workers": workers > 0,
+        "persistent_workers": workers > 0 if batch_sampler is None else given.persistent_workers,
     }
     if workers:
         words["multiprocessing_context"] = given.multiprocessing_context

@@ -160,9 +160,6 @@ class Ranks(OneProcess):
         return Exercise(lambda: distributed.all_reduce(held), DeviceClock(self._device).fence, float(size_bytes))
 
 
-Group = OneProcess
-
-
 def open_group(order: HeatOrder) -> OneProcess:
     """Return this process's part; the ranks of a lane meet in it."""
     if order.place is not None:
