@@ -37,6 +37,7 @@ from laptime.questions.following import make_history
 from laptime.questions.gauge import Limits, PeakCache, add_limits, known_limits, measure_limits
 from laptime.questions.job import CheckpointFiles, Services, run_question
 from laptime.questions.launching import prepared_for
+from laptime.questions.launching import stand_by as stand_by
 from laptime.questions.protocol import prepare_rest
 from laptime.questions.proving import ReferenceCache
 from laptime.questions.resuming import Before
@@ -174,12 +175,8 @@ def question_of(ask: Ask) -> Question:
 
 def write_files(place: Path, files: Mapping[str, bytes], *, is_folder: bool) -> None:
     """Write one file to `place`, or several into it as a folder. Each is written whole or not at all."""
-    targets = (
-        {place / name: data for name, data in files.items()}
-        if is_folder
-        else dict(zip((place,), files.values(), strict=True))
-    )
-    for path, data in targets.items():
+    for name, data in files.items():
+        path = place / name if is_folder else place
         try:
             write_atomically(path, data)
         except OSError as error:

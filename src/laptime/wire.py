@@ -3,18 +3,16 @@
 The child speaks first (`Hello`). It then reports each phase as it begins, each proof, and every window as it closes.
 After its last planned window it sends `Ready`. The parent answers `Again` (N more windows for disturbed ones),
 `TakeTurn` (one window) or `Enough`. If a loader holds its items, `Fresh` steps come before the windows; `Paced` gives
-the windows' length. `Examined` and `Signed` come last, if they were ordered.
-
-A whole training reports lap by lap: `Resumed` with the laps of its checkpoint, `Stepped` about twice a second,
-`LapDone` when a lap is validated and saved (the child then waits for `GoOn`), and `Tested` at the end. A heat of
-inference reports its `FirstCall`, what it `Answered` in the proof, its single `Calls`, then for each batch size every
-window, and `BatchDone`. A profiled lane reports its first step, then what it `Profiled`; a scout what it has `Seen`,
-then `Inspected`. Peaks of a device come one by one, as `Rated`, and end with `Gauged`: what came in time is kept.
+the windows' length. `Examined` and `Signed` come last, if they were ordered. A whole training reports lap by lap:
+`Resumed` with the laps of its checkpoint, `Stepped` about twice a second, `LapDone` when a lap is validated and saved
+(the child then waits for `GoOn`), and `Tested` at the end. A heat of inference reports its `FirstCall`, what it
+`Answered` in the proof, its single `Calls`, then for each batch size every window, and `BatchDone`. A profiled lane
+reports its first step, then what it `Profiled`; a scout what it has `Seen`, then `Inspected`; peaks are `Rated` singly.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -23,14 +21,14 @@ from laptime.model.inference import AnswerReference, AnswerRun, InferOrder
 from laptime.model.limits import Peak, PeakOrder
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
-from laptime.model.plan import HeatOrder, OwnTraining, Subject
+from laptime.model.plan import HeatOrder, OwnTraining, RankPlace, Subject
 from laptime.model.profile import Profile, ProfileOrder
 from laptime.model.protocol import Evaluation, FullOrder, LapResult, Predictions
 from laptime.model.ranks import Exchange, RankReport
 from laptime.model.sample import Examination, FreshSteps, ProofRun, Reference, Window
 from laptime.model.symptoms import StepSymptoms
 
-VERSION = 17
+VERSION = 18
 NOT_TOLD = Missing("not told")
 
 
@@ -170,6 +168,12 @@ class Noted(msgspec.Struct, frozen=True, tag=True):
     notes: tuple[str, ...]
 
 
+class RanksMeet(msgspec.Struct, frozen=True, tag=True):
+    """The first rank waits for those on other nodes, the first of which has this place."""
+
+    place: RankPlace
+
+
 class Finished(msgspec.Struct, frozen=True, tag=True):
     """All is done. Where several processes trained together, also what each reports, and what an exchange takes."""
 
@@ -305,7 +309,7 @@ class GoOn(msgspec.Struct, frozen=True, tag=True):
 
 
 FromHeat = Phase | Built | Proved | FirstStep | Closed | Ready | Fresh | Paced | Examined | Signed
-FromAll = Hello | Warmed | Noted | Finished | Failed
+FromAll = Hello | Warmed | Noted | RanksMeet | Finished | Failed
 FromTraining = Resumed | Stepped | LapDone | Tested
 FromInference = FirstCall | Answered | Calls | BatchDone
 FromScout = Seen | Inspected | Referenced | Proven | AnswersReferenced | Rated | Gauged
@@ -324,22 +328,18 @@ def write(message: FromChild | FromParent) -> bytes:
 
 
 def read_from_child(line: bytes) -> FromChild:
-    message: FromChild = _read(_from_child, line, "child")
-    return message
+    return cast("FromChild", _read(_from_child, line, "child"))
 
 
 def read_from_parent(line: bytes) -> FromParent:
-    message: FromParent = _read(_from_parent, line, "parent")
-    return message
+    return cast("FromParent", _read(_from_parent, line, "parent"))
 
 
 def check_version(hello: Hello) -> None:
     """Refuse a child of another laptime: its figures may mean something else."""
     if hello.version != VERSION:
-        raise WireError(
-            f"the child process speaks version {hello.version} of the wire, this laptime {VERSION}",
-            "two laptimes are mixed in one environment; install it again",
-        )
+        says = f"the child process speaks version {hello.version} of the wire, this laptime {VERSION}"
+        raise WireError(says, "two laptimes are mixed in one environment; install it again")
 
 
 def _read(decoder: msgspec.json.Decoder[Any], line: bytes, sender: str) -> Any:

@@ -171,7 +171,7 @@ MONEY_OPTIONS = (
 )
 DRY_RUN = click.option("--dry-run", is_flag=True, help="Print what would run, and run nothing.")
 SCRIPT_OPTIONS = (
-    rare("--on", metavar="WHERE", type=Words(), help="A cluster (ray, slurm), or devices of a script: cpu,cuda."),
+    rare("--on", metavar="WHERE", type=Words(), help="A cluster (ray, slurm, torchrun), or a script's devices."),
     rare("--each", metavar="TYPE", help="Race on each type of Ray nodes: a label such as machine."),
     rare(
         "--prices", type=Prices(), default=(), metavar="TYPE=PRICE", help="Price per hour by type: small=0.1,big=1.2."

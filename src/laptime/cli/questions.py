@@ -114,6 +114,8 @@ def make_command(
     @takes(*options, *([DRY_RUN] if plans else []), DETAILS, AS_JSON, QUIET)
     def command(*, as_json: bool, quiet: bool, details: bool, dry_run: bool = False, **given: Any) -> int:
         ask = understand(given)
+        if api.stand_by(ask):  # on a further node of a torchrun: the first one shows the answer
+            return 0
         if dry_run:
             return show_plan(ask, as_json=as_json)
         answer = with_progress(partial(api.answer, QUESTION_OF.get(question, question), ask), quiet=quiet)
@@ -182,7 +184,8 @@ def find_added(name: str) -> click.Command | None:
 @takes(*RACE_OPTIONS)
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
 def plan(*, as_json: bool, **given: Any) -> int:
-    return show_plan(make_race_ask(given), as_json=as_json)
+    ask = make_race_ask(given)
+    return 0 if api.stand_by(ask) else show_plan(ask, as_json=as_json)
 
 
 def show_plan(ask: Ask, *, as_json: bool) -> int:

@@ -78,6 +78,8 @@ def race(
     ask = make_race_ask(given) if before is None else api.ask_again(before, given["label"])
     if fail_above is not None:
         api.check_gate(ask, repeats=before is not None)
+    if api.stand_by(ask):  # on a further node of a torchrun: the first one shows the answer
+        return 0
     if dry_run:
         return show_plan(ask, as_json=as_json)
     answer = with_progress(partial(api.answer, "race", ask), quiet=quiet)

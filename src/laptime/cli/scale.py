@@ -62,6 +62,7 @@ scale = make_command(
         click.option("--margin", type=Share(), default="5%", show_default=True, help=SAYS["margin"]),
         HEATS,
         ALONE,
+        rare("--on", metavar="WHERE", help="A cluster: ray, slurm or torchrun."),
         *WATCH_OPTIONS,
         *MONEY_OPTIONS,
     ),

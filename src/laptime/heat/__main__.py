@@ -204,6 +204,11 @@ def _run(order: HeatOrder, line: Lifeline) -> None:
     if not order.lane.is_ranked:
         _finish(line, run_heat(backend, order, line))
         return
+    if order.place is not None:  # the first rank is on another node
+        from laptime.heat.joining import join_ranks  # noqa: PLC0415  as above
+
+        join_ranks(backend, order, line)
+        return
     from laptime.heat.leader import run_ranked_heat  # noqa: PLC0415  as above
 
     run_ranked_heat(backend, order, line)

@@ -1,5 +1,7 @@
 """The first rank of a heat: it starts the others as copies of this process, and they step when it steps.
 
+Ranks on other nodes come on their own, and show a secret (`laptime.heat.joining`).
+
 To the loop that times windows, a `RankedBackend` is a back end like any other: its training proves, starts and steps in
 all ranks at once. A fence returns when every rank is done.
 """
@@ -8,6 +10,7 @@ from __future__ import annotations
 
 import os
 import queue
+import secrets
 import signal
 import socket
 import threading
@@ -17,20 +20,22 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from laptime import wire
 from laptime.backends.base import Backend, Evaluator, Profiler, Runner, SharedTraining
 from laptime.errors import LaneError
 from laptime.heat import rank_messages as to
-from laptime.heat.loop import ParentLine, run_heat
-from laptime.heat.rank import Rank, keep_to_cores, serve
+from laptime.heat.joining import open_meeting, own_address
+from laptime.heat.loop import RankedLine, run_heat
+from laptime.heat.rank import Rank, keep_to_cores, order_of, serve
 from laptime.model.limits import StepWork
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, RankPlace
 from laptime.model.ranks import Exchange, RankReport, RankTimes
 from laptime.model.sample import ProofRun, Reference
 
+MEET_S, HELLO_S = 300.0, 10.0
 BLAME_S = 2.0  # a rank that failed reports it before the others notice that it is gone
 NO_ANSWER = "its process is gone"
 NOT_APART = Missing("its ranks step together: laptime scale says what they wait for")
@@ -39,20 +44,10 @@ LARGEST_BYTES = 256 << 20
 EXCHANGE_S, EXCHANGES_LEAST, EXCHANGES_MOST = 0.1, 3, 50
 
 
-class RankedLine(ParentLine, Protocol):
-    """The connection to laptime."""
-
-    def live_as_copy(self, work: Callable[[], None]) -> None:
-        """In a copy of this process: close the connection, do the work, and end."""
-
-    def give_up(self, reason: str) -> None:
-        """Report a failure and end this process, whatever it is doing."""
-
-
 class Follower:
     """Another rank, as the first one sees it. A thread reads what it says, so that its failure is heard at once."""
 
-    def __init__(self, number: int, pid: int, link: to.Link, fail: Callable[[str], None]) -> None:
+    def __init__(self, number: int, pid: int | None, link: to.Link, fail: Callable[[str], None]) -> None:
         self.number, self._pid, self._link, self._fail = number, pid, link, fail
         self._answers: queue.SimpleQueue[to.FromRank | None] = queue.SimpleQueue()
         self.failure: str | None = None
@@ -84,24 +79,28 @@ class Leader:
 
     def __init__(self, backend: Backend, order: HeatOrder, line: RankedLine) -> None:
         self._line = line
-        devices = order.lane.devices
         self._followers: list[Follower] = []
-        with socket.create_server(("127.0.0.1", 0)) as meeting:
-            place = RankPlace(0, len(devices), f"127.0.0.1:{meeting.getsockname()[1]}", meeting.detach())
-        self.order = _order_of(order, place)
+        meeting, address = open_meeting(own_address(order.lane))
+        place = RankPlace(0, len(order.lane.devices), address, meeting.detach())
+        self.order = order_of(order, place)
+        _, here = order.lane.seat_of(0)
         links: list[to.Link] = []
-        pids: list[int] = []
-        for rank in range(1, len(devices)):
+        pids: list[int | None] = []
+        for rank in range(1, here):
             ours, theirs = socket.socketpair()
             pid = os.fork()
             if pid == 0:
                 for each in (ours, *(link.connection for link in links)):
                     each.close()
-                own = _order_of(order, replace(place, rank=rank))
+                own = order_of(order, replace(place, rank=rank))
                 line.live_as_copy(partial(serve, backend, own, to.Link(theirs)))
             theirs.close()
             pids.append(pid)
             links.append(to.Link(ours))
+        if here < place.of:
+            others = self._meet_others(place, here)
+            pids += [None] * len(others)
+            links += others
         self._followers = [
             Follower(number, pid, link, self._fail)
             for number, (pid, link) in enumerate(zip(pids, links, strict=True), 1)
@@ -135,13 +134,38 @@ class Leader:
                 time.sleep(0.01)
             raise
 
+    def _meet_others(self, place: RankPlace, first: int) -> list[to.Link]:
+        """Tell the parent where ranks on other nodes find this one; return their links once all have come."""
+        secret = secrets.token_hex(32)
+        came: dict[int, to.Link] = {}
+        server, address = open_meeting(place.address.rpartition(":")[0])
+        with server:
+            self._line.say(wire.RanksMeet(replace(place, rank=first, meeting_fd=None, links=address, secret=secret)))
+            server.settimeout(MEET_S)
+            while len(came) < place.of - first:
+                try:
+                    connection, _ = server.accept()
+                except TimeoutError:
+                    missing = min(set(range(first, place.of)) - came.keys())
+                    raise LaneError(f"rank {missing} did not come within {MEET_S:g} s") from None
+                link = to.Link(connection, HELLO_S)
+                number = link.hear_number(secret)
+                if number is None or number in came or not first <= number < place.of:
+                    link.close()
+                else:
+                    connection.settimeout(None)
+                    came[number] = link
+        return [came[number] for number in sorted(came)]
+
     def _fail(self, reason: str) -> None:
         time.sleep(2 * BLAME_S)  # by then this process has ended, unless it waits for the other one within an exchange
         self._line.give_up(reason)
 
 
-def _how_ended(pid: int) -> str:
-    """Return how the process of a rank ended that said nothing."""
+def _how_ended(pid: int | None) -> str:
+    """Return how the process of a rank ended that said nothing. That of one on another node is not known here."""
+    if pid is None:
+        return NO_ANSWER
     try:
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     except ChildProcessError:
@@ -149,12 +173,6 @@ def _how_ended(pid: int) -> str:
     if code >= 0:
         return f"its process ended on its own, with exit code {code}"
     return f"its process was ended by {signal.Signals(-code).name}"
-
-
-def _order_of(order: HeatOrder, place: RankPlace) -> HeatOrder:
-    """Return the order of one rank: on its own device, and with the meeting's socket for the first rank only."""
-    lane = replace(order.lane, device=order.lane.devices[place.rank])
-    return replace(order, lane=lane, place=place if place.rank == 0 else replace(place, meeting_fd=None))
 
 
 class RankedRunner:

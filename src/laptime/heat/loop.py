@@ -37,6 +37,16 @@ class ParentLine(Protocol):
     def listen(self) -> wire.FromParent: ...
 
 
+class RankedLine(ParentLine, Protocol):
+    """The same, of a process that copies itself."""
+
+    def live_as_copy(self, work: Callable[[], None]) -> None:
+        """In a copy of this process: close the connection, do the work, and end."""
+
+    def give_up(self, reason: str) -> None:
+        """Report a failure and end this process, whatever it is doing."""
+
+
 def run_heat(backend: Builder, order: HeatOrder, line: ParentLine) -> int | Missing:
     """Build, prove, take the first step, measure; return the most device memory that was held."""
     training = build_training(backend, order, line)

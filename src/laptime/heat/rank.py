@@ -10,7 +10,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
@@ -18,7 +18,7 @@ from laptime.backends.base import Backend, Exercise, Runner, SharedTraining
 from laptime.heat import rank_messages as to
 from laptime.heat.memory import peak_memory_bytes
 from laptime.model.missing import Missing
-from laptime.model.plan import HeatOrder
+from laptime.model.plan import HeatOrder, RankPlace
 from laptime.model.ranks import RankReport
 
 NO_SCHEDSTAT = Missing("this system does not say how long threads wait for a core")
@@ -146,15 +146,22 @@ def _obey(rank: Rank, told: to.ToRank, link: to.Link) -> None:
             link.say(to.RankClosed(rank.report(), notes))
 
 
+def order_of(order: HeatOrder, place: RankPlace) -> HeatOrder:
+    """Return the order of one rank: on its own device, and with the meeting's socket for the first rank only."""
+    lane = replace(order.lane, device=order.lane.devices[place.rank])
+    return replace(order, lane=lane, place=place if place.rank == 0 else replace(place, meeting_fd=None))
+
+
 def keep_to_cores(order: HeatOrder) -> None:
     """Keep a rank on a processor to its own share of the cores."""
     place = order.place
     if place is None or order.lane.device.kind != "cpu" or not hasattr(os, "sched_setaffinity"):
         return
     cores = sorted(os.sched_getaffinity(0))
-    share = len(cores) // place.of
+    number, here = order.lane.seat_of(place.rank)
+    share = len(cores) // here
     if share:
-        os.sched_setaffinity(0, cores[place.rank * share : (place.rank + 1) * share])
+        os.sched_setaffinity(0, cores[number * share : (number + 1) * share])
 
 
 def waited_s() -> float | Missing:

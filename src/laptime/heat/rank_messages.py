@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import socket
 from typing import Any
 
@@ -9,6 +10,13 @@ import msgspec
 
 from laptime.errors import WireError
 from laptime.model.ranks import RankReport
+
+
+class JoinRank(msgspec.Struct, frozen=True, tag=True):
+    """A rank on another node introduces itself."""
+
+    number: int
+    secret: str
 
 
 class ProveRank(msgspec.Struct, frozen=True, tag=True):
@@ -69,7 +77,7 @@ class RankFailed(msgspec.Struct, frozen=True, tag=True):
 
 
 ToRank = ProveRank | StartRank | TakeSteps | FenceRank | TellTimes | RepeatHeld | AllReduce | CloseRank
-FromRank = RankDone | RankTook | RankClosed | RankFailed
+FromRank = JoinRank | RankDone | RankTook | RankClosed | RankFailed
 _encoder = msgspec.json.Encoder()
 _to_rank: msgspec.json.Decoder[ToRank] = msgspec.json.Decoder(ToRank)
 _from_rank: msgspec.json.Decoder[FromRank] = msgspec.json.Decoder(FromRank)
@@ -78,7 +86,10 @@ _from_rank: msgspec.json.Decoder[FromRank] = msgspec.json.Decoder(FromRank)
 class Link:
     """One end of the connection between the first rank and another."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, patience_s: float | None = None) -> None:
+        connection.settimeout(patience_s)
+        if connection.family != socket.AF_UNIX:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.connection = connection
         self._lines = connection.makefile("rb")
 
@@ -94,6 +105,14 @@ class Link:
         """Return the next answer of a rank, or None if it is gone."""
         answer: FromRank | None = self._hear(_from_rank)
         return answer
+
+    def hear_number(self, secret: str) -> int | None:
+        """Return which rank is at the other end, or None if it does not know the secret."""
+        try:
+            said = self._hear(_from_rank)
+        except WireError:
+            return None
+        return said.number if isinstance(said, JoinRank) and hmac.compare_digest(said.secret, secret) else None
 
     def close(self) -> None:
         self._lines.close()

@@ -85,6 +85,8 @@ def read_label(value: object) -> str:
 
 
 def read_cluster(value: object) -> str:
+    if value == "torchrun":
+        raise ValueError("expected 'ray' or 'slurm': torchrun starts the command laptime, not a function")
     if not isinstance(value, str) or find_launcher(value) is None:
         raise ValueError("expected 'ray', 'ray://host:10001' or 'slurm'; devices are named as lanes")
     return value

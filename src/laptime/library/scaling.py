@@ -30,6 +30,7 @@ def scale(
     heats: int | None = None,
     alone: bool = False,
     every: bool = False,
+    on: str | None = None,
     seed: int | None = None,
     data: PathLike | None = None,
     items: Items | None = None,
@@ -50,7 +51,7 @@ def scale(
     """
     ask = make_ask(
         what, lanes, budget=SCALE_BUDGET_S if budget is None and not isinstance(what, Ask) else budget, margin=margin,
-        heats=heats, alone=alone, every=every, seed=seed, data=data, items=items, pretrained=pretrained,
+        heats=heats, alone=alone, every=every, on=on, seed=seed, data=data, items=items, pretrained=pretrained,
         patience=patience, watchdog=watchdog, sensors=sensors, sensor_rate=sensor_rate, price=price, rate=rate,
         label=label,
     )  # fmt: skip

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
+from laptime.model.machine import NodeRoom
 from laptime.model.plan import PlannedLane
 
 
 @dataclass(frozen=True, slots=True)
 class LauncherRow:
-    """`cluster` is "module:class" of what submits the agents, `module` the package that it needs.
+    """`cluster` is "module:class" of what submits the agents, `module` the package that it needs, from an `extra`.
 
     With `takes_address`, the word may be an address: ray://host:10001.
     """
@@ -25,6 +27,7 @@ LAUNCHERS = (
     LauncherRow("ray", "laptime.run.on_ray:RayCluster", "ray", "ray", takes_address=True),
     LauncherRow("slurm", "laptime.run.on_slurm:SlurmCluster", "submitit", "slurm"),
     LauncherRow("slurm:local", "laptime.run.on_slurm:SlurmCluster", "submitit", "slurm"),
+    LauncherRow("torchrun", "laptime.run.on_torchrun:TorchrunCluster", "torch", "torch"),
 )
 
 
@@ -52,9 +55,17 @@ def find_launcher(word: str) -> LauncherRow | None:
     return None
 
 
-def place_of(lane: PlannedLane) -> Place:
-    """Return what a lane needs: its cards, or on a processor a core for each of its threads."""
-    count = max(1, len(lane.devices))
+def largest_of(place: Place, rooms: Sequence[NodeRoom]) -> Place:
+    """Return what of a place one node has, where no node has all of it."""
+    if not rooms:
+        return place
+    most = max(rooms, key=lambda each: (min(each.cards, place.gpus), min(each.cores, place.cpus)))
+    return replace(place, cpus=min(place.cpus, max(1, most.cores)), gpus=min(place.gpus, most.cards))
+
+
+def place_of(lane: PlannedLane, devices: int | None = None) -> Place:
+    """Return what so many of a lane's devices need: their cards, or on a processor a core for each thread."""
+    count = devices or max(1, len(lane.devices))
     nodes, on = ((), "") if lane.where is None else (lane.where.nodes, lane.where.name)
     if lane.device.kind == "cuda":
         return Place(gpus=count, nodes=nodes, on=on)

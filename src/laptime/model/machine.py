@@ -56,12 +56,22 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeRoom:
+    """A node over which a lane on several devices may be spread. `ranks`: so many processes, whatever it has."""
+
+    name: str
+    cores: int
+    cards: int
+    ranks: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Machine:
     """`cards` are all that a driver or the system knows, each followed by its MIG instances.
 
     `absent` holds, for each source that reported no card (NVIDIA, AMD, Apple, PCI), the reason. `use` and
     `surroundings` are set where laptime looked at them. `page_bytes` is the size of a memory page; records from before
-    it was noted are of machines with 4 KiB.
+    it was noted are of machines with 4 KiB. `nodes` are those of a cluster, this one among them.
     """
 
     processor: Processor
@@ -76,6 +86,7 @@ class Machine:
     use: Use | None = None
     surroundings: HostEnvironment | None = None
     page_bytes: int = 4096
+    nodes: tuple[NodeRoom, ...] = ()
 
     def framework(self, name: str) -> Framework | None:
         """Return the installed framework of that name, or None."""

@@ -65,6 +65,7 @@ class PlannedLane:
     `training` is what it trains in a race of several trainings. Elsewhere it is the plan's subject, and None here.
     `devices` are all devices of a lane that is on several (or on a group of one); `device` is the first of them. On a
     processor, each has a share of the cores. `where` is the type of nodes of a cluster on which it runs, if it matters.
+    `spread` is how many of its devices are on each of several nodes; it is empty where all are on one.
     """
 
     name: str
@@ -76,6 +77,7 @@ class PlannedLane:
     training: Subject | None = None
     devices: tuple[Device, ...] = ()
     where: NodeType | None = None
+    spread: tuple[int, ...] = ()
 
     @property
     def shares(self) -> int:
@@ -87,23 +89,39 @@ class PlannedLane:
         """Whether it has a process for each of its devices."""
         return bool(self.devices) and self.settings.value_of("parallel") in RANKED
 
+    def seat_of(self, rank: int) -> tuple[int, int]:
+        """Return which of the processes on its node a rank is, and how many these are."""
+        counts = self.spread or (len(self.devices),)
+        before = 0
+        for count in counts:
+            if rank < before + count:
+                return rank - before, count
+            before += count
+        raise ValueError(f"rank {rank} of {self.name}")
+
     @property
     def batches_a_step(self) -> int:
         """How many batches, as they are written, make one step: several where each device has its own."""
         return len(self.devices) if self.devices and self.settings.value_of("scaling") == "weak" else 1
 
 
+NODE_ADDRESS = "LAPTIME_NODE_ADDRESS"  # an agent on a node tells its heat by which address other nodes find it
+
+
 @dataclass(frozen=True, slots=True)
 class RankPlace:
     """One process of a lane that several train together: its `rank` `of` all, and where they meet.
 
-    `address` is host:port of the first rank. `meeting_fd` is the socket on which the first rank listens there.
+    `address` is host:port of the first rank. `meeting_fd` is the socket on which the first rank listens there. Ranks on
+    other nodes find it at `links`, and show it the `secret`.
     """
 
     rank: int
     of: int
     address: str
     meeting_fd: int | None = None
+    links: str = ""
+    secret: str = ""
 
 
 @dataclass(frozen=True, slots=True)

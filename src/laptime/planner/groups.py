@@ -10,8 +10,8 @@ from math import lcm
 
 from laptime.errors import UsageError
 from laptime.model.frameworks import JAX, TENSORFLOW, find_framework
-from laptime.model.lane import DATA_PARALLEL, RANKED, SHARDED, SPLIT, Settings
-from laptime.model.machine import Device
+from laptime.model.lane import DATA_PARALLEL, RANKED, SHARDED, SPLIT, Lane, Settings
+from laptime.model.machine import Device, Machine
 from laptime.model.plan import PlannedLane
 from laptime.model.workload import ProofPlan
 from laptime.planner.refusals import LaneFacts
@@ -39,6 +39,38 @@ def is_group(text: str | None) -> bool:
     return text is not None and (BETWEEN in text or COUNTED.fullmatch(text) is not None)
 
 
+def spread_out(lane: Lane, machine: Machine) -> tuple[int, ...]:
+    """Return how many of a lane's devices are on each node of a cluster; nothing if one node has room for all.
+
+    Devices are numbered on each node, so no node gets more than the first one.
+    """
+    devices = split_group(lane.device or "")
+    counted = COUNTED.fullmatch(lane.device or "")
+    if not machine.nodes or counted is None or find_framework(lane.framework).spreads != "ranks":
+        return ()
+    threads = dict(lane.overrides).get("threads", "1")
+    left, counts, most = len(devices), [], 0
+    for room in rooms_of(machine, counted[2], int(threads) if threads.isdecimal() else 1):
+        taken = min(left, room, most or room)
+        if taken:
+            counts.append(taken)
+        left, most = left - taken, most or taken
+    return () if left or len(counts) < 2 else tuple(counts)
+
+
+def rooms_of(machine: Machine, kind: str, threads: int = 1) -> list[int]:
+    """Return how many processes of a lane each node of a cluster has room for."""
+    of_cores = [each.cores // max(1, threads) if kind == "cpu" else each.cards for each in machine.nodes]
+    return [of if each.ranks is None else each.ranks for each, of in zip(machine.nodes, of_cores, strict=True)]
+
+
+def devices_on_nodes(text: str, spread: Sequence[int]) -> tuple[str, ...]:
+    """Return the devices of a lane, as each node numbers its own."""
+    if not spread:
+        return split_group(text)
+    return tuple(name for count in spread for name in split_group(f"{count}x{text.partition('x')[2]}"))
+
+
 def name_group(text: str, devices: tuple[Device, ...]) -> str:
     """Return a group's name, as records have it."""
     counted = COUNTED.fullmatch(text)
@@ -58,10 +90,10 @@ def refuse_group(lane: LaneFacts) -> None:
     if len({each.kind for each in devices}) > 1:
         raise UsageError(f"{named}: devices of two kinds do not share one step", "name devices of one kind")
     names = [each.name for each in devices]
-    if not lane.on_processor and len(set(names)) < len(names):
+    if not lane.on_processor and not lane.spread and len(set(names)) < len(names):
         raise UsageError(f"{named}: a device is named twice", "name each once")
     cores = lane.machine.processor.cores_usable
-    if lane.on_processor and len(devices) > cores:
+    if lane.on_processor and not lane.spread and len(devices) > cores:
         what = "processes" if lane.row.spreads == "ranks" else "devices"
         raise UsageError(
             f"{named}: {len(devices)} {what} would share {cores} core{'s' * (cores != 1)}",
@@ -175,9 +207,9 @@ def refuse_shared_threads(settings: Settings, lane: LaneFacts) -> None:
     threads, cores = settings.threads, lane.machine.processor.cores_usable
     if threads is None or not lane.devices or not lane.on_processor:
         return
-    if lane.row.spreads == "ranks" and threads * len(lane.devices) > cores:
+    if lane.row.spreads == "ranks" and threads * lane.beside > cores:
         raise UsageError(
-            f"{lane.group}/threads={threads}: {len(lane.devices)} processes of {threads} threads share {cores} cores",
+            f"{lane.group}/threads={threads}: {lane.beside} processes of {threads} threads share {cores} cores",
             f"threads={max(1, lane.cores)} or fewer",
         )
 

@@ -20,6 +20,7 @@ from laptime.model.workload import ProofPlan, Workload
 from laptime.planner.duets import why_alone
 from laptime.planner.frameworks import able_frameworks, default_framework, devices_to_race
 from laptime.planner.groups import (
+    devices_on_nodes,
     is_group,
     name_group,
     refuse_group,
@@ -27,8 +28,8 @@ from laptime.planner.groups import (
     refuse_in_one_process,
     share_out,
     shared_proof,
-    split_group,
     split_processor,
+    spread_out,
 )
 from laptime.planner.lanes import GPU, name_lane, parse_lane, spread_lanes
 from laptime.planner.pace import choose_pace
@@ -209,24 +210,25 @@ def plan_lane(lane: Lane, machine: Machine, subject: SubjectFacts) -> PlannedLan
     if subject.workload is None and not find_framework(lane.framework).runs_own_code:
         raise UsageError("the fake back end runs no code: it cannot race a training of your own", "name a workload")
     view = _view(machine, lane.framework)
-    devices = tuple(_find_device(each, view, machine) for each in _devices_of(lane))
+    spread = spread_out(lane, machine)
+    devices = tuple(_find_device(each, view, machine) for each in _devices_of(lane, spread))
     device, where = devices[0], devices[0].name
     group: tuple[Device, ...] = ()
     if is_group(lane.device):
         group, where = devices, name_group(lane.device or "", devices)
-    settings = fill_settings(lane, LaneFacts(lane.framework, device, machine, subject, group, where))
+    settings = fill_settings(lane, LaneFacts(lane.framework, device, machine, subject, group, where, spread))
     name = name_lane(lane.framework, where, lane.preset, lane.overrides)
     notes = (*view.notes, *_fallen_back(view, device), *_left_out(lane, subject))
     environment = environment_for(lane.framework, settings, device)
     environment |= split_processor(lane.framework, group, machine.processor.cores_usable)
-    return PlannedLane(name, lane.framework, device, settings, environment, notes, devices=group)
+    return PlannedLane(name, lane.framework, device, settings, environment, notes, devices=group, spread=spread)
 
 
-def _devices_of(lane: Lane) -> list[Lane]:
+def _devices_of(lane: Lane, spread: Sequence[int]) -> list[Lane]:
     """Return the lane once for each device that it names."""
     if lane.device is None:
         return [lane]
-    return [replace(lane, device=each) for each in split_group(lane.device)]
+    return [replace(lane, device=each) for each in devices_on_nodes(lane.device, spread)]
 
 
 def fill_settings(lane: Lane, facts: LaneFacts) -> Settings:

@@ -57,12 +57,18 @@ class LaneFacts:
     subject: SubjectFacts
     devices: tuple[Device, ...] = ()  # all, of a lane on several
     group: str = ""  # the name of these
+    spread: tuple[int, ...] = ()  # how many of these are on each of several nodes
 
     @property
     def cores(self) -> int:
-        """How many cores one process may use: on a processor, the processes of a group share them out."""
-        share = len(self.devices) if self.devices and self.on_processor and self.row.spreads == "ranks" else 1
+        """How many cores one process may use: on a processor, the processes of a group share those of a node out."""
+        share = self.beside if self.devices and self.on_processor and self.row.spreads == "ranks" else 1
         return self.machine.processor.cores_usable // share
+
+    @property
+    def beside(self) -> int:
+        """How many of its devices are on one node, at most."""
+        return max(self.spread, default=len(self.devices))
 
     @property
     def row(self) -> FrameworkRow:

@@ -11,7 +11,7 @@ from laptime.model.lane import DATA_PARALLEL, SHARDED, SPLIT, Lane
 from laptime.model.machine import Device, Machine
 from laptime.model.plan import PlannedLane, Subject
 from laptime.model.scaling import MODES, Mode, Role, ScaleAsk, ScaleLane
-from laptime.planner.groups import is_group
+from laptime.planner.groups import is_group, rooms_of
 
 MOST_DEVICES = 4_096
 OF_GROUPS = ("parallel", "scaling", "sync")
@@ -85,7 +85,8 @@ def _lanes_of(lane: Lane, mode: Mode, ask: ScaleAsk, facts: ScaleFacts) -> list[
     on_cores = device.kind == "cpu" and find_framework(lane.framework).spreads == "ranks"
     named = dict(lane.overrides)
     if on_cores and "threads" not in named:
-        share = {"threads": str(max(1, machine.processor.cores_usable // most))}
+        beside = min(most, max(rooms_of(machine, "cpu"), default=most))
+        share = {"threads": str(max(1, machine.processor.cores_usable // beside))}
         single, lane = _with(single, share), _with(lane, share)
     one = replace(single, device=device.name)
     found: list[tuple[Role, int, Lane]] = [("one", 1, one)]
@@ -115,6 +116,7 @@ def _counts(ask: ScaleAsk, lane: PlannedLane, machine: Machine) -> list[int]:
     framework = machine.framework(lane.framework)
     alike = [each for each in framework.devices if each.usable and each.kind == kind] if framework else []
     there = machine.processor.cores_usable if kind == "cpu" else len(alike)
+    there = sum(rooms_of(machine, kind)) or there
     what = "core" if kind == "cpu" else f"{kind} device"
     if ask.devices:
         if max(ask.devices) > there:

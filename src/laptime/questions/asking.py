@@ -76,14 +76,14 @@ class Trained:
     seen: Framework | None
 
 
-def prepare(ask: Ask, machine: Machine, *, one_lane: bool = False) -> Prepared:
+def prepare(ask: Ask, machine: Machine, launcher: Launcher = LOCAL, *, one_lane: bool = False) -> Prepared:
     """Prepare a question about one training. With `one_lane`, an ask without lanes gets one."""
     if ask.others:
         says = f"'{ask.others[0]}' is a second training, and only laptime race takes several"
         raise UsageError(says, f"Ask about each on its own, or: laptime race {shlex.join([ask.what, *ask.others])}")
     check_ask(ask)
-    (trained,) = _find_trained(ask, machine)
-    return _plan(with_lane(ask, machine, trained.subject) if one_lane else ask, machine, [trained])
+    (trained,) = _find_trained(ask, machine, launcher)
+    return _plan(with_lane(ask, machine, trained.subject) if one_lane else ask, machine, [trained], launcher)
 
 
 def prepare_trainings(ask: Ask, machine: Machine, launcher: Launcher = LOCAL) -> Prepared:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -18,6 +19,7 @@ from laptime.questions.script import means_a_script
 from laptime.run.fleet import Fleet
 from laptime.run.launchers import Launcher, Wanted
 
+TORCHRUN, STARTED_BY_TORCHRUN = "torchrun", "TORCHELASTIC_RUN_ID"
 HERE = "leave out --on to run it on this machine"
 
 
@@ -25,11 +27,23 @@ HERE = "leave out --on to run it on this machine"
 def prepared_for(question: Question, ask: Ask, prepare: Callable[..., Prepared] | None = None) -> Iterator[Prepared]:
     """Prepare a question, here or on the cluster that the ask names, and leave the cluster at the end."""
     prepare = prepare or question.part("prepare")
+    if ask.on != TORCHRUN and STARTED_BY_TORCHRUN in os.environ:
+        says = "torchrun has started this command, so each of its processes would race on its own"
+        raise UsageError(says, "add --on torchrun, or start laptime without torchrun")
     if ask.on is None:
         yield prepare(ask, look_at_machine())
         return
     with launched(question.name, ask) as (launcher, machine):
         yield prepare(ask, machine, launcher=launcher)
+
+
+def stand_by(ask: Ask) -> bool:
+    """Serve another process of this command to its end and return True, if torchrun has started this one for that."""
+    if ask.on != TORCHRUN:
+        return False
+    from laptime.run.on_torchrun import stand_by as serve  # noqa: PLC0415  few races need it
+
+    return serve()
 
 
 @contextmanager
@@ -39,7 +53,7 @@ def launched(question: str, ask: Ask) -> Iterator[tuple[Launcher, Machine]]:
     The node is one as the lanes need: with cards if any lane names one, and with as many cores as the largest.
     """
     check_cluster(question, ask)
-    from laptime.run.remote import RemoteLauncher  # noqa: PLC0415  few races need it
+    from laptime.run.remote_launcher import RemoteLauncher  # noqa: PLC0415  few races need it
 
     launcher = RemoteLauncher(Wanted(ask.on or "", _largest_place(ask), ask.patience_s, ask.patience_s + ask.budget_s))
     try:
@@ -66,8 +80,8 @@ def check_cluster(question: str, ask: Ask) -> None:
     if ask.on is None or find_launcher(ask.on) is None:
         known = ", ".join(row.word for row in LAUNCHERS)
         raise UsageError(f"{on}: expected one of {known}, or ray://host:10001", HERE)
-    if question != "race":
-        raise UsageError(f"{on}: only laptime race runs on a cluster", HERE)
+    if question not in {"race", "scale"}:
+        raise UsageError(f"{on}: only laptime race and laptime scale run on a cluster", HERE)
     if means_a_script(ask):
         raise UsageError(f"{on}: a script that runs as it is runs here only", "race a workload or file.py:function")
     if not ask.lanes:

@@ -22,10 +22,11 @@ from laptime.planner.lanes import parse_lane
 from laptime.planner.plan import pace_of, plan_lane
 from laptime.planner.refusals import SubjectFacts
 from laptime.planner.scale_lanes import ScaleFacts, check_scale, plan_scale, without_groups
-from laptime.questions.asking import Prepared, prepare
+from laptime.questions.asking import Prepared, keep_apart, prepare
 from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.race import Race
 from laptime.questions.subject import find_subject
+from laptime.run.launchers import LOCAL, Launcher
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +36,14 @@ class ScalePrepared(Prepared):
     roles: tuple[ScaleLane, ...]
 
 
-def prepare_scale(ask: Ask, machine: Machine) -> ScalePrepared:
+def prepare_scale(ask: Ask, machine: Machine, launcher: Launcher = LOCAL) -> ScalePrepared:
     """Scout and plan. With no lane named, it is the framework's card if there is one, else the processor."""
     wanted = ask.scale or ScaleAsk()
     check_scale(wanted)
     if ask.every:
         raise UsageError("laptime scale takes lanes, and --every races all that is installed", "name lanes")
     single = replace(ask, lanes=tuple(map(without_groups, ask.lanes)))
-    prepared = prepare(replace(single, lanes=tuple(dict.fromkeys(single.lanes))), machine, one_lane=True)
+    prepared = prepare(replace(single, lanes=tuple(dict.fromkeys(single.lanes))), machine, launcher, one_lane=True)
     subject, workload = prepared.plan.subject, find_subject(ask.what)[1]
     given = SubjectFacts(workload, util.find_spec("PIL") is not None, gives_step=subject.gives_step)
     named = ask.lanes or prepared.plan.ask.lanes
@@ -53,7 +54,9 @@ def prepare_scale(ask: Ask, machine: Machine) -> ScalePrepared:
     alone, pace = pace_of(ask, prepared.machine, found.lanes)
     proof = shared_proof(prepared.plan.proof, found.lanes)
     plan = replace(prepared.plan, ask=ask, lanes=found.lanes, pace=pace, alone=alone, proof=proof)
-    return ScalePrepared(plan, prepared.machine, prepared.published, found.roles)
+    if launcher.is_elsewhere:
+        plan = keep_apart(plan, launcher.why_alone(plan.lanes))
+    return ScalePrepared(plan, prepared.machine, prepared.published, found.roles, launcher=launcher)
 
 
 def _with_device(text: str, prepared: Prepared) -> str:

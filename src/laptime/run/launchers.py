@@ -4,7 +4,8 @@
       Cluster.submit -> Submission      Ray and Slurm differ only in how an agent (laptime.run.node) gets its place
 
 The parent listens (`meeting`), an agent connects from its node, starts a usual Child there and relays (`node`,
-`remote`). Decision 30 says why. Without --on nothing of this is imported.
+`remote`; `spread` where a lane's devices are on several nodes). Decision 30 says why. Without --on nothing of this is
+imported.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from laptime.errors import UsageError
 from laptime.model.fleet import NodeType
 from laptime.model.installation import install_command
 from laptime.model.launchers import LauncherRow, Place, find_launcher
+from laptime.model.machine import NodeRoom
 from laptime.model.plan import PlannedLane
 from laptime.run.child import AnyChild, Child
 from laptime.run.fleet import Fleet
+from laptime.run.meeting import Meeting
 
 Tell = Callable[[str], None]
 
@@ -100,8 +103,17 @@ class Cluster(Protocol):
 
     address: str
 
+    def open(self, meeting: Meeting) -> None:
+        """Take note of where agents will come to, before the first is submitted."""
+
+    def rooms(self) -> tuple[NodeRoom, ...]:
+        """Return the nodes over which a lane can be spread; none if a lane has to be on one node."""
+
     def submit(self, words: list[str], secret: str, place: Place) -> Submission:
         """Have `python WORDS...` run in such a place, with the secret in its environment."""
+
+    def submit_apart(self, words: list[list[str]], secret: str, places: Sequence[Place]) -> list[Submission]:
+        """The same for several agents at once, each on a node of its own."""
 
     def why_alone(self, places: Sequence[Place]) -> str | None:
         """Return why these places cannot all be had at once, or None."""

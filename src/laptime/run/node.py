@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import signal
 import socket
 import sys
 import time
@@ -20,6 +21,7 @@ from laptime import wire
 from laptime.errors import LaptimeError, WireError
 from laptime.machine import CardSearch, add_cards, look_at_machine
 from laptime.model.missing import Missing
+from laptime.model.plan import NODE_ADDRESS
 from laptime.run.child import Child, Ended, Silence, WindowReader
 from laptime.run.node_messages import (
     SECRET,
@@ -124,7 +126,7 @@ class NodeAgent:
 
     def _begin(self, environment: dict[str, str]) -> FromNode:
         os.environ.update(environment)
-        child = self._child = Child(environment)
+        child = self._child = Child({NODE_ADDRESS: self._link.own_address} | environment)
         for descriptor in child.descriptors:
             self._poll.register(descriptor, select.POLLIN)
         return ChildBegan(child.pid, child.began_ns)
@@ -192,6 +194,7 @@ def paths_in(message: wire.FromParent) -> list[str]:
 
 
 def main() -> int:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a Ctrl-C at its terminal, the parent ends it in order
     host, port, ticket = sys.argv[1:]
     secret = os.environ.pop(SECRET, "")
     fill_closed_streams()

@@ -77,6 +77,13 @@ class Around(msgspec.Struct, frozen=True, tag=True):
     machine: Machine
 
 
+class AgentEnded(msgspec.Struct, frozen=True, tag=True):
+    """Of a node that stands by: an agent that it had started has ended, with these last words."""
+
+    ticket: str
+    says: str
+
+
 class NodeRefusal(msgspec.Struct, frozen=True, tag=True):
     """The agent cannot be used; it ends."""
 
@@ -85,6 +92,12 @@ class NodeRefusal(msgspec.Struct, frozen=True, tag=True):
 
 class BeginChild(msgspec.Struct, frozen=True, tag=True):
     environment: dict[str, str]
+
+
+class StartAgent(msgspec.Struct, frozen=True, tag=True):
+    """To a node that stands by: run `python WORDS...`, an agent, whose ticket is the last word."""
+
+    words: list[str]
 
 
 class LookAround(msgspec.Struct, frozen=True, tag=True):
@@ -109,8 +122,8 @@ class EndChild(msgspec.Struct, frozen=True, tag=True):
     grace_s: float
 
 
-FromNode = NodeHello | ChildBegan | Heard | ChildGone | Trouble | Done | ChildEnded | Around
-ToNode = NodeRefusal | BeginChild | LookAround | ToChild | PauseChild | ContinueChild | EndChild
+FromNode = NodeHello | ChildBegan | Heard | ChildGone | Trouble | Done | ChildEnded | Around | AgentEnded
+ToNode = NodeRefusal | BeginChild | LookAround | ToChild | PauseChild | ContinueChild | EndChild | StartAgent
 
 _encoder = msgspec.json.Encoder()
 FROM_NODE: msgspec.json.Decoder[FromNode] = msgspec.json.Decoder(FromNode)
@@ -134,6 +147,11 @@ class NodeLink:
 
     def fileno(self) -> int:
         return self._connection.fileno()
+
+    @property
+    def own_address(self) -> str:
+        """By which address the other end reaches this one."""
+        return str(self._connection.getsockname()[0])
 
     def say(self, message: FromNode | ToNode) -> None:
         """Send a message. Raise OSError if the other end is gone."""

@@ -11,9 +11,11 @@ from typing import Any
 from laptime.errors import UsageError
 from laptime.model.fleet import NodeType
 from laptime.model.launchers import Place
+from laptime.model.machine import NodeRoom
 from laptime.model.process import NODE_IS_GONE
 from laptime.run.addresses import address_towards
 from laptime.run.launchers import Submission, Wanted
+from laptime.run.meeting import Meeting
 from laptime.run.starting import NotSubmitted, make_starter, words_of
 
 ANSWER_S = 5.0
@@ -37,16 +39,52 @@ class RayCluster:
         self._start = ray.remote(make_starter())
         self.address = address_towards(self._head())
 
+    def open(self, meeting: Meeting) -> None:
+        """Do nothing: a task is told where to go."""
+
+    def rooms(self) -> tuple[NodeRoom, ...]:
+        """Return what the nodes have, the largest first."""
+        there = [
+            NodeRoom(str(each["NodeManagerHostname"]), int(has.get("CPU", 0)), int(has.get("GPU", 0)))
+            for each in self._nodes()
+            for has in (each["Resources"],)
+        ]
+        return tuple(sorted(there, key=lambda each: (-each.cards, -each.cores, each.name)))
+
     def submit(self, words: list[str], secret: str, place: Place) -> Submission:
-        asked = {"num_cpus": place.cpus, "num_gpus": place.gpus, "max_retries": 0, "name": "laptime heat"}
         node = next(iter(place.nodes), None)
         try:
-            if node is not None:
-                asked["scheduling_strategy"] = self._only_on(node)
-            task = self._start.options(**asked).remote(words, secret)
-            return RayTask(self._ray, task, lambda: node is not None and node not in self.living([node]))
+            strategy = {} if node is None else {"scheduling_strategy": self._only_on(node)}
+            return self._begin(words, secret, place, strategy, node)
         except Exception as error:  # noqa: BLE001  whatever Ray raises becomes the lane's result
             return NotSubmitted(f"Ray did not take it: {words_of(error)}")
+
+    def submit_apart(self, words: list[list[str]], secret: str, places: Sequence[Place]) -> list[Submission]:
+        """Submit tasks in a placement group, so that all get their places or none."""
+        bundles = [{"CPU": each.cpus} | ({"GPU": each.gpus} if each.gpus else {}) for each in places]
+        try:
+            group = self._ray.util.placement_group(bundles, strategy="STRICT_SPREAD")
+            return [
+                GroupedTask(self._begin(one, secret, place, self._in_group(group, number)), group, self._remove)
+                for number, (one, place) in enumerate(zip(words, places, strict=True))
+            ]
+        except Exception as error:  # noqa: BLE001  as above
+            return [NotSubmitted(f"Ray did not take it: {words_of(error)}") for _ in places]
+
+    def _begin(
+        self, words: list[str], secret: str, place: Place, strategy: dict[str, Any], node: str | None = None
+    ) -> RayTask:
+        asked = {"num_cpus": place.cpus, "num_gpus": place.gpus, "max_retries": 0, "name": "laptime heat"}
+        task = self._start.options(**asked, **strategy).remote(words, secret)
+        return RayTask(self._ray, task, lambda: node is not None and node not in self.living([node]))
+
+    def _in_group(self, group: Any, number: int) -> dict[str, Any]:
+        strategies = self._ray.util.scheduling_strategies
+        return {"scheduling_strategy": strategies.PlacementGroupSchedulingStrategy(group, number)}
+
+    def _remove(self, group: Any) -> None:
+        with suppress(Exception):  # it is removed, or the cluster does not answer
+            self._ray.util.remove_placement_group(group)
 
     def why_alone(self, places: Sequence[Place]) -> str | None:
         grouped: dict[tuple[str, ...], list[Place]] = {}
@@ -146,6 +184,23 @@ class RayTask:
     def cancel(self) -> None:
         with suppress(Exception):  # it is done, or the cluster is gone
             self._ray.cancel(self._task, force=True)
+
+
+class GroupedTask:
+    """One of several tasks that got their places together. These are given back when the first of the tasks is done."""
+
+    def __init__(self, task: RayTask, group: Any, remove: Callable[[Any], None]) -> None:
+        self._task, self._group, self._remove = task, group, remove
+
+    def problem(self) -> str | None:
+        found = self._task.problem()
+        if found is not None:
+            self._remove(self._group)
+        return found
+
+    def cancel(self) -> None:
+        self._task.cancel()
+        self._remove(self._group)
 
 
 def _own_resources(node: Mapping[str, Any]) -> Iterator[str]:

@@ -19,8 +19,10 @@ from typing import Any
 from laptime.errors import UsageError
 from laptime.model.fleet import NodeType
 from laptime.model.launchers import Place
+from laptime.model.machine import NodeRoom
 from laptime.run.addresses import LOOPBACK, address_towards
 from laptime.run.launchers import Submission, Wanted
+from laptime.run.meeting import Meeting
 from laptime.run.node_messages import SECRET
 from laptime.run.starting import NotSubmitted, make_starter, words_of
 
@@ -47,6 +49,15 @@ class SlurmCluster:
             self.close()
             says = f"--on {wanted.word}: no Slurm was reached: {words_of(error)}"
             raise UsageError(says, "run it where srun and sbatch are found; --on slurm:local tries it here") from error
+
+    def open(self, meeting: Meeting) -> None:
+        """Do nothing: a job is told where to go."""
+
+    def rooms(self) -> tuple[NodeRoom, ...]:
+        return ()
+
+    def submit_apart(self, _words: list[list[str]], _secret: str, places: Sequence[Place]) -> list[Submission]:
+        return [NotSubmitted("on Slurm, a lane's devices are on one node")] * len(places)
 
     def submit(self, words: list[str], secret: str, place: Place) -> Submission:
         executor = self._submitit.AutoExecutor(self._folder, cluster="local" if self._is_local else "slurm")

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import queue
 import time
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from laptime import wire
-from laptime.errors import LaneError, WireError
+from laptime.errors import WireError
 from laptime.model.digits import brief
-from laptime.model.fleet import FleetNode
-from laptime.model.launchers import Place, place_of
+from laptime.model.launchers import Place
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
-from laptime.model.plan import PlannedLane
 from laptime.model.process import NODE_IS_GONE
 from laptime.model.sample import Noise
-from laptime.run.child import GRACE_S, PAUSE_S, SWEEP_S, Ended, Silence, WindowReader, refuse_within_a_heat
-from laptime.run.fleet import Fleet
-from laptime.run.launchers import Cluster, Submission, Tell, Wanted, open_cluster
+from laptime.run.child import GRACE_S, PAUSE_S, SWEEP_S, Ended, Silence, WindowReader
+from laptime.run.launchers import Submission, Tell
 from laptime.run.meeting import Arrived, Awaited, Meeting
 from laptime.run.node_messages import (
     Around,
@@ -44,102 +39,11 @@ from laptime.run.node_messages import (
     raw,
 )
 
-LEAVE_S = 5.0
 LOOK_S = 0.2  # how often it is asked whether a submitted agent has failed
 TOLD_AFTER_S = 2.0
 SLACK_S = 5.0  # for the way to a node and back
-FORWARDED = ("LAPTIME_FAKE",)
 NO_NOISE = Missing("the node sent no reading")
 NOT_STARTED, NODE_GONE = Missing("it was not started"), Missing(NODE_IS_GONE)
-
-
-class RemoteLauncher:
-    """Has each child started by an agent on a cluster."""
-
-    is_elsewhere = True
-
-    def __init__(self, wanted: Wanted) -> None:
-        refuse_within_a_heat()
-        self.fleet: Fleet | None = None
-        self._wanted = wanted
-        self._cluster: Cluster = open_cluster(wanted)
-        self._tell: Tell = lambda _note: None
-        self._submitted: list[Submission] = []
-        try:
-            self._meeting = Meeting(self._cluster.address)
-        except BaseException:
-            self._cluster.close()
-            raise
-
-    def start(self, environment: dict[str, str], lane: PlannedLane | None = None) -> RemoteChild:
-        place = self._wanted.scouts if lane is None else place_of(lane)
-        if self.fleet is not None:
-            place = self.fleet.place(place, lane)
-        return self._start(environment, place, lane.name if lane else "a look at a node")
-
-    def _start(self, environment: dict[str, str], place: Place, name: str) -> RemoteChild:
-        awaited = self._meeting.expect()
-        words = ["-m", "laptime.run.node", self._meeting.address, str(self._meeting.port), awaited.ticket]
-        submission = self._cluster.submit(words, self._meeting.secret, place)
-        self._submitted = [each for each in self._submitted if each.problem() is None]
-        self._submitted.append(submission)
-        forwarded = {name: os.environ[name] for name in FORWARDED if name in os.environ}
-        request = Request(name, place, self._wanted.word, self._tell, self._wanted.patience_s)
-        return RemoteChild(Waiting(self._meeting, awaited, submission, request), forwarded | environment)
-
-    def look(self) -> Machine:
-        """Describe a node as those on which the lanes will run."""
-        child = self.start({})
-        try:
-            return child.look_around(self._wanted.patience_s)
-        except WireError as error:
-            raise LaneError(f"--on {self._wanted.word}: {error.says}", error.hint) from error
-        finally:
-            child.abandon()
-
-    def look_at_each(self, each: str) -> Fleet:
-        """Find the types of the cluster's nodes, and describe all nodes that have one."""
-        fleet = Fleet(self._cluster.find_types(each), self._cluster.living)
-        deadline = time.monotonic() + self._wanted.patience_s
-        asked = [
-            (kind, node, self._start({}, replace(self._wanted.scouts, nodes=(node,), on=kind.name), "a look at a node"))
-            for kind in fleet.types
-            for node in kind.nodes
-        ]
-        try:
-            fleet.note([_look(FleetNode(node, kind.name), child, deadline) for kind, node, child in asked])
-        finally:
-            for _, _, child in asked:
-                child.abandon()
-        self.fleet = fleet
-        return fleet
-
-    def why_alone(self, lanes: Sequence[PlannedLane]) -> str | None:
-        return self._cluster.why_alone([place_of(lane) for lane in lanes])
-
-    def report_to(self, tell: Tell) -> None:
-        self._tell = tell
-
-    def close(self) -> None:
-        """Leave the cluster. Agents end as their children do, so they are given a moment first."""
-        self._meeting.close()
-        deadline = time.monotonic() + LEAVE_S
-        for submission in self._submitted:
-            while submission.problem() is None and time.monotonic() < deadline:
-                time.sleep(0.02)
-            submission.cancel()
-        self._cluster.close()
-
-
-def _look(node: FleetNode, child: RemoteChild, deadline: float) -> FleetNode:
-    """Return a node with its description, or with why it has none. Its place is free afterwards."""
-    try:
-        machine = child.look_around(max(deadline - time.monotonic(), LOOK_S), drivers=True)
-        return replace(node, host=child.node, machine=machine)
-    except WireError as error:
-        return replace(node, host=child.node, problem=error.says)
-    finally:
-        child.abandon()
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +124,7 @@ class RemoteChild:
 
     def hear(self, timeout_s: float) -> wire.FromChild | None:
         deadline = time.monotonic() + timeout_s
-        self._begin(timeout_s)
+        self.begin(timeout_s)
         match self._early.popleft() if self._early else self._receive(max(0.0, deadline - time.monotonic())):
             case Heard(message=message, at_ns=at_ns, noise=noise, flag=flag):
                 self._heard_at_ns = at_ns
@@ -253,7 +157,7 @@ class RemoteChild:
 
     def look_around(self, timeout_s: float, *, drivers: bool = False) -> Machine:
         """Return the description of the node, if wanted with what its drivers say."""
-        self._begin(timeout_s)
+        self.begin(timeout_s)
         machine: Machine = self._ask(LookAround(drivers), Around, timeout_s).machine
         return machine
 
@@ -281,8 +185,8 @@ class RemoteChild:
             return Ended(None, None, NODE_GONE, "")
         return ended
 
-    def _begin(self, timeout_s: float) -> None:
-        """Wait for the agent, and have it start the child."""
+    def begin(self, timeout_s: float) -> None:
+        """Wait for the agent, and have it start the child, unless that is done."""
         if self._link is None:
             arrived = self._waiting.wait(timeout_s)
             self._link, self.node = arrived.link, arrived.hello.node
@@ -293,7 +197,7 @@ class RemoteChild:
         began = self._ask(BeginChild(self._environment), ChildBegan, max(timeout_s, SLACK_S))
         self.pid, self.began_ns = began.pid, began.at_ns
         for message in self._unsent:
-            self.say(message)
+            self._send(ToChild(raw(message)))
 
     def _ask(self, question: ToNode, kind: type, timeout_s: float) -> Any:
         """Ask the agent for something, and return its answer. What the child says meanwhile is heard later."""
