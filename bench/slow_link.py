@@ -8,7 +8,17 @@ until those before them have left; each direction has the whole rate. No packet 
 a user namespace of its own, in which you are root. Files are the same on both ends.
 
 The command finds in its environment: LINK_NODE (0 or 1), LINK_ADDRESS (of this end), LINK_OTHER (of the other end)
-and LINK_DEVICE (the network device). What it leaves running is ended with the link.
+and LINK_DEVICE (the network device). What it leaves running is killed at the end.
+
+Both ends have the host name of this machine, and it is no name of theirs on the link. So gloo needs the device's name.
+torchrun needs the node's rank and the address of node 0:
+
+    python bench/slow_link.py --delay-ms 10 -- sh -c 'GLOO_SOCKET_IFNAME=$LINK_DEVICE torchrun --nnodes 2
+        --nproc-per-node 1 --node-rank $LINK_NODE --master-addr 10.77.0.1 --master-port 29500 SCRIPT'
+
+With `--rdzv-backend c10d --rdzv-endpoint 10.77.0.1:29500`, torchrun needs two more options, or the nodes wait for each
+other without end: `--local-addr $LINK_ADDRESS --rdzv-conf is_host=$((1 - LINK_NODE))`. The relay takes processor time
+of this machine, and most of it for a fast link.
 
 From Python:
 
@@ -36,7 +46,10 @@ ADDRESSES = ("10.77.0.1", "10.77.0.2")
 # Large packets, so that the relay takes little of the processor.
 MTU = 9000
 TOOLS = {"unshare": "util-linux", "nsenter": "util-linux", "ip": "iproute2"}
+UNSHARE = ("unshare", "--user", "--map-root-user", "--net")
 PYTHON = (sys.executable, "-I", "-S", str(Path(__file__).with_name("slow_link_processes.py")))
+# After Ctrl-C, for the commands to end on their own.
+GRACE_S = 5.0
 
 
 class LinkError(RuntimeError):
@@ -65,6 +78,10 @@ def linked(delay_ms: float = 0.0, rate_bits: float | None = None, mtu: int = MTU
     for tool, package in TOOLS.items():
         if shutil.which(tool) is None:
             raise LinkError(f"A slow link needs the command {tool}. Install {package}.")
+    if delay_ms < 0 or (rate_bits is not None and rate_bits <= 0):
+        raise LinkError(
+            f"A delay of {delay_ms} ms and a rate of {rate_bits} bit/s: expected 0 or more, and more than 0."
+        )
     with contextlib.ExitStack() as stack:
         with contextlib.ExitStack() as devices:
             ends = [_hold(address, mtu, stack, devices) for address in ADDRESSES]
@@ -77,7 +94,7 @@ def _hold(address: str, mtu: int, stack: contextlib.ExitStack, devices: contextl
     """Start a process in a namespace of its own. Return its number and its network device."""
     ours, its = socket.socketpair()
     with its:
-        command = ["unshare", "--user", "--map-root-user", "--net", *PYTHON, "hold", str(its.fileno()), address, str(mtu)]
+        command = [*UNSHARE, *PYTHON, "hold", str(its.fileno()), address, str(mtu)]
         holder = _start(command, stack, stdin=subprocess.DEVNULL, pass_fds=[its.fileno()])
     stack.callback(ours.close)
     _, found, _, _ = socket.recv_fds(ours, 16, 1)
@@ -117,10 +134,16 @@ def _start(
 
 
 def run_on_both(command: Sequence[str], delay_ms: float, rate_bits: float | None) -> int:
-    """Run a command on both ends, and return the first exit code that is not 0."""
-    with linked(delay_ms, rate_bits) as sides:
-        running = [subprocess.Popen(side.wrap(command)) for side in sides]
-        codes = [each.wait() for each in running]
+    """Run a command on both ends, and return the first exit code that is not 0. Ctrl-C reaches both of them."""
+    with contextlib.ExitStack() as running, linked(delay_ms, rate_bits) as sides:
+        processes = [running.enter_context(subprocess.Popen(side.wrap(command))) for side in sides]
+        try:
+            codes = [each.wait() for each in processes]
+        except KeyboardInterrupt:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                for each in processes:
+                    each.wait(GRACE_S)
+            raise
     return next((code if code > 0 else 128 - code for code in codes if code), 0)
 
 
@@ -132,7 +155,8 @@ def main() -> int:
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
-        return run_on_both(given.command, given.delay_ms, given.rate_mbit and given.rate_mbit * 1e6)
+        rate_bits = None if given.rate_mbit is None else given.rate_mbit * 1e6
+        return run_on_both(given.command, given.delay_ms, rate_bits)
     except LinkError as error:
         print(error, file=sys.stderr)
         return 2

@@ -26,7 +26,8 @@ PACKET_BYTES = 65_535
 QUEUE_PACKETS = 10_000
 # After this many packets of one direction, the other has its turn.
 BATCH = 32
-KEEN = -15
+# Root may ask that the relay runs before the commands when all cores are busy.
+NICE = -15
 
 
 def hold(parent: socket.socket, address: str, mtu: int) -> None:
@@ -89,7 +90,7 @@ class Direction:
 def relay(left: int, right: int, delay_ns: int, rate_bits: float) -> None:
     """Carry packets both ways until the standard input is closed. A rate of 0 is no limit."""
     with contextlib.suppress(PermissionError):
-        os.setpriority(os.PRIO_PROCESS, 0, KEEN)
+        os.setpriority(os.PRIO_PROCESS, 0, NICE)
     ns_per_byte = 8e9 / rate_bits if rate_bits else 0.0
     ways = [Direction(*ends, delay_ns, ns_per_byte) for ends in ((left, right), (right, left))]
     watched = [sys.stdin.fileno(), left, right]
