@@ -17,8 +17,9 @@ torchrun needs the node's rank and the address of node 0:
         --nproc-per-node 1 --node-rank $LINK_NODE --master-addr 10.77.0.1 --master-port 29500 SCRIPT'
 
 With `--rdzv-backend c10d --rdzv-endpoint 10.77.0.1:29500`, torchrun needs two more options, or the nodes wait for each
-other without end: `--local-addr $LINK_ADDRESS --rdzv-conf is_host=$((1 - LINK_NODE))`. The relay takes processor time
-of this machine, and most of it for a fast link.
+other without end: `--local-addr $LINK_ADDRESS --rdzv-conf is_host=$((1 - LINK_NODE))`.
+
+A process of this machine carries the packets. It takes processor time, and packets are late when all cores are busy.
 
 From Python:
 
@@ -78,10 +79,10 @@ def linked(delay_ms: float = 0.0, rate_bits: float | None = None, mtu: int = MTU
     for tool, package in TOOLS.items():
         if shutil.which(tool) is None:
             raise LinkError(f"A slow link needs the command {tool}. Install {package}.")
-    if delay_ms < 0 or (rate_bits is not None and rate_bits <= 0):
-        raise LinkError(
-            f"A delay of {delay_ms} ms and a rate of {rate_bits} bit/s: expected 0 or more, and more than 0."
-        )
+    if delay_ms < 0:
+        raise LinkError(f"The delay is {delay_ms} ms. Use 0 or more.")
+    if rate_bits is not None and rate_bits <= 0:
+        raise LinkError(f"The rate is {rate_bits} bit/s. Use more than 0, or no rate for no limit.")
     with contextlib.ExitStack() as stack:
         with contextlib.ExitStack() as devices:
             ends = [_hold(address, mtu, stack, devices) for address in ADDRESSES]
