@@ -1,4 +1,4 @@
-"""Run a command on each end of a slow network link: two network namespaces of this machine, and packets that wait.
+r"""Run a command on each end of a slow network link: two network namespaces of this machine, and packets that wait.
 
     python bench/slow_link.py --delay-ms 10 -- COMMAND             COMMAND runs on both ends
     python bench/slow_link.py --delay-ms 1 --rate-mbit 200 -- COMMAND
@@ -10,14 +10,15 @@ a user namespace of its own, in which you are root. Files are the same on both e
 The command finds in its environment: LINK_NODE (0 or 1), LINK_ADDRESS (of this end), LINK_OTHER (of the other end)
 and LINK_DEVICE (the network device). What it leaves running is killed at the end.
 
-Both ends have the host name of this machine, and it is no name of theirs on the link. So gloo needs the device's name.
-torchrun needs the node's rank and the address of node 0:
+Both ends have this machine's host name, which does not lead to the link's addresses. So gloo needs the name of the
+device, and torchrun needs the rank of the node and the address of node 0:
 
-    python bench/slow_link.py --delay-ms 10 -- sh -c 'GLOO_SOCKET_IFNAME=$LINK_DEVICE torchrun --nnodes 2
-        --nproc-per-node 1 --node-rank $LINK_NODE --master-addr 10.77.0.1 --master-port 29500 SCRIPT'
+    python bench/slow_link.py --delay-ms 10 -- sh -c 'GLOO_SOCKET_IFNAME=$LINK_DEVICE torchrun \
+        --nnodes 2 --nproc-per-node 1 --node-rank $LINK_NODE --master-addr 10.77.0.1 --master-port 29500 SCRIPT'
 
-With `--rdzv-backend c10d --rdzv-endpoint 10.77.0.1:29500`, torchrun needs two more options, or the nodes wait for each
-other without end: `--local-addr $LINK_ADDRESS --rdzv-conf is_host=$((1 - LINK_NODE))`.
+With `--rdzv-backend c10d --rdzv-endpoint 10.77.0.1:29500` in place of rank and address, torchrun needs two more
+options, or the nodes wait for each other until a time limit: `--local-addr $LINK_ADDRESS`, and
+`--rdzv-conf is_host=$((1 - LINK_NODE))`.
 
 A process of this machine carries the packets. It takes processor time, and packets are late when all cores are busy.
 
