@@ -30,14 +30,12 @@ from laptime.model.protocol import Consent, FullPlan, Moment
 from laptime.model.questions import Question, find_question
 from laptime.model.record import Record
 from laptime.planner.settings import PRESETS, SETTINGS
-from laptime.questions import comparing
+from laptime.questions import comparing, launching
 from laptime.questions.asking import Prepared, installed_of, names_a_file, names_a_lane, scout_machine
 from laptime.questions.doctor import examine
 from laptime.questions.following import make_history
 from laptime.questions.gauge import Limits, PeakCache, add_limits, known_limits, measure_limits
 from laptime.questions.job import CheckpointFiles, Services, run_question
-from laptime.questions.launching import prepared_for
-from laptime.questions.launching import stand_by as stand_by
 from laptime.questions.protocol import prepare_rest
 from laptime.questions.proving import ReferenceCache
 from laptime.questions.resuming import Before
@@ -48,6 +46,7 @@ T = TypeVar("T")
 Show = Callable[[Record, str], None]
 Tell = Callable[[Moment], None]
 Warn = Callable[[StoreError], None]
+stand_by = launching.stand_by
 
 
 def answer(
@@ -68,7 +67,7 @@ def answer(
     services = _open_services(
         files.new_id(began, random.Random()), began.isoformat(timespec="seconds"), show=show, tell=tell, warn=warn
     )
-    with prepared_for(find_question(question), ask, prepare) as prepared:
+    with launching.prepared_for(find_question(question), ask, prepare) as prepared:
         return _run(find_question(question), prepared, services)
 
 
@@ -157,13 +156,13 @@ def _say_nothing(*_told: object) -> None:
 
 def plan(ask: Ask) -> Plan:
     """Return what `race` would run, without running it."""
-    with prepared_for(find_question("race"), ask) as prepared:
+    with launching.prepared_for(find_question("race"), ask) as prepared:
         return prepared.plan
 
 
 def outline(ask: Ask) -> Plan | FullPlan | InferPlan:
     """Return what the ask's question (`race`, `full`, `infer` or `scale`) would run, without running it."""
-    with prepared_for(question_of(ask), ask) as prepared:
+    with launching.prepared_for(question_of(ask), ask) as prepared:
         return prepared.outline
 
 

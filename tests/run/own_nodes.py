@@ -1,4 +1,4 @@
-"""A node of a test's own: its agent is a process of this machine, in the house of the test."""
+"""Nodes of a test's own: their agents are processes of this machine, in the house of the test."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import sys
 from dataclasses import dataclass, field
 
 from laptime.model.launchers import Place
+from laptime.model.plan import PlannedLane
 from laptime.run.meeting import Meeting
 from laptime.run.node_messages import SECRET
 from laptime.run.remote import RemoteChild, Request, Waiting
+from laptime.run.spread import SpreadChild
 
 
 @dataclass
@@ -38,16 +40,17 @@ class OwnNodes:
     started: list[Started] = field(default_factory=list)
 
     def start(self, environment: dict[str, str]) -> RemoteChild:
-        awaited = self.meeting.expect()
-        words = [sys.executable, "-m", "laptime.run.node", "127.0.0.1", str(self.meeting.port), awaited.ticket]
-        own = {**os.environ, **self.environment, SECRET: self.meeting.secret}
-        agent = subprocess.Popen(words, stdin=subprocess.PIPE, env=own)
-        return self._child(awaited, Started(agent), environment)
+        return RemoteChild(self._agent(), environment)
+
+    def start_apart(self, environment: dict[str, str], lane: PlannedLane) -> SpreadChild:
+        """Start the processes of a lane on several nodes."""
+        first, *others = (self._agent() for _ in lane.spread)
+        return SpreadChild(first, environment, [RemoteChild(each, environment) for each in others], lane)
 
     def await_none(self) -> tuple[RemoteChild, str]:
         """Return a child whose agent was not started, and its ticket."""
         awaited = self.meeting.expect()
-        return self._child(awaited, Started(None), {}), awaited.ticket
+        return RemoteChild(self._waiting(awaited, Started(None)), {}), awaited.ticket
 
     def close(self) -> None:
         self.meeting.close()
@@ -57,7 +60,13 @@ class OwnNodes:
                     each.agent.stdin.close()  # as the end of a task or a job does
                 each.agent.wait(20)
 
-    def _child(self, awaited, submission: Started, environment: dict[str, str]) -> RemoteChild:
+    def _agent(self) -> Waiting:
+        awaited = self.meeting.expect()
+        words = [sys.executable, "-m", "laptime.run.node", "127.0.0.1", str(self.meeting.port), awaited.ticket]
+        own = {**os.environ, **self.environment, SECRET: self.meeting.secret}
+        return self._waiting(awaited, Started(subprocess.Popen(words, stdin=subprocess.PIPE, env=own)))
+
+    def _waiting(self, awaited, submission: Started) -> Waiting:
         self.started.append(submission)
         request = Request("fake/cpu", Place(gpus=2), "ray", self.told.append)
-        return RemoteChild(Waiting(self.meeting, awaited, submission, request), environment)
+        return Waiting(self.meeting, awaited, submission, request)

@@ -32,12 +32,11 @@ from laptime.heat.rank import Rank, keep_to_cores, order_of, serve
 from laptime.model.limits import StepWork
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, RankPlace
-from laptime.model.ranks import Exchange, RankReport, RankTimes
+from laptime.model.ranks import RANK_IS_GONE, Exchange, RankReport, RankTimes
 from laptime.model.sample import ProofRun, Reference
 
 MEET_S, HELLO_S = 300.0, 10.0
 BLAME_S = 2.0  # a rank that failed reports it before the others notice that it is gone
-NO_ANSWER = "its process is gone"
 NOT_APART = Missing("its ranks step together: laptime scale says what they wait for")
 SMALL_BYTES = 4
 LARGEST_BYTES = 256 << 20
@@ -57,13 +56,13 @@ class Follower:
         try:
             self._link.say(message)
         except OSError as error:
-            raise LaneError(f"rank {self.number}: {self.failure or NO_ANSWER}") from error
+            raise LaneError(f"rank {self.number}: {self.failure or RANK_IS_GONE}") from error
 
     def answer(self) -> Any:
         """Wait for the next answer."""
         answer = self._answers.get()
         if answer is None:
-            raise LaneError(f"rank {self.number}: {self.failure or NO_ANSWER}")
+            raise LaneError(f"rank {self.number}: {self.failure or RANK_IS_GONE}")
         return answer
 
     def _listen(self) -> None:
@@ -165,11 +164,11 @@ class Leader:
 def _how_ended(pid: int | None) -> str:
     """Return how the process of a rank ended that said nothing. That of one on another node is not known here."""
     if pid is None:
-        return NO_ANSWER
+        return RANK_IS_GONE
     try:
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     except ChildProcessError:
-        return NO_ANSWER
+        return RANK_IS_GONE
     if code >= 0:
         return f"its process ended on its own, with exit code {code}"
     return f"its process was ended by {signal.Signals(-code).name}"

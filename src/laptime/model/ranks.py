@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from laptime.model.missing import Missing
 
+RANK_IS_GONE = "its process is gone"
+
 
 @dataclass(frozen=True, slots=True)
 class RankTimes:

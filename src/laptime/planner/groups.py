@@ -58,6 +58,11 @@ def spread_out(lane: Lane, machine: Machine) -> tuple[int, ...]:
     return () if left or len(counts) < 2 else tuple(counts)
 
 
+def say_spread(spread: Sequence[int]) -> tuple[str, ...]:
+    """Return a note on the nodes over which a lane's devices are spread."""
+    return (f"its devices are on {len(spread)} nodes: {' + '.join(map(str, spread))}",) if spread else ()
+
+
 def rooms_of(machine: Machine, kind: str, threads: int = 1) -> list[int]:
     """Return how many processes of a lane each node of a cluster has room for."""
     of_cores = [each.cores // max(1, threads) if kind == "cpu" else each.cards for each in machine.nodes]

@@ -26,6 +26,7 @@ from laptime.planner.groups import (
     refuse_group,
     refuse_group_for,
     refuse_in_one_process,
+    say_spread,
     share_out,
     shared_proof,
     split_processor,
@@ -218,7 +219,7 @@ def plan_lane(lane: Lane, machine: Machine, subject: SubjectFacts) -> PlannedLan
         group, where = devices, name_group(lane.device or "", devices)
     settings = fill_settings(lane, LaneFacts(lane.framework, device, machine, subject, group, where, spread))
     name = name_lane(lane.framework, where, lane.preset, lane.overrides)
-    notes = (*view.notes, *_fallen_back(view, device), *_left_out(lane, subject))
+    notes = (*view.notes, *_fallen_back(view, device), *_left_out(lane, subject), *say_spread(spread))
     environment = environment_for(lane.framework, settings, device)
     environment |= split_processor(lane.framework, group, machine.processor.cores_usable)
     return PlannedLane(name, lane.framework, device, settings, environment, notes, devices=group, spread=spread)

@@ -14,12 +14,14 @@ from laptime import wire
 from laptime.errors import WireError
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, PlannedLane, RankPlace
+from laptime.model.ranks import RANK_IS_GONE
 from laptime.run.child import GRACE_S, Ended, Silence
 from laptime.run.remote import RemoteChild, Waiting
 
+END_S = 1.0
 LOOK_S = 0.2  # how often the other nodes are looked at while the first rank says nothing
 BLAME_S = 8.0  # the first rank says what failed: only if it does not, its loss of another one is reported
-NOT_KNOWN = Missing("its process is gone")
+NOT_KNOWN = Missing(RANK_IS_GONE)
 
 
 class SpreadChild(RemoteChild):
@@ -67,9 +69,14 @@ class SpreadChild(RemoteChild):
                 if left_s <= LOOK_S:
                     raise
                 continue
-            if not isinstance(message, wire.RanksMeet):
-                return message
-            self._send_others(message.place)
+            if isinstance(message, wire.RanksMeet):
+                self._send_others(message.place)
+                continue
+            if isinstance(message, wire.Failed) and message.reason.endswith(RANK_IS_GONE):
+                self._look_at_others()  # their nodes know more
+                known = self._failed or message
+                return wire.Failed(message.phase, known.reason, known.kind, message.peak_memory_bytes, known.source)
+            return message
 
     def pause(self) -> None:
         super().pause()
@@ -116,4 +123,6 @@ def _failure_of(child: RemoteChild, rank: int) -> wire.Failed | None:
         return None
     except WireError as error:
         return wire.Failed("start", f"rank {rank}: {error.says}", "error", NOT_KNOWN)
-    return wire.Failed("start", f"rank {rank} on {child.node}: its process is gone", "error", NOT_KNOWN)
+    ended = child.end(grace_s=END_S)
+    how = f"its process was ended by {ended.signal}" if ended.signal else RANK_IS_GONE
+    return wire.Failed("start", f"rank {rank} on {child.node}: {how}", "error", NOT_KNOWN)

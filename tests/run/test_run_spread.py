@@ -1,0 +1,98 @@
+"""A heat whose ranks are on several nodes is one heat: its first rank leads, and whatever ends on a node, all end."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from dataclasses import replace
+
+import psutil
+import pytest
+from heat_orders import PACE, environment_for, order_for
+from own_nodes import OwnNodes
+
+from laptime.heat.rank_messages import JoinRank, Link, RankDone
+from laptime.model.lane import Settings
+from laptime.run.heats import HeatRunner
+from laptime.run.runner import Limits, Started
+from laptime.run.turns import Player, play_turns
+
+HERE = socket.gethostname()
+SPREAD = (3, 1)
+
+
+@pytest.fixture
+def nodes(tmp_path):
+    made = OwnNodes(environment_for(tmp_path))
+    yield made
+    made.close()
+
+
+def spread_order(folder, script=""):
+    """Order a heat of four ranks, the last of which is on a second node."""
+    order = order_for(folder, script)
+    lane = order.lane
+    settings = Settings(extra={"parallel": "ddp"})
+    lane = replace(lane, name="fake/4xcpu", settings=settings, devices=(lane.device,) * 4, spread=SPREAD)
+    return replace(order, lane=lane)
+
+
+def runner_of(order):
+    return HeatRunner(order, Limits(60.0, 5.0), 2, lambda _phase: None)
+
+
+def run(nodes, order):
+    runner = runner_of(order)
+    return runner.run(Started(nodes.start_apart(order.lane.environment, order.lane)), 0)
+
+
+def test_ranks_on_two_nodes_train_together(nodes, tmp_path, house):
+    """Between turns all of them are stopped, on both nodes."""
+    order = replace(spread_order(tmp_path), pace=replace(PACE, takes_turns=True))
+    player = Player(runner_of(order), order.lane.device)
+    player.join(Started(nodes.start_apart(order.lane.environment, order.lane)))
+    heats = [each for each in house.processes() if each.cmdline()[-4:-2] == ["-m", "laptime.heat"]]
+    states = [each.status() for each in heats if not any("guardian" in word for word in each.cmdline())]
+    assert states == [psutil.STATUS_STOPPED] * 4
+    play_turns([player], order.pace)
+    heat = player.runner.heat(player.leave(), 0)
+    assert (heat.process.status, heat.process.node) == ("ok", HERE)
+    assert [each.rank for each in heat.ranks] == [0, 1, 2, 3]
+    assert {len(window.ranks.rank_ns) for window in heat.windows} == {4}
+    assert [proof.losses != () for proof in heat.proofs] == [True]
+    assert house.is_empty_within(5)
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ("raise", "rank 3: RuntimeError: planted failure"),
+        ("kill", f"rank 3 on {HERE}: its process was ended by SIGKILL"),
+    ],
+)
+def test_a_rank_on_another_node_that_fails_is_named(nodes, tmp_path, house, how, says):
+    heat = run(nodes, spread_order(tmp_path, f'fail = {{ how = "{how}", phase = "proof", rank = 3 }}'))
+    assert says in heat.process.dnf.reason
+    assert house.is_empty_within(5)
+
+
+def test_a_rank_that_never_comes_is_named(nodes, tmp_path, house):
+    """Its node is gone before it could join."""
+    order = spread_order(tmp_path, 'fail = { how = "hang", phase = "build", rank = 0 }')
+    child = nodes.start_apart(order.lane.environment, order.lane)
+    killer = threading.Timer(2.0, nodes.started[1].agent.kill)
+    killer.start()
+    heat = runner_of(order).run(Started(child), 0)
+    assert "its node is gone" in heat.process.dnf.reason
+    assert house.is_empty_within(5)
+
+
+@pytest.mark.parametrize("hello", [JoinRank(3, "another"), RankDone(1), b"GET / HTTP/1.1\n"])
+def test_who_does_not_know_the_secret_is_no_rank(hello):
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        if isinstance(hello, bytes):
+            theirs.sendall(hello)
+        else:
+            Link(theirs).say(hello)
+        assert Link(ours, 5.0).hear_number("the secret") is None
