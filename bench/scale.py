@@ -5,7 +5,8 @@
 
 **bare**: the same network trained by a script of thirty lines under torchrun, in turns with laptime: the efficiency of
 two processes, and the time of a step. **planted**: a slow rank, loaders that share a disk, a link of 200 Mbit/s in a
-network namespace; each has to be named first, with its share. **model**: what 1 and 2 processes predict of 4, whose
+network namespace, and two nodes under torchrun in two namespaces whose link takes 1, 10, 100 ms; each has to be named
+first, with its share. **model**: what 1 and 2 processes predict of 4, whose
 devices sleep, so that two cores are enough.
 """
 
@@ -28,10 +29,14 @@ from laptime.model.scaling import ScaleAsk
 from laptime.questions.scale import ScalePrepared, prepare_scale
 from laptime.stats import median
 from scale_turns import BARE, OURS, Times, take_turns
+from slow_link import linked
+from slow_link_processes import DEVICE
 
 PARTS = ("bare", "planted", "model")
 BIN = Path(sys.executable).parent
 TRAININGS = Path(__file__).with_name("scale_trainings.py")
+AS_JSON = ("--json", "--quiet")
+DELAYS_MS = (1, 10, 100)
 TURNS = 40
 RATE_BITS = 200e6
 LINK = f"ip link set lo up && tc qdisc add dev lo root tbf rate {RATE_BITS / 1e6:.0f}mbit burst 256k latency 2s && exec"
@@ -39,12 +44,16 @@ LINK = f"ip link set lo up && tc qdisc add dev lo root tbf rate {RATE_BITS / 1e6
 
 @dataclass(frozen=True)
 class Planted:
-    """A training with one loss, what has to be named first, and how many milliseconds of a step it takes."""
+    """A training with one loss, what has to be named first, and how many milliseconds of a step it takes.
+
+    Over a link that delays, the bare script says how many: gloo goes there and back more than once.
+    """
 
     training: str
     first: str
-    lost_ms: float
+    lost_ms: float | None = None
     slow_link: bool = False
+    delay_ms: float | None = None  # of a link between two nodes, one way
 
 
 WEIGHTS = 256 * 2048 + 2048 + 2048 * 10 + 10
@@ -52,6 +61,7 @@ PLANTED = {
     "a rank slowed by 20 %": Planted("slow_rank", "straggler", 0.2 * 20),
     "loaders that share a disk": Planted("shared_disk", "loader", 32 * 0.4),
     # Each of two ranks sends all gradients once, over one queue of the kernel.
+    **{f"nodes whose link takes {delay} ms": Planted("few_weights", "exchange", delay_ms=delay) for delay in DELAYS_MS},
     "a link of 200 Mbit/s": Planted("many_weights", "exchange", 2 * 4 * WEIGHTS * 8 / RATE_BITS * 1e3, slow_link=True),
 }
 
@@ -60,15 +70,17 @@ def main() -> int:
     parser = parser_for(__doc__)
     parser.add_argument("--only", choices=PARTS, action="append")
     parser.add_argument("--rounds", type=int, default=5, help="of bare, and repeats of each planted loss")
+    parser.add_argument("--planted", choices=PLANTED, action="append", help="only these losses")
     given = parser.parse_args()
     chosen = given.only or PARTS
+    planted = {name: each for name, each in PLANTED.items() if name in (given.planted or PLANTED)}
     figures: list[Figure] = []
     details: dict[str, Any] = {}
     with fresh_home() as place:
         if "bare" in chosen:
             figures += check_bare(given.rounds, details, place)
         if "planted" in chosen:
-            figures += check_planted(given.rounds, details)
+            figures += check_planted(planted, given.rounds, details)
         if "model" in chosen:
             figures += check_model(details)
     return finish("scale", figures, given.out, details=details)
@@ -76,7 +88,7 @@ def main() -> int:
 
 def ask(command: list[str]) -> dict[str, Any]:
     """Run laptime, and return its record."""
-    ended = subprocess.run([*command, "--json", "--quiet"], capture_output=True, text=True, check=False)
+    ended = subprocess.run([*command, *AS_JSON], capture_output=True, text=True, check=False)
     if not ended.stdout:
         raise SystemExit(f"{' '.join(command)} ended with {ended.returncode}: {ended.stderr}")
     record: dict[str, Any] = json.loads(ended.stdout)
@@ -115,23 +127,25 @@ def _ratio(times: Times, one: tuple[str, int], other: tuple[str, int]) -> float:
     return median([mine / theirs for mine, theirs in zip(times[one], times[other], strict=True)])
 
 
-def check_planted(rounds: int, details: dict[str, Any]) -> list[Figure]:
+def check_planted(losses: dict[str, Planted], rounds: int, details: dict[str, Any]) -> list[Figure]:
     """Ask what is lost, and hold the answer against what was planted."""
     figures, right, asked = [], 0, 0
-    for name, planted in PLANTED.items():
+    for name, planted in losses.items():
         if planted.slow_link and not shutil.which("tc"):
             raise SystemExit("a slow link needs tc, of the package iproute2")
         errors = []
         for _ in range(rounds):
+            lost_ms = planted.lost_ms or _bare_exchange(planted.delay_ms or 0.0)
             found = _scaled(planted)
             (curve,) = found["answer"]["scaling"]["curves"]
             lost = curve["lost"]
             step_ms = curve["points"][-1]["step_ms"]
             share = next(each["share"]["value"] for each in lost["parts"] if each["of"] == planted.first)
-            errors.append(share * step_ms / planted.lost_ms - 1)
+            errors.append(share * step_ms / lost_ms - 1)
+            told = {"first": lost["first"], "planted_ms": lost_ms, "step_ms": step_ms, "parts": lost["parts"]}
             right += lost["first"] == planted.first
             asked += 1
-            details.setdefault(name, []).append({"first": lost["first"], "step_ms": step_ms, "parts": lost["parts"]})
+            details.setdefault(name, []).append(told)
             print(f"{name}: {found['answer']['scaling']['says']} ({errors[-1]:+.0%})", flush=True)
         figures.append(
             Figure(f"{name}: its share, off by", median(errors), "", min(errors), max(errors), most=0.2, least=-0.2)
@@ -140,11 +154,40 @@ def check_planted(rounds: int, details: dict[str, Any]) -> list[Figure]:
 
 
 def _scaled(planted: Planted) -> dict[str, Any]:
-    command = [str(BIN / "laptime"), "scale", f"{TRAININGS}:{planted.training}", "torch/cpu/threads=1"]
-    command += ["--devices", "1,2", "--heats", "3", "--budget", "45s"]
+    words = ["scale", f"{TRAININGS}:{planted.training}", "torch/cpu/threads=1"]
+    words += ["--devices", "1,2", "--heats", "2", "--budget", "20s"]
+    if planted.delay_ms is not None:
+        return _ask_on_nodes(words, planted.delay_ms)
+    command = [str(BIN / "laptime"), *words]
     if not planted.slow_link:
         return ask(command)
     return ask(["unshare", "-rn", "bash", "-c", f'{LINK} "$@"', "bash", *command])
+
+
+def _ask_on_nodes(words: list[str], delay_ms: float) -> dict[str, Any]:
+    """Run laptime under torchrun on two nodes, which are network namespaces of this machine; return its record."""
+    record: dict[str, Any] = json.loads(_on_nodes(["-m", "laptime", *words, "--on", "torchrun", *AS_JSON], delay_ms))
+    return record
+
+
+def _bare_exchange(delay_ms: float) -> float:
+    return float(_on_nodes([str(TRAININGS)], delay_ms))
+
+
+def _on_nodes(words: list[str], delay_ms: float) -> str:
+    """Start words under torchrun on two nodes, and return what the first one prints."""
+    torchrun = [str(BIN / "torchrun"), "--nnodes", "2", "--nproc-per-node", "1", "--master-port", "29500"]
+    with linked(delay_ms) as sides:
+        device = f"GLOO_SOCKET_IFNAME={DEVICE}"
+        commands = [
+            side.wrap(["env", device, *torchrun, "--master-addr", sides[0].address, "--node-rank", str(number), *words])
+            for number, side in enumerate(sides)
+        ]
+        nodes = [subprocess.Popen(each, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for each in commands]
+        (printed, said), _ = [each.communicate(timeout=600) for each in nodes]
+    if not printed:
+        raise SystemExit(f"torchrun {' '.join(words)} printed nothing: {said}")
+    return printed
 
 
 def check_model(details: dict[str, Any]) -> list[Figure]:

@@ -1,12 +1,15 @@
 """The trainings of bench/scale.py: what several processes lose is planted in them, and so is known.
 
-Run with `torchrun`, this file is the bare script next to which laptime is held: it trains `plain` in turns.
+Run with `torchrun`, this file is the bare script next to which laptime is held: it trains `plain` in turns, or without
+arguments tells what the exchange of `few_weights` takes.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
+import statistics
 import sys
 import tempfile
 import time
@@ -90,6 +93,11 @@ def shared_disk() -> laptime.Training:
     return made(Sleeping(256), DataLoader(SharedDisk(), 32))
 
 
+def few_weights() -> laptime.Training:
+    torch.manual_seed(0)
+    return made(Sleeping(16), ready(256))
+
+
 def many_weights() -> laptime.Training:
     torch.manual_seed(0)
     return made(Sleeping(2048), ready(256))
@@ -129,5 +137,27 @@ def main() -> None:
             print(1e3 * step_s, file=told, flush=True)
 
 
+def tell_exchange() -> None:
+    """Write how many milliseconds of a step of `few_weights` is its exchange: a step with it, less one without."""
+    dist.init_process_group("gloo")
+    network = nn.parallel.DistributedDataParallel(Sleeping(16))
+    optimizer, loss = torch.optim.SGD(network.parameters(), lr=0.01), nn.CrossEntropyLoss()
+    batches = ready(256)
+    took_ms: dict[bool, list[float]] = {True: [], False: []}
+    for number in range(60):
+        inputs, targets = batches[number % 8]
+        exchanges = number % 12 < 6
+        dist.barrier()
+        began = time.perf_counter()
+        optimizer.zero_grad()
+        with contextlib.nullcontext() if exchanges else network.no_sync():
+            loss(network(inputs), targets).backward()
+        optimizer.step()
+        if number >= 12:
+            took_ms[exchanges].append(1e3 * (time.perf_counter() - began))
+    if dist.get_rank() == 0:
+        print(statistics.median(took_ms[True]) - statistics.median(took_ms[False]))
+
+
 if __name__ == "__main__":
-    main()
+    main() if len(sys.argv) > 1 else tell_exchange()
