@@ -8,7 +8,7 @@ import pytest
 from planner_machines import AMPERE, BROKEN, CPU, machine_with, plan_for, subject_of
 
 from laptime.errors import UsageError
-from laptime.model.machine import Framework
+from laptime.model.machine import Framework, NodeRoom
 from laptime.model.plan import OwnTraining
 from laptime.model.scaling import ScaleAsk
 from laptime.planner.lanes import names_a_lane, parse_lane
@@ -44,6 +44,28 @@ def test_each_process_of_a_processor_gets_its_share_of_the_cores():
     assert [each.settings.threads for each in lanes] == [3, 2, None, 1]
     assert lanes[0].environment["OMP_NUM_THREADS"] == "3"
     assert plan_for(machine_with(CPU, usable=6), "3xcpu/weak", "cpu", what="cifar-mlp").proof.batch == 33
+
+
+def nodes(machine, *rooms, ranks=None):
+    return replace(machine, nodes=tuple(NodeRoom(f"node{n}", *room, ranks) for n, room in enumerate(rooms)))
+
+
+def test_a_group_that_one_node_has_no_room_for_is_spread_over_several():
+    """Each node numbers its own cards; under torchrun, a node has as many processes as were started there."""
+    planned = plan_for(nodes(TWO, (8, 2), (8, 2), (8, 1)), "3xcuda/weak", "2xcuda", "cuda:0+cuda:1", "cuda").lanes
+    assert [each.spread for each in planned] == [(2, 1), (), (), ()]
+    assert [each.name for each in planned[0].devices] == ["cuda:0", "cuda:1", "cuda:0"]
+    assert planned[0].notes[-1] == "its devices are on 2 nodes: 2 + 1"
+    assert [planned[0].seat_of(rank) for rank in range(3)] == [(0, 2), (1, 2), (0, 1)]
+    six = machine_with(CPU, usable=6)
+    (of_cores,) = plan_for(nodes(six, (6, 0), (4, 0)), "4xcpu/threads=2").lanes
+    assert (of_cores.spread, of_cores.settings.threads) == ((3, 1), 2)
+    (one_each,) = plan_for(nodes(six, (6, 0), (6, 0), ranks=1), "2xcpu").lanes
+    assert (one_each.spread, one_each.settings.threads) == ((1, 1), 6)
+    with pytest.raises(UsageError, match="4xcpu: torchrun has started 2 processes"):
+        plan_for(nodes(six, (6, 0), (6, 0), ranks=1), "4xcpu")
+    with pytest.raises(UsageError, match="dp: DataParallel is one process, and 3xcuda is on several nodes"):
+        plan_for(nodes(TWO, (8, 2), (8, 1)), "3xcuda/dp+weak")
 
 
 def test_weak_and_strong_are_the_batch_of_each_and_of_all():

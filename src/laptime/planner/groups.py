@@ -55,6 +55,12 @@ def spread_out(lane: Lane, machine: Machine) -> tuple[int, ...]:
         if taken:
             counts.append(taken)
         left, most = left - taken, most or taken
+    if left and any(each.ranks is not None for each in machine.nodes):
+        there = sum(rooms_of(machine, counted[2]))
+        raise UsageError(
+            f"{lane.device}: torchrun has started {there} process{'es' * (there != 1)}",
+            "start as many with it as devices share a step: --nnodes times --nproc-per-node",
+        )
     return () if left or len(counts) < 2 else tuple(counts)
 
 
@@ -145,6 +151,8 @@ def refuse_parallel(settings: Settings, lane: LaneFacts) -> None:
     if lane.row.spreads != "ranks":
         says = f"{how} is of PyTorch, and {lane.framework} shares a step out itself"
         raise UsageError(says, "leave it out, or name torch")
+    if how == SPLIT and lane.spread:
+        raise UsageError(f"dp: DataParallel is one process, and {lane.group} is on several nodes", "name ddp or fsdp")
     if how == SPLIT and lane.on_processor:
         raise UsageError("dp: DataParallel splits a batch over cards, and a processor is one device", "name ddp")
     if how == SHARDED and settings.execution == "compile":

@@ -1,0 +1,78 @@
+"""Lanes on the nodes of a real torchrun: two on this machine, each with its own command."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from laptime import showing
+from laptime.store import decode
+
+HERE = socket.gethostname()
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "2"]
+STARTED = {"TORCHELASTIC_RUN_ID": "none", "RANK": "0", "LOCAL_RANK": "0", "GROUP_RANK": "0"}
+STARTED |= {"WORLD_SIZE": "3", "LOCAL_WORLD_SIZE": "2", "GROUP_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+@pytest.mark.framework
+def test_a_lane_on_two_nodes_of_torchrun(house):
+    """The command of the first node shows the answer; the other says nothing, and both end."""
+    where = ["--master-addr", "127.0.0.1", "--master-port", str(free_port()), "--node-rank"]
+    words = ["-m", "laptime", "race", "cifar-cnn", "fake/cpu", "fake/4xcpu", "--heats", "1", "--on", "torchrun", "-q"]
+    nodes = [
+        subprocess.Popen(
+            [*TORCHRUN, *where, str(number), *words],
+            env=house.environment(PYTHONWARNINGS="ignore"),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=house.folder,
+        )
+        for number in range(2)
+    ]
+    (page, said), (other, _) = [each.communicate(timeout=120) for each in nodes]
+    assert [each.returncode for each in nodes] == [0, 0], said
+    assert "fake/cpu is 1.20x as fast as fake/4xcpu" in page
+    assert other == ""
+    (place,) = house.files()
+    record = decode(place.read_bytes(), place.name)
+    assert [lane.parity.status for lane in record.lanes] == ["same", "same"]
+    assert [(each.name, each.ranks) for each in record.machine.nodes] == [(HERE, 2), (HERE, 2)]
+    (heat,) = record.lanes[1].heats
+    assert [each.rank for each in heat.ranks] == [0, 1, 2, 3]
+    assert "its devices are on 2 nodes: 2 + 2" in showing.as_text(record, showing.View(500, details=True))
+    assert house.is_empty_within(10)
+
+
+@pytest.mark.parametrize(
+    ("words", "env", "says"),
+    [
+        (["fake/cpu"], STARTED, "torchrun has started this command, so each of its processes would race on its own"),
+        (["fake/cpu", "--on", "torchrun"], {}, "torchrun did not start this command"),
+        (["fake/cpu", "--on", "torchrun"], STARTED, "give all nodes the same --nproc-per-node"),
+        (["fake/cpu", "--on", "torchrun", "--each", "machine"], {}, "only Ray says which types of nodes there are"),
+    ],
+)
+def test_what_torchrun_cannot_do_is_said(house, words, env, says):
+    pytest.importorskip("torch")
+    answer = house.run("race", "cifar-cnn", *words, env=env)
+    assert answer.code == 2
+    assert says in " ".join(answer.err.split())
+
+
+def test_the_others_of_a_node_leave_at_once(house):
+    """One process of a further node serves; the rest have nothing to do."""
+    env = STARTED | {"RANK": "3", "LOCAL_RANK": "1", "GROUP_RANK": "1", "WORLD_SIZE": "4"}
+    answer = house.done("race", "cifar-cnn", "fake/cpu", "--on", "torchrun", env=env)
+    assert (answer.out, answer.err) == ("", "")
+    assert not Path(os.fspath(house.folder), "records").exists()
