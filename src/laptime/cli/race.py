@@ -39,8 +39,9 @@ have their turns, and stopped once enough is known. Its lanes are a device, or a
 outside: cpu/malloc=keep+threads=1. --set adds such a lane for each device, --on names devices. Without WHAT, the
 words behind -- are a whole command.
 
-With --on ray, --on ray://host:10001 or --on slurm each heat runs on a node of that cluster. --each TYPE
-races the lanes on each type of a Ray cluster's nodes, by a label or a resource (docs/clusters.md).
+With --on ray, --on ray://host:10001 or --on slurm each heat runs on a node of that cluster, with --on torchrun on
+those on which torchrun has started this command. --each TYPE races the lanes on each type of a Ray cluster's nodes, by
+a label or a resource (docs/clusters.md).
 """
 AGAINST = rare("--against", metavar="ID", shell_complete=complete_record, help="Run a recorded race again; compare.")
 FAIL_ABOVE = rare("--fail-above", **THRESHOLD)

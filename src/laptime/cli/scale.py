@@ -37,6 +37,8 @@ that do not keep up, devices that slow each other down. With --weak each device 
 --strong they share it out. On a processor a device is a process with its share of the cores. A model of an
 all-reduce predicts up to 4,096 devices; with three counts or more, the largest is predicted from the others first,
 and the page says how well. In PyTorch a lane may name ddp (the default), fsdp or dp.
+
+With --on ray or --on torchrun the devices may be on several nodes (docs/clusters.md).
 """
 
 
