@@ -30,7 +30,7 @@ from laptime.model.ranks import Exchange, RankReport
 from laptime.model.sample import Examination, FreshSteps, ProofRun, Reference, Window
 from laptime.model.symptoms import StepSymptoms
 
-VERSION = 17
+VERSION = 18
 NOT_TOLD = Missing("not told")
 
 

@@ -187,6 +187,9 @@ class FakeTraining:
         ms = large if size_bytes > MANY_BYTES else small
         return Exercise(lambda: self._clock.pass_ms(ms), lambda: None, float(size_bytes))
 
+    def exchange_profiler(self) -> FakeProfiler:
+        return FakeProfiler(self._script, self._order, self._clock)
+
     def device_memory_bytes(self) -> int | Missing:
         return Missing("a fake device holds no memory")
 

@@ -20,9 +20,11 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from laptime import wire
-from laptime.backends.base import Backend, Evaluator, Profiler, Runner, SharedTraining
+from laptime.backends.base import Backend, Evaluator, Profiler, Runner
+from laptime.backends.shared import SharedTraining
 from laptime.errors import LaneError
 from laptime.heat import rank_messages as to
+from laptime.heat.collectives import watch_collectives
 from laptime.heat.loop import ParentLine, run_heat
 from laptime.heat.rank import Rank, keep_to_cores, serve
 from laptime.model.limits import StepWork
@@ -259,6 +261,13 @@ class RankedTraining:
         with self._leader.blaming():
             return self._rank.all_reduce(size_bytes, times)
 
+    def profile_exchange(self) -> None:
+        """Profile some steps in the first rank, whose report then has what was seen."""
+        assert self.runner is not None
+        self._rank.collectives = watch_collectives(
+            self._rank.clock, self.runner, self._rank.training.exchange_profiler()
+        )
+
     def learn(self) -> Any:
         raise LaneError("a whole training on several devices is not in this version")
 
@@ -297,7 +306,13 @@ class RankedBackend:
 def run_ranked_heat(backend: Backend, order: HeatOrder, line: RankedLine) -> None:
     """Run a heat in all ranks; then report on each, and time what they exchange."""
     ranked = RankedBackend(backend, line)
-    held = run_heat(ranked, order, line)
+
+    def profile_exchange() -> None:
+        if order.profiles_exchange and ranked.training is not None:
+            line.say(wire.Phase("profile", backend.clock()))
+            ranked.training.profile_exchange()
+
+    held = run_heat(ranked, order, line, profile_exchange)
     training = ranked.training
     assert training is not None and training.runner is not None  # noqa: PT018  the heat has run
     line.say(wire.Phase("exchange", backend.clock()))

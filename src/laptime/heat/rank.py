@@ -14,14 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from laptime.backends.base import Backend, Exercise, Runner, SharedTraining
+from laptime.backends.base import Backend, Exercise, Runner
+from laptime.backends.shared import SharedTraining
 from laptime.heat import rank_messages as to
 from laptime.heat.memory import peak_memory_bytes
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
-from laptime.model.ranks import RankReport
+from laptime.model.ranks import Collectives, RankReport
 
 NO_SCHEDSTAT = Missing("this system does not say how long threads wait for a core")
+NOT_PROFILED = Missing("only laptime scale profiles it, in the first rank of lanes that exchange gradients")
 TASKS = Path("/proc/self/task")
 Clock = Callable[[], int]
 
@@ -37,6 +39,7 @@ class Rank:
     runner: Runner | None = None
     first_step_ns: int = 0
     timed_ns: int = 0
+    collectives: Collectives | Missing = NOT_PROFILED
     _began_ns: int | None = None
     _marks: Sequence[object] = ()
     _waited_before_s: float | Missing = NO_SCHEDSTAT
@@ -89,6 +92,7 @@ class Rank:
 
     def report(self) -> RankReport:
         waited, before = waited_s(), self._waited_before_s
+        found = self.collectives
         missing = isinstance(waited, Missing) or isinstance(before, Missing)
         return RankReport(
             rank=self.number,
@@ -99,6 +103,8 @@ class Rank:
             device_memory_bytes=self.training.device_memory_bytes(),
             waited_s=NO_SCHEDSTAT if missing else waited - before,  # type: ignore[operator]
             timed_s=self.timed_ns / 1e9,
+            collectives=None if isinstance(found, Missing) else found,
+            absent={"collectives": found} if isinstance(found, Missing) else {},
         )
 
     def _begin(self) -> None:
