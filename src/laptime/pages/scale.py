@@ -179,7 +179,7 @@ def _details(record: Record, scaling: Scaling, view: View) -> list[list[str]]:
             wrap(f"{short_name(curve.of)}, {curve.mode}: {say_curve(curve, kind)}", width, "  "),
             table_or_sentences(_columns(curve, record, view), curve.points, width, color=color),
             _lost_table(curve, width, color=color),
-            *(wrap(each, width, "  ") for each in exchange_words(curve)),
+            [line for each in exchange_words(curve) for line in wrap(each, width, "  ")],
             wrap(_link_words(curve), width, "  "),
             _beyond_table(curve, width, color=color),
             wrap(_held_out_words(curve), width, "  "),
@@ -217,25 +217,20 @@ def exchange_words(curve: ScaleCurve) -> list[str]:
     seen = curve.profiled
     if seen is None:
         return [f"What the profiler sees of the exchange is not known: {curve.why_not('profiled')}."]
-    told = (
-        f"By the profiler, {_share_words(seen.exposed)} of a step is an exchange that nothing hides, and for "
-        f"{percent(seen.in_progress.value)} of it an exchange is in progress"
-    )
+    told = f"By the profiler, {_share_words(seen.exposed)} of a step is an exchange that nothing hides"
+    told += f", and an exchange is in progress for {percent(seen.in_progress.value)} of a step."
     if curve.lost is None:
-        return [f"{told}. There is no figure by experiment."]
+        return [f"{told} There is no figure by experiment."]
     shares = {each.of: each.share for each in curve.lost.parts}
     found, waits = shares["exchange"], sum(shares[each].value for each in WAITS if each in shares)
-    told += f"; by experiment, {_share_words(found)}"
+    told += f" By experiment, {_share_words(found)} is exchange."
     if waits >= SHOWN_LEAST:
-        told += f", and {percent(waits)} is waiting for other processes, which the profiler does not tell apart"
+        told += f" The profiler may count waiting for slower processes, {percent(waits)} by experiment, as exchange."
     apart = _apart(seen.exposed, found, max(0.0, waits))
     if apart < DIFFERS_LEAST:
-        return [f"{told}."]
+        return [told]
     more = "more" if seen.exposed.value > found.value else "less"
-    return [
-        f"{told}.",
-        f"The profiler shows {apart * 100:.0f} points {more} than the experiment, which is to be trusted.",
-    ]
+    return [told, f"The profiler shows {apart * 100:.0f} points {more}. The answer is that of the experiment."]
 
 
 def _apart(seen: Bounded, found: Bounded, waits: float) -> float:
