@@ -249,7 +249,7 @@ def _apart(seen: Bounded, found: Bounded, waits: float) -> float:
 def _share_words(share: Bounded) -> str:
     if isinstance(share.low, Missing) or isinstance(share.high, Missing):
         return percent(share.value)
-    return f"{percent(share.value)} ({percent(max(0.0, share.low))} to {percent(share.high)})"
+    return f"{percent(share.value)} ({percent(max(0.0, share.low))} to {percent(min(1.0, share.high))})"
 
 
 def _link_words(curve: ScaleCurve) -> str:
