@@ -24,7 +24,6 @@ from laptime.backends.base import Backend, Evaluator, Profiler, Runner
 from laptime.backends.shared import SharedTraining
 from laptime.errors import LaneError
 from laptime.heat import rank_messages as to
-from laptime.heat.collectives import watch_collectives
 from laptime.heat.loop import ParentLine, run_heat
 from laptime.heat.rank import Rank, keep_to_cores, serve
 from laptime.model.limits import StepWork
@@ -264,9 +263,7 @@ class RankedTraining:
     def profile_exchange(self) -> None:
         """Profile some steps in the first rank, whose report then has what was seen."""
         assert self.runner is not None
-        self._rank.collectives = watch_collectives(
-            self._rank.clock, self.runner, self._rank.training.exchange_profiler()
-        )
+        self._rank.profile_exchange(self.runner)
 
     def learn(self) -> Any:
         raise LaneError("a whole training on several devices is not in this version")

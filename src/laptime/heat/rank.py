@@ -10,17 +10,18 @@ import os
 import platform
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
 from laptime.backends.base import Backend, Exercise, Runner
 from laptime.backends.shared import SharedTraining
 from laptime.heat import rank_messages as to
+from laptime.heat.collectives import watch_collectives
 from laptime.heat.memory import peak_memory_bytes
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
-from laptime.model.ranks import Collectives, RankReport
+from laptime.model.ranks import RankReport
 
 NO_SCHEDSTAT = Missing("this system does not say how long threads wait for a core")
 NOT_PROFILED = Missing("only laptime scale profiles it, in the first rank of lanes that exchange gradients")
@@ -39,10 +40,10 @@ class Rank:
     runner: Runner | None = None
     first_step_ns: int = 0
     timed_ns: int = 0
-    collectives: Collectives | Missing = NOT_PROFILED
     _began_ns: int | None = None
     _marks: Sequence[object] = ()
     _waited_before_s: float | Missing = NO_SCHEDSTAT
+    _reported: RankReport | None = None
 
     @property
     def running(self) -> Runner:
@@ -90,9 +91,18 @@ class Rank:
         exercise.fence()
         return self.clock() - began_ns
 
+    def profile_exchange(self, together: Runner) -> None:
+        """Profile some steps that all ranks take. The rest of the report is from before: a profiler needs memory."""
+        report, found = self.report(), watch_collectives(self.clock, together, self.training.exchange_profiler())
+        if isinstance(found, Missing):
+            self._reported = replace(report, absent={"collectives": found})
+        else:
+            self._reported = replace(report, collectives=found, absent={})
+
     def report(self) -> RankReport:
+        if self._reported is not None:
+            return self._reported
         waited, before = waited_s(), self._waited_before_s
-        found = self.collectives
         missing = isinstance(waited, Missing) or isinstance(before, Missing)
         return RankReport(
             rank=self.number,
@@ -103,8 +113,7 @@ class Rank:
             device_memory_bytes=self.training.device_memory_bytes(),
             waited_s=NO_SCHEDSTAT if missing else waited - before,  # type: ignore[operator]
             timed_s=self.timed_ns / 1e9,
-            collectives=None if isinstance(found, Missing) else found,
-            absent={"collectives": found} if isinstance(found, Missing) else {},
+            absent={"collectives": NOT_PROFILED},
         )
 
     def _begin(self) -> None:
