@@ -131,7 +131,8 @@ def check_planted(rounds: int, details: dict[str, Any]) -> list[Figure]:
             errors.append(share * step_ms / planted.lost_ms - 1)
             right += lost["first"] == planted.first
             asked += 1
-            details.setdefault(name, []).append({"first": lost["first"], "step_ms": step_ms, "parts": lost["parts"]})
+            seen = {"first": lost["first"], "step_ms": step_ms, "parts": lost["parts"], "profiled": curve["profiled"]}
+            details.setdefault(name, []).append(seen)
             print(f"{name}: {found['answer']['scaling']['says']} ({errors[-1]:+.0%})", flush=True)
         figures.append(
             Figure(f"{name}: its share, off by", median(errors), "", min(errors), max(errors), most=0.2, least=-0.2)
