@@ -143,6 +143,7 @@ def check_planted(losses: dict[str, Planted], rounds: int, details: dict[str, An
             share = next(each["share"]["value"] for each in lost["parts"] if each["of"] == planted.first)
             errors.append(share * step_ms / lost_ms - 1)
             told = {"first": lost["first"], "planted_ms": lost_ms, "step_ms": step_ms, "parts": lost["parts"]}
+            told["profiled"] = curve["profiled"]
             right += lost["first"] == planted.first
             asked += 1
             details.setdefault(name, []).append(told)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import random
 
+import measured
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from laptime.analysis.heats import summarise_heat
 from laptime.analysis.scale_model import describe_link, expected_slowest, fit, fit_all_reduce, hold_out, project
 from laptime.analysis.scale_rounds import AloneRanks, ScaleRound
+from laptime.analysis.scaling import profiled_exchange
 from laptime.model.missing import Missing
-from laptime.model.ranks import Exchange
+from laptime.model.ranks import Collectives, Exchange, RankReport
 from laptime.model.scaling import HeldOut
 
 GRADIENTS = 50_000_000
@@ -78,6 +81,30 @@ def test_a_model_of_two_counts_predicts_the_next(mode):
         assert found[devices].low <= truth <= found[devices].high
         if devices <= 8:  # beyond, a ring and a tree differ: the interval holds both
             assert found[devices].value == pytest.approx(truth, rel=0.05)
+
+
+def heat_of(*reports):
+    """Return a heat whose ranks reported this; its first one may have been profiled."""
+    return summarise_heat(measured.heat_of(20.0, ranks=reports))
+
+
+def report(collectives=None, absent=None):
+    return RankReport(0, "cpu", "here", 1, 1, 1, 0.0, 1.0, collectives, absent or {})
+
+
+def test_the_profiled_exchange_is_the_mean_of_the_heats():
+    seen = [Collectives("a profiler", 8, 100.0, held, exposed) for held, exposed in ((50.0, 30.0), (60.0, 40.0))]
+    found = profiled_exchange([heat_of(report(each), report()) for each in seen])
+    assert (found.by, found.in_progress.value, found.exposed.value) == ("a profiler", 0.55, pytest.approx(0.35))
+    assert found.exposed.low < 0.3 < found.exposed.value < 0.4 < found.exposed.high
+    assert isinstance(profiled_exchange([heat_of(report(seen[0]))]).exposed.low, Missing)
+
+
+def test_a_profile_that_is_missing_says_why():
+    blind = Missing("PyTorch's profiler told of no collective")
+    assert profiled_exchange([heat_of(report(absent={"collectives": blind}))]) == blind
+    assert "used by one process" in profiled_exchange([heat_of()]).missing
+    assert profiled_exchange([]) == Missing("no heat on all of them finished")
 
 
 def test_the_largest_count_is_held_out():

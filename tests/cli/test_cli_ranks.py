@@ -51,11 +51,23 @@ def test_several_processes_do_the_work_of_one_and_each_loads_its_own_items(torch
     assert found["2xcpu/weak"]["peak_memory_bytes"] >= sum(memory)
 
 
-def test_batch_norm_on_several_processes_has_a_reference_of_its_own(torch_house):
-    lanes = raced(torch_house, f"{OWN}:with_norms", "torch/2xcpu", "torch/cpu/threads=1")
-    assert [each["parity"]["status"] for each in lanes.values()] == ["same", "same"]
-    assert "sees each of 2 parts of a batch alone" in lanes["2xcpu/as-written"]["notes"][-1]
-    assert not any("parts of a batch" in note for note in lanes["cpu/threads=1"]["notes"])
+def test_a_scale_profiles_the_exchange_and_batch_norm_has_a_reference_of_its_own(torch_house):
+    """Batches are kept, so that no further experiments are raced."""
+    words = ("scale", f"{OWN}:with_norms", "torch/cpu/threads=1+input=cached", "--devices", "2", "--strong")
+    record = torch_house.done(*words, *QUICK, "--json", "-q", preexec_fn=on_all_cores).json
+    one, two, alone = record["lanes"]
+    assert [each["parity"]["status"] for each in (one, two)] == ["same", "same"]
+    assert "sees each of 2 parts of a batch alone" in two["notes"][-1]
+    assert not any("parts of a batch" in note for note in one["notes"])
+    first, second = two["heats"][0]["ranks"]
+    seen = first["collectives"]
+    assert seen["by"].startswith("torch.profiler of PyTorch")
+    assert 0 < seen["exposed_ns"] <= seen["in_progress_ns"] <= seen["step_ns"]
+    assert second["collectives"] is None
+    assert alone["heats"][0]["ranks"][0]["collectives"] is None
+    (curve,) = record["answer"]["scaling"]["curves"]
+    assert curve["profiled"]["exposed"]["value"] == pytest.approx(seen["exposed_ns"] / seen["step_ns"])
+    assert set(curve["absent"]) == {"held_out"}
 
 
 def test_a_rank_that_falls_ends_the_heat_with_its_reason(torch_house):

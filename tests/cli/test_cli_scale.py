@@ -72,6 +72,13 @@ def test_a_planted_exchange_is_named_first_and_more_cards_are_predicted(house):
     assert sum(found.values()) == pytest.approx(1)
     assert found["exchange"] == pytest.approx(30.2 / 81.2, rel=0.05)
     assert curve["lost"]["first"] == "exchange"
+    assert curve["profiled"]["by"] == "the fake profiler"
+    assert curve["profiled"]["exposed"]["value"] == pytest.approx(30.2 / 81.2, rel=0.02)
+    assert curve["profiled"]["in_progress"]["value"] == pytest.approx(36.2 / 81.2, rel=0.02)
+    reports = {lane["name"]: lane["heats"][0]["ranks"] for lane in record["lanes"]}
+    assert [each["collectives"] is not None for each in reports["fake/4xcuda/weak"]] == [True, False, False, False]
+    unseen = reports["fake/4xcuda/weak+sync=none"][0]["absent"]["collectives"]["missing"]
+    assert unseen.startswith("only laptime scale profiles it, in the first rank of lanes that exchange")
     assert curve["link"]["latency_us"] == pytest.approx(100, rel=0.02)
     assert curve["held_out"]["predicted"] == pytest.approx(curve["held_out"]["measured"], rel=0.05)
     assert [each["devices"] for each in curve["beyond"]][-1] == 4096
@@ -92,7 +99,13 @@ def test_a_planted_exchange_is_named_first_and_more_cards_are_predicted(house):
 def _shown_everywhere(house, record):
     """The details, the list and the report say the same."""
     details = words_of(house.done("show", "latest", "--details").out)
-    for words in ("a step on all of them", "predicted speed-up", "Checked: without 4 devices", "rank device host"):
+    for words in (
+        "a step on all of them",
+        "predicted speed-up",
+        "By the profiler, 37 %",
+        "Checked: without 4 devices",
+        "rank device host",
+    ):
         assert words in details
     assert "4 devices 2.4" in words_of(house.done("list").out)
     house.done("report", "latest", "-o", "scale.md")
@@ -133,6 +146,15 @@ def test_a_rank_that_ends_without_a_word_ends_its_heat_alone(house):
     answer = house.done("scale", "cifar-mlp", "fake/cuda", "--devices", "1,2", "--heats", "1", "-q", code=3)
     assert "rank 1: its process ended on its own, with exit code 7" in words_of(answer.out)
     assert "one card" in answer.out
+
+
+def test_without_the_experiment_the_profilers_share_is_named(house):
+    fails = '["fake/*sync=none"]\nfail = { how = "raise", phase = "timing" }\n'
+    house.script(EXCHANGE + CARDS + fails)
+    answer = house.done("scale", "cifar-mlp", "fake/cuda", "--devices", "1,2", "--heats", "1", "-q", code=3)
+    assert "by the profiler, 26 % of a step is an exchange of gradients that nothing hides" in words_of(answer.out)
+    absent = house.kept()["answer"]["scaling"]["curves"][0]["absent"]
+    assert absent["lost"]["missing"] == "no round finished without the exchange"
 
 
 @pytest.mark.parametrize(

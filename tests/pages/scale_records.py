@@ -9,7 +9,7 @@ import records
 from laptime.model.ask import Ask
 from laptime.model.missing import Missing
 from laptime.model.questions import ScaleAnswer
-from laptime.model.ranks import Exchange, RankReport
+from laptime.model.ranks import Collectives, Exchange, RankReport
 from laptime.model.record import Record
 from laptime.model.scale_words import say_curve
 from laptime.model.scaling import (
@@ -18,6 +18,7 @@ from laptime.model.scaling import (
     LinkCost,
     LostPart,
     LostTime,
+    ProfiledExchange,
     Projection,
     RankRow,
     ScaleAsk,
@@ -28,6 +29,7 @@ from laptime.model.scaling import (
     Straggler,
 )
 
+BY = "torch.profiler of PyTorch 2.13.0"
 ONE_ROUND = Missing("one round alone gives no interval")
 
 
@@ -65,7 +67,7 @@ def exchange() -> Record:
         lost(4, four, "exchange", computing=0.66, exchange=0.31, host=0.02, waiting=0.006, straggler=0.004),
         LinkCost(12.0, 21.3, 5_348_008, 1.4),
         (Projection(8, bounded(5.1, 0.3), "exchange"), Projection(4096, bounded(1400, 900), "exchange")),
-        HeldOut(4, 2.75, 2.67),
+        HeldOut(4, 2.75, 2.67), profiled=ProfiledExchange(BY, bounded(0.42), bounded(0.33)),
     )  # fmt: skip
     ranks = tuple(RankRow(four, rank, f"cuda:{rank}", "node-1", 310.0 + rank, 2 << 30, 3 << 30) for rank in range(4))
     return scale(curve, one, two, four, ranks=ranks, devices=(1, 2, 4))
@@ -81,6 +83,7 @@ def slow_rank() -> Record:
         LinkCost(40.0, 1.2, 5_348_008, -0.4), (Projection(4, bounded(2.9, 0.2), "straggler"),), None,
         point(1, 1.9, 10.5, "torch/cpu/threads=2"),
         {"held_out": Missing("the smaller counts are one device alone: none could be held out")},
+        ProfiledExchange(BY, bounded(0.4, None), bounded(0.34, None)),
     )  # fmt: skip
     ranks = (RankRow(two, 0, "cpu", "node-1", 41.0, 300 << 20, Missing("the processor's memory is the process's own")),)
     return scale(curve, one, two, ranks=ranks)
@@ -94,6 +97,7 @@ def one_process() -> Record:
         "link": Missing("what the devices exchange was not timed alone"),
         "beyond": Missing("what the devices exchange was not timed alone"),
         "held_out": Missing("none could be held out"),
+        "profiled": Missing("its devices are used by one process, and only ranks are profiled"),
     }
     curve = ScaleCurve(
         "torch/cuda/dp", "strong", (point(1, 1.0, 20.0, one), ScalePoint(2, two, None, None, None, "out of memory")),
@@ -105,7 +109,9 @@ def one_process() -> Record:
 def of_heats() -> Record:
     """A record whose heats hold what each rank reported."""
     made = exchange()
-    report = RankReport(1, "cuda:1", "node-1", 310_000_000, 2 << 30, Missing("not told"), 0.4, 2.0)
+    report = RankReport(
+        1, "cuda:1", "node-1", 310_000_000, 2 << 30, Missing("not told"), 0.4, 2.0, Collectives(BY, 8, 3e7, 1.2e7, 1e7)
+    )
     heats = tuple(replace(each, ranks=(report,), exchanges=(Exchange(4, 24e3),)) for each in made.lanes[2].heats)
     return replace(made, lanes=(*made.lanes[:2], replace(made.lanes[2], heats=heats)))
 

@@ -5,12 +5,18 @@ After a change that is meant, write the pages again with `LAPTIME_REGOLD=1 pytho
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import scale_records
+from scale_records import bounded
 from shown import in_details
 
 from golden import assert_agreed
 from laptime.model.figure import Plane, Stack
+from laptime.model.missing import Missing
+from laptime.model.scale_words import say_curve
+from laptime.model.scaling import ProfiledExchange
 from laptime.pages import scale
 from laptime.pages.page import View
 from laptime.pages.summaries import of_scale
@@ -43,6 +49,41 @@ def test_a_slow_rank_is_named_with_its_cause_and_threads_that_are_faster():
     page = words_of(scale.render(scale_records.slow_rank(), View(100)))
     assert "rank 1 (cpu) takes 22 % longer than the others: it had no core for 20 % of its time" in page
     assert "One process on all 2 cores is faster: 1.90x" in page
+
+
+def profiled(exposed, half=0.03, **lost):
+    """Return a curve with this share by the profiler."""
+    seen = ProfiledExchange("a profiler", bounded(exposed + 0.1, half), bounded(exposed, half))
+    return replace(scale_records.exchange().answer.scaling.curves[0], profiled=seen, **lost)
+
+
+def test_the_profilers_share_is_next_to_that_by_experiment():
+    (said,) = scale.exchange_words(profiled(0.33))
+    assert "By the profiler, 33 % (30 % to 36 %) of a step is an exchange that nothing hides" in said
+    assert "an exchange is in progress for 43 % of a step. By experiment, 31 % (30 % to 32 %) is exchange." in said
+
+
+@pytest.mark.parametrize(("exposed", "half", "apart"), [(0.5, 0.03, "18 points more"), (0.12, None, "19 points less")])
+def test_a_profiler_that_differs_is_named(exposed, half, apart):
+    """Waiting (1 % here) may be in the profiler's share, so that much more is no difference."""
+    assert (
+        f"The profiler shows {apart}. The answer is that of the experiment."
+        in scale.exchange_words(profiled(exposed, half))[1]
+    )
+
+
+@pytest.mark.parametrize(("exposed", "half"), [(0.41, 0.03), (0.22, None), (0.6, 0.3)])
+def test_shares_within_ten_points_or_their_intervals_do_not_differ(exposed, half):
+    assert len(scale.exchange_words(profiled(exposed, half))) == 1
+
+
+def test_without_an_experiment_the_profilers_share_is_the_answer_and_named():
+    curve = profiled(0.33, lost=None, absent={"lost": Missing("no round finished without the exchange")})
+    assert say_curve(curve, "cuda").endswith(
+        "the rate of one: by the profiler, 33 % of a step is an exchange of gradients that nothing hides."
+    )
+    assert scale.exchange_words(curve)[0].endswith("There is no figure by experiment.")
+    assert say_curve(replace(curve, profiled=None), "cuda").endswith("the rate of one.")
 
 
 def test_the_charts_hold_the_records_numbers():

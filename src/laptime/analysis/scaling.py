@@ -10,11 +10,13 @@ from laptime.analysis.scale_model import describe_link, hold_out, project
 from laptime.analysis.scale_rounds import ScaleRound, ranks_alone, rounds_of
 from laptime.model.missing import Missing
 from laptime.model.record import Comparison, HeatResult, LaneResult
+from laptime.model.scale_words import WORTH_NAMING
 from laptime.model.scaling import (
     Bounded,
     LostPart,
     LostTime,
     LostTo,
+    ProfiledExchange,
     RankRow,
     ScaleCurve,
     ScaleLane,
@@ -27,8 +29,10 @@ from laptime.stats import mean_interval, median
 ALPHA = 0.05
 ONE_ROUND = Missing("one round alone gives no interval")
 NOT_ALONE = Missing("its devices are used by one process, whose exchange cannot be left out")
+NOT_RANKED = Missing("its devices are used by one process, and only ranks are profiled")
+NO_HEAT = Missing("no heat on all of them finished")
+NO_ALONE = Missing("no round finished without the exchange")
 NO_ROUND = Missing("no round finished on one device and on all of them")
-WORTH_NAMING = 0.02  # of a step
 SLOWER_LEAST = 0.02  # a rank is no straggler if it is only this much slower than the others
 
 
@@ -57,6 +61,7 @@ def _curve(
         "link": describe_link(rounds, count),
         "beyond": project(rounds, count, held_out),
         "held_out": held_out,
+        "profiled": profiled_exchange(lanes[max(points, key=lambda each: each.devices).lane].heats),
     }
     known: dict[str, Any] = {name: each for name, each in found.items() if not isinstance(each, Missing)}
     return ScaleCurve(
@@ -101,7 +106,7 @@ def _lost(
         return NO_ROUND
     alone = [each for each in rounds if each.alone is not None]
     if not alone:
-        return NOT_ALONE
+        return NO_ALONE if any(each.role == "alone" for each in roles) else NOT_ALONE
     count = alone[0].count
     shares: dict[LostTo, list[float]] = {}
     for each in alone:
@@ -119,6 +124,18 @@ def _first(parts: Sequence[LostPart]) -> LostTo | None:
     lost = [each for each in parts if each.of != "computing" and each.share.value >= WORTH_NAMING]
     sure = [each for each in lost if isinstance(each.share.low, Missing) or each.share.low > 0]
     return sure[0].of if sure else None
+
+
+def profiled_exchange(heats: Sequence[HeatResult]) -> ProfiledExchange | Missing:
+    """Return the mean over the heats of what the profiler saw in their first ranks."""
+    done = [heat for heat in heats if heat.step_ms is not None]
+    first = [heat.ranks[0] for heat in done if heat.ranks]
+    seen = [each.collectives for each in first if each.collectives is not None]
+    if not seen:
+        absent = [each.absent.get("collectives", NOT_RANKED) for each in first]
+        return absent[-1] if absent else NOT_RANKED if done else NO_HEAT
+    in_progress = _span([each.in_progress_ns / each.step_ns for each in seen])
+    return ProfiledExchange(seen[-1].by, in_progress, _span([each.exposed_ns / each.step_ns for each in seen]))
 
 
 def find_straggler(heats: Sequence[HeatResult]) -> Straggler | None:

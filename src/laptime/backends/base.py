@@ -274,13 +274,6 @@ class BuiltTraining(Protocol):
         """Return the most memory that the framework's allocator held on the device."""
 
 
-class SharedTraining(BuiltTraining, Protocol):
-    """A training that several processes train together."""
-
-    def exchange(self, size_bytes: int) -> Exercise:
-        """Exchange this many bytes among all of them, as their gradients are."""
-
-
 class Builder(Protocol):
     """What makes trainings and has a clock: all that the loop needs of a framework."""
 

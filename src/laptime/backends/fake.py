@@ -46,8 +46,8 @@ The limits of fake devices have their own table; a word instead of a rate makes 
 
 A whole training has the phases "set up", "lap 1" (it fails at the second step), "evaluation 1", "checkpoint 1" and so
 on; a test is an evaluation after the last lap. A heat has "build", "proof", "first step", "timing", "look ahead" and
-"take apart". Inference has "build", "first call", "proof", "single calls", "batch 64" and so on. A profile has "build",
-"first step", "profile" and "work".
+"take apart"; in a scale, one of several processes has "profile". Inference has "build", "first call", "proof", "single
+calls", "batch 64" and so on. A profile has "build", "first step", "profile" and "work".
 """
 
 from __future__ import annotations
@@ -186,6 +186,9 @@ class FakeTraining:
         small, large = self._script.exchange_ms
         ms = large if size_bytes > MANY_BYTES else small
         return Exercise(lambda: self._clock.pass_ms(ms), lambda: None, float(size_bytes))
+
+    def exchange_profiler(self) -> FakeProfiler:
+        return FakeProfiler(self._script, self._order, self._clock)
 
     def device_memory_bytes(self) -> int | Missing:
         return Missing("a fake device holds no memory")

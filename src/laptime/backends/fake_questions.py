@@ -19,6 +19,7 @@ from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
 from laptime.model.profile import Observed, OperatorSum
 from laptime.model.protocol import Predictions, Score
+from laptime.model.ranks import CollectiveSum
 from laptime.workloads import find_workload
 
 HALF_LIFE_STEPS = 500.0
@@ -193,6 +194,12 @@ class FakeProfiler:
             return Observed(tuple(self._host_operators()), NO_DEVICE)
         ran = self._activities()
         return Observed((*self._host_operators(), *sum_operators(ran, self._memory())), sum_device(ran))
+
+    def collectives(self) -> CollectiveSum:
+        """Return the planted exchange of all gradients, and what is not hidden of it."""
+        ms, hidden_ms = self._script.exchange_ms[1], self._script.hidden_ms
+        longer = self._steps() * self._script.profiler_cost * 1e6
+        return CollectiveSum(ms * longer, max(0.0, ms - hidden_ms) * longer)
 
     def write_trace(self, path: Path) -> None:
         events = tuple(XEvent(each.name, each.start_ns, each.end_ns - each.start_ns) for each in self._activities())

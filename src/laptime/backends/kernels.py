@@ -42,6 +42,11 @@ def unite_ns(intervals: Iterable[tuple[float, float]]) -> float:
     return covered
 
 
+def overlap_ns(some: Sequence[tuple[float, float]], others: Sequence[tuple[float, float]]) -> float:
+    """Return the time that both cover."""
+    return unite_ns(some) + unite_ns(others) - unite_ns([*some, *others])
+
+
 def sum_operators(activities: Sequence[Activity], memory_bytes: Mapping[str, float] | None) -> tuple[OperatorSum, ...]:
     """Return the device's time by operator; a kernel without a known operator, as in a graph, keeps its own name.
 

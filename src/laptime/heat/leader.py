@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from laptime import wire
-from laptime.backends.base import Backend, Evaluator, Profiler, Runner, SharedTraining
+from laptime.backends.base import Backend, Evaluator, Profiler, Runner
+from laptime.backends.shared import SharedTraining
 from laptime.errors import LaneError
 from laptime.heat import rank_messages as to
 from laptime.heat.joining import open_meeting, own_address
@@ -276,6 +277,11 @@ class RankedTraining:
         with self._leader.blaming():
             return self._rank.all_reduce(size_bytes, times)
 
+    def profile_exchange(self) -> None:
+        """Profile some steps in the first rank, whose report then has what was seen."""
+        assert self.runner is not None
+        self._rank.profile_exchange(self.runner)
+
     def learn(self) -> Any:
         raise LaneError("a whole training on several devices is not in this version")
 
@@ -314,7 +320,13 @@ class RankedBackend:
 def run_ranked_heat(backend: Backend, order: HeatOrder, line: RankedLine) -> None:
     """Run a heat in all ranks; then report on each, and time what they exchange."""
     ranked = RankedBackend(backend, line)
-    held = run_heat(ranked, order, line)
+
+    def profile_exchange() -> None:
+        if order.profiles_exchange and ranked.training is not None:
+            line.say(wire.Phase("profile", backend.clock()))
+            ranked.training.profile_exchange()
+
+    held = run_heat(ranked, order, line, profile_exchange)
     training = ranked.training
     assert training is not None and training.runner is not None  # noqa: PT018  the heat has run
     line.say(wire.Phase("exchange", backend.clock()))

@@ -47,8 +47,13 @@ class RankedLine(ParentLine, Protocol):
         """Report a failure and end this process, whatever it is doing."""
 
 
-def run_heat(backend: Builder, order: HeatOrder, line: ParentLine) -> int | Missing:
-    """Build, prove, take the first step, measure; return the most device memory that was held."""
+def run_heat(
+    backend: Builder, order: HeatOrder, line: ParentLine, last: Callable[[], None] = lambda: None
+) -> int | Missing:
+    """Build, prove, take the first step, measure; return the most device memory that was held.
+
+    `last` is called after all that, when the training can still take steps.
+    """
     training = build_training(backend, order, line)
     prove_training(backend, training, order.lane.settings, line)
     line.say(wire.Phase("first step", backend.clock()))
@@ -60,6 +65,7 @@ def run_heat(backend: Builder, order: HeatOrder, line: ParentLine) -> int | Miss
     missed = look_ahead(backend.clock, runner, order.test_items, training.items_per_step, line.say)
     if order.breakdown:
         missed = (*missed, *break_down(backend.clock, runner, sizing.burst or 1, line))
+    last()
     send_notes((*missed, *runner.close()), line)
     line.say(wire.Phase("end", backend.clock()))
     return training.device_memory_bytes()

@@ -14,14 +14,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
-from laptime.backends.base import Backend, Exercise, Runner, SharedTraining
+from laptime.backends.base import Backend, Exercise, Runner
+from laptime.backends.shared import SharedTraining
 from laptime.heat import rank_messages as to
+from laptime.heat.collectives import watch_collectives
 from laptime.heat.memory import peak_memory_bytes
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, RankPlace
 from laptime.model.ranks import RankReport
 
 NO_SCHEDSTAT = Missing("this system does not say how long threads wait for a core")
+NOT_PROFILED = Missing("only laptime scale profiles it, in the first rank of lanes that exchange gradients")
 TASKS = Path("/proc/self/task")
 Clock = Callable[[], int]
 
@@ -40,6 +43,7 @@ class Rank:
     _began_ns: int | None = None
     _marks: Sequence[object] = ()
     _waited_before_s: float | Missing = NO_SCHEDSTAT
+    _reported: RankReport | None = None
 
     @property
     def running(self) -> Runner:
@@ -87,7 +91,17 @@ class Rank:
         exercise.fence()
         return self.clock() - began_ns
 
+    def profile_exchange(self, together: Runner) -> None:
+        """Profile some steps that all ranks take. The rest of the report is from before: a profiler needs memory."""
+        report, found = self.report(), watch_collectives(self.clock, together, self.training.exchange_profiler())
+        if isinstance(found, Missing):
+            self._reported = replace(report, absent={"collectives": found})
+        else:
+            self._reported = replace(report, collectives=found, absent={})
+
     def report(self) -> RankReport:
+        if self._reported is not None:
+            return self._reported
         waited, before = waited_s(), self._waited_before_s
         missing = isinstance(waited, Missing) or isinstance(before, Missing)
         return RankReport(
@@ -99,6 +113,7 @@ class Rank:
             device_memory_bytes=self.training.device_memory_bytes(),
             waited_s=NO_SCHEDSTAT if missing else waited - before,  # type: ignore[operator]
             timed_s=self.timed_ns / 1e9,
+            absent={"collectives": NOT_PROFILED},
         )
 
     def _begin(self) -> None:

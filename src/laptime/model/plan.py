@@ -181,8 +181,9 @@ class HeatOrder:
     `test_items` is how many items the whole training tests: after the windows, the heat evaluates enough of them to
     estimate the time for all. With `breakdown`, the heat then takes some steps apart. `kept_batches` is the file to
     which the reference writes the proof's batches, and from which every lane reads them. `place` is set in each process
-    of a lane that several train together. A reference for lanes on several devices cuts its batches into `shares`,
-    where the network computes over a batch.
+    of a lane that several train together. With `profiles_exchange`, its first rank then profiles the collectives of
+    some steps. A reference for lanes on several devices cuts its batches into `shares`, where the network computes over
+    a batch.
     """
 
     subject: Subject
@@ -199,3 +200,4 @@ class HeatOrder:
     kept_batches: str | None = None
     place: RankPlace | None = None
     shares: int = 1
+    profiles_exchange: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from laptime.model.missing import Missing
 
@@ -22,8 +22,33 @@ class RankTimes:
 
 
 @dataclass(frozen=True, slots=True)
+class Collectives:
+    """What the framework's profiler saw in some steps of one rank, after its windows: times of one step.
+
+    A collective was in progress for `in_progress_ns`. For `exposed_ns` of that, nothing was computed next to it.
+    """
+
+    by: str
+    steps: int
+    step_ns: float
+    in_progress_ns: float
+    exposed_ns: float
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveSum:
+    """The same, added up over all steps that a profiler saw."""
+
+    in_progress_ns: float
+    exposed_ns: float
+
+
+@dataclass(frozen=True, slots=True)
 class RankReport:
-    """One rank over a whole heat. `waited_s` is how long its threads were ready to run and had no core."""
+    """One rank over a whole heat. `waited_s` is how long its threads were ready to run and had no core.
+
+    `absent` says why `collectives` is missing.
+    """
 
     rank: int
     device: str
@@ -33,6 +58,8 @@ class RankReport:
     device_memory_bytes: int | Missing
     waited_s: float | Missing
     timed_s: float
+    collectives: Collectives | None = None
+    absent: dict[str, Missing] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from laptime.model.scaling import Bounded, LostTime, LostTo, ScaleCurve, ScalePo
 
 NOUNS = {"cuda": "card", "mps": "device", "xpu": "card", "tpu": "TPU", "cpu": "process"}
 FEW = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight")
+WORTH_NAMING = 0.02  # of a step
 NOTHING_FOUND = "nothing was found that they lose"
 
 
@@ -19,8 +20,16 @@ def say_curve(curve: ScaleCurve, kind: str) -> str:
     of = "" if curve.mode == "weak" else " of one batch"
     brings = f"{count_words(most.devices, kind)} give {times_words(most.speedup)} the rate of one{of}"
     if curve.lost is None:
-        return f"{brings}."
+        return f"{brings}{_profiled_words(curve)}."
     return f"{brings}: {say_loss(curve.lost, most, kind)}."
+
+
+def _profiled_words(curve: ScaleCurve) -> str:
+    """Return what the profiler saw, where no experiment shows what is lost."""
+    seen = curve.profiled
+    if seen is None or seen.exposed.value < WORTH_NAMING:
+        return ""
+    return f": by the profiler, {percent(seen.exposed.value)} of a step is an exchange of gradients that nothing hides"
 
 
 def say_loss(lost: LostTime, point: ScalePoint, kind: str) -> str:

@@ -107,6 +107,19 @@ class LostTime:
 
 
 @dataclass(frozen=True, slots=True)
+class ProfiledExchange:
+    """The exchange as the framework's profiler saw it in one rank, as shares of a step on the largest count.
+
+    A collective was `in_progress`, and it was `exposed`: nothing was computed then. Unlike the part of a step that an
+    experiment finds, both hold what this rank waited for others within a collective.
+    """
+
+    by: str
+    in_progress: Bounded
+    exposed: Bounded
+
+
+@dataclass(frozen=True, slots=True)
 class LinkCost:
     """What an all-reduce costs among the devices, with nothing else to do.
 
@@ -146,7 +159,8 @@ class HeldOut:
 class ScaleCurve:
     """One of the asked lanes over the counts of devices. `all_cores` is one process on all cores of a processor.
 
-    `absent` says, by name, why `lost`, `link`, `beyond` or `held_out` is missing.
+    `profiled` is the exchange by the framework's profiler. `absent` says, by name, why `lost`, `link`, `beyond`,
+    `held_out` or `profiled` is missing.
     """
 
     of: str
@@ -158,6 +172,7 @@ class ScaleCurve:
     held_out: HeldOut | None = None
     all_cores: ScalePoint | None = None
     absent: dict[str, Missing] = field(default_factory=dict)
+    profiled: ProfiledExchange | None = None
 
     def why_not(self, name: str) -> str:
         """Return why a part is missing."""

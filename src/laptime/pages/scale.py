@@ -10,7 +10,17 @@ from laptime.model.missing import Missing
 from laptime.model.questions import ScaleAnswer
 from laptime.model.record import Record
 from laptime.model.scale_words import count_words, name_loss, say_curve, times_words
-from laptime.model.scaling import LostPart, LostTime, Projection, RankRow, ScaleCurve, ScalePoint, Scaling
+from laptime.model.scaling import (
+    Bounded,
+    LostPart,
+    LostTime,
+    LostTo,
+    Projection,
+    RankRow,
+    ScaleCurve,
+    ScalePoint,
+    Scaling,
+)
 from laptime.pages import footnotes, race
 from laptime.pages.bars import bar
 from laptime.pages.layout import Cell, Column, table_or_sentences, wrap
@@ -20,7 +30,9 @@ from laptime.pages.usage import usage_lines
 from laptime.pages.words import place_words, short_name
 
 SHOWN_LEAST = 0.01  # of a step: smaller losses are in the details
+DIFFERS_LEAST = 0.1  # of a step, between the profiler and the experiment
 BAR = 24
+WAITS: tuple[LostTo, ...] = ("straggler", "waiting")
 SHOWN_BEYOND = (2, 4, 8, 64)
 MODES = {"weak": "each with the batch as written", "strong": "the batch as written shared out"}
 
@@ -167,6 +179,7 @@ def _details(record: Record, scaling: Scaling, view: View) -> list[list[str]]:
             wrap(f"{short_name(curve.of)}, {curve.mode}: {say_curve(curve, kind)}", width, "  "),
             table_or_sentences(_columns(curve, record, view), curve.points, width, color=color),
             _lost_table(curve, width, color=color),
+            [line for each in exchange_words(curve) for line in wrap(each, width, "  ")],
             wrap(_link_words(curve), width, "  "),
             _beyond_table(curve, width, color=color),
             wrap(_held_out_words(curve), width, "  "),
@@ -197,6 +210,46 @@ def _between(low: float | Missing, high: float | Missing) -> str:
     if isinstance(low, Missing) or isinstance(high, Missing):
         return "one round"
     return f"{percent(low)} and {percent(high)}"
+
+
+def exchange_words(curve: ScaleCurve) -> list[str]:
+    """Return the exchange by the profiler next to that by experiment, and whether the two differ."""
+    seen = curve.profiled
+    if seen is None:
+        return [f"What the profiler sees of the exchange is not known: {curve.why_not('profiled')}."]
+    told = f"By the profiler, {_share_words(seen.exposed)} of a step is an exchange that nothing hides"
+    told += f", and an exchange is in progress for {percent(seen.in_progress.value)} of a step."
+    if curve.lost is None:
+        return [f"{told} There is no figure by experiment."]
+    shares = {each.of: each.share for each in curve.lost.parts}
+    found, waits = shares["exchange"], sum(shares[each].value for each in WAITS if each in shares)
+    told += f" By experiment, {_share_words(found)} is exchange."
+    if waits >= SHOWN_LEAST:
+        told += f" The profiler may count waiting for slower processes, {percent(waits)} by experiment, as exchange."
+    apart = _apart(seen.exposed, found, max(0.0, waits))
+    if apart < DIFFERS_LEAST:
+        return [told]
+    more = "more" if seen.exposed.value > found.value else "less"
+    return [told, f"The profiler shows {apart * 100:.0f} points {more}. The answer is that of the experiment."]
+
+
+def _apart(seen: Bounded, found: Bounded, waits: float) -> float:
+    """Return by how much the profiler's share surely differs from the experiment's, with any part of the waiting in it.
+
+    It is 0 where the intervals meet.
+    """
+    ends = (seen.low, seen.high, found.low, found.high)
+    if all(not isinstance(each, Missing) for each in ends):
+        low, high, least, most = (float(each) for each in ends if not isinstance(each, Missing))
+        if low <= most + waits and least <= high:
+            return 0.0
+    return max(found.value - seen.value, seen.value - found.value - waits, 0.0)
+
+
+def _share_words(share: Bounded) -> str:
+    if isinstance(share.low, Missing) or isinstance(share.high, Missing):
+        return percent(share.value)
+    return f"{percent(share.value)} ({percent(max(0.0, share.low))} to {percent(min(1.0, share.high))})"
 
 
 def _link_words(curve: ScaleCurve) -> str:

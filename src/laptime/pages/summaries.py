@@ -52,7 +52,12 @@ def of_scale(record: Record) -> list[str]:
     answer = record.answer
     if not isinstance(answer, ScaleAnswer) or answer.scaling is None:
         return of_race(record)
-    points = [each for each in answer.scaling.curves[0].points if each.speedup is not None and each.devices > 1]
+    points = [
+        each
+        for curve in answer.scaling.curves[:1]
+        for each in curve.points
+        if each.speedup is not None and each.devices > 1
+    ]
     if not points:
         return ["no count has a result", *_failed(record)]
     most = points[-1]

@@ -151,7 +151,14 @@ class HeatRounds:
 
     def order(self, lane: PlannedLane, pace: Pace) -> HeatOrder:
         """Return the order for the next heat of a lane."""
-        return replace(order_heat(self.job.plan, lane, pace, self.done), test_items=self._test_items(lane))
+        plan = self.job.plan
+        return replace(
+            order_heat(plan, lane, pace, self.done),
+            test_items=self._test_items(lane),
+            profiles_exchange=plan.ask.scale is not None
+            and lane.is_ranked
+            and lane.settings.value_of("sync") != "none",
+        )
 
     def runner(self, lane: PlannedLane, order: HeatOrder, most: int | None) -> HeatRunner:
         """Return what runs such an order."""

@@ -39,6 +39,7 @@ class ScalePrepared(Prepared):
 def prepare_scale(ask: Ask, machine: Machine, launcher: Launcher = LOCAL) -> ScalePrepared:
     """Scout and plan. With no lane named, it is the framework's card if there is one, else the processor."""
     wanted = ask.scale or ScaleAsk()
+    ask = replace(ask, scale=wanted)
     check_scale(wanted)
     if ask.every:
         raise UsageError("laptime scale takes lanes, and --every races all that is installed", "name lanes")

@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 from laptime.backends.base import Exercise, Learner, Runner
+from laptime.backends.torch.collectives import COMPILED, TorchExchangeProfiler
 from laptime.backends.torch.devices import DeviceClock, TorchExercises, list_devices, list_versions, peak_bytes
 from laptime.backends.torch.evaluation import TorchEvaluator
 from laptime.backends.torch.inputs import open_source
@@ -109,6 +110,11 @@ class TorchTraining:
     def exchange(self, size_bytes: int) -> Exercise:
         assert isinstance(self._group, Ranks)
         return self._group.exchange(size_bytes)
+
+    def exchange_profiler(self) -> TorchExchangeProfiler | Missing:
+        if self._device.type == "cpu" and self._settings.execution == "compile":
+            return COMPILED
+        return TorchExchangeProfiler(self._device)
 
     def device_memory_bytes(self) -> int | Missing:
         return peak_bytes(self._device)

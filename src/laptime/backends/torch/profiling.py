@@ -50,6 +50,7 @@ class TorchProfiler:
     """Watches the thread that starts it, and the threads in which PyTorch computes gradients."""
 
     by = f"torch.profiler of PyTorch {torch.__version__}"
+    sees_memory = True
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -90,7 +91,7 @@ class TorchProfiler:
         self._session.export_chrome_trace(str(path))
 
     def _begin(self, activities: list[Any]) -> None:
-        self._session = profile(activities=activities, profile_memory=True)
+        self._session = profile(activities=activities, profile_memory=self.sees_memory)
         self._session.start()
 
     def _side(self) -> tuple[Any, Any] | None:
