@@ -1,7 +1,7 @@
 """The trainings of bench/scale.py: what several processes lose is planted in them, and so is known.
 
 Run with `torchrun`, this file is the bare script next to which laptime is held: it trains `plain` in turns, or without
-arguments tells what the exchange of `few_weights` takes.
+arguments prints what the exchange of `few_weights` takes.
 """
 
 from __future__ import annotations

@@ -19,12 +19,21 @@ STARTED = {"TORCHELASTIC_RUN_ID": "none", "RANK": "0", "LOCAL_RANK": "0", "GROUP
 STARTED |= {"WORLD_SIZE": "3", "LOCAL_WORLD_SIZE": "2", "GROUP_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
 
 
+CORES = os.cpu_count() or 1
+
+
+def on_all_cores():
+    """Let a command use all cores: the tests next to it have one each."""
+    os.sched_setaffinity(0, range(CORES))
+
+
 def free_port():
     with socket.create_server(("127.0.0.1", 0)) as server:
         return server.getsockname()[1]
 
 
 @pytest.mark.framework
+@pytest.mark.skipif(CORES < 2, reason="two processes need two cores")
 def test_a_lane_on_two_nodes_of_torchrun(house):
     """The command of the first node shows the answer; the other says nothing, and both end."""
     where = ["--master-addr", "127.0.0.1", "--master-port", str(free_port()), "--node-rank"]
@@ -37,6 +46,7 @@ def test_a_lane_on_two_nodes_of_torchrun(house):
             stderr=subprocess.PIPE,
             text=True,
             cwd=house.folder,
+            preexec_fn=on_all_cores,
         )
         for number in range(2)
     ]

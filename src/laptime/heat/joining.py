@@ -33,7 +33,7 @@ def open_meeting(host: str) -> tuple[socket.socket, str]:
 
 
 def join_ranks(backend: Backend, order: HeatOrder, line: RankedLine) -> None:
-    """Be all ranks of this node, as the first rank tells them, until it is gone."""
+    """Be all ranks of this node: do what the first rank says until it is gone."""
     place = order.place
     assert place is not None
     _, here = order.lane.seat_of(place.rank)

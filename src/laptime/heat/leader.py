@@ -135,7 +135,7 @@ class Leader:
             raise
 
     def _meet_others(self, place: RankPlace, first: int) -> list[to.Link]:
-        """Tell the parent where ranks on other nodes find this one; return their links once all have come."""
+        """Return the links to ranks on other nodes, which the parent brings here, once all have come."""
         secret = secrets.token_hex(32)
         came: dict[int, to.Link] = {}
         server, address = open_meeting(place.address.rpartition(":")[0])

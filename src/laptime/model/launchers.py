@@ -64,7 +64,7 @@ def largest_of(place: Place, rooms: Sequence[NodeRoom]) -> Place:
 
 
 def place_of(lane: PlannedLane, devices: int | None = None) -> Place:
-    """Return what so many of a lane's devices need: their cards, or on a processor a core for each thread."""
+    """Return what a lane, or N devices of it, needs: cards, or on a processor a core for each thread."""
     count = devices or max(1, len(lane.devices))
     nodes, on = ((), "") if lane.where is None else (lane.where.nodes, lane.where.name)
     if lane.device.kind == "cuda":

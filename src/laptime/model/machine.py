@@ -57,7 +57,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class NodeRoom:
-    """A node over which a lane on several devices may be spread. `ranks`: so many processes, whatever it has."""
+    """A node over which a lane on several devices may be spread. `ranks`: N processes, whatever it has."""
 
     name: str
     cores: int

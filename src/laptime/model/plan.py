@@ -105,7 +105,7 @@ class PlannedLane:
         return len(self.devices) if self.devices and self.settings.value_of("scaling") == "weak" else 1
 
 
-NODE_ADDRESS = "LAPTIME_NODE_ADDRESS"  # an agent on a node tells its heat by which address other nodes find it
+NODE_ADDRESS = "LAPTIME_NODE_ADDRESS"  # set by an agent: the address by which other nodes find its heat
 
 
 @dataclass(frozen=True, slots=True)

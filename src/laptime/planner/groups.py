@@ -220,9 +220,9 @@ def refuse_shared_threads(settings: Settings, lane: LaneFacts) -> None:
     threads, cores = settings.threads, lane.machine.processor.cores_usable
     if threads is None or not lane.devices or not lane.on_processor:
         return
-    if lane.row.spreads == "ranks" and threads * lane.beside > cores:
+    if lane.row.spreads == "ranks" and threads * lane.most_on_a_node > cores:
         raise UsageError(
-            f"{lane.group}/threads={threads}: {lane.beside} processes of {threads} threads share {cores} cores",
+            f"{lane.group}/threads={threads}: {lane.most_on_a_node} processes of {threads} threads share {cores} cores",
             f"threads={max(1, lane.cores)} or fewer",
         )
 

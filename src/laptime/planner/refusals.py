@@ -62,11 +62,11 @@ class LaneFacts:
     @property
     def cores(self) -> int:
         """How many cores one process may use: on a processor, the processes of a group share those of a node out."""
-        share = self.beside if self.devices and self.on_processor and self.row.spreads == "ranks" else 1
+        share = self.most_on_a_node if self.devices and self.on_processor and self.row.spreads == "ranks" else 1
         return self.machine.processor.cores_usable // share
 
     @property
-    def beside(self) -> int:
+    def most_on_a_node(self) -> int:
         """How many of its devices are on one node, at most."""
         return max(self.spread, default=len(self.devices))
 

@@ -85,8 +85,8 @@ def _lanes_of(lane: Lane, mode: Mode, ask: ScaleAsk, facts: ScaleFacts) -> list[
     on_cores = device.kind == "cpu" and find_framework(lane.framework).spreads == "ranks"
     named = dict(lane.overrides)
     if on_cores and "threads" not in named:
-        beside = min(most, max(rooms_of(machine, "cpu"), default=most))
-        share = {"threads": str(max(1, machine.processor.cores_usable // beside))}
+        on_a_node = min(most, max(rooms_of(machine, "cpu"), default=most))
+        share = {"threads": str(max(1, machine.processor.cores_usable // on_a_node))}
         single, lane = _with(single, share), _with(lane, share)
     one = replace(single, device=device.name)
     found: list[tuple[Role, int, Lane]] = [("one", 1, one)]

@@ -78,7 +78,7 @@ class Around(msgspec.Struct, frozen=True, tag=True):
 
 
 class AgentEnded(msgspec.Struct, frozen=True, tag=True):
-    """Of a node that stands by: an agent that it had started has ended, with these last words."""
+    """From a further node: an agent that it had started has ended, with these last words."""
 
     ticket: str
     says: str
@@ -95,7 +95,7 @@ class BeginChild(msgspec.Struct, frozen=True, tag=True):
 
 
 class StartAgent(msgspec.Struct, frozen=True, tag=True):
-    """To a node that stands by: run `python WORDS...`, an agent, whose ticket is the last word."""
+    """To a further node: run `python WORDS...`, an agent, whose ticket is the last word."""
 
     words: list[str]
 

@@ -40,7 +40,7 @@ class RayCluster:
         self.address = address_towards(self._head())
 
     def open(self, meeting: Meeting) -> None:
-        """Do nothing: a task is told where to go."""
+        """Do nothing: a task gets the address with its words."""
 
     def rooms(self) -> tuple[NodeRoom, ...]:
         """Return what the nodes have, the largest first."""

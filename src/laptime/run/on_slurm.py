@@ -51,7 +51,7 @@ class SlurmCluster:
             raise UsageError(says, "run it where srun and sbatch are found; --on slurm:local tries it here") from error
 
     def open(self, meeting: Meeting) -> None:
-        """Do nothing: a job is told where to go."""
+        """Do nothing: a job gets the address with its words."""
 
     def rooms(self) -> tuple[NodeRoom, ...]:
         return ()

@@ -256,7 +256,7 @@ def stand_by() -> bool:
 
 
 def _open_store(what: str, seat: dict[str, str]) -> subprocess.Popen[str]:
-    """Start a process that tells or asks torchrun's store; it ends when its standard input does."""
+    """Start a process that uses torchrun's store; it ends when its standard input does."""
     pipe = subprocess.PIPE
     words = [sys.executable, "-P", "-m", STORE, what]
     return subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=os.environ | seat)

@@ -96,7 +96,7 @@ class SpreadChild(RemoteChild):
                 each.end(grace_s=min(grace_s, GRACE_S))
 
     def _send_others(self, place: RankPlace) -> None:
-        """Tell each further node which ranks are on it, and where the first rank is."""
+        """Send each further node its ranks, and where the first rank is."""
         assert self._order is not None
         rank = place.rank
         for count, each in zip(self._counts[1:], self._others, strict=True):
