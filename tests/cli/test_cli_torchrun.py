@@ -46,7 +46,7 @@ def test_a_lane_on_two_nodes_of_torchrun(house):
             stderr=subprocess.PIPE,
             text=True,
             cwd=house.folder,
-            preexec_fn=on_all_cores,
+            preexec_fn=on_all_cores,  # noqa: PLW1509  no thread runs yet
         )
         for number in range(2)
     ]

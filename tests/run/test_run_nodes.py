@@ -183,6 +183,12 @@ def test_a_file_that_a_node_does_not_have_is_named(nodes, tmp_path):
     assert f"{tmp_path}/train.py is not on {HERE}: a race on a cluster needs it at the same path" in dnf.reason
 
 
+def test_a_node_with_another_framework_is_refused_in_words(nodes, tmp_path):
+    order = replace(order_for(tmp_path), versions={"fake": "2"})
+    dnf = runner_of(order).follow(Started(nodes.start(order.lane.environment)), wire.Run(order))
+    assert f"{HERE} has fake 1, and the lane was planned with 2 (install the same on all nodes" in dnf.reason
+
+
 def test_silence_of_a_node_is_silence(nodes, tmp_path):
     runner = hang(nodes, tmp_path)
     with pytest.raises(Silence):

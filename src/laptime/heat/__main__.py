@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
 import queue
 import signal
 import sys
@@ -22,7 +23,7 @@ from laptime.backends import open_backend
 from laptime.backends.base import Backend, Builder
 from laptime.backends.own_errors import find_own_error
 from laptime.backends.own_kind import describe_own
-from laptime.errors import LaptimeError, WireError
+from laptime.errors import LaneError, LaptimeError, WireError
 from laptime.heat.loop import run_heat, take_proof
 from laptime.heat.memory import peak_memory_bytes
 from laptime.model.frameworks import SCRIPT
@@ -201,6 +202,7 @@ def _run(order: HeatOrder, line: Lifeline) -> None:
         run_script(order, line)
         return
     backend = open_backend(order.lane.framework)
+    _refuse_other_versions(backend, order)
     if not order.lane.is_ranked:
         _finish(line, run_heat(backend, order, line))
         return
@@ -212,6 +214,17 @@ def _run(order: HeatOrder, line: Lifeline) -> None:
     from laptime.heat.leader import run_ranked_heat  # noqa: PLC0415  as above
 
     run_ranked_heat(backend, order, line)
+
+
+def _refuse_other_versions(backend: Backend, order: HeatOrder) -> None:
+    """Refuse a node whose framework is another: its figures would be of that one, and its ranks might not even meet."""
+    there = backend.versions() if order.versions else {}
+    for name, meant in order.versions.items():
+        if there.get(name) != meant:
+            says = (
+                f"{platform.node()} has {name} {there.get(name, 'not at all')}, and the lane was planned with {meant}"
+            )
+            raise LaneError(says, "install the same on all nodes, or race their types: --each")
 
 
 def _open(order: HeatOrder, phase: str, line: Lifeline) -> Backend:

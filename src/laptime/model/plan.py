@@ -183,7 +183,7 @@ class HeatOrder:
     which the reference writes the proof's batches, and from which every lane reads them. `place` is set in each process
     of a lane that several train together. With `profiles_exchange`, its first rank then profiles the collectives of
     some steps. A reference for lanes on several devices cuts its batches into `shares`, where the network computes over
-    a batch.
+    a batch. `versions` are those that each node of a cluster has to have; elsewhere it is empty.
     """
 
     subject: Subject
@@ -201,3 +201,4 @@ class HeatOrder:
     place: RankPlace | None = None
     shares: int = 1
     profiles_exchange: bool = False
+    versions: dict[str, str] = field(default_factory=dict)

@@ -155,10 +155,18 @@ class HeatRounds:
         return replace(
             order_heat(plan, lane, pace, self.done),
             test_items=self._test_items(lane),
+            versions=self._versions_of(lane),
             profiles_exchange=plan.ask.scale is not None
             and lane.is_ranked
             and lane.settings.value_of("sync") != "none",
         )
+
+    def _versions_of(self, lane: PlannedLane) -> dict[str, str]:
+        """Return the versions that a node must have: those with which the lane was planned, unless types are raced."""
+        if not self.job.launcher.is_elsewhere or self.job.launcher.fleet is not None:
+            return {}
+        planned = self.job.machine.framework(lane.framework)
+        return {} if planned is None else planned.versions
 
     def runner(self, lane: PlannedLane, order: HeatOrder, most: int | None) -> HeatRunner:
         """Return what runs such an order."""
