@@ -133,7 +133,7 @@ LANES = ("fake/cpu",)
 @pytest.mark.parametrize(
     ("question", "ask", "says"),
     [
-        ("why", Ask(lanes=LANES, on="ray"), "--on ray: only laptime race runs on a cluster"),
+        ("why", Ask(lanes=LANES, on="ray"), "--on ray: only laptime race and laptime scale run on a cluster"),
         ("race", Ask(on="ray://host:10001"), "--on ray://host:10001: no lane is named"),
         ("race", Ask(lanes=LANES, on="slurm", profile=True), "--on slurm with --profile: that runs here only"),
         ("race", Ask(lanes=LANES, on="ray", sensors=("host",)), "--on ray with --sensors: instruments are read"),

@@ -26,6 +26,9 @@ class Started:
     def problem(self) -> str | None:
         return None
 
+    def give_back(self) -> None:
+        return
+
     def cancel(self) -> None:
         self.cancelled = True
 

@@ -91,6 +91,9 @@ class Submission(Protocol):
     def problem(self) -> str | None:
         """Return why the agent will not come any more, or None."""
 
+    def give_back(self) -> None:
+        """Let others have its place: its child has ended, and the agent is about to."""
+
     def cancel(self) -> None:
         """End it, wherever it is."""
 

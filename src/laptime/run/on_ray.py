@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from laptime.errors import UsageError
@@ -63,9 +64,10 @@ class RayCluster:
         """Submit tasks in a placement group, so that all get their places or none."""
         bundles = [{"CPU": each.cpus} | ({"GPU": each.gpus} if each.gpus else {}) for each in places]
         try:
-            group = self._ray.util.placement_group(bundles, strategy="STRICT_SPREAD")
+            handle = self._ray.util.placement_group(bundles, strategy="STRICT_SPREAD")
+            group = PlacementGroup(len(places), lambda: self._remove(handle))
             return [
-                GroupedTask(self._begin(one, secret, place, self._in_group(group, number)), group, self._remove)
+                GroupedTask(self._begin(one, secret, place, self._in_group(handle, number)), group)
                 for number, (one, place) in enumerate(zip(words, places, strict=True))
             ]
         except Exception as error:  # noqa: BLE001  as above
@@ -181,26 +183,47 @@ class RayTask:
         except Exception as error:  # noqa: BLE001  as above
             return NODE_IS_GONE if self._is_lost() else f"Ray could not run it: {words_of(error)}"
 
+    def give_back(self) -> None:
+        """Do nothing: Ray does."""
+
     def cancel(self) -> None:
         with suppress(Exception):  # it is done, or the cluster is gone
             self._ray.cancel(self._task, force=True)
 
 
-class GroupedTask:
-    """One of several tasks that got their places together. These are given back when the first of the tasks is done."""
+@dataclass
+class PlacementGroup:
+    """Places that several tasks got together. Ray keeps them until the group is removed."""
 
-    def __init__(self, task: RayTask, group: Any, remove: Callable[[Any], None]) -> None:
-        self._task, self._group, self._remove = task, group, remove
+    used: int
+    remove: Callable[[], None]
+
+    def leave(self) -> None:
+        self.used -= 1
+        if self.used == 0:
+            self.remove()
+
+
+class GroupedTask:
+    """One of several tasks that got their places together."""
+
+    def __init__(self, task: RayTask, group: PlacementGroup) -> None:
+        self._task, self._group, self._is_done = task, group, False
 
     def problem(self) -> str | None:
         found = self._task.problem()
         if found is not None:
-            self._remove(self._group)
+            self.give_back()
         return found
+
+    def give_back(self) -> None:
+        if not self._is_done:
+            self._is_done = True
+            self._group.leave()
 
     def cancel(self) -> None:
         self._task.cancel()
-        self._remove(self._group)
+        self._group.remove()
 
 
 def _own_resources(node: Mapping[str, Any]) -> Iterator[str]:

@@ -99,6 +99,9 @@ class SlurmJob:
         except Exception as error:  # noqa: BLE001  as above
             return f"its job ended: {words_of(error)}"
 
+    def give_back(self) -> None:
+        """Do nothing: the job ends with its agent."""
+
     def cancel(self) -> None:
         """Cancel a job that Slurm has. One here starts at once, and ends as its agent is not admitted any more."""
         with suppress(Exception):  # it is done, or Slurm does not answer

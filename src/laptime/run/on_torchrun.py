@@ -149,6 +149,9 @@ class LocalAgent:
     def problem(self) -> str | None:
         return None if self._said is None else f"its agent ended: {self._said}"
 
+    def give_back(self) -> None:
+        """Do nothing: places are not counted."""
+
     def cancel(self) -> None:
         """Do nothing: it ends as nobody awaits it."""
 
@@ -200,6 +203,9 @@ class FurtherAgent:
     def problem(self) -> str | None:
         said = self.node.how_ended(self.ticket)
         return None if said is None else f"its agent ended: {said}"
+
+    def give_back(self) -> None:
+        """Do nothing: places are not counted."""
 
     def cancel(self) -> None:
         """Do nothing: it ends as nobody awaits it."""

@@ -92,6 +92,9 @@ class Waiting:
             self._awaited.arrivals.get_nowait().link.close()
         self._submission.cancel()
 
+    def give_back(self) -> None:
+        self._submission.give_back()
+
     def _report(self) -> None:
         if not self._is_told and time.monotonic() - self._began_s > TOLD_AFTER_S:
             self._is_told = True
@@ -168,6 +171,8 @@ class RemoteChild:
                 self._link.close()  # the agent ends itself
             if not self.pid or self._ended.peak_memory_bytes == NODE_GONE:
                 self._waiting.cancel()
+            else:
+                self._waiting.give_back()
         return self._ended
 
     def abandon(self) -> None:

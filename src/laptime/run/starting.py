@@ -48,6 +48,9 @@ class NotSubmitted:
     def problem(self) -> str | None:
         return self.says
 
+    def give_back(self) -> None:
+        """Do nothing: it has no place."""
+
     def cancel(self) -> None:
         """Do nothing: there is nothing to end."""
 
