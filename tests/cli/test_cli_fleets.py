@@ -70,6 +70,17 @@ def raced(house, env, *words):
     return answer, [decode(place.read_bytes(), place.name) for place in house.files()]
 
 
+def test_a_lane_that_no_node_has_room_for_is_on_several(house, fleet):
+    """Its places are got together, and given back after each heat."""
+    words = ("race", "cifar-cnn", "fake/cpu", "fake/2xcpu/weak", "--on", "ray", "--heats", "2", "--json", "-q")
+    answer = house.finish(house.start(*words, env=fleet[0], warnings="ignore"))
+    assert answer.code == 0, answer.err
+    one, two = answer.json["lanes"]
+    assert (one["notes"], two["notes"]) == ([], ["its devices are on 2 nodes: 1 + 1"])
+    assert [[rank["rank"] for rank in heat["ranks"]] for heat in two["heats"]] == [[0, 1]] * 2
+    assert house.is_empty_within(10)
+
+
 def test_a_lane_on_each_type_of_nodes(house, fleet):
     answer, (record,) = raced(house, fleet[0], "machine", "--prices", "small=0.1,big=1.2", "--heats", "1")
     assert answer.code == 0, answer.err
