@@ -56,11 +56,11 @@ def find_launcher(word: str) -> LauncherRow | None:
 
 
 def largest_of(place: Place, rooms: Sequence[NodeRoom]) -> Place:
-    """Return what of a place one node has, where no node has all of it."""
+    """Return what of a place one node has, where no node has all of it; cards that no node has are still asked for."""
     if not rooms:
         return place
     most = max(rooms, key=lambda each: (min(each.cards, place.gpus), min(each.cores, place.cpus)))
-    return replace(place, cpus=min(place.cpus, max(1, most.cores)), gpus=min(place.gpus, most.cards))
+    return replace(place, cpus=min(place.cpus, most.cores) or 1, gpus=min(place.gpus, most.cards) or place.gpus)
 
 
 def place_of(lane: PlannedLane, devices: int | None = None) -> Place:
