@@ -134,8 +134,8 @@ def check_planted(losses: dict[str, Planted], rounds: int, details: dict[str, An
         if planted.slow_link and not shutil.which("tc"):
             raise SystemExit("a slow link needs tc, of the package iproute2")
         errors = []
+        lost_ms = planted.lost_ms or _bare_exchange(planted.delay_ms or 0.0)
         for _ in range(rounds):
-            lost_ms = planted.lost_ms or _bare_exchange(planted.delay_ms or 0.0)
             found = _scaled(planted)
             (curve,) = found["answer"]["scaling"]["curves"]
             lost = curve["lost"]
