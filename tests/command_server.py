@@ -2,7 +2,7 @@
 
 A server imports all commands once. For each command it forks: the child has its own environment, working folder,
 output and exit, as one that a shell starts. Tests of starting itself (`House.start`) start Python as users do. Where
-all lanes are fake, its heats are forked in the same way (`forked_heats.py`).
+all lanes are of the kind that a server has prepared, its heats are forked in the same way (`forked_heats.py`).
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ HEAD_BYTES = 1 << 20  # a request: its words and its environment
 class CommandServer:
     """The test process's end: it has a command run, and gives what was printed and the exit code."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: str = "fake") -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = [sys.executable, "-W", "error", __file__, str(theirs.fileno())]
+        command = [sys.executable, "-W", "error", __file__, str(theirs.fileno()), kind]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, pass_fds=(theirs.fileno(),))
         theirs.close()
 
@@ -78,7 +78,7 @@ def _read_to_the_end(ends: list[int], longest_s: float) -> list[str]:
     return [data.decode().replace("\r\n", "\n") for data in read.values()]
 
 
-def _become_the_command(request: dict[str, Any], outputs: list[int]) -> None:
+def _become_the_command(request: dict[str, Any], outputs: list[int], kind: str) -> None:
     """Leave this process as Python leaves a new one that was told to run `-m laptime`."""
     for number, output in zip((1, 2), outputs, strict=True):
         os.dup2(output, number)
@@ -89,11 +89,11 @@ def _become_the_command(request: dict[str, Any], outputs: list[int]) -> None:
     sys.path[0] = request["folder"]
     sys.argv[:] = ["laptime", *request["words"]]
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    if request["environment"]["LAPTIME_FAKE"] and forked_heats.are_fake(request["words"]):
-        forked_heats.fork_heats()
+    if forked_heats.find_kind(request["words"], is_fake=bool(request["environment"]["LAPTIME_FAKE"])) == kind:
+        forked_heats.fork_heats(kind)
 
 
-def serve(connection: socket.socket) -> None:
+def serve(connection: socket.socket, kind: str) -> None:
     """Fork for each request, until nobody asks any more; return only in a child, which then runs its command."""
     while True:
         head, outputs, _, _ = socket.recv_fds(connection, HEAD_BYTES, 2)
@@ -102,7 +102,7 @@ def serve(connection: socket.socket) -> None:
         pid = os.fork()
         if not pid:
             connection.close()
-            return _become_the_command(json.loads(head), outputs)
+            return _become_the_command(json.loads(head), outputs, kind)
         for output in outputs:
             os.close(output)
         connection.send(str(pid).encode())
@@ -113,7 +113,7 @@ if __name__ == "__main__":
     main = importlib.import_module("laptime.cli.main")
     for each in main.COMMANDS:
         main.find_command(each)
-    forked_heats.prepare()
+    forked_heats.prepare(sys.argv[2])
     gc.freeze()
-    serve(socket.socket(fileno=int(sys.argv[1])))
+    serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2])
     runpy.run_module("laptime", run_name="__main__", alter_sys=True)

@@ -18,6 +18,7 @@ from typing import Any
 import psutil
 
 from command_server import CommandServer
+from forked_heats import find_kind
 
 NOT_INHERITED = ("LAPTIME_FAKE", "LAPTIME_HOME", "LAPTIME_CACHE", "COLUMNS", "NO_COLOR", "TERM")
 EXIT_UNTRUSTED = 4
@@ -50,9 +51,9 @@ def _hear_interrupts() -> None:
 
 
 @cache
-def _server() -> CommandServer:
-    """Start the server that runs this process's commands, when the first is run."""
-    server = CommandServer()
+def _server(kind: str) -> CommandServer:
+    """Start the server that runs this process's commands whose heats are of a kind, when the first is run."""
+    server = CommandServer(kind)
     atexit.register(server.close)
     return server
 
@@ -97,12 +98,17 @@ class House:
         options.setdefault("preexec_fn", _hear_interrupts)
         return subprocess.Popen(command, env=self.environment(**(env or {})), text=True, **options)
 
-    def run(self, *words: str, env: dict[str, str] | None = None, **options: Any) -> Answer:
-        """Run a command to its end; none may ever show a traceback. The server runs all that start like any other."""
+    def run(self, *words: str, env: dict[str, str] | None = None, starts: str = "", **options: Any) -> Answer:
+        """Run a command to its end; none may ever show a traceback. The server runs all that start like any other.
+
+        A command that starts "cold" has no framework imported before its heats begin.
+        """
         environment = self.environment(**(env or {}))
         if options or not _starts_like_any_other(environment):
             return self.finish(self.start(*words, env=env, **options))
-        code, out, err = _server().run(words, environment, str(self.folder), self.longest_s)
+        kind = "" if starts == "cold" else find_kind(words, is_fake=bool(environment["LAPTIME_FAKE"]))
+        server = _server(kind or "fake")
+        code, out, err = server.run(words, environment, str(self.folder), self.longest_s)
         assert "Traceback" not in err, err
         return _answer(code, out, err)
 
