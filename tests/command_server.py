@@ -1,8 +1,8 @@
 """Runs `laptime` commands in processes of their own, without the quarter second that each would take to import it.
 
 A server imports all commands once. For each command it forks: the child has its own environment, working folder,
-output and exit, as one that a shell starts. Tests of starting itself (`House.start`) start Python as users do. Where
-all lanes are of the kind that a server has prepared, its heats are forked in the same way (`forked_heats.py`).
+output and exit, as one that a shell starts. Tests of starting itself (`House.start`) start Python as users do. A server
+has prepared one kind of heats: where all lanes are of that kind, they are forked in the same way (`forked_heats.py`).
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class CommandServer:
         theirs.close()
 
     def run(
-        self, words: tuple[str, ...], environment: dict[str, str], folder: str, longest_s: float
+        self, words: tuple[str, ...], environment: dict[str, str], folder: str, longest_s: float, *, forks: bool
     ) -> tuple[int, str, str]:
-        """Run a command to its end; raise TimeoutExpired where it has none, and end it."""
+        """Run a command to its end; raise TimeoutExpired where it has none, and end it. If it `forks`, its heats do."""
         (out, out_end), (err, err_end) = os.pipe(), os.pipe()
-        head = json.dumps({"words": words, "environment": environment, "folder": folder}).encode()
+        head = json.dumps({"words": words, "environment": environment, "folder": folder, "forks": forks}).encode()
         socket.send_fds(self._socket, [head], [out_end, err_end])
         os.close(out_end)
         os.close(err_end)
@@ -89,7 +89,7 @@ def _become_the_command(request: dict[str, Any], outputs: list[int], kind: str) 
     sys.path[0] = request["folder"]
     sys.argv[:] = ["laptime", *request["words"]]
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    if forked_heats.find_kind(request["words"], is_fake=bool(request["environment"]["LAPTIME_FAKE"])) == kind:
+    if request["forks"]:
         forked_heats.fork_heats(kind)
 
 

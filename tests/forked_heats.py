@@ -35,13 +35,15 @@ from laptime.run.child import GUARDIAN
 KINDS = {
     "fake": ("fake",),
     "python": ("python",),
-    "torch": ("torch",),
+    "torch": ("torch", "python"),
     "keras-torch": ("torch", "keras-torch"),
 }
 IGNORED = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)
 COUNTING = ("PYTHON", "LD_", "LC_", "LANG")  # a fake does not care how its memory is kept
-# What the environment of a real heat may say for itself: none of these frameworks reads it as it is imported.
+# What the environment of a real heat may have for itself: none of these frameworks reads it as it is imported. The last
+# are set by frameworks that a test has imported.
 HARMLESS = ("LAPTIME_", "JAX_", "XLA_PYTHON_", "TF_FORCE_", "PYTEST_", "COLUMNS", "LINES", "NO_COLOR", "TERM")
+HARMLESS += ("TF_CPP_", "TF2_", "TPU_", "ENABLE_RUNTIME_", "HDF5_PLUGIN_", "TORCHINDUCTOR_CACHE_", "PYTORCH_NVML_")
 # glibc reads these as a process starts, and takes them later by `mallopt` too: <malloc.h>. PyTorch's lanes set the
 # number of threads themselves before they compute.
 KEEPS_MEMORY = {"MALLOC_TRIM_THRESHOLD_": -1, "MALLOC_TOP_PAD_": -2, "MALLOC_MMAP_THRESHOLD_": -3}

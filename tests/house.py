@@ -99,16 +99,18 @@ class House:
         return subprocess.Popen(command, env=self.environment(**(env or {})), text=True, **options)
 
     def run(self, *words: str, env: dict[str, str] | None = None, starts: str = "", **options: Any) -> Answer:
-        """Run a command to its end; none may ever show a traceback. The server runs all that start like any other.
+        """Run a command to its end; none may ever show a traceback. A server runs all that start like any other.
 
-        A command that starts "cold" has no framework imported before its heats begin.
+        `starts` says how its heats do: "cold" as users start them, or forked, as those of a kind (`forked_heats.KINDS`)
+        that the command does not name.
         """
         environment = self.environment(**(env or {}))
         if options or not _starts_like_any_other(environment):
             return self.finish(self.start(*words, env=env, **options))
-        kind = "" if starts == "cold" else find_kind(words, is_fake=bool(environment["LAPTIME_FAKE"]))
-        server = _server(kind or "fake")
-        code, out, err = server.run(words, environment, str(self.folder), self.longest_s)
+        kind = starts or find_kind(words, is_fake=bool(environment["LAPTIME_FAKE"])) or "cold"
+        server = _server("fake" if kind == "cold" else kind)
+        place = str(self.folder)
+        code, out, err = server.run(words, environment, place, self.longest_s, forks=kind != "cold")
         assert "Traceback" not in err, err
         return _answer(code, out, err)
 
