@@ -38,7 +38,7 @@ def test_settings_are_reachable_by_name_in_the_example_of_a_training_of_ones_own
     """
     example = f"{ROOT / 'examples' / 'own_training.py'}:training"
     has_compiler = bool(shutil.which("g++") or shutil.which("clang++"))
-    words = ("--heats", "1", "--budget", "5s", "--sensors", "none")
+    words = ("--heats", "1", "--budget", "2s", "--sensors", "none")
     if not has_compiler:
         refused = torch_house.done("race", example, "torch/cpu/compile", *words, "--quiet", code=2)
         assert "needs a compiler" in refused.err
@@ -57,7 +57,7 @@ def test_settings_are_reachable_by_name_in_the_example_of_a_training_of_ones_own
 def test_the_example_of_dict_batches_is_raced_where_no_lane_is_named(torch_house):
     """As models of Hugging Face take them: no loss is given. As written and at its best, as for any of your own."""
     example = f"{ROOT / 'examples' / 'dict_training.py'}:training"
-    record = torch_house.raced(example, "--heats", "1", "--budget", "3s", starts="torch")
+    record = torch_house.raced(example, "--heats", "1", "--budget", "2s", starts="torch")
     assert [lane["name"] for lane in record["lanes"]] == ["torch/cpu/as-written", "torch/cpu/best"]
     assert [(lane["status"], lane["parity"]["status"]) for lane in record["lanes"]] == [("ok", "same")] * 2
     assert {lane["items_per_step"] for lane in record["lanes"]} == {32}
