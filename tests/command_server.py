@@ -29,10 +29,12 @@ HEAD_BYTES = 1 << 20  # a request: its words and its environment
 class CommandServer:
     """The test process's end: it has a command run, and gives what was printed and the exit code."""
 
-    def __init__(self, kind: str = "fake") -> None:
+    def __init__(self, kind: str = "fake", environment: dict[str, str] | None = None) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         command = [sys.executable, "-W", "error", __file__, str(theirs.fileno()), kind]
-        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, pass_fds=(theirs.fileno(),))
+        self._process = subprocess.Popen(
+            command, env=environment, stdout=subprocess.DEVNULL, pass_fds=(theirs.fileno(),)
+        )
         theirs.close()
 
     def run(

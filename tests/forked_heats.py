@@ -31,24 +31,27 @@ from laptime.model.frameworks import FRAMEWORKS
 from laptime.run import guardian
 from laptime.run.child import GUARDIAN
 
-# The frameworks that one process imports, and whose heats it forks.
+# The frameworks that one process imports, and whose heats it forks. A lane of plain Python next to PyTorch's runs code
+# that imports PyTorch; next to JAX's it may not, and JAX would be among its versions.
 KINDS = {
     "fake": ("fake",),
     "python": ("python",),
     "torch": ("torch", "python"),
     "keras-torch": ("torch", "keras-torch"),
+    "jax": ("jax",),
 }
 IGNORED = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)
 COUNTING = ("PYTHON", "LD_", "LC_", "LANG")  # a fake does not care how its memory is kept
 # What the environment of a real heat may have for itself: none of these frameworks reads it as it is imported. The last
 # are set by frameworks that a test has imported.
-HARMLESS = ("LAPTIME_", "JAX_", "XLA_PYTHON_", "TF_FORCE_", "PYTEST_", "COLUMNS", "LINES", "NO_COLOR", "TERM")
+HARMLESS = ("LAPTIME_", "XLA_PYTHON_", "TF_FORCE_", "PYTEST_", "COLUMNS", "LINES", "NO_COLOR", "TERM")
 HARMLESS += ("TF_CPP_", "TF2_", "TPU_", "ENABLE_RUNTIME_", "HDF5_PLUGIN_", "TORCHINDUCTOR_CACHE_", "PYTORCH_NVML_")
 # glibc reads these as a process starts, and takes them later by `mallopt` too: <malloc.h>. PyTorch's lanes set the
 # number of threads themselves before they compute.
 KEEPS_MEMORY = {"MALLOC_TRIM_THRESHOLD_": -1, "MALLOC_TOP_PAD_": -2, "MALLOC_MMAP_THRESHOLD_": -3}
 LARGEST_INT = 2**31 - 1
-SET_BY_TORCH = (*KEEPS_MEMORY, "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+OF_TORCH = (*KEEPS_MEMORY, "OMP_NUM_THREADS", "MKL_NUM_THREADS", "JAX_")
+READ_LATER = {"python": (*KEEPS_MEMORY, "JAX_"), "torch": OF_TORCH, "keras-torch": OF_TORCH, "jax": (*KEEPS_MEMORY,)}
 BEGAN_WITH = dict(os.environ)
 PLAIN_POPEN = subprocess.Popen
 
@@ -97,7 +100,7 @@ def _may_fork(environment: dict[str, str], kind: str) -> bool:
     if kind == "fake":
         counting = {name for name in (*environment, *os.environ) if name.startswith(COUNTING)}
         return all(environment.get(name) == os.environ.get(name) for name in counting)
-    harmless = HARMLESS if kind == "python" else HARMLESS + SET_BY_TORCH
+    harmless = HARMLESS + READ_LATER[kind]
     differing = {name for name, _ in environment.items() ^ BEGAN_WITH.items()}
     return all(name.startswith(harmless) for name in differing)
 

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -50,12 +49,15 @@ def _hear_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-@cache
-def _server(kind: str) -> CommandServer:
-    """Start the server that runs this process's commands whose heats are of a kind, when the first is run."""
-    server = CommandServer(kind)
-    atexit.register(server.close)
-    return server
+SERVERS: dict[str, CommandServer] = {}
+
+
+def _server(kind: str, environment: dict[str, str]) -> CommandServer:
+    """Return the server that runs this process's commands whose heats are of a kind. The first command starts it."""
+    if kind not in SERVERS:
+        SERVERS[kind] = CommandServer(kind, environment)
+        atexit.register(SERVERS[kind].close)
+    return SERVERS[kind]
 
 
 def _starts_like_any_other(environment: dict[str, str]) -> bool:
@@ -108,7 +110,7 @@ class House:
         if options or not _starts_like_any_other(environment):
             return self.finish(self.start(*words, env=env, **options))
         kind = starts or find_kind(words, is_fake=bool(environment["LAPTIME_FAKE"])) or "cold"
-        server = _server("fake" if kind == "cold" else kind)
+        server = _server("fake" if kind == "cold" else kind, environment)
         place = str(self.folder)
         code, out, err = server.run(words, environment, place, self.longest_s, forks=kind != "cold")
         assert "Traceback" not in err, err
