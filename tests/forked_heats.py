@@ -85,7 +85,7 @@ def find_kind(words: Sequence[str], *, is_fake: bool) -> str:
     lanes = {word.partition("/")[0] for word in words} & {row.name for row in FRAMEWORKS}
     if not is_fake:
         return next((kind for kind, held in KINDS.items() if kind != "fake" and lanes and lanes <= {*held}), "")
-    resumes = words[0] == "resume"
+    resumes = [*words[:1]] == ["resume"]
     return "fake" if (lanes == {"fake"} or (resumes and not lanes)) and not any(".py" in word for word in words) else ""
 
 
