@@ -1,8 +1,8 @@
 """Runs `laptime` commands in processes of their own, without the quarter second that each would take to import it.
 
 A server imports all commands once. For each command it forks: the child has its own environment, working folder,
-output and exit, as one that a shell starts. Tests of starting itself (`House.start`) start Python as users do. Where
-all lanes are fake, its heats are forked in the same way (`forked_heats.py`).
+output and exit, as one that a shell starts. Tests of starting itself (`House.start`) start Python as users do. A server
+has prepared one kind of heats: where all lanes are of that kind, they are forked in the same way (`forked_heats.py`).
 """
 
 from __future__ import annotations
@@ -29,18 +29,20 @@ HEAD_BYTES = 1 << 20  # a request: its words and its environment
 class CommandServer:
     """The test process's end: it has a command run, and gives what was printed and the exit code."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: str = "fake", environment: dict[str, str] | None = None) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = [sys.executable, "-W", "error", __file__, str(theirs.fileno())]
-        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, pass_fds=(theirs.fileno(),))
+        command = [sys.executable, "-W", "error", __file__, str(theirs.fileno()), kind]
+        self._process = subprocess.Popen(
+            command, env=environment, stdout=subprocess.DEVNULL, pass_fds=(theirs.fileno(),)
+        )
         theirs.close()
 
     def run(
-        self, words: tuple[str, ...], environment: dict[str, str], folder: str, longest_s: float
+        self, words: tuple[str, ...], environment: dict[str, str], folder: str, longest_s: float, *, forks: bool
     ) -> tuple[int, str, str]:
-        """Run a command to its end; raise TimeoutExpired where it has none, and end it."""
+        """Run a command to its end; raise TimeoutExpired where it has none, and end it. If it `forks`, its heats do."""
         (out, out_end), (err, err_end) = os.pipe(), os.pipe()
-        head = json.dumps({"words": words, "environment": environment, "folder": folder}).encode()
+        head = json.dumps({"words": words, "environment": environment, "folder": folder, "forks": forks}).encode()
         socket.send_fds(self._socket, [head], [out_end, err_end])
         os.close(out_end)
         os.close(err_end)
@@ -78,7 +80,7 @@ def _read_to_the_end(ends: list[int], longest_s: float) -> list[str]:
     return [data.decode().replace("\r\n", "\n") for data in read.values()]
 
 
-def _become_the_command(request: dict[str, Any], outputs: list[int]) -> None:
+def _become_the_command(request: dict[str, Any], outputs: list[int], kind: str) -> None:
     """Leave this process as Python leaves a new one that was told to run `-m laptime`."""
     for number, output in zip((1, 2), outputs, strict=True):
         os.dup2(output, number)
@@ -89,11 +91,11 @@ def _become_the_command(request: dict[str, Any], outputs: list[int]) -> None:
     sys.path[0] = request["folder"]
     sys.argv[:] = ["laptime", *request["words"]]
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    if request["environment"]["LAPTIME_FAKE"] and forked_heats.are_fake(request["words"]):
-        forked_heats.fork_heats()
+    if request["forks"]:
+        forked_heats.fork_heats(kind)
 
 
-def serve(connection: socket.socket) -> None:
+def serve(connection: socket.socket, kind: str) -> None:
     """Fork for each request, until nobody asks any more; return only in a child, which then runs its command."""
     while True:
         head, outputs, _, _ = socket.recv_fds(connection, HEAD_BYTES, 2)
@@ -102,7 +104,7 @@ def serve(connection: socket.socket) -> None:
         pid = os.fork()
         if not pid:
             connection.close()
-            return _become_the_command(json.loads(head), outputs)
+            return _become_the_command(json.loads(head), outputs, kind)
         for output in outputs:
             os.close(output)
         connection.send(str(pid).encode())
@@ -113,7 +115,7 @@ if __name__ == "__main__":
     main = importlib.import_module("laptime.cli.main")
     for each in main.COMMANDS:
         main.find_command(each)
-    forked_heats.prepare()
+    forked_heats.prepare(sys.argv[2])
     gc.freeze()
-    serve(socket.socket(fileno=int(sys.argv[1])))
+    serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2])
     runpy.run_module("laptime", run_name="__main__", alter_sys=True)

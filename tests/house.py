@@ -11,13 +11,13 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from command_server import CommandServer
+from forked_heats import find_kind
 
 NOT_INHERITED = ("LAPTIME_FAKE", "LAPTIME_HOME", "LAPTIME_CACHE", "COLUMNS", "NO_COLOR", "TERM")
 EXIT_UNTRUSTED = 4
@@ -49,12 +49,15 @@ def _hear_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-@cache
-def _server() -> CommandServer:
-    """Start the server that runs this process's commands, when the first is run."""
-    server = CommandServer()
-    atexit.register(server.close)
-    return server
+SERVERS: dict[str, CommandServer] = {}
+
+
+def _server(kind: str, environment: dict[str, str]) -> CommandServer:
+    """Return the server that runs this process's commands whose heats are of a kind. The first command starts it."""
+    if kind not in SERVERS:
+        SERVERS[kind] = CommandServer(kind, environment)
+        atexit.register(SERVERS[kind].close)
+    return SERVERS[kind]
 
 
 def _starts_like_any_other(environment: dict[str, str]) -> bool:
@@ -97,12 +100,19 @@ class House:
         options.setdefault("preexec_fn", _hear_interrupts)
         return subprocess.Popen(command, env=self.environment(**(env or {})), text=True, **options)
 
-    def run(self, *words: str, env: dict[str, str] | None = None, **options: Any) -> Answer:
-        """Run a command to its end; none may ever show a traceback. The server runs all that start like any other."""
+    def run(self, *words: str, env: dict[str, str] | None = None, starts: str = "", **options: Any) -> Answer:
+        """Run a command to its end; none may ever show a traceback. A server runs all that start like any other.
+
+        `starts` says how its heats do: "cold" as users start them, or forked, as those of a kind (`forked_heats.KINDS`)
+        that the command does not name.
+        """
         environment = self.environment(**(env or {}))
         if options or not _starts_like_any_other(environment):
             return self.finish(self.start(*words, env=env, **options))
-        code, out, err = _server().run(words, environment, str(self.folder), self.longest_s)
+        kind = starts or find_kind(words, is_fake=bool(environment["LAPTIME_FAKE"])) or "cold"
+        server = _server("fake" if kind == "cold" else kind, environment)
+        place = str(self.folder)
+        code, out, err = server.run(words, environment, place, self.longest_s, forks=kind != "cold")
         assert "Traceback" not in err, err
         return _answer(code, out, err)
 

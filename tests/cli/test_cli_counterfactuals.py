@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 CHANCES = Path(__file__).parents[1] / "backends" / "own_chances.py"
-SHORT = ("--heats", "1", "--budget", "5s")
+SHORT = ("--heats", "1", "--budget", "2s")
 STAGES = '["fake/*"]\nloader_ms = 30.0\ncopy_ms = 2.0\ncompute_ms = 8.0\n'
 
 

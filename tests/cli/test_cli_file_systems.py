@@ -23,7 +23,8 @@ import json, os, sys
 sys.path.insert(0, sys.argv[1])
 from command_server import CommandServer
 given, server = json.load(sys.stdin), CommandServer()
-answers = [server.run(tuple(words), given["environment"], given["folder"], 60) for words in given["commands"]]
+there = (given["environment"], given["folder"], 60)
+answers = [server.run(tuple(words), *there, forks=True) for words in given["commands"]]
 server.close()
 os.environ.update(given["environment"])
 import laptime

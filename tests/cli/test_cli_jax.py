@@ -16,7 +16,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 )
 def test_an_example_is_raced_and_proven(torch_house, example, lane):
     """With its data on the device, and as it comes."""
-    record = torch_house.raced(f"{EXAMPLES / example}:training", lane, "--heats", "1", "--budget", "5s")
+    record = torch_house.raced(f"{EXAMPLES / example}:training", lane, "--heats", "1", "--budget", "2s")
     assert {(lane["status"], lane["parity"]["status"]) for lane in record["lanes"]} == {("ok", "same")}
     assert {lane["items_per_step"] for lane in record["lanes"]} == {128}
     assert list(record["lanes"][0]["framework"]) == ["jax", "jaxlib"]

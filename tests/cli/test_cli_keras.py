@@ -11,7 +11,7 @@ ENGINES = {"keras-tf": "tensorflow", "keras-jax": "jax"}
 
 def test_a_race_across_frameworks_proves_the_same_work(torch_house):
     """PyTorch's own loop and Keras on two engines, against one float64 reference; versions are in the record."""
-    record = torch_house.raced("cifar-mlp", "torch/cpu", *ENGINES, "--heats", "1", "--budget", "5s")
+    record = torch_house.raced("cifar-mlp", "torch/cpu", *ENGINES, "--heats", "1", "--budget", "2s")
     assert [(lane["parity"]["status"], lane["status"]) for lane in record["lanes"]] == [("same", "ok")] * 3
     assert all(lane["parity"]["worst"] < lane["parity"]["tolerance"] / 2 for lane in record["lanes"])
     for lane, (name, engine) in zip(record["lanes"][1:], ENGINES.items(), strict=True):

@@ -11,7 +11,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 LOOP = f"{EXAMPLES / 'torch_loop.py'}:training"
 NUMPY = f"{EXAMPLES / 'numpy_training.py'}:training"
 FAULTS = Path(__file__).with_name("own_faults.py")
-SHORT = ("--heats", "1", "--budget", "3s")
+SHORT = ("--heats", "1", "--budget", "1s")
 JAX = ("jax/cpu",) * bool(util.find_spec("jax"))
 
 

@@ -56,7 +56,7 @@ def train(house):
 def test_a_script_races_unchanged(house, train):
     """Two lanes take turns; with memory kept in the process, this script takes half as long."""
     lanes = ("--on", "cpu", "--set", "malloc=keep")
-    answer = house.run("race", str(train), *lanes, "--heats", "2", "--budget", "6s", "--", "--epochs", "9999")
+    answer = house.run("race", str(train), *lanes, "--heats", "2", "--budget", "4s", "--", "--epochs", "9999")
     assert answer.code == 0, answer.err
     assert "hello" not in answer.out + answer.err
     head = answer.out.replace("\n  ", " ")
@@ -103,7 +103,7 @@ def test_losses_that_differ_from_run_to_run_prove_nothing(house, train):
 
 def test_why_a_script_is_slow(house, train):
     """Its ceilings, and the cause that is in it: a step of 6 ms waits 12 ms for its loader."""
-    told = ("why", str(train), "cpu", "--budget", "25s", "--", "--epochs", "9999")
+    told = ("why", str(train), "cpu", "--budget", "12s", "--", "--epochs", "9999")
     answer = house.run(*told, env={"LOADING_S": "0.012"})
     assert answer.code == 0, answer.err
     record = json.loads(house.run("show", "latest", "--json").out)

@@ -34,7 +34,7 @@ def test_a_training_killed_in_its_second_lap_gives_the_unbroken_curve(house, tor
     assert house.is_empty_within(2)
     (run,) = house.kept()["answer"]["runs"]
     assert len(run["laps"]) < 2
-    answer = house.run("resume", "latest", "--json", "-q")
+    answer = house.run("resume", "latest", "--json", "-q", starts="torch")
     assert answer.code == 0
     assert curve(answer.json) == unbroken
     assert answer.json["answer"]["runs"][0]["processes"] == 2

@@ -24,7 +24,7 @@ def test_the_mlp_answers_and_is_proven_in_both_precisions(answered):
     assert [each["batch"] for each in lane["batches"]] == [1, 8, 64, 256]
     assert all(each["items_per_s"]["median"] > 0 for each in lane["batches"])
     assert lane["p50_ms"]["median"] <= lane["p95_ms"]["median"] <= lane["p99_ms"]["median"]
-    assert lane["wait"]["import_s"] > lane["wait"]["further_call_s"]
+    assert all(lane["wait"][each] > 0 for each in ("import_s", "first_call_s", "further_call_s"))
     assert answered["workload"]["parameters"] == 12_230_010
 
 

@@ -15,7 +15,7 @@ LANES = ("before", "after", "careless")
 def raced(torch_house):
     """The three trainings of the example, raced once: `after` does the same work as `before`, `careless` does not."""
     whats = [f"{EXAMPLE}:{each}" for each in LANES]
-    answer = torch_house.race(*whats, "python/cpu", "--heats", "2", "--budget", "5s", "--fail-above", "2%", "--json")
+    answer = torch_house.race(*whats, "python/cpu", "--heats", "2", "--budget", "3s", "--fail-above", "2%", "--json")
     record = {"exit code": answer.code, **answer.json}
     page = torch_house.run("show", record["id"]).out
     return SimpleNamespace(record=record, whats=whats, page=page, err=answer.err)

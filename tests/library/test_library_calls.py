@@ -109,7 +109,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "library.py"
 def test_a_function_of_a_script_is_raced_with_progress(torch_house):
     """The example. Its file goes to the heats, which import it under another name than `__main__`."""
     done = subprocess.run(
-        [sys.executable, str(EXAMPLE), "--heats", "1", "--budget", "5s"],
+        [sys.executable, str(EXAMPLE), "--heats", "1", "--budget", "2s"],
         env=torch_house.environment(),
         cwd=torch_house.folder,
         capture_output=True,

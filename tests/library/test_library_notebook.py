@@ -226,7 +226,7 @@ def test_the_example_notebook_runs_from_its_first_cell_to_its_last(notebook):
     pytest.importorskip("tensorflow", reason="there is no TensorFlow here")
     text = EXAMPLE.read_text(encoding="utf-8")
     assert "--budget 20s" in text
-    shorter = text.replace("Dense(3000", "Dense(300").replace("--budget 20s", "--budget 5s")
+    shorter = text.replace("Dense(3000", "Dense(300").replace("--budget 20s", "--budget 2s")
     cells = nbformat.reads(shorter, as_version=4).cells
     told = [notebook.run(each.source) for each in cells if each.cell_type == "code"]
     assert [each["error"] for each in told] == [""] * len(told)

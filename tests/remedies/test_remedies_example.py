@@ -15,7 +15,7 @@ LEAST = (
 def test_the_cached_training_is_faster_by_far_and_does_the_same(torch_house):
     """Each is proven against float64; both train the same network on the same images."""
     whats = (f"{EXAMPLE}:{function}" for function in ("training", "cached_training"))
-    record = torch_house.raced(*whats, "torch/cpu", "--heats", "1", "--budget", "5s")
+    record = torch_house.raced(*whats, "torch/cpu", "--heats", "1", "--budget", "3s")
     plain, cached = record["lanes"]
     assert record["exit code"] == 0
     assert [(lane["status"], lane["parity"]["status"]) for lane in (plain, cached)] == [("ok", "same")] * 2

@@ -49,7 +49,7 @@ def test_each_card_has_its_cause_and_its_command(scripted):
 
 def test_a_race_says_first_that_a_card_is_not_used(scripted):
     """Above its figures, both cards in one line."""
-    page = scripted("race", "cifar-mlp", "torch/cpu", "--heats", "1", "--budget", "5s", "--quiet").out.splitlines()
+    page = scripted("race", "cifar-mlp", "torch/cpu", "--heats", "1", "--budget", "1s", "--quiet").out.splitlines()
     said = next(place for place, line in enumerate(page) if "(0000:3b:00) and 1 more are not used in torch" in line)
     table = next(place for place, line in enumerate(page) if line.startswith("  torch/cpu "))
     assert said < table
