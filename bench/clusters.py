@@ -1,6 +1,6 @@
 """How much a cluster may lose: kills at random moments of a race, and many heats on few places.
 
-    python bench/clusters.py --out FILE.json      about seven minutes; the counts can be set
+    python bench/clusters.py --out FILE.json      about a quarter of an hour; the counts can be set
 
 **kills**: a node (all its processes), a raylet, or the command itself is killed at a random moment of a race of fake
 lanes on a Ray cluster of a head and two nodes on this machine. The record has to be readable with all heats that were
@@ -99,6 +99,9 @@ class Bench:
         for number in range(count):
             kind, after_s = KINDS[number % len(KINDS)], self._chance.uniform(EARLIEST_S, LATEST_S)
             race, home = self._race(LANES[0], "--on", "ray", "--each", "machine", "--heats", "4")
+            if number % 2:  # every second one comes when there is something to lose
+                self._await_heat(race, home)
+                after_s /= 2
             time.sleep(after_s)
             seen = self._finished(home)
             self._kill(kind, race)
@@ -133,6 +136,10 @@ class Bench:
                 each.kill()
             except psutil.NoSuchProcess:
                 continue
+
+    def _await_heat(self, race: subprocess.Popen[str], home: Path) -> None:
+        while race.poll() is None and not self._finished(home):
+            time.sleep(0.1)
 
     def _mend(self) -> None:
         """Replace a node that was killed."""
