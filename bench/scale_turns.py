@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
+import psutil
+
 from laptime.machine import look_at_machine
 from laptime.model.ask import Ask
 from laptime.questions.asking import prepare
@@ -23,7 +25,7 @@ from laptime.run.runner import Limits
 from laptime.run.turns import Player
 
 TURN_S = 0.25
-BARE, OURS = "bare", "laptime"
+BARE, OURS, FREE = "bare", "laptime", "laptime, not kept to cores"
 Times = dict[tuple[str, int], list[float]]
 
 
@@ -63,27 +65,40 @@ def start_bare(script: Path, count: int, place: Path) -> BareScript:
     return BareScript(process, asked.open("w"), told.open())
 
 
+def _let_run_anywhere(pid: int) -> None:
+    """Undo that each process of a heat is kept to its share of the cores."""
+    cores = range(os.cpu_count() or 1)
+    for process in psutil.Process(pid).children(recursive=True):
+        for thread in process.threads():
+            os.sched_setaffinity(thread.id, cores)
+
+
 def take_turns(script: Path, training: str, lanes: dict[int, str], place: Path, turns: int) -> tuple[Times, list[str]]:
     """Return the milliseconds of a step in each turn, by who took it and on how many processes, and failed heats."""
     prepared = prepare(Ask(training, tuple(lanes.values())), look_at_machine())
     plan = prepared.plan
     times: Times = {(who, count): [] for who in (BARE, OURS) for count in lanes}
+    times[FREE, max(lanes)] = []
     scripts = {count: start_bare(script, count, place) for count in lanes}
     failed: list[str] = []
+    planned = dict(zip(lanes, plan.lanes, strict=True))
+    players = {}
     with Prestarter(2, 600.0, 1) as prestarter:
-        prestarter.line_up(plan.lanes)
-        players = {}
-        for number, (count, lane) in enumerate(zip(lanes, plan.lanes, strict=True)):
+        for number, (who, count) in enumerate(each for each in times if each[0] != BARE):
+            lane = planned[count]
+            prestarter.line_up([lane])
             runner = HeatRunner(order_heat(plan, lane, plan.pace, number), Limits(), 2, lambda _phase: None)
-            players[count] = Player(runner, lane.device)
-            players[count].join(prestarter.take(lane))
+            player = players[who, count] = Player(runner, lane.device)
+            player.join(prestarter.take(lane))
+            if who == FREE:
+                _let_run_anywhere(runner.child.pid)
         for turn in range(turns):
             for who, count in random.sample(list(times), len(times)):
                 if who == BARE:
                     times[who, count].append(scripts[count].turn())
                     continue
-                players[count].play(turn)
-                window = players[count].runner.windows[-1]
+                players[who, count].play(turn)
+                window = players[who, count].runner.windows[-1]
                 times[who, count].append((window.end_ns - window.start_ns) / window.steps / 1e6)
         failed = [str(dnf) for player in players.values() if (dnf := player.leave()) is not None]
     for each in scripts.values():
