@@ -43,7 +43,7 @@ from laptime.store import checkpoints, exchange, files, lookup, peaks, reference
 from laptime.workloads import CATALOGUE, find_workload
 
 T = TypeVar("T")
-Show = Callable[[Record, str], None]
+Show = Callable[[Record | None, str], None]
 Tell = Callable[[Moment], None]
 Warn = Callable[[StoreError], None]
 stand_by = launching.stand_by
@@ -60,14 +60,15 @@ def answer(
 ) -> Record:
     """Run a question of the table and return its record, which is saved after every process.
 
-    `show` is called with progress, `tell` with each moment of a whole training. A StoreError of a result is passed to
-    `warn` and the work goes on; without `warn` it is raised at once. `prepare` is by default that of the table.
+    `show` is called with a note and the record, or None before there is one, `tell` with each moment of a whole
+    training. A StoreError of a result is passed to `warn` and the work goes on; without `warn` it is raised at once.
+    `prepare` is by default that of the table.
     """
     began = dt.datetime.now(dt.UTC)
     services = _open_services(
         files.new_id(began, random.Random()), began.isoformat(timespec="seconds"), show=show, tell=tell, warn=warn
     )
-    with launching.prepared_for(find_question(question), ask, prepare) as prepared:
+    with launching.prepared_for(find_question(question), ask, prepare, partial(services.show, None)) as prepared:
         return _run(find_question(question), prepared, services)
 
 

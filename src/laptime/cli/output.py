@@ -120,9 +120,11 @@ class Progress:
             self._live = LiveView()
         return self
 
-    def show(self, record: Record, note: str) -> None:
+    def show(self, record: Record | None, note: str) -> None:
         live = self._live
-        if live is not None:
+        if live is not None and record is None:
+            live.draw([note])
+        elif live is not None and record is not None:
             self._draw(live, lambda: showing.live_lines(record, note, live.width(), color=live.color))
         elif not self._quiet and note != self._last:
             say(note)

@@ -34,7 +34,7 @@ class ProgressLine:
     def end(self) -> None:
         """Remove the last note, where it can be removed."""
 
-    def show(self, _record: Record, note: str) -> None:
+    def show(self, _record: Record | None, note: str) -> None:
         self.write(note)
 
     def tell(self, moment: Moment) -> None:
@@ -59,8 +59,8 @@ class NotebookTable(ProgressLine):
     def write(self, note: str) -> None:
         self._update(lambda: [note])
 
-    def show(self, record: Record, note: str) -> None:
-        self._update(lambda: showing.live_lines(record, note, WIDTH_OFF_TERMINAL))
+    def show(self, record: Record | None, note: str) -> None:
+        self._update(lambda: [note] if record is None else showing.live_lines(record, note, WIDTH_OFF_TERMINAL))
 
     def tell(self, moment: Moment) -> None:
         if moment.lap is not None:

@@ -116,7 +116,8 @@ def _counts(ask: ScaleAsk, lane: PlannedLane, machine: Machine) -> list[int]:
     framework = machine.framework(lane.framework)
     alike = [each for each in framework.devices if each.usable and each.kind == kind] if framework else []
     there = machine.processor.cores_usable if kind == "cpu" else len(alike)
-    there = sum(rooms_of(machine, kind)) or there
+    if find_framework(lane.framework).spreads == "ranks":
+        there = sum(rooms_of(machine, kind)) or there
     what = "core" if kind == "cpu" else f"{kind} device"
     if ask.devices:
         if max(ask.devices) > there:

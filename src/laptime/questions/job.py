@@ -44,7 +44,7 @@ class CheckpointFiles:
 class Services:
     """What a job needs from outside. `journal` saves a record; `peaks` loads the saved peaks of a device.
 
-    `show` is called with a running record and a note, `tell` with each moment of a whole training.
+    `show` is called with a running record, if there is one, and a note; `tell` with each moment of a whole training.
     """
 
     record_id: str
@@ -54,7 +54,7 @@ class Services:
     references: ReferenceCache
     checkpoints: CheckpointFiles
     place_trace: Callable[[str], Path]
-    show: Callable[[Record, str], None]
+    show: Callable[[Record | None, str], None]
     tell: Callable[[Moment], None]
     peaks: Recall = nothing_measured
     began_s: float = field(default_factory=time.monotonic)

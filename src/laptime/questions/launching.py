@@ -17,15 +17,20 @@ from laptime.planner.lanes import parse_lane
 from laptime.questions.asking import Prepared
 from laptime.questions.script import means_a_script
 from laptime.run.fleet import Fleet
-from laptime.run.launchers import Launcher, Wanted
+from laptime.run.launchers import Launcher, Tell, Wanted
 
 TORCHRUN, STARTED_BY_TORCHRUN = "torchrun", "TORCHELASTIC_RUN_ID"
 HERE = "leave out --on to run it on this machine"
 
 
 @contextmanager
-def prepared_for(question: Question, ask: Ask, prepare: Callable[..., Prepared] | None = None) -> Iterator[Prepared]:
-    """Prepare a question, here or on the cluster that the ask names, and leave the cluster at the end."""
+def prepared_for(
+    question: Question, ask: Ask, prepare: Callable[..., Prepared] | None = None, tell: Tell = lambda _note: None
+) -> Iterator[Prepared]:
+    """Prepare a question, here or on the cluster that the ask names, and leave the cluster at the end.
+
+    `tell` is called with what is waited for meanwhile.
+    """
     prepare = prepare or question.part("prepare")
     if ask.on != TORCHRUN and STARTED_BY_TORCHRUN in os.environ:
         says = "torchrun has started this command, so each of its processes would race on its own"
@@ -33,7 +38,7 @@ def prepared_for(question: Question, ask: Ask, prepare: Callable[..., Prepared] 
     if ask.on is None:
         yield prepare(ask, look_at_machine())
         return
-    with launched(question.name, ask) as (launcher, machine):
+    with launched(question.name, ask, tell) as (launcher, machine):
         yield prepare(ask, machine, launcher=launcher)
 
 
@@ -47,7 +52,7 @@ def stand_by(ask: Ask) -> bool:
 
 
 @contextmanager
-def launched(question: str, ask: Ask) -> Iterator[tuple[Launcher, Machine]]:
+def launched(question: str, ask: Ask, tell: Tell) -> Iterator[tuple[Launcher, Machine]]:
     """Reach the cluster that an ask names. Give what starts its heats, and a node's description; leave it at the end.
 
     The node is one as the lanes need: with cards if any lane names one, and with as many cores as the largest.
@@ -56,6 +61,7 @@ def launched(question: str, ask: Ask) -> Iterator[tuple[Launcher, Machine]]:
     from laptime.run.remote_launcher import RemoteLauncher  # noqa: PLC0415  few races need it
 
     launcher = RemoteLauncher(Wanted(ask.on or "", _largest_place(ask), ask.patience_s, ask.patience_s + ask.budget_s))
+    launcher.report_to(tell)
     try:
         if ask.each is None:
             yield launcher, launcher.look()
