@@ -126,7 +126,7 @@ def check_bare(rounds: int, details: dict[str, Any], place: Path) -> list[Figure
 
 
 def _figure(name: str, starts: list[float], most: float | None = None, least: float | None = None) -> Figure:
-    """Return the mean of all starts with its interval: starts differ by a tenth, whoever takes them."""
+    """Return the mean of all starts with its interval: starts differ by a tenth, laptime's and the script's."""
     found = log_mean_interval(starts, 0.05)
     return Figure(name, found.estimate, "times", found.low, found.high, most, least)
 
