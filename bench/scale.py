@@ -190,7 +190,19 @@ def _on_nodes(words: list[str], delay_ms: float) -> str:
     with linked(delay_ms) as sides:
         device = f"GLOO_SOCKET_IFNAME={DEVICE}"
         commands = [
-            side.wrap(["env", device, "OMP_NUM_THREADS=1", *torchrun, "--master-addr", sides[0].address, "--node-rank", str(number), *words])
+            side.wrap(
+                [
+                    "env",
+                    device,
+                    "OMP_NUM_THREADS=1",
+                    *torchrun,
+                    "--master-addr",
+                    sides[0].address,
+                    "--node-rank",
+                    str(number),
+                    *words,
+                ]
+            )
             for number, side in enumerate(sides)
         ]
         nodes = [subprocess.Popen(each, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for each in commands]
