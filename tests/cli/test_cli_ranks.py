@@ -7,15 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from house import on_all_cores
+
 CORES = os.cpu_count() or 1
 pytestmark = pytest.mark.skipif(CORES < 2, reason="two processes need two cores")
 OWN = Path(__file__).with_name("own_ranks.py")
 QUICK = ("--heats", "1", "--budget", "2s", "--sensors", "none")
-
-
-def on_all_cores():
-    """Let a command use all cores: the tests next to it have one each."""
-    os.sched_setaffinity(0, range(CORES))
 
 
 def raced(house, *words):

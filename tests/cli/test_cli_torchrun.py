@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from house import on_all_cores
 from laptime import showing
 from laptime.store import decode
 
@@ -20,11 +21,6 @@ STARTED |= {"WORLD_SIZE": "3", "LOCAL_WORLD_SIZE": "2", "GROUP_WORLD_SIZE": "2",
 
 
 CORES = os.cpu_count() or 1
-
-
-def on_all_cores():
-    """Let a command use all cores: the tests next to it have one each."""
-    os.sched_setaffinity(0, range(CORES))
 
 
 def free_port():
