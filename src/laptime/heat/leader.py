@@ -9,13 +9,10 @@ all ranks at once. A fence returns when every rank is done.
 from __future__ import annotations
 
 import os
-import queue
 import secrets
-import signal
 import socket
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -27,13 +24,14 @@ from laptime.backends.base import Backend, Evaluator, Profiler, Runner
 from laptime.backends.shared import SharedTraining
 from laptime.errors import LaneError
 from laptime.heat import rank_messages as to
+from laptime.heat.follower import Follower
 from laptime.heat.joining import open_meeting, own_address
 from laptime.heat.loop import RankedLine, run_heat
 from laptime.heat.rank import Rank, keep_to_cores, order_of, serve
 from laptime.model.limits import StepWork
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, RankPlace
-from laptime.model.ranks import RANK_IS_GONE, Exchange, RankReport, RankTimes
+from laptime.model.ranks import Exchange, RankReport, RankTimes
 from laptime.model.sample import ProofRun, Reference
 
 MEET_S, HELLO_S = 300.0, 10.0
@@ -44,42 +42,13 @@ LARGEST_BYTES = 256 << 20
 EXCHANGE_S, EXCHANGES_LEAST, EXCHANGES_MOST = 0.1, 3, 50
 
 
-class Follower:
-    """Another rank, as the first one sees it. A thread reads what it says, so that its failure is heard at once."""
-
-    def __init__(self, number: int, pid: int | None, link: to.Link, fail: Callable[[str], None]) -> None:
-        self.number, self._pid, self._link, self._fail = number, pid, link, fail
-        self._answers: queue.SimpleQueue[to.FromRank | None] = queue.SimpleQueue()
-        self.failure: str | None = None
-        threading.Thread(target=self._listen, daemon=True, name=f"rank {number}").start()
-
-    def tell(self, message: to.ToRank) -> None:
-        try:
-            self._link.say(message)
-        except OSError as error:
-            raise LaneError(f"rank {self.number}: {self.failure or RANK_IS_GONE}") from error
-
-    def answer(self) -> Any:
-        """Wait for the next answer."""
-        answer = self._answers.get()
-        if answer is None:
-            raise LaneError(f"rank {self.number}: {self.failure or RANK_IS_GONE}")
-        return answer
-
-    def _listen(self) -> None:
-        while (heard := self._link.hear_answer()) is not None and not isinstance(heard, to.RankFailed):
-            self._answers.put(heard)
-        self.failure = heard.reason if isinstance(heard, to.RankFailed) else _how_ended(self._pid)
-        self._answers.put(None)
-        self._fail(f"rank {self.number}: {self.failure}")
-
-
 class Leader:
     """Starts the other ranks, and leads them."""
 
     def __init__(self, backend: Backend, order: HeatOrder, line: RankedLine) -> None:
         self._line = line
         self._followers: list[Follower] = []
+        self._far: list[Follower] = []
         meeting, address = open_meeting(own_address(order.lane))
         place = RankPlace(0, len(order.lane.devices), address, meeting.detach())
         self.order = order_of(order, place)
@@ -105,6 +74,7 @@ class Leader:
             Follower(number, pid, link, self._fail)
             for number, (pid, link) in enumerate(zip(pids, links, strict=True), 1)
         ]
+        self._far = self._followers[here - 1 :]
         keep_to_cores(self.order)
 
     def tell(self, message: to.ToRank) -> None:
@@ -117,6 +87,10 @@ class Leader:
 
     def answers(self) -> list[Any]:
         return [each.answer() for each in self._followers]
+
+    def delay_ns(self) -> int:
+        """Return how long an order takes to the farthest rank on another node; 0 where all ranks are on this one."""
+        return max((each.round_trip_ns() // 2 for each in self._far), default=0)
 
     @contextmanager
     def blaming(self) -> Iterator[None]:
@@ -162,19 +136,6 @@ class Leader:
         self._line.give_up(reason)
 
 
-def _how_ended(pid: int | None) -> str:
-    """Return how the process of a rank ended that said nothing. That of one on another node is not known here."""
-    if pid is None:
-        return RANK_IS_GONE
-    try:
-        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    except ChildProcessError:
-        return RANK_IS_GONE
-    if code >= 0:
-        return f"its process ended on its own, with exit code {code}"
-    return f"its process was ended by {signal.Signals(-code).name}"
-
-
 class RankedRunner:
     """A training that all ranks step together."""
 
@@ -184,6 +145,8 @@ class RankedRunner:
         with leader.blaming():
             runner = rank.start()
         self._runner: Runner = runner
+        self._delay_ns = leader.delay_ns()
+        self._began_ns: int | None = None
         self.stride, self.ready_batches, self.holds = runner.stride, runner.ready_batches, runner.holds
         self.outside_ns = 0
         self._rank_ns: tuple[int, ...] = ()
@@ -195,12 +158,12 @@ class RankedRunner:
         return self._runner.evaluator
 
     def run(self, steps: int) -> None:
-        self._leader.tell(to.TakeSteps(steps))
+        self._order(to.TakeSteps(steps))
         with self._leader.blaming():
             self._rank.run(steps)
 
     def run_marked(self, steps: int) -> Sequence[object]:
-        self._leader.tell(to.TakeSteps(steps, marked=True))
+        self._order(to.TakeSteps(steps, marked=True))
         with self._leader.blaming():
             return self._rank.run_marked(steps)
 
@@ -209,6 +172,20 @@ class RankedRunner:
         with self._leader.blaming():
             own_ns = self._rank.fence()
         self._rank_ns = (own_ns, *(each.ns for each in self._leader.answers()))
+        if self._began_ns is not None:
+            self.outside_ns += self._rank.clock() - self._began_ns - max(self._rank_ns)
+            self._began_ns = None
+
+    def _order(self, steps: to.TakeSteps) -> None:
+        """Order steps from the other ranks. The first of a window begin everywhere at once, also on far nodes.
+
+        From the order to the last answer more time passes than the steps of the slowest rank take. It is no step.
+        """
+        began_ns = self._rank.clock()
+        self._leader.tell(steps)
+        if self._began_ns is None:
+            self._began_ns = began_ns
+            time.sleep(self._delay_ns / 1e9)
 
     def step_ns(self, _marks: Sequence[object]) -> tuple[int, ...]:
         self._own_step_ns = self._rank.step_ns()

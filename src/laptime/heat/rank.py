@@ -41,6 +41,7 @@ class Rank:
     first_step_ns: int = 0
     timed_ns: int = 0
     _began_ns: int | None = None
+    _ended_ns: int = 0
     _marks: Sequence[object] = ()
     _waited_before_s: float | Missing = NO_SCHEDSTAT
     _reported: RankReport | None = None
@@ -58,18 +59,19 @@ class Rank:
     def run(self, steps: int) -> None:
         self._begin()
         self.running.run(steps)
+        self._end()
 
     def run_marked(self, steps: int) -> Sequence[object]:
         self._begin()
         self._marks = self.running.run_marked(steps)
+        self._end()
         return self._marks
 
     def fence(self) -> int:
-        """Wait until all steps are done; return how long those since the last fence took."""
-        self.running.fence()
+        """Return how long the steps since the last fence took, all of which are done."""
         if self._began_ns is None:
             return 0
-        took_ns = self.clock() - self._began_ns
+        took_ns = self._ended_ns - self._began_ns
         self._began_ns = None
         self.first_step_ns = self.first_step_ns or took_ns
         self.timed_ns += took_ns
@@ -120,6 +122,11 @@ class Rank:
         if self._began_ns is None:
             self._began_ns = self.clock()
 
+    def _end(self) -> None:
+        """Wait until all steps are done. The order to do so may come long after them, from another node."""
+        self.running.fence()
+        self._ended_ns = self.clock()
+
 
 def serve(backend: Backend, order: HeatOrder, link: to.Link) -> None:
     """Be a rank other than the first: build, then do what the first one says until it is gone."""
@@ -150,6 +157,8 @@ def _obey(rank: Rank, told: to.ToRank, link: to.Link) -> None:
             rank.run_marked(count)
         case to.FenceRank():
             link.say(to.RankDone(rank.fence()))
+        case to.Echo():
+            link.say(to.RankDone())
         case to.TellTimes():
             link.say(to.RankTook(rank.step_ns()))
         case to.RepeatHeld():

@@ -38,6 +38,10 @@ class FenceRank(msgspec.Struct, frozen=True, tag=True):
     """Wait until all steps are done, then answer."""
 
 
+class Echo(msgspec.Struct, frozen=True, tag=True):
+    """Answer at once."""
+
+
 class TellTimes(msgspec.Struct, frozen=True, tag=True):
     """Report the times of the steps before the last fence."""
 
@@ -76,7 +80,7 @@ class RankFailed(msgspec.Struct, frozen=True, tag=True):
     reason: str
 
 
-ToRank = ProveRank | StartRank | TakeSteps | FenceRank | TellTimes | RepeatHeld | AllReduce | CloseRank
+ToRank = ProveRank | StartRank | TakeSteps | FenceRank | Echo | TellTimes | RepeatHeld | AllReduce | CloseRank
 FromRank = JoinRank | RankDone | RankTook | RankClosed | RankFailed
 _encoder = msgspec.json.Encoder()
 _to_rank: msgspec.json.Decoder[ToRank] = msgspec.json.Decoder(ToRank)
