@@ -27,6 +27,7 @@ from laptime.model.missing import Missing
 from laptime.model.timeline import Timeline
 from laptime.run.sampler import make_series
 
+OTHER = "GPU-2"
 CUDA = Device("cuda:0", "cuda", "a card", usable=True)
 BUSY = channel("heat", "busy_s", "s", "counter")
 ALL_BUSY = channel("host", "busy_s", "s", "counter")
@@ -40,11 +41,11 @@ CARD_HOT = channel(CARD, "temperature_c", "C")
 NO_METER = Missing("this card has no meter of energy")
 
 
-def usage(line: Timeline, device: Device = CPU, step_ms: float = 100.0):
+def usage(line: Timeline, *devices: Device, step_ms: float = 100.0):
     """Return what a heat of five seconds took, with a lap of 50 s and 1,000 items a second."""
     heat = heat_of(step_ms, windows=windows_of(*[step_ms] * 5))
     heat = changed(heat, timeline=line)
-    return summarise_usage([summarise_heat(heat)], device, 2, 50.0, 1000.0)
+    return summarise_usage([summarise_heat(heat)], devices or (CPU,), 2, 50.0, 1000.0)
 
 
 def test_cores_and_others_are_shares_of_the_machine():
@@ -112,6 +113,30 @@ def test_a_card_that_nobody_watches_has_no_energy_of_the_processors():
     assert told.energy.of == "cuda:0"
     assert told.energy.how == Missing("nvml: no driver")
     assert told.temperature_most_c == Missing("nvml: no driver")
+
+
+def test_each_of_several_cards_has_its_own_figures():
+    """One card is full and busy, the other is nearly empty. The lane's energy is that of both."""
+    shown = {
+        CARD_BUSY: lambda _: 90.0,
+        channel(CARD, "memory_used_bytes", "bytes"): lambda _: 30e9,
+        CARD_HOT: lambda _: 80.0,
+        CARD_POWER: lambda _: 300e3,
+        channel(OTHER, "busy_percent", "%"): lambda _: 10.0,
+        channel(OTHER, "memory_used_bytes", "bytes"): lambda _: 2e9,
+        channel(OTHER, "temperature_c", "C"): lambda _: 40.0,
+        channel(OTHER, "power_instant_mw", "mW"): lambda _: 100e3,
+    }
+    line = replace(timeline(shown), cards=(("cuda:1", OTHER), ("cuda:0", CARD)))
+    told = usage(line, CUDA, Device("cuda:1", "cuda", "a card", usable=True))
+    assert [(each.device, each.busy_percent, each.temperature_most_c) for each in told.cards] == [
+        ("cuda:0", pytest.approx(90), pytest.approx(80)),
+        ("cuda:1", pytest.approx(10), pytest.approx(40)),
+    ]
+    assert [each.memory_most_bytes for each in told.cards] == pytest.approx([30e9, 2e9], rel=1e-4)
+    assert [each.power_w for each in told.cards] == pytest.approx([300, 100])
+    assert (told.device_percent, told.energy.power_w) == (pytest.approx(50), pytest.approx(400))
+    assert (told.temperature_of, told.temperature_most_c) == (CARD, pytest.approx(80))
 
 
 def test_the_power_of_any_unit_is_told_in_watts():

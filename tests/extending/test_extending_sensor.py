@@ -56,7 +56,7 @@ def test_a_sensor_added_from_outside_is_read(site, monkeypatch):
     monkeypatch.syspath_prepend(site)
     all_sensors.cache_clear()
     try:
-        sampler = SensorSelection(("room",), 100.0).sampler_for("a lane", CPU)
+        sampler = SensorSelection(("room",), 100.0).sampler_for("a lane", (CPU,))
     finally:
         all_sensors.cache_clear()
     sampler.begin(os.getpid())

@@ -59,7 +59,7 @@ def summarise_lane(
     means = [mean_step_ms(heat) for heat in finished]
     mean, untold = _sure(means), _why_no_lap(means, steps)
     lap, pace = _lap(mean, steps), rate(step, items)
-    usage = summarise_usage(finished, lane.device, cores, _middle_of(lap), _middle_of(pace))
+    usage = summarise_usage(finished, lane.computes_on, cores, _middle_of(lap), _middle_of(pace))
     proofs = [heat.proofs for heat in kept]
     if isinstance(reference, FirstLosses):
         parity = judge_losses(lane, [each for each in proofs if each], reference)

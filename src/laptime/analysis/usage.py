@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -31,7 +32,7 @@ from laptime.model.missing import Missing
 from laptime.model.protocol import FullRun
 from laptime.model.record import HeatResult, InferLane, LaneResult
 from laptime.model.timeline import Timeline, Watched
-from laptime.model.usage import AnswerUsage, Energy, Usage
+from laptime.model.usage import AnswerUsage, CardUsage, Energy, Usage
 
 HOST, HEAT = "host", "heat"
 PACKAGE, PROCESSOR = "package-", "the processor"
@@ -46,16 +47,19 @@ NO_LAPS = Missing("answers have no laps")
 
 
 def summarise_usage(
-    heats: Sequence[HeatResult], device: Device, cores: int, lap_s: float | None, items_per_s: float | None
+    heats: Sequence[HeatResult], devices: Sequence[Device], cores: int, lap_s: float | None, items_per_s: float | None
 ) -> Usage | None:
     """Return the usage of the finished heats; None if no heat was watched."""
     timed = [heat for heat in heats if heat.process.status == "ok" and heat.windows]
     pairs = [(heat.process.timeline, span_of(heat)) for heat in timed if heat.process.timeline is not None]
     if not pairs:
         return None
-    card = card_of(device, pairs[0][0])
-    energy = make_energy(card or _words(device), _power(pairs, device, card), lap_s, items_per_s)
-    return describe_usage(pairs, device, cores, energy)
+    cards = [card for each in devices if (card := card_of(each, pairs[0][0])) is not None]
+    of = " and ".join(cards) or _words(devices[0])
+    energy = make_energy(of, _power(pairs, devices[0], cards), lap_s, items_per_s)
+    if len(cards) < 2:
+        return describe_usage(pairs, devices[0], cores, energy)
+    return _joined([describe_usage(pairs, each, cores, energy) for each in devices], pairs, devices)
 
 
 def describe_usage(
@@ -82,10 +86,43 @@ def describe_usage(
     )
 
 
+def _joined(usages: Sequence[Usage], pairs: Sequence[Pair], devices: Sequence[Device]) -> Usage:
+    """Return the usage of several devices from that of each."""
+    hottest = max(usages, key=lambda each: _or_none(each.temperature_most_c))
+    cards = tuple(
+        CardUsage(
+            device.name,
+            usage.device_percent,
+            usage.device_memory_most_bytes,
+            usage.temperature_most_c,
+            power if isinstance(power, Missing) else power.watts,
+        )
+        for device, usage in zip(devices, usages, strict=True)
+        for _, power in [power_of(pairs, device)]
+    )
+    return replace(
+        hottest,
+        device_percent=_mean([each.device_percent for each in usages]),
+        active_percent=_mean([each.active_percent for each in usages]),
+        device_memory_most_bytes=max((each.device_memory_most_bytes for each in usages), key=_or_none),
+        power_most_w=max((each.power_most_w for each in usages), key=_or_none),
+        cards=cards,
+    )
+
+
+def _or_none(value: float | Missing) -> float:
+    return -math.inf if isinstance(value, Missing) else value
+
+
+def _mean(values: Sequence[float | Missing]) -> float | Missing:
+    known = [each for each in values if not isinstance(each, Missing)]
+    return sum(known) / len(known) if len(known) == len(values) else _reason(values)
+
+
 def power_of(pairs: Sequence[Pair], device: Device) -> tuple[str, Power | Missing]:
     """Return the device whose power it is, and its mean power over all spans together."""
     card = card_of(device, pairs[0][0])
-    metered = _metered(pairs[0][0], device, card)
+    metered = _metered(pairs[0][0], device, [card] if card else [])
     return card or _words(device), metered if isinstance(metered, Missing) else pooled_power(pairs, metered)
 
 
@@ -98,6 +135,8 @@ def card_of(device: Device, timeline: Timeline) -> str | None:
     """Return the sensors' name of the lane's card, if one was watched."""
     if device.kind == "cpu":
         return None
+    if timeline.cards:
+        return dict(timeline.cards).get(device.name)
     named = [each.channel.device for track in timeline.tracks for each in track.series]
     named += [channel.device for track in timeline.tracks for channel, _ in track.absent]
     cards = [name for name in dict.fromkeys(named) if name not in {HOST, HEAT} and not name.startswith(PACKAGE)]
@@ -108,9 +147,9 @@ def _words(device: Device) -> str:
     return PROCESSOR if device.kind == "cpu" else device.name
 
 
-def _power(pairs: Sequence[Pair], device: Device, card: str | None) -> Power | Missing:
+def _power(pairs: Sequence[Pair], device: Device, cards: list[str]) -> Power | Missing:
     """Return the median of the spans' powers."""
-    metered = _metered(pairs[0][0], device, card)
+    metered = _metered(pairs[0][0], device, cards)
     if isinstance(metered, Missing):
         return metered
     told = [mean_power(line, metered, span) for line, span in pairs]
@@ -122,11 +161,11 @@ def _power(pairs: Sequence[Pair], device: Device, card: str | None) -> Power | M
     return Power(watts, "counted" if all(each.how == "counted" for each in known) else "estimated")
 
 
-def _metered(timeline: Timeline, device: Device, card: str | None) -> list[str] | Missing:
+def _metered(timeline: Timeline, device: Device, cards: list[str]) -> list[str] | Missing:
     """Return what has a lane's meters; a processor's meters do not measure a card that was not watched."""
-    if card is None and device.kind != "cpu":
+    if not cards and device.kind != "cpu":
         return timeline.why_not(device.name, METER)
-    return [card] if card else _packages(timeline)
+    return cards or _packages(timeline)
 
 
 def _packages(timeline: Timeline) -> list[str]:

@@ -80,6 +80,10 @@ class PlannedLane:
     spread: tuple[int, ...] = ()
 
     @property
+    def computes_on(self) -> tuple[Device, ...]:
+        return self.devices or (self.device,)
+
+    @property
     def shares(self) -> int:
         """Into how many parts a batch is cut, each of which the network sees alone."""
         return len(self.devices) if self.settings.value_of("parallel") is not None else 1

@@ -82,13 +82,15 @@ class Timeline:
     """All that was read while a heat ran, and what could not be read.
 
     `clock` is set where the child's clock is not the parent's: then no reading can be matched with a window. In
-    `pauses_ns` another heat had its turn: this one was stopped, and nothing was read.
+    `pauses_ns` another heat had its turn: this one was stopped, and nothing was read. `cards` are the lane's devices
+    that are watched on their own, each with its name in the channels.
     """
 
     tracks: tuple[Track, ...] = ()
     absent: tuple[tuple[str, Missing], ...] = ()
     clock: Missing | None = None
     pauses_ns: tuple[tuple[int, int], ...] = ()
+    cards: tuple[tuple[str, str], ...] = ()
 
     def find(self, device: str, name: str) -> tuple[Track, Series] | None:
         """Return a channel's readings, and the track that has their times."""

@@ -33,6 +33,17 @@ class Energy:
 
 
 @dataclass(frozen=True, slots=True)
+class CardUsage:
+    """What one of a lane's several devices did while the lane was timed."""
+
+    device: str
+    busy_percent: float | Missing
+    memory_most_bytes: float | Missing
+    temperature_most_c: float | Missing
+    power_w: float | Missing
+
+
+@dataclass(frozen=True, slots=True)
 class Usage:
     """Medians over the timed parts of heats or of a training; a field named "most" is the maximum of all readings.
 
@@ -40,6 +51,9 @@ class Usage:
     other processes took of the machine. `device_percent` is the share of moments in which the device had work,
     `active_percent` how large a part of it worked on average, where the device reports it. Memory is that of the heat's
     processes; on the device, it is all the memory that the driver reports as used, including that of other processes.
+
+    Of a lane on several devices, `cards` has each. Then `device_percent` and `active_percent` are means of them, energy
+    is their sum, and the others are those of the device with the most.
     """
 
     processor_percent: float | Missing
@@ -53,6 +67,7 @@ class Usage:
     temperature_slope_c_per_min: float | Missing
     power_most_w: float | Missing
     energy: Energy
+    cards: tuple[CardUsage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from laptime.model.missing import Missing
 from laptime.model.questions import InferAnswer, TrainingAnswer, inference_of, training_of
 from laptime.model.record import LaneResult, Record
-from laptime.model.usage import AnswerUsage, Energy, Usage
-from laptime.pages.layout import Column, flow, lay_out, wrap_all
+from laptime.model.usage import AnswerUsage, CardUsage, Energy, Usage
+from laptime.pages.layout import Column, flow, lay_out, table_or_sentences, wrap_all
 from laptime.pages.numbers import number, over, size
 from laptime.pages.words import short_name
 
@@ -30,6 +30,7 @@ NOT_WATCHED = Usage(
     energy=NO_ENERGY,
 )
 PERCENT = "{:.0f} %".format
+DEGREES = "{:.0f} \N{DEGREE SIGN}C".format
 JOULE_UNITS = ((1e6, "MJ"), (1e3, "kJ"), (1.0, "J"))
 
 
@@ -69,7 +70,25 @@ def usage_lines(record: Record, width: int, *, color: bool) -> list[str]:
         return []
     shown = [Column(each.title, each.cell) for each in known]
     table = lay_out([Column("while timed", lambda row: row.name, least=14), *shown], rows, width, color=color)
-    return [*(table or _as_sentences(known, rows, width)), *wrap_all(_reasons(columns, rows), width)]
+    told = [*(table or _as_sentences(known, rows, width)), *wrap_all(_reasons(columns, rows), width)]
+    return [*told, *_card_lines(rows, width, color=color)]
+
+
+def _card_lines(rows: Sequence[UsageRow], width: int, *, color: bool) -> list[str]:
+    """Return a row for each card of the lanes that compute on several."""
+    cards = [(row, card) for row in rows for card in row.usage.cards]
+    columns: list[Column[tuple[UsageRow, CardUsage]]] = [
+        Column("each card", lambda each: f"{each[0].name}: {each[1].device}", least=14),
+        Column("busy", lambda each: _or_dash(each[1].busy_percent, PERCENT)),
+        Column("memory", lambda each: _or_dash(each[1].memory_most_bytes, size)),
+        Column("hottest", lambda each: _or_dash(each[1].temperature_most_c, DEGREES)),
+        Column("power", lambda each: _or_dash(each[1].power_w, lambda watts: f"{number(watts)} W")),
+    ]
+    return table_or_sentences(columns, cards, width, color=color) if cards else []
+
+
+def _or_dash(value: float | Missing, words: Callable[[float], str]) -> str:
+    return "-" if isinstance(value, Missing) else words(value)
 
 
 def money_words(record: Record) -> list[str]:
@@ -185,7 +204,7 @@ def _temperature(row: UsageRow) -> str | Missing:
     most, slope = row.usage.temperature_most_c, row.usage.temperature_slope_c_per_min
     if isinstance(most, Missing):
         return most
-    return f"{most:.0f} \N{DEGREE SIGN}C" + ("" if isinstance(slope, Missing) else f" {slope:+.1f}/min")
+    return DEGREES(most) + ("" if isinstance(slope, Missing) else f" {slope:+.1f}/min")
 
 
 def _power(row: UsageRow) -> str | Missing:

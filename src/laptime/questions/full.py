@@ -136,7 +136,7 @@ class WholeTrainings:
             tell=job.services.tell,
             keep=keep,
             check=check,
-            sampler=None if lane.framework == FAKE else self._sensors.sampler_for(lane.name, lane.device),
+            sampler=None if lane.framework == FAKE else self._sensors.sampler_for(lane.name, lane.computes_on),
             before=before,
             changed=find_changed(self._before, before) if self._before is not None else (),
             noted=(self._again[key],) if key in self._again else (),

@@ -171,7 +171,7 @@ class HeatRounds:
     def runner(self, lane: PlannedLane, order: HeatOrder, most: int | None) -> HeatRunner:
         """Return what runs such an order."""
         ask = self.job.plan.ask
-        sampler = None if lane.framework == FAKE else self._sensors.sampler_for(lane.name, lane.device)
+        sampler = None if lane.framework == FAKE else self._sensors.sampler_for(lane.name, lane.computes_on)
         limits = Limits(ask.patience_s, ask.watchdog_s)
         return HeatRunner(order, limits, self.job.cores, partial(self._show, most, lane, order.number), sampler)
 

@@ -150,7 +150,7 @@ class InferenceRace:
 
     def _runner(self, lane: PlannedLane, pace: InferPace, place: int = 0) -> InferenceRunner:
         job, ask = self._job, self._job.plan.ask
-        sampler = None if lane.framework == FAKE else self._sensors.sampler_for(lane.name, lane.device)
+        sampler = None if lane.framework == FAKE else self._sensors.sampler_for(lane.name, lane.computes_on)
         number = self._done + place
         order = InferOrder(order_heat(job.plan, lane, job.plan.pace, number), pace)
         limits = Limits(ask.patience_s, ask.watchdog_s)

@@ -138,7 +138,7 @@ class Watch:
     def run(self) -> None:
         ask = self._job.plan.ask
         sensors = SensorSelection(ask.sensors, ask.sensors_hz, READINGS_MOST)
-        sampler = sensors.sampler_for(self._job.plan.subject.name, PROCESSOR)
+        sampler = sensors.sampler_for(self._job.plan.subject.name, (PROCESSOR,))
         over = Event()
         settle_s = SETTLE_S if self._block is None else 0.0  # what this process sent is there
         with Listener(self._visitors, settle_s) as listener:

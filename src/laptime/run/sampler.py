@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from threading import Event, Thread
 
@@ -45,7 +45,8 @@ class Sampler:
     """Watches one heat after another. A sensor that failed or stopped answering is not read again.
 
     `most` limits the readings kept of each sensor. At the limit every second one is dropped, and from then on half as
-    many are taken, so that they are spread evenly over a training of many hours.
+    many are taken, so that they are spread evenly over a training of many hours. `of` names the device that a sensor
+    watches alone.
     """
 
     def __init__(
@@ -54,10 +55,12 @@ class Sampler:
         hz: float = DEFAULT_HZ,
         absent: tuple[tuple[str, Missing], ...] = (),
         clock: Clock = time.monotonic_ns,
+        *,
         most: int | None = None,
+        of: Mapping[Sensor, str] | None = None,
     ) -> None:
         self._sensors, self._hz, self._absent, self._clock = list(sensors), hz, dict(absent), clock
-        self._most = most
+        self._most, self._of = most, of or {}
         self._watches: list[_Watch] = []
         self._pauses_ns: list[tuple[int, int]] = []
         self._paused_at_ns = 0
@@ -105,7 +108,13 @@ class Sampler:
         watched = {watch.sensor.name for watch in self._watches}
         absent = tuple((name, why) for name, why in self._absent.items() if name not in watched)
         tracks = tuple(track for watch in self._watches for track in watch.tracks())
-        return Timeline(tracks, absent, pauses_ns=tuple(self._pauses_ns))
+        cards = dict.fromkeys(
+            (device, name)
+            for watch in self._watches
+            if (device := self._of.get(watch.sensor)) is not None
+            for name in watch.names()
+        )
+        return Timeline(tracks, absent, pauses_ns=tuple(self._pauses_ns), cards=tuple(cards))
 
 
 class _Watch(Thread):
@@ -148,6 +157,13 @@ class _Watch(Thread):
             self.join(patience_s)
         if self.is_alive() and self.lost is None:
             self.lost = Missing(f"no answer for {PATIENCE_S:g} s: it hangs")
+
+    def names(self) -> list[str]:
+        """Return the names that its channels have for what they belong to."""
+        if self._opened is None:
+            return []
+        channels = [*self._opened.channels, *(channel for channel, _ in self._opened.absent)]
+        return list(dict.fromkeys(each.device for each in channels))
 
     def tracks(self) -> list[Track]:
         """Return what was read. Figures that come seldom have their own times."""

@@ -1,7 +1,8 @@
-"""Choose the instruments of a lane: those of the machine, and those of its own card. An absent one has a reason."""
+"""Choose the instruments of a lane: those of the machine, and those of its own cards. An absent one has a reason."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
@@ -16,7 +17,7 @@ Absent = tuple[str, Missing]
 
 
 class SensorSelection:
-    """The instruments of a race. Each lane gets those that can read its device.
+    """The instruments of a race. Each lane gets those that can read its devices.
 
     `most` limits the readings that are kept of one instrument and heat.
     """
@@ -27,29 +28,33 @@ class SensorSelection:
         for word in words or ():
             self._require(word)
 
-    def sampler_for(self, lane: str, device: Device) -> Sampler | None:
+    def sampler_for(self, lane: str, devices: Sequence[Device]) -> Sampler | None:
         """Return the sampler of a lane: the same for all its heats, so that a sensor that failed stays out."""
         if self._words == ("none",):
             return None
         if lane not in self._samplers:
-            sensors, absent = self._choose(device)
-            self._samplers[lane] = Sampler(sensors, self._hz, tuple(absent), most=self._most)
+            of, absent = self._choose(devices)
+            own = {sensor: device for sensor, device in of.items() if device is not None}
+            self._samplers[lane] = Sampler(list(of), self._hz, tuple(absent), most=self._most, of=own)
         return self._samplers[lane]
 
-    def _choose(self, device: Device) -> tuple[list[Sensor], list[Absent]]:
-        sensors: list[Sensor] = []
+    def _choose(self, devices: Sequence[Device]) -> tuple[dict[Sensor, str | None], list[Absent]]:
+        """Return the sensors, each with the device that it watches alone, and those that are absent."""
+        sensors: dict[Sensor, str | None] = {}
         absent: list[Absent] = []
         for row in all_sensors().values():
-            if row.watches and device.kind not in row.watches:
+            seen = [each for each in devices if not row.watches or each.kind in row.watches]
+            if not seen:
                 continue
             if self._words is not None and row.name not in self._words:
                 absent.append((row.name, Missing("it was not asked for")))
                 continue
-            found = _open(row, device)
-            if isinstance(found, Missing):
-                absent.append((row.name, found))
-            else:
-                sensors += found
+            for device in seen if row.of_device is not None else seen[:1]:
+                found = _open(row, device)
+                if isinstance(found, Missing):
+                    absent.append((row.name, found))
+                else:
+                    sensors |= dict.fromkeys(found, None if row.of_device is None else device.name)
         return sensors, absent
 
     def _require(self, word: str) -> None:
