@@ -17,6 +17,7 @@ from laptime.errors import LaptimeError
 from laptime.model.ask import Ask, FullAsk
 from laptime.model.missing import Missing
 from laptime.model.scaling import ScaleAsk
+from laptime.model.tuning import TuneAsk
 from laptime.model.workload import Training
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         Ratio,
         Result,
         ScaleResult,
+        TuneResult,
         WatchedBatches,
         Watching,
         WatchResult,
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
         scale,
         steps,
         train,
+        tune,
         watch,
         watching,
         why,
@@ -83,6 +86,8 @@ __all__ = [
     "ScaleAsk",
     "ScaleResult",
     "Training",
+    "TuneAsk",
+    "TuneResult",
     "WatchResult",
     "WatchedBatches",
     "Watching",
@@ -105,6 +110,7 @@ __all__ = [
     "scale",
     "steps",
     "train",
+    "tune",
     "watch",
     "watching",
     "why",

@@ -162,15 +162,14 @@ def plan(ask: Ask) -> Plan:
 
 
 def outline(ask: Ask) -> Plan | FullPlan | InferPlan:
-    """Return what the ask's question (`race`, `full`, `infer` or `scale`) would run, without running it."""
+    """Return what the ask's question (`race`, `full`, `infer`, `scale` or `tune`) would run, without running it."""
     with launching.prepared_for(question_of(ask), ask) as prepared:
         return prepared.outline
 
 
 def question_of(ask: Ask) -> Question:
-    """Return the question that an ask means: race, full, infer or scale."""
-    name = "full" if ask.full is not None else "infer" if ask.infer else "scale" if ask.scale is not None else "race"
-    return find_question(name)
+    """Return the question that an ask means: race, full, infer, scale or tune."""
+    return find_question(ask.question)
 
 
 def write_files(place: Path, files: Mapping[str, bytes], *, is_folder: bool) -> None:

@@ -11,11 +11,13 @@ from laptime.library.results import (
     RaceResult,
     Result,
     ScaleResult,
+    TuneResult,
     WatchResult,
     WhyResult,
 )
 from laptime.library.saved import compare, history, load, records, report
 from laptime.library.scaling import scale
+from laptime.library.tuning import tune
 
 __all__ = [
     "CompareResult",
@@ -29,6 +31,7 @@ __all__ = [
     "Ratio",
     "Result",
     "ScaleResult",
+    "TuneResult",
     "WatchResult",
     "WatchedBatches",
     "Watching",
@@ -48,6 +51,7 @@ __all__ = [
     "scale",
     "steps",
     "train",
+    "tune",
     "watch",
     "watching",
     "why",

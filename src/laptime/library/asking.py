@@ -215,11 +215,20 @@ def _listed(what: OneTraining | Trainings) -> Trainings:
     return what
 
 
+FIELDS = {
+    "full": "full=FullAsk(...)",
+    "infer": "infer=True",
+    "scale": "scale=ScaleAsk(...)",
+    "tune": "tune=TuneAsk(...)",
+}
+"""By the question that it means, the field of an Ask."""
+
+
 def check_call(ask: Ask, call: str) -> None:
     """Refuse an ask that means another function than the one that was called."""
-    meant = "train" if ask.full is not None else "infer" if ask.infer else "scale" if ask.scale is not None else call
-    if meant != call:
-        field = {"train": "full=FullAsk(...)", "infer": "infer=True"}.get(meant, "scale=ScaleAsk(...)")
+    meant = "train" if ask.question == "full" else ask.question
+    if meant not in {call, "race"}:
+        field = FIELDS[ask.question]
         raise UsageError(
             f"this Ask has {field}, which laptime.{call} does not run",
             f"Call laptime.{meant} with it, or leave {field} out.",

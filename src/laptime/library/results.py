@@ -21,10 +21,11 @@ from laptime.model.inference import InferPlan
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan
 from laptime.model.protocol import FullPlan
-from laptime.model.questions import ScaleAnswer, WhyAnswer, watch_of
+from laptime.model.questions import ScaleAnswer, TuneAnswer, WhyAnswer, watch_of
 from laptime.model.record import Record
 from laptime.model.scaling import ScaleCurve, Scaling
 from laptime.model.script import ScriptProcess, TrainingLoop
+from laptime.model.tuning import TunedLane, Tuning
 from laptime.model.why import Remedy, Why
 from laptime.questions.gauge import Limits
 
@@ -180,6 +181,28 @@ class ScaleResult(Result):
         if not isinstance(answer, ScaleAnswer) or answer.scaling is None:
             raise RecordError(f"there is no verdict: the race is {self.status}", "Call laptime.scale again.")
         return answer.scaling
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TuneResult(Result):
+    """The best settings of each lane."""
+
+    @property
+    def verdict(self) -> str:
+        """What the best settings gain, in a sentence for each lane."""
+        return self._tuning.says
+
+    @property
+    def tuned(self) -> tuple[TunedLane, ...]:
+        """Each lane's winner, its gain on fresh heats, and what each setting alone is worth."""
+        return self._tuning.lanes
+
+    @property
+    def _tuning(self) -> Tuning:
+        answer = self.record.answer
+        if not isinstance(answer, TuneAnswer) or answer.tuning is None:
+            raise RecordError(f"there is no verdict: the search is {self.status}", "Call laptime.tune again.")
+        return answer.tuning
 
 
 @dataclass(frozen=True, slots=True, repr=False)

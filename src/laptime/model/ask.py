@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from laptime.model.scaling import ScaleAsk
+from laptime.model.tuning import TuneAsk
 
 DEFAULT_WORKLOAD = "cifar-cnn"
 WHY_BUDGET_S = 120.0  # experiments take longer than a race of two lanes
 SCALE_BUDGET_S = 120.0
+TUNE_BUDGET_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +53,8 @@ class Ask:
     after another, where else those of a round take turns. `label` is a name by which the record is found: `@label`.
     `command` is what `laptime watch` starts. In a race it is a script's own arguments, or without `what` a whole
     command; each lane is then raced as it is and once with each of `variants`, and a heat ends after `steps` timed
-    steps. `scale` asks for each lane on several devices. `on` is a word of `LAUNCHERS`: the heats run on that cluster.
-    With `each`, the label or the resource of its nodes, each lane races on each type of them; `prices` are theirs.
+    steps. `scale` asks for each lane on several devices, `tune` for its best settings. `on` is a word of `LAUNCHERS`:
+    the heats run on that cluster. With `each`, the label or the resource of its nodes, each lane races on each type of them; `prices` are theirs.
     """
 
     what: str = DEFAULT_WORKLOAD
@@ -85,3 +87,10 @@ class Ask:
     on: str | None = None
     each: str | None = None
     prices: tuple[TypePrice, ...] = ()
+    tune: TuneAsk | None = None
+
+    @property
+    def question(self) -> str:
+        """The question that it means, unless it is asked another one, such as why."""
+        meant = {"full": self.full, "scale": self.scale, "tune": self.tune}
+        return "infer" if self.infer else next((name for name, each in meant.items() if each is not None), "race")

@@ -17,6 +17,7 @@ from laptime.model.protocol import FullRun, LapFactor, Protocol
 from laptime.model.record import Answer, Comparison, InferFactor, InferLane, Record
 from laptime.model.scaling import ScaleLane, Scaling
 from laptime.model.script import WatchAnswer
+from laptime.model.tuning import Tuning
 from laptime.model.why import Why
 
 
@@ -83,16 +84,25 @@ class ScaleAnswer(Answer):
     alone: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class TuneAnswer(Answer):
+    """The best settings of each lane. Empty while the heats run. `comparisons` are those of the search."""
+
+    comparisons: tuple[Comparison, ...] = ()
+    tuning: Tuning | None = None
+    alone: tuple[str, ...] = ()
+
+
 def comparisons_of(record: Record) -> tuple[Comparison, ...]:
     """Return how the lanes of a race, or of a `why`, compare."""
     answer = record.answer
-    return answer.comparisons if isinstance(answer, RaceAnswer | WhyAnswer | ScaleAnswer) else ()
+    return answer.comparisons if isinstance(answer, RaceAnswer | WhyAnswer | ScaleAnswer | TuneAnswer) else ()
 
 
 def alone_words(record: Record) -> tuple[str, ...]:
     """Return why heats did not take turns, if so."""
     answer = record.answer
-    return answer.alone if isinstance(answer, RaceAnswer | WhyAnswer | ScaleAnswer | InferAnswer) else ()
+    return answer.alone if isinstance(answer, RaceAnswer | WhyAnswer | ScaleAnswer | TuneAnswer | InferAnswer) else ()
 
 
 def training_of(record: Record) -> TrainingAnswer:
@@ -199,6 +209,17 @@ QUESTIONS: list[Question] = [
         summary="laptime.pages.summaries:of_scale",
         parts="laptime.pages.scale:page_parts",
         figures="laptime.figures.scale:figures",
+    ),
+    Question(
+        name="tune",
+        answer=TuneAnswer,
+        prepare="laptime.questions.tune:prepare_tune",
+        run="laptime.questions.tune:Tune",
+        render="laptime.pages.tune:render",
+        live="laptime.pages.race:live_lines",
+        summary="laptime.pages.summaries:of_tune",
+        parts="laptime.pages.tune:page_parts",
+        figures="laptime.figures.tune:figures",
     ),
     Question(
         name="profile",

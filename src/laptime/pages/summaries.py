@@ -7,6 +7,7 @@ from laptime.model.questions import (
     InferAnswer,
     ScaleAnswer,
     TrainingAnswer,
+    TuneAnswer,
     WhyAnswer,
     comparisons_of,
     inference_of,
@@ -63,6 +64,17 @@ def of_scale(record: Record) -> list[str]:
     most = points[-1]
     assert most.speedup is not None
     return [f"{most.devices} devices {most.speedup.value:.2f}x", *_failed(record)]
+
+
+def of_tune(record: Record) -> list[str]:
+    answer = record.answer
+    if not isinstance(answer, TuneAnswer) or answer.tuning is None:
+        return of_race(record)
+    gains = [each for each in answer.tuning.lanes if each.standing == "confirmed" and each.gain is not None]
+    told = [
+        f"{short_name(each.asked)} {each.gain.ratio:.2f}x with {'+'.join(each.words)}" for each in gains if each.gain
+    ]
+    return [*(told or ["no settings gain"]), *_failed(record)]
 
 
 def _lanes(record: Record) -> str:

@@ -1,4 +1,4 @@
-"""What the presets `best` and `fastest` choose on a lane; None where a setting stays as written."""
+"""What the presets `best` and `fastest` choose on a lane (None: as written), and what `laptime tune` tries."""
 
 from __future__ import annotations
 
@@ -35,3 +35,50 @@ def best_input(lane: LaneFacts) -> str | None:
     if lane.subject.reads_files:
         return "fast"
     return None if lane.on_processor or lane.row.is_opaque else "resident"
+
+
+def precisions_to_try(lane: LaneFacts) -> tuple[str, ...]:
+    if lane.on_processor or lane.subject.gives_step:
+        lowest = lowest_precision(lane)
+        return () if lowest is None else (lowest,)
+    return tuple(each for each in ("tf32", "bf16", "fp16") if each in lane.device.features)
+
+
+def executions_to_try(lane: LaneFacts) -> tuple[str, ...]:
+    if lane.subject.gives_step:
+        return ()
+    return tuple(each for each in ("compile", "graph") if each in lane.device.features)
+
+
+def layouts_to_try(lane: LaneFacts) -> tuple[str, ...]:
+    layout = best_layout(lane)
+    return () if layout is None else (layout,)
+
+
+def optimizers_to_try(lane: LaneFacts) -> tuple[str, ...]:
+    return ("fused",) if "fused" in lane.device.features and not lane.subject.gives_step else ()
+
+
+def threads_to_try(lane: LaneFacts) -> tuple[str, ...]:
+    """Return all cores, half of them, a quarter of them, and one; without what the framework takes on its own."""
+    cores, usual = lane.cores, lane.device.details.get("threads", "")
+    counts = sorted({1, cores // 4 or 1, cores // 2 or 1, cores} if lane.on_processor else ())
+    return tuple(str(each) for each in counts if str(each) != usual)
+
+
+def allocators_to_try(lane: LaneFacts) -> tuple[str, ...]:
+    return ("keep",) if lane.on_processor and "malloc" in lane.device.features else ()
+
+
+def inputs_to_try(lane: LaneFacts) -> tuple[str, ...]:
+    """Return inputs that train on all items, shuffled as written: kept batches are not."""
+    best = best_input(lane)
+    return () if best is None else (best,)
+
+
+def workers_to_try(lane: LaneFacts) -> tuple[str, ...]:
+    """Return numbers of workers of a loader that reads files, or of a user's own."""
+    if lane.workload is not None and not lane.subject.reads_files:
+        return ()
+    cores = lane.cores
+    return tuple(map(str, sorted({0, cores // 2 or 1, cores, 2 * cores})))

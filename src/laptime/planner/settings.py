@@ -36,6 +36,8 @@ class Setting:
     fields of Settings that it sets (default: the field of its name), and `read` returns their values. If there is no
     such field, the value is in `Settings.extra`; see `value_of(name)`.
 
+    `tunes` returns the values that `laptime tune` tries on a lane.
+
     `best` returns the value that the preset `best` sets on a lane, and `fastest` that of `fastest` if it differs
     (None: as written). `refuse` raises UsageError if the setting is not possible. `refused_for` maps a command (train,
     infer) to what is wrong with the setting there, and a hint. `environment` returns variables of the lane's process.
@@ -52,6 +54,7 @@ class Setting:
     changes: Literal["", "arithmetic", "learning"] = ""
     fields: tuple[str, ...] = ()
     read: Callable[[str, LaneFacts], dict[str, Any]] | None = None
+    tunes: Callable[[LaneFacts], tuple[str, ...]] = lambda _lane: ()
     best: Callable[[LaneFacts], Any] = lambda _lane: None
     fastest: Callable[[LaneFacts], Any] | None = None
     refuse: Callable[[Settings, LaneFacts], None] = lambda _settings, _lane: None
@@ -136,6 +139,7 @@ ROWS = (
         "what the numbers of a step are computed in",
         stands_alone=True,
         changes="arithmetic",
+        tunes=presets.precisions_to_try,
         fastest=presets.lowest_precision,
         refuse=partial(refusals.refuse_feature, "precision"),
     ),
@@ -144,6 +148,7 @@ ROWS = (
         ("eager", "compile", "graph"),
         "`graph` is the whole step as one CUDA graph",
         stands_alone=True,
+        tunes=presets.executions_to_try,
         best=presets.fastest_execution,
         refuse=partial(refusals.refuse_feature, "execution"),
     ),
@@ -152,6 +157,7 @@ ROWS = (
         ("channels_last",),
         "the order in memory that convolutions prefer",
         stands_alone=True,
+        tunes=presets.layouts_to_try,
         best=presets.best_layout,
         refuse=partial(refusals.refuse_feature, "layout"),
     ),
@@ -160,7 +166,8 @@ ROWS = (
         ("fused",),
         "the optimizer's step in one kernel",
         stands_alone=True,
-        best=lambda lane: "fused" if "fused" in lane.device.features and not lane.subject.gives_step else None,
+        tunes=presets.optimizers_to_try,
+        best=lambda lane: next(iter(presets.optimizers_to_try(lane)), None),
         refuse=refusals.refuse_optimizer,
     ),
     Setting(
@@ -169,6 +176,7 @@ ROWS = (
         "how many threads compute on the processor",
         takes="a whole number from 1 on",
         kind=int,
+        tunes=presets.threads_to_try,
         best=lambda lane: lane.cores if lane.on_processor else None,
         refuse=_refuse_threads,
         environment=_thread_environment,
@@ -179,7 +187,8 @@ ROWS = (
         "freed memory stays in the process",
         takes="keep (freed memory stays in the process) or system",
         accepts=lambda value: value in {"keep", "system"},
-        best=lambda lane: "keep" if lane.on_processor and "malloc" in lane.device.features else None,
+        tunes=presets.allocators_to_try,
+        best=lambda lane: next(iter(presets.allocators_to_try(lane)), None),
         refuse=refusals.refuse_malloc,
         environment=lambda settings, _device: KEEP_MEMORY if settings.malloc == "keep" else {},
     ),
@@ -190,6 +199,7 @@ ROWS = (
         takes="flush (numbers too small for full precision count as 0) or keep",
         changes="arithmetic",
         accepts=lambda value: value in {"flush", "keep"},
+        tunes=lambda lane: ("flush",) if lane.on_processor else (),
         refuse=refusals.refuse_denormals,
     ),
     Setting(
@@ -218,6 +228,7 @@ ROWS = (
         "on the device; `only`: the loader without the training; `one`: the first batch again and again; `copy`: to "
         "the device, nothing computed",
         takes="published, fast, cached, resident, only, one, copy",
+        tunes=presets.inputs_to_try,
         best=presets.best_input,
         refuse=refusals.refuse_input,
     ),
@@ -228,6 +239,7 @@ ROWS = (
         takes="a whole number, 0 for none besides the training's own process",
         kind=int,
         accepts=lambda value: value == "0" or _is_count(value),
+        tunes=presets.workers_to_try,
         refuse=refusals.refuse_workers,
     ),
     Setting(
@@ -238,6 +250,7 @@ ROWS = (
         changes="learning",
         kind=int,
         accepts=_is_batch,
+        tunes=lambda _lane: ("0.5x", "2x", "4x", "8x"),
         fields=("batch", "joined"),
         read=_as_batch,
         refuse=refusals.refuse_batch,
@@ -262,6 +275,7 @@ ROWS = (
         takes="a whole number from 1 on: how many steps Keras gives its engine at once",
         only_of="Keras",
         kind=int,
+        tunes=lambda lane: ("8", "32") if lane.row.family == "keras" else (),
         refuse=refusals.refuse_steps_at_once,
         refused_for={
             "infer": (

@@ -1,0 +1,54 @@
+"""`laptime tune`: the best settings of each lane."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from laptime.cli.asking import ALONE, MONEY_OPTIONS, SAYS, SUBJECT_OPTIONS, WATCH_OPTIONS, Duration, Words, make_ask
+from laptime.cli.questions import ONE_LANE, WORDS, make_command
+from laptime.model.ask import Ask
+from laptime.model.tuning import TuneAsk
+
+TUNE_HELP = f"""Find the best settings of each LANE for WHAT, and prove what they gain.
+
+{WORDS}
+{ONE_LANE}
+"""
+TUNE_MORE = """\
+The lane races in short heats against each single setting, and against what the presets set: threads, memory, compile,
+graph, layout, optimizer, input, workers. What seems faster is joined, and the best set is changed step by step as long
+as that helps. Settings that change the arithmetic or the batch are tried only if --allow names them. A setting that
+fails, hangs, or does other work than the reference is out, and the page says so. The best of many seems faster than
+it is, so at the end the winner races the lane as it was on fresh heats, and that gain is told. With --frameworks all,
+each device is tuned on every installed framework. Ctrl-C ends the search; the best so far is then not confirmed.
+"""
+
+
+def make_tune_ask(given: dict[str, Any]) -> Ask:
+    """Return the ask of the command."""
+    told = dict(given)
+    allow, frameworks = told.pop("allow") or (), told.pop("frameworks") or ()
+    return replace(make_ask(told), tune=TuneAsk(allow, frameworks))
+
+
+tune = make_command(
+    "tune",
+    TUNE_HELP,
+    make_tune_ask,
+    (
+        *SUBJECT_OPTIONS,
+        click.option("--allow", type=Words(), help="What may change besides: precision, batch."),
+        click.option("--frameworks", type=Words(), help="Tune on each of these, or on all.  [default: the lane's]"),
+        click.option("--budget", type=Duration(), default="5m", show_default=True, help=SAYS["budget"]),
+        ALONE,
+        *WATCH_OPTIONS,
+        *MONEY_OPTIONS,
+    ),
+    plans=True,
+    examples=("laptime tune cifar-cnn torch/cpu", "laptime tune cifar-mlp cpu --frameworks all --allow precision"),
+    page="docs/tune.md",
+    more=TUNE_MORE,
+)

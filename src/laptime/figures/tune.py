@@ -1,0 +1,44 @@
+"""The figures of a tuning: what each setting alone is worth, and all lanes that raced."""
+
+from __future__ import annotations
+
+from laptime.figures.facts import fact_figures
+from laptime.figures.race import figures as race_figures
+from laptime.figures.race import lane_bars, proof_figures
+from laptime.figures.readings import reading_figures
+from laptime.model.digits import times
+from laptime.model.figure import Bar, Bars, Figure
+from laptime.model.missing import Missing
+from laptime.model.record import Record
+from laptime.model.tuning import SettingWorth, TunedLane
+from laptime.pages.tune import tuning_of
+from laptime.pages.words import short_name
+
+
+def figures(record: Record) -> list[Figure]:
+    """Return all figures of a tuning; those of a race where nothing was concluded."""
+    tuning = tuning_of(record)
+    if tuning is None:
+        return race_figures(record)
+    return [
+        *(figure for each in tuning.lanes for figure in _worths(each)),
+        *lane_bars(record),
+        *proof_figures(record),
+        *reading_figures(record),
+        *fact_figures(record),
+    ]
+
+
+def _worths(tuned: TunedLane) -> list[Figure]:
+    bars = tuple(_bar(each) for each in tuned.settings)
+    says = f"How many times as fast {short_name(tuned.asked)} is with one setting alone."
+    return (
+        [Figure(f"What each setting is worth on {short_name(tuned.asked)}", Bars("times", bars), says)] if bars else []
+    )
+
+
+def _bar(each: SettingWorth) -> Bar:
+    if each.alone is None:
+        return Bar(each.word, None, words=each.reason or "", kind="failed")
+    low, high = (None if isinstance(end, Missing) else end for end in (each.alone.low, each.alone.high))
+    return Bar(each.word, each.alone.ratio, low, high, times(each.alone.ratio), "best" if each.in_winner else "lane")

@@ -1,0 +1,81 @@
+"""What the best settings of a lane are, what each of them is worth, and how sure that is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from laptime.model.why import Factor
+
+Allowed = Literal["precision", "batch"]
+ALLOWED: tuple[Allowed, ...] = get_args(Allowed)
+ALL = "all"
+Standing = Literal["confirmed", "no gain", "not confirmed", "not compared"]
+"""`confirmed`: fresh heats show that the winner is faster. `no gain`: they show none, or nothing seemed faster."""
+
+
+@dataclass(frozen=True, slots=True)
+class TuneAsk:
+    """What may change besides settings that keep arithmetic and learning, and the frameworks to try: names, or `all`.
+
+    Without frameworks, each lane is tuned on its own one.
+    """
+
+    allow: tuple[str, ...] = ()
+    frameworks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SettingWorth:
+    """One setting, as a word of a lane, and by what factor it alone is faster. `changes` is what else it changes.
+
+    Without a factor, `reason` says why: it failed, it cannot be had here, or the budget had no room.
+    """
+
+    word: str
+    changes: str
+    alone: Factor | None
+    in_winner: bool
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TunedLane:
+    """A lane at its best. `words` are the settings of the winner, which the lane `winner` has besides its own.
+
+    `gain` is that of fresh heats, in which the lane as asked and the winner alone raced. `seemed` is what the search
+    showed, which flatters the best of many. `ties` are other sets of settings that the search cannot tell from it.
+    `code` does the same in a training of one's own, `environment` are variables to set before it starts.
+    """
+
+    asked: str
+    winner: str
+    words: tuple[str, ...]
+    standing: Standing
+    gain: Factor | None
+    seemed: float | None
+    pairs: int
+    settings: tuple[SettingWorth, ...]
+    tried: int
+    ties: tuple[str, ...] = ()
+    code: tuple[str, ...] = ()
+    environment: dict[str, str] | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AtBest:
+    """How the best of one lane compares with that of the first, in the confirming heats."""
+
+    lane: str
+    against: str
+    factor: Factor
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """The whole answer: each asked lane, and how they compare at their best."""
+
+    says: str
+    lanes: tuple[TunedLane, ...]
+    at_best: tuple[AtBest, ...] = ()

@@ -1,0 +1,138 @@
+"""The page of a tuning: what the best settings gain, and what each of them is worth alone."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
+
+from laptime.model.digits import times
+from laptime.model.missing import Missing
+from laptime.model.questions import TuneAnswer
+from laptime.model.record import Record
+from laptime.model.tuning import SettingWorth, TunedLane, Tuning
+from laptime.pages import footnotes, race
+from laptime.pages.bars import bar
+from laptime.pages.layout import Column, table_or_sentences, wrap
+from laptime.pages.page import NARROWEST, PageParts, Said, View, header, quiet, rendered
+from laptime.pages.usage import usage_lines
+from laptime.pages.words import place_words, short_name
+
+BAR = 20
+SHOWN_MOST = 8  # settings on the usual page
+CHANGES = {"": "", "arithmetic": "the arithmetic", "learning": "the learning"}
+
+
+def page_parts(record: Record, view: View) -> PageParts:
+    """Return what the page says; that of a race if nothing was concluded."""
+    tuning = tuning_of(record)
+    if tuning is None:
+        return race.page_parts(record, view)
+    view = replace(view, width=max(view.width, NARROWEST))
+    return PageParts(
+        answer=[*footnotes.distrust(record), Said(f"{place_words(record)}: {tuning.says}")],
+        figures=[line for each in tuning.lanes for line in _figures(each, len(tuning.lanes) > 1, view.inner)],
+        notes=[
+            *(note for each in tuning.lanes for note in _notes(each)),
+            *footnotes.doubts(record),
+        ],
+        done=" ".join(filter(None, [_tried(tuning), race.proof_sentence(record), footnotes.closing(record)])),
+        then=[_then(each, record) for each in tuning.lanes if each.standing == "confirmed"],
+        details=_details(record, tuning, view),
+    )
+
+
+render = rendered(page_parts)
+
+
+def tuning_of(record: Record) -> Tuning | None:
+    answer = record.answer
+    return answer.tuning if isinstance(answer, TuneAnswer) else None
+
+
+def _figures(tuned: TunedLane, several: bool, view: View) -> list[str]:  # noqa: FBT001
+    """Return a row for each setting that was tried alone, the best first."""
+    shown = [each for each in tuned.settings if each.alone is not None][:SHOWN_MOST]
+    if not shown:
+        return []
+    title = [f"{short_name(tuned.asked)}"] if several else []
+    return [*title, *table_or_sentences(_columns(shown, view), shown, view.width, color=view.color)]
+
+
+def _columns(shown: Sequence[SettingWorth], view: View) -> list[Column[SettingWorth]]:
+    most = max((each.alone.ratio for each in shown if each.alone is not None), default=1.0)
+
+    def bars(each: SettingWorth) -> str:
+        return bar(None if each.alone is None else each.alone.ratio, most, BAR, blocks=view.blocks)
+
+    return [
+        Column("setting", lambda each: each.word),
+        Column("", bars),
+        Column("alone", lambda each: "-" if each.alone is None else times(each.alone.ratio), right=True),
+        Column("between", _between),
+        Column("taken", lambda each: "yes" if each.in_winner else "-"),
+        Column("changes", lambda each: CHANGES[each.changes]),
+    ]
+
+
+def _between(each: SettingWorth) -> str:
+    if each.alone is None or isinstance(each.alone.low, Missing) or isinstance(each.alone.high, Missing):
+        return "-"
+    return f"{times(each.alone.low)} and {times(each.alone.high)}"
+
+
+def _notes(tuned: TunedLane) -> list[str]:
+    """Return what is as good, how to set the winner in one's own training, and what could not be raced."""
+    found = []
+    if tuned.ties and tuned.standing == "confirmed":
+        found.append(f"As good, as far as the search can tell: {', '.join(tuned.ties[:3])}.")
+    if tuned.code:
+        found.append(f"In a training of your own: {'; '.join(tuned.code)}")
+    if tuned.environment:
+        pairs = " ".join(f"{name}={shlex.quote(value)}" for name, value in sorted(tuned.environment.items()))
+        found.append(f"Set before it starts: {pairs}")
+    lost = [each for each in tuned.settings if each.reason is not None and each.in_winner]
+    found += [f"{each.word} was not raced alone: {each.reason}." for each in lost]
+    return found
+
+
+def _tried(tuning: Tuning) -> str:
+    sets = sum(each.tried for each in tuning.lanes)
+    pairs = min((each.pairs for each in tuning.lanes if each.gain is not None), default=0)
+    again = f" The winner then raced the lane as asked in {pairs} fresh rounds." if pairs else ""
+    return f"{sets} sets of settings were raced.{again}"
+
+
+def _then(tuned: TunedLane, record: Record) -> str:
+    return f"laptime race {record.workload.name} {short_name(tuned.asked)} {tuned.winner}"
+
+
+def _details(record: Record, tuning: Tuning, view: View) -> list[list[str]]:
+    """Return all that was found, in sections."""
+    width, color = view.width, view.color
+    sections: list[list[str]] = [header(record, width, color=color)]
+    for each in tuning.lanes:
+        known = [one for one in each.settings if one.alone is not None]
+        sections += [
+            wrap(f"{short_name(each.asked)}: {_standing_words(each)}", width, "  "),
+            table_or_sentences(_columns(known, view), known, width, color=color) if known else [],
+            *(wrap(f"- {one.word}: {one.reason}", width, "    ") for one in each.settings if one.reason is not None),
+        ]
+    return [
+        *sections,
+        race.lane_table(record, width, color=color),
+        usage_lines(record, width, color=color),
+        footnotes.failures(record, width),
+        *(wrap(each, width, "  ") for each in footnotes.remarks(record)),
+        quiet(footnotes.starts(record, width), color=color),
+    ]
+
+
+def _standing_words(tuned: TunedLane) -> str:
+    if tuned.standing == "not compared":
+        return f"nothing was compared: {tuned.reason}."
+    if not tuned.words:
+        return "as asked, it is as fast as all that was tried."
+    seemed = "" if tuned.seemed is None else f"; in the search it seemed {times(tuned.seemed)}"
+    gain = "no fresh heats" if tuned.gain is None else f"{times(tuned.gain.ratio)} in {tuned.pairs} fresh rounds"
+    return f"{tuned.winner} is {tuned.standing}: {gain}{seemed}."

@@ -1,0 +1,134 @@
+"""What `laptime tune` may try on a lane: single settings, the presets in words, and changes of a set of settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from laptime.errors import UsageError
+from laptime.model.lane import Lane
+from laptime.model.machine import Machine
+from laptime.model.plan import PlannedLane
+from laptime.model.tuning import ALL, ALLOWED, TuneAsk
+from laptime.planner.lanes import parse_lane
+from laptime.planner.refusals import LaneFacts, SubjectFacts
+from laptime.planner.settings import SETTINGS, Setting
+
+Words = tuple[tuple[str, str], ...]
+"""Settings that a lane has besides its own, each with its value, in the order of SETTINGS."""
+NOT_TUNED = ("parallel", "scaling", "sync", "reads", "matmul")
+ALLOWED_BY = {"arithmetic": "precision", "learning": "batch"}
+PlanLane = Callable[[Lane], PlannedLane]
+
+
+@dataclass(frozen=True, slots=True)
+class Tunable:
+    """A lane to tune: as asked, and the values of each setting that may be tried on it.
+
+    `known` are the sets of settings that presets have. `refused` are values that the lane cannot have, with the reason.
+    """
+
+    lane: Lane
+    base: PlannedLane
+    plan: PlanLane
+    values: Mapping[str, tuple[str, ...]]
+    known: tuple[Words, ...]
+    refused: Mapping[str, str]
+
+    def singles(self) -> list[Words]:
+        """Return each single setting, those of the presets first."""
+        every = [((name, value),) for name, values in self.values.items() for value in values]
+        likely = {pair for words in self.known for pair in words}
+        return sorted(every, key=lambda words: words[0] not in likely)
+
+    def with_words(self, words: Words) -> PlannedLane | str:
+        """Return the lane with these settings, or why it cannot be."""
+        try:
+            return self.plan(replace(self.lane, overrides=(*self.lane.overrides, *words)))
+        except UsageError as error:
+            return error.says
+
+
+def check_tune(ask: TuneAsk) -> None:
+    """Refuse words that are not known."""
+    for word in ask.allow:
+        if word not in ALLOWED:
+            raise UsageError(f"--allow {word}: expected some of {', '.join(ALLOWED)}", "such as --allow precision")
+
+
+def lanes_of_frameworks(ask: TuneAsk, lanes: Sequence[str], able: Sequence[str]) -> tuple[str, ...]:
+    """Return each device of the lanes once for every framework that is asked for."""
+    if not ask.frameworks:
+        return tuple(lanes)
+    names = able if ask.frameworks == (ALL,) else ask.frameworks
+    for name in names:
+        if name not in able:
+            raise UsageError(f"--frameworks {name}: it cannot run this here", f"those that can: {', '.join(able)}")
+    devices = dict.fromkeys(parse_lane(text).device or "cpu" for text in lanes or ("cpu",))
+    return tuple(f"{name}/{device}" for device in devices for name in names)
+
+
+def find_tunable(text: str, machine: Machine, subject: SubjectFacts, plan: PlanLane, ask: TuneAsk) -> Tunable:
+    """Return what may be tried on a lane."""
+    lane = parse_lane(text)
+    base = plan(lane)
+    lane = replace(lane, device=base.device.name)
+    facts = LaneFacts(lane.framework, base.device, machine, subject)
+    own = {name for name, _ in lane.overrides}
+    values: dict[str, tuple[str, ...]] = {}
+    refused: dict[str, str] = {}
+    for row in SETTINGS.values():
+        if row.name in own or not _is_allowed(row, ask):
+            continue
+        possible: list[str] = []
+        for value in row.tunes(facts):
+            try:
+                planned = plan(replace(lane, overrides=(*lane.overrides, (row.name, value))))
+            except UsageError as error:
+                refused[row.written(value)] = error.says
+                continue
+            if planned.settings != base.settings:
+                possible.append(value)
+        if possible:
+            values[row.name] = tuple(possible)
+    return Tunable(lane, base, plan, values, _presets(facts, values, ask), refused)
+
+
+def _is_allowed(row: Setting, ask: TuneAsk) -> bool:
+    """Whether a setting may be tried: one that changes arithmetic or learning only if it was allowed."""
+    return row.name not in NOT_TUNED and (not row.changes or ALLOWED_BY[row.changes] in ask.allow)
+
+
+def _presets(facts: LaneFacts, values: Mapping[str, tuple[str, ...]], ask: TuneAsk) -> tuple[Words, ...]:
+    """Return what the presets set, in words: those that the lane may have."""
+    best = {row.name: row.best(facts) for row in SETTINGS.values()}
+    sets = [best]
+    if "precision" in ask.allow:
+        fastest = {row.name: row.fastest(facts) for row in SETTINGS.values() if row.fastest}
+        sets.append(best | {name: value for name, value in fastest.items() if value is not None})
+    found = [
+        tuple(
+            (name, str(value))
+            for name, value in each.items()
+            if value is not None and str(value) in values.get(name, ())
+        )
+        for each in sets
+    ]
+    return tuple(words for words in dict.fromkeys(found) if words)
+
+
+def changed(words: Words, name: str, value: str | None) -> Words:
+    """Return the words with one setting at another value, or without it."""
+    kept = {key: each for key, each in words if key != name}
+    if value is not None:
+        kept[name] = value
+    return tuple((row, kept[row]) for row in SETTINGS if row in kept)
+
+
+def written(words: Words) -> tuple[str, ...]:
+    return tuple(SETTINGS[name].written(value) for name, value in words)
+
+
+def change_of(words: Words) -> str:
+    """Return what a set of settings changes besides the time."""
+    return next((SETTINGS[name].changes for name, _ in words if SETTINGS[name].changes), "")

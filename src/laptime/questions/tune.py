@@ -1,0 +1,217 @@
+"""Which settings are best on each lane? A search in short heats, then a race of the winner on fresh ones.
+
+The lane races against each single setting and against what the presets set. What seems faster is joined, and the best
+set of settings is changed step by step as long as that helps. What cannot be told from the best gets more heats. The
+best of many seems faster than it is, so the gain that is told is that of the last race alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib import util
+
+from laptime.diagnosis.checkup import find_unseen_cards
+from laptime.diagnosis.findings import find_findings
+from laptime.errors import UsageError
+from laptime.model.ask import Ask
+from laptime.model.frameworks import find_framework
+from laptime.model.machine import Machine
+from laptime.model.plan import PlannedLane
+from laptime.model.questions import TuneAnswer
+from laptime.model.tuning import TuneAsk
+from laptime.planner.frameworks import able_frameworks
+from laptime.planner.groups import refuse_group_for
+from laptime.planner.pace import HEATS_LEAST, HEATS_MOST, HEATS_USUAL, shortest_pace
+from laptime.planner.plan import pace_of, plan_lane
+from laptime.planner.refusals import SubjectFacts
+from laptime.planner.tuning import Tunable, Words, check_tune, find_tunable, lanes_of_frameworks
+from laptime.questions.asking import Prepared, prepare
+from laptime.questions.heat_rounds import HeatRounds
+from laptime.questions.job import Job, Outcome, RecordStatus
+from laptime.questions.subject import find_subject
+from laptime.questions.tune_search import Search
+from laptime.questions.tuned import Confirmed, describe_tuning
+from laptime.run.prestart import Prestarter
+
+HEATS_VARY = 1.1  # a heat may take this multiple of its lane's slowest heat
+WAITING = "held"  # the phase in which a child waits for its turn while another is timed
+CONFIRMING = 0.4  # share of a lane's time that is kept for the confirming race, at most
+SINGLES = 0.5  # share of the search in which single settings are tried first
+A_ROUND = 6  # changes of the best set of settings that are tried at once
+PATIENCE_SHARE = 0.25  # of the budget: a heat that takes longer to start is out
+PATIENCE_LEAST_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class TunePrepared(Prepared):
+    """A prepared tuning: what may be tried on each lane."""
+
+    tunables: tuple[Tunable, ...]
+
+
+def prepare_tune(ask: Ask, machine: Machine) -> TunePrepared:
+    """Scout and plan. With no lane named, it is the framework's card if there is one, else the processor."""
+    wanted = ask.tune or TuneAsk()
+    check_tune(wanted)
+    if ask.every:
+        raise UsageError("laptime tune takes lanes, and --every races all that is installed", "name lanes")
+    described, workload = find_subject(ask.what)
+    able = [
+        name for name in able_frameworks(machine, described) if workload is None or not find_framework(name).refusal
+    ]
+    lanes = lanes_of_frameworks(wanted, ask.lanes, able)
+    patience_s = min(ask.patience_s, max(PATIENCE_LEAST_S, PATIENCE_SHARE * ask.budget_s))
+    ask = replace(ask, lanes=lanes, tune=wanted, patience_s=patience_s)
+    prepared = prepare(ask, machine, one_lane=True)
+    subject, planned = prepared.plan.subject, prepared.plan.lanes
+    for lane in planned:
+        refuse_group_for("tune", lane)
+    given = SubjectFacts(workload, util.find_spec("PIL") is not None, gives_step=subject.gives_step)
+    plan = partial(plan_lane, machine=prepared.machine, subject=given)
+    named = prepared.plan.ask.lanes or tuple(lane.name for lane in planned)
+    tunables = tuple(find_tunable(text, prepared.machine, given, plan, wanted) for text in named)
+    alone, pace = pace_of(ask, prepared.machine, [planned[0], planned[0]])  # it never races without another lane
+    return TunePrepared(replace(prepared.plan, alone=alone, pace=pace), prepared.machine, prepared.published, tunables)
+
+
+class Tune:
+    """A running tuning: a search for each lane, one after another, then the confirming race of all winners."""
+
+    def __init__(self, job: Job, prepared: TunePrepared) -> None:
+        self._job = job
+        pace = shortest_pace(job.plan.pace, takes_turns=job.plan.alone is None)
+        self._rounds = HeatRounds(job, pace, examines=lambda _lane: False)
+        self._searches = [Search(each, self._rounds) for each in prepared.tunables]
+        self._heat_s: dict[str, float] = {}
+        self._confirmed: Confirmed | None = None
+
+    def run(self) -> None:
+        rounds = self._rounds
+        rounds.make_ready()
+        with rounds.prestarter() as prestarter:
+            for place, search in enumerate(self._searches):
+                left = len(self._searches) - place
+                share_s = self._job.left_s / left
+                self._search(search, self._job.left_s - share_s, prestarter)
+            self._confirm(prestarter)
+
+    def reduce(self, status: RecordStatus) -> Outcome:
+        lanes, machine, rounds = self._rounds.results(), self._job.machine, self._rounds
+        answer = TuneAnswer(alone=rounds.why_alone)
+        if status != "running":
+            tuning = describe_tuning(self._job, self._searches, lanes, self._confirmed)
+            answer = replace(answer, tuning=tuning)
+        findings = find_findings([lanes[0]], machine) if status != "running" else ()
+        return Outcome(
+            lanes,
+            answer,
+            (*find_unseen_cards(machine), *findings),
+            rounds.proof.kept_reference(self._job.plan.subject),
+            rounds.parameters,
+        )
+
+    def _search(self, search: Search, keep_s: float, prestarter: Prestarter) -> None:
+        """Look for the best settings of a lane, and leave `keep_s` of the budget for other lanes."""
+        began_s = self._job.left_s - keep_s
+        for words in search.tunable.known:
+            search.add(words)
+        self._run(search, list(search.tried), prestarter)
+        if not self._goes_on(search):
+            return
+        singles_s = self._job.left_s - SINGLES * (began_s - self._confirm_s(search))
+        self._try_new(search, search.untried(), max(keep_s + self._confirm_s(search), singles_s), prestarter)
+        search.add(search.joined(search.ratings()))
+        while self._climb(search, keep_s, prestarter):
+            pass
+
+    def _climb(self, search: Search, keep_s: float, prestarter: Prestarter) -> bool:
+        """Race changes of the best set against it, and what cannot be told from it. Return whether more may help."""
+        ratings = search.ratings()
+        fresh = [words for words in search.tried if words not in ratings and self._is_new(search.tried[words])]
+        best = search.winner(ratings)
+        near = [words for words in search.contenders(ratings) if ratings[words].heats < HEATS_USUAL]
+        new = fresh or search.neighbours(best, ratings)[:A_ROUND]
+        wanted = list(dict.fromkeys([best, *near[:A_ROUND]]))
+        if not new and all(ratings[words].heats >= HEATS_USUAL for words in wanted):
+            return False
+        if not new and len(wanted) < 2 and ratings[best].heats >= HEATS_LEAST:
+            return False
+        until_s = keep_s + self._confirm_s(search)
+        return self._try_new(search, new, until_s, prestarter, beside=wanted)
+
+    def _is_new(self, lane: PlannedLane) -> bool:
+        return not self._rounds.heats[lane.name]
+
+    def _try_new(
+        self,
+        search: Search,
+        new: Sequence[Words],
+        until_s: float,
+        prestarter: Prestarter,
+        beside: Sequence[Words] = ((),),
+    ) -> bool:
+        """Run a round with as many new sets of settings as fit into the time. Return whether any round ran."""
+        lanes = [words for words in beside if self._works(search.tried[words])]
+        cost_s = sum(self._cost_s(search.tried[words], search) for words in lanes)
+        while len(lanes) > 1 and cost_s > self._job.left_s - until_s:
+            cost_s -= self._cost_s(search.tried[lanes.pop()], search)
+        for words in new:
+            price_s = self._cost_s(search.tried.get(words, search.tunable.base), search)
+            if cost_s + price_s > self._job.left_s - until_s:
+                continue
+            if words in search.tried or search.add(words):
+                lanes.append(words)
+                cost_s += price_s
+        if len(lanes) < 2:
+            return False
+        self._run(search, lanes, prestarter)
+        return True
+
+    def _run(self, search: Search, lanes: Sequence[Words], prestarter: Prestarter) -> None:
+        planned = [search.tried[words] for words in lanes]
+        self._run_lanes(planned, prestarter)
+
+    def _run_lanes(self, planned: Sequence[PlannedLane], prestarter: Prestarter) -> None:
+        self._rounds.run_round(planned, prestarter)
+        self._rounds.hear_appeals()
+        for lane in planned:
+            for heat in self._rounds.heats[lane.name][-1:]:
+                took_s = sum(each for name, each in heat.process.phases_s.items() if name != WAITING)
+                self._heat_s[lane.name] = max(self._heat_s.get(lane.name, 0.0), took_s, self._rounds.took_s[lane.name])
+
+    def _cost_s(self, lane: PlannedLane, search: Search) -> float:
+        """Return how long a heat may take. One that has not run counts like the lane as asked."""
+        return HEATS_VARY * self._heat_s.get(lane.name, self._heat_s.get(search.tunable.base.name, 0.0))
+
+    def _confirm_s(self, search: Search) -> float:
+        """Return the time to keep for the confirming race of a lane."""
+        best = search.winner(search.ratings())
+        pair_s = sum(self._cost_s(search.tried[words], search) for words in {(), best})
+        return min(HEATS_USUAL * pair_s, CONFIRMING * self._job.plan.ask.budget_s / len(self._searches))
+
+    def _works(self, lane: PlannedLane) -> bool:
+        return all(heat.process.status == "ok" for heat in self._rounds.heats[lane.name])
+
+    def _goes_on(self, search: Search) -> bool:
+        return self._works(search.tunable.base)
+
+    def _confirm(self, prestarter: Prestarter) -> None:
+        """Race each lane as asked and its winner, on fresh heats, until the budget is used up."""
+        wanted: list[PlannedLane] = []
+        for search in self._searches:
+            if self._goes_on(search):
+                best = search.winner(search.ratings())
+                wanted += [search.tunable.base, *([search.tried[best]] if best else [])]
+        if len(wanted) < 2:
+            return
+        self._job.announce("the winner races again, on fresh heats")
+        first, rounds = self._rounds.next_number(), 0
+        cost_s = HEATS_VARY * sum(self._heat_s.get(lane.name, 0.0) for lane in wanted)
+        while rounds < HEATS_LEAST or (rounds < HEATS_MOST and cost_s <= self._job.left_s):
+            self._run_lanes(wanted, prestarter)
+            wanted = [lane for lane in wanted if self._works(lane)]
+            self._confirmed, rounds = Confirmed(first), rounds + 1
+            if len(wanted) < 2:
+                break

@@ -1,0 +1,97 @@
+"""The search for the best settings of one lane: what was tried, how fast that is, and what to try next."""
+
+from __future__ import annotations
+
+from laptime.analysis.tuning import Rating, rate_lanes
+from laptime.model.plan import PlannedLane
+from laptime.planner.tuning import Tunable, Words, changed
+from laptime.questions.heat_rounds import HeatRounds
+
+GAINS = 0.01  # a setting that seems faster by this is joined with others
+HURTS = -0.15  # a setting that alone costs more than this is not tried together with others
+SURE = 2.0  # standard errors
+
+
+class Search:
+    """The search on one lane: the sets of settings that were tried, each with its lane, and those that failed."""
+
+    def __init__(self, tunable: Tunable, rounds: HeatRounds) -> None:
+        self.tunable, self._rounds = tunable, rounds
+        self.tried: dict[Words, PlannedLane] = {(): tunable.base}
+        self.refused: dict[Words, str] = {}
+
+    def add(self, words: Words) -> bool:
+        """Add a set of settings. Return whether there can be such a lane, and it is new."""
+        if words in self.tried or words in self.refused:
+            return False
+        planned = self.tunable.with_words(words)
+        if isinstance(planned, str):
+            self.refused[words] = planned
+            return False
+        if any(planned.settings == lane.settings for lane in self.tried.values()):
+            return False
+        self.tried[words] = planned
+        self._rounds.admit(planned)
+        return True
+
+    def same(self, words: Words, lane: PlannedLane) -> bool:
+        """Whether a set of settings is what a lane has."""
+        planned = self.tunable.with_words(words)
+        return not isinstance(planned, str) and planned.settings == lane.settings
+
+    def ratings(self) -> dict[Words, Rating]:
+        """Return how fast each set of settings is that did the lane's own work."""
+        mine = {lane.name for lane in self.tried.values()}
+        lanes = [lane for lane in self._rounds.results() if lane.name in mine]
+        sound = [lane for lane in lanes if lane.status == "ok" and lane.parity.status != "differs"]
+        found = rate_lanes([lane for lane in sound if lane.step_ms is not None], self.tunable.base.name)
+        return {words: found[lane.name] for words, lane in self.tried.items() if lane.name in found}
+
+    def untried(self) -> list[Words]:
+        return [words for words in self.tunable.singles() if words not in self.tried and words not in self.refused]
+
+    def joined(self, ratings: dict[Words, Rating]) -> Words:
+        """Return all settings together that seem faster alone, each at its best value."""
+        words: Words = ()
+        for name, values in self.tunable.values.items():
+            alone = {value: ratings[((name, value),)].log for value in values if ((name, value),) in ratings}
+            best = max(alone, key=lambda value: alone[value], default=None)
+            if best is not None and alone[best] > GAINS:
+                words = changed(words, name, best)
+        return words
+
+    def neighbours(self, words: Words, ratings: dict[Words, Rating]) -> list[Words]:
+        """Return the sets that differ in one setting and were not tried: what may be useless first, then what may help.
+
+        A setting that costs much alone may still help with others, but is not tried then.
+        """
+        without = {changed(words, name, None): -self._alone(((name, value),), ratings) for name, value in words}
+        others = {
+            changed(words, name, value): self._alone(((name, value),), ratings)
+            for name, values in self.tunable.values.items()
+            for value in values
+            if (name, value) not in words and self._alone(((name, value),), ratings) > HURTS
+        }
+        promise = {each: gain for each, gain in (others | without).items() if each}
+        new = [each for each in promise if each not in self.tried and each not in self.refused]
+        return sorted(new, key=lambda each: -promise[each])
+
+    @staticmethod
+    def _alone(words: Words, ratings: dict[Words, Rating]) -> float:
+        return ratings[words].log if words in ratings else 0.0
+
+    def winner(self, ratings: dict[Words, Rating]) -> Words:
+        """Return the fastest set; of those that are nearly as fast, the one with the fewest settings."""
+        best = max(ratings, key=lambda words: ratings[words].log)
+        near = [words for words in ratings if ratings[words].log > ratings[best].log - GAINS]
+        return min(near, key=lambda words: (len(words), -ratings[words].log))
+
+    def contenders(self, ratings: dict[Words, Rating]) -> list[Words]:
+        """Return the sets that cannot be told from the best, the fastest first."""
+        best = max(ratings.values(), key=lambda each: each.log)
+        open_ = [
+            words
+            for words, each in ratings.items()
+            if best.log - each.log < SURE * (each.error**2 + best.error**2) ** 0.5 + GAINS
+        ]
+        return sorted(open_, key=lambda words: -ratings[words].log)

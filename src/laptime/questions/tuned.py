@@ -1,0 +1,181 @@
+"""What a tuning found, in words and figures: each lane's winner, what its settings are worth, and how to set them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from laptime.analysis.lanes import compare_lanes
+from laptime.analysis.tuning import Rating
+from laptime.diagnosis.experiments import AskedTraining, list_experiments
+from laptime.model.digits import times
+from laptime.model.missing import Missing
+from laptime.model.record import Comparison, LaneResult
+from laptime.model.tuning import AtBest, SettingWorth, Standing, TunedLane, Tuning
+from laptime.model.why import ONLY_A_LANE, Factor
+from laptime.planner.tuning import Words, change_of, written
+from laptime.questions.job import Job
+from laptime.questions.subject import find_subject
+from laptime.questions.tune_search import Search
+from laptime.stats import t_quantile
+
+ALPHA = 0.05
+NO_ROOM = "the budget had no room for it"
+NOT_COMPARED = "no other settings could be raced"
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """Heats from this round on are those of the confirming race."""
+
+    first_round: int
+
+
+def describe_tuning(
+    job: Job, searches: Sequence[Search], lanes: Sequence[LaneResult], confirmed: Confirmed | None
+) -> Tuning:
+    """Return what was found on each lane, and how the lanes compare at their best."""
+    fresh = {lane.name: _fresh(lane, confirmed) for lane in lanes}
+    named = {lane.name: lane for lane in lanes}
+    tuned = tuple(_describe(job, each, named, fresh) for each in searches)
+    at_best = _compare_winners(tuned, fresh)
+    return Tuning(" ".join([*map(_say, tuned), *_say_best(tuned, at_best)]), tuned, at_best)
+
+
+def _fresh(lane: LaneResult, confirmed: Confirmed | None) -> LaneResult:
+    """Return the lane with the heats of the confirming race alone."""
+    first = None if confirmed is None else confirmed.first_round
+    return replace(lane, heats=tuple(heat for heat in lane.heats if first is not None and heat.round >= first))
+
+
+def _describe(job: Job, search: Search, lanes: Mapping[str, LaneResult], fresh: Mapping[str, LaneResult]) -> TunedLane:
+    base, ratings = search.tunable.base, search.ratings()
+    if len(ratings) < 2:
+        reason = lanes[base.name].reason or NOT_COMPARED
+        return TunedLane(base.name, base.name, (), "not compared", None, None, 0, _worths(search, (), ratings, lanes),
+                         len(ratings), reason=reason)  # fmt: skip
+    best = search.winner(ratings)
+    winner = search.tried[best]
+    gain = compare_lanes(fresh[winner.name], fresh[base.name], margin=0.05, alpha=ALPHA) if best else None
+    standing = _standing(best, gain)
+    more = {name: value for name, value in winner.environment.items() if base.environment.get(name) != value}
+    return TunedLane(
+        asked=base.name,
+        winner=winner.name,
+        words=written(best),
+        standing=standing,
+        gain=None if gain is None else Factor(gain.ratio, gain.low, gain.high),
+        seemed=ratings[best].factor if best else None,
+        pairs=0 if gain is None else gain.pairs,
+        settings=_worths(search, best, ratings, lanes),
+        tried=len(ratings),
+        ties=tuple("+".join(written(words)) or "as asked" for words in search.contenders(ratings) if words != best),
+        code=_code_of(job, search, best),
+        environment=more or None,
+    )
+
+
+def _standing(best: Words, gain: Comparison | None) -> Standing:
+    if not best:
+        return "no gain"
+    if gain is None or isinstance(gain.low, Missing):
+        return "not confirmed"
+    return "confirmed" if gain.low > 1 else "no gain"
+
+
+def _worths(
+    search: Search, best: Words, ratings: Mapping[Words, Rating], lanes: Mapping[str, LaneResult]
+) -> tuple[SettingWorth, ...]:
+    """Return what each single setting is worth on the lane as asked, the best first; then what could not be tried."""
+    tried = [(words, ratings[words]) for words in search.tunable.singles() if words in ratings]
+    tried.sort(key=lambda pair: -pair[1].log)
+    found = [
+        SettingWorth(written(words)[0], change_of(words), _factor(rating), words[0] in best) for words, rating in tried
+    ]
+    for words in search.tunable.singles():
+        if words not in ratings:
+            reason = _why_not(search, words, lanes)
+            found.append(SettingWorth(written(words)[0], change_of(words), None, words[0] in best, reason))
+    refused = [
+        SettingWorth(word, "", None, in_winner=False, reason=why) for word, why in search.tunable.refused.items()
+    ]
+    return (*found, *refused)
+
+
+def _why_not(search: Search, words: Words, lanes: Mapping[str, LaneResult]) -> str:
+    """Return why a single setting has no figure."""
+    if words in search.refused:
+        return search.refused[words]
+    if words not in search.tried:
+        same = [other for other, lane in search.tried.items() if search.same(words, lane)]
+        return f"it is the same as {'+'.join(written(same[0]))}" if same and same[0] else NO_ROOM
+    lane = lanes[search.tried[words].name]
+    if lane.status != "ok":
+        return lane.reason or lane.status
+    return "it did other work" if lane.parity.status == "differs" else NO_ROOM
+
+
+def _factor(rating: Rating) -> Factor:
+    """Return a rating as a factor with its interval."""
+    wide = t_quantile(1 - ALPHA / 2, max(2, rating.heats)) * rating.error
+    log = rating.log
+    return Factor(rating.factor, _exp(log - wide), _exp(log + wide))
+
+
+def _exp(log: float) -> float:
+    return Rating(log, 0.0, 0).factor
+
+
+def _code_of(job: Job, search: Search, words: Words) -> tuple[str, ...]:
+    """Return the lines of code that do the same in a training of one's own, where there are any."""
+    training = AskedTraining(search.tunable.base, job.machine, find_subject(job.plan.ask.what)[1])
+    known = {each.settings[0]: each.code for each in list_experiments(training) if each.settings}
+    lines = (known.get(word, "") for word in written(words))
+    return tuple(line for line in lines if line and not line.startswith(ONLY_A_LANE))
+
+
+def _compare_winners(tuned: Sequence[TunedLane], fresh: Mapping[str, LaneResult]) -> tuple[AtBest, ...]:
+    """Compare the best of each lane with that of the first."""
+    first, *others = tuned
+    found = [(each, compare_lanes(fresh[each.winner], fresh[first.winner], 0.05, ALPHA)) for each in others]
+    return tuple(
+        AtBest(each.winner, first.winner, Factor(gain.ratio, gain.low, gain.high))
+        for each, gain in found
+        if gain is not None
+    )
+
+
+def times_words(factor: Factor) -> str:
+    """Return a factor with its interval: 2.9x (2.7-3.1)."""
+    if isinstance(factor.low, Missing) or isinstance(factor.high, Missing):
+        return times(factor.ratio)
+    low, high = (times(each).removesuffix("x") for each in (factor.low, factor.high))
+    return f"{times(factor.ratio)} ({low}-{high})"
+
+
+def _say(tuned: TunedLane) -> str:
+    """Return the verdict on one lane."""
+    lane, settings = _short(tuned.asked), "+".join(tuned.words)
+    if tuned.standing == "not compared":
+        return f"{lane} was not tuned: {tuned.reason}."
+    if tuned.standing == "no gain":
+        return f"No settings make {lane} surely faster than it is."
+    if tuned.standing == "confirmed" and tuned.gain is not None:
+        return f"{lane} is {times_words(tuned.gain)} as fast with {settings}."
+    return f"{lane} seems {times(tuned.seemed or 1.0)} as fast with {settings}, which no fresh heats have confirmed."
+
+
+def _short(name: str) -> str:
+    return name.removesuffix("/as-written")
+
+
+def _say_best(tuned: Sequence[TunedLane], at_best: Sequence[AtBest]) -> list[str]:
+    """Return which lane is the fastest at its best."""
+    if not at_best:
+        return []
+    asked = {each.winner: _short(each.asked) for each in tuned}
+    next_ = max(at_best, key=lambda each: each.factor.ratio)
+    first, other, times_as_fast = asked[tuned[0].winner], asked[next_.lane], times_words(next_.factor)
+    if next_.factor.ratio < 1:
+        return [f"At its best, {first} is the fastest; {other} is {times_as_fast} as fast."]
+    return [f"At its best, {other} is {times_as_fast} as fast as {first} at its best."]
