@@ -75,7 +75,10 @@ def test_a_race_that_cannot_be_run_is_refused(house, words, says, way_out):
         (("race", "--turbo"), "No such option"),
         (("plan", "--quiet"), "No such option"),
         (("show", "one", "two"), "unexpected extra argument"),
-        (("rcae",), "no command 'rcae' (did you mean race?); commands: race, train, infer, why, scale, profile, watch"),
+        (
+            ("rcae",),
+            "no command 'rcae' (did you mean race?); commands: race, train, infer, why, scale, tune, profile, watch",
+        ),
     ],
 )
 def test_words_that_cannot_be_read_are_refused(house, words, says):

@@ -54,7 +54,8 @@ class Ask:
     `command` is what `laptime watch` starts. In a race it is a script's own arguments, or without `what` a whole
     command; each lane is then raced as it is and once with each of `variants`, and a heat ends after `steps` timed
     steps. `scale` asks for each lane on several devices, `tune` for its best settings. `on` is a word of `LAUNCHERS`:
-    the heats run on that cluster. With `each`, the label or the resource of its nodes, each lane races on each type of them; `prices` are theirs.
+    the heats run on that cluster. With `each`, the label or the resource of its nodes, each lane races on each type of
+    them; `prices` are theirs.
     """
 
     what: str = DEFAULT_WORKLOAD

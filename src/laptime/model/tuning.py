@@ -45,7 +45,7 @@ class TunedLane:
 
     `gain` is that of fresh heats, in which the lane as asked and the winner alone raced. `seemed` is what the search
     showed, which flatters the best of many. `ties` are other sets of settings that the search cannot tell from it.
-    `code` does the same in a training of one's own, `environment` are variables to set before it starts.
+    `code` does the same in a training of your own, `environment` are variables to set before it starts.
     """
 
     asked: str

@@ -36,13 +36,21 @@ def page_parts(record: Record, view: View) -> PageParts:
             *(note for each in tuning.lanes for note in _notes(each)),
             *footnotes.doubts(record),
         ],
-        done=" ".join(filter(None, [_tried(tuning), race.proof_sentence(record), footnotes.closing(record)])),
+        done=" ".join(
+            filter(None, [_tried(tuning), race.proof_sentence(_of_winners(record, tuning)), footnotes.closing(record)])
+        ),
         then=[_then(each, record) for each in tuning.lanes if each.standing == "confirmed"],
         details=_details(record, tuning, view),
     )
 
 
 render = rendered(page_parts)
+
+
+def _of_winners(record: Record, tuning: Tuning) -> Record:
+    """Return the record with the lanes as asked and their winners alone."""
+    shown = {name for each in tuning.lanes for name in (each.asked, each.winner)}
+    return replace(record, lanes=tuple(lane for lane in record.lanes if lane.name in shown))
 
 
 def tuning_of(record: Record) -> Tuning | None:

@@ -2,7 +2,7 @@
 
 The lane races against each single setting and against what the presets set. What seems faster is joined, and the best
 set of settings is changed step by step as long as that helps. What cannot be told from the best gets more heats. The
-best of many seems faster than it is, so the gain that is told is that of the last race alone.
+best of many seems faster than it is, so the gain on the page is that of the last race alone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from laptime.model.questions import TuneAnswer
 from laptime.model.tuning import TuneAsk
 from laptime.planner.frameworks import able_frameworks
 from laptime.planner.groups import refuse_group_for
-from laptime.planner.pace import HEATS_LEAST, HEATS_MOST, HEATS_USUAL, shortest_pace
+from laptime.planner.pace import HEATS_LEAST, HEATS_USUAL, shortest_pace
 from laptime.planner.plan import pace_of, plan_lane
 from laptime.planner.refusals import SubjectFacts
 from laptime.planner.tuning import Tunable, Words, check_tune, find_tunable, lanes_of_frameworks
@@ -39,6 +39,7 @@ HEATS_VARY = 1.1  # a heat may take this multiple of its lane's slowest heat
 WAITING = "held"  # the phase in which a child waits for its turn while another is timed
 CONFIRMING = 0.4  # share of a lane's time that is kept for the confirming race, at most
 SINGLES = 0.5  # share of the search in which single settings are tried first
+CONFIRMED_MOST = 10  # rounds of the confirming race
 A_ROUND = 6  # changes of the best set of settings that are tried at once
 PATIENCE_SHARE = 0.25  # of the budget: a heat that takes longer to start is out
 PATIENCE_LEAST_S = 30.0
@@ -209,7 +210,7 @@ class Tune:
         self._job.announce("the winner races again, on fresh heats")
         first, rounds = self._rounds.next_number(), 0
         cost_s = HEATS_VARY * sum(self._heat_s.get(lane.name, 0.0) for lane in wanted)
-        while rounds < HEATS_LEAST or (rounds < HEATS_MOST and cost_s <= self._job.left_s):
+        while rounds < HEATS_LEAST or (rounds < CONFIRMED_MOST and cost_s <= self._job.left_s):
             self._run_lanes(wanted, prestarter)
             wanted = [lane for lane in wanted if self._works(lane)]
             self._confirmed, rounds = Confirmed(first), rounds + 1

@@ -73,8 +73,14 @@ class Search:
             if (name, value) not in words and self._alone(((name, value),), ratings) > HURTS
         }
         promise = {each: gain for each, gain in (others | without).items() if each}
-        new = [each for each in promise if each not in self.tried and each not in self.refused]
+        failed = {pair for each in self.tried if len(each) == 1 and self.has_failed(each, ratings) for pair in each}
+        new = [each for each in promise if not failed & set(each)]
+        new = [each for each in new if each not in self.tried and each not in self.refused]
         return sorted(new, key=lambda each: -promise[each])
+
+    def has_failed(self, words: Words, ratings: dict[Words, Rating]) -> bool:
+        """Whether a set of settings was tried and has no rating: it did not finish, or did other work."""
+        return words not in ratings and bool(self._rounds.heats[self.tried[words].name])
 
     @staticmethod
     def _alone(words: Words, ratings: dict[Words, Rating]) -> float:

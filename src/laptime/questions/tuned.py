@@ -127,7 +127,7 @@ def _exp(log: float) -> float:
 
 
 def _code_of(job: Job, search: Search, words: Words) -> tuple[str, ...]:
-    """Return the lines of code that do the same in a training of one's own, where there are any."""
+    """Return the lines of code that do the same in a training of your own, where there are any."""
     training = AskedTraining(search.tunable.base, job.machine, find_subject(job.plan.ask.what)[1])
     known = {each.settings[0]: each.code for each in list_experiments(training) if each.settings}
     lines = (known.get(word, "") for word in written(words))

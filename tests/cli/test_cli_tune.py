@@ -1,0 +1,152 @@
+"""`laptime tune` end to end on a fake device, whose settings gain what is planted."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+pytestmark = pytest.mark.usefixtures("known_references")
+
+PLANTED = """
+["fake/*"]
+compute_ms = 40.0
+spread = 0.004
+gains = { "malloc=keep" = 1.5, "threads=1" = 1.3, "compile" = 0.8, "fused" = 1.0, "bf16" = 2.0 }
+"""
+NOTHING = """
+["fake/*"]
+compute_ms = 40.0
+spread = 0.01
+gains = { "compile" = 0.9, "threads=1" = 0.8 }
+"""
+WORKS_TOGETHER = """
+["fake/*"]
+compute_ms = 40.0
+spread = 0.002
+gains = { "malloc=keep" = 0.97 }
+["fake/cpu/*fused*malloc=keep*"]
+compute_ms = 20.0
+"""
+FAILS = """
+["fake/*"]
+compute_ms = 40.0
+spread = 0.002
+gains = { "malloc=keep" = 1.2, "compile" = 3.0, "graph" = 4.0 }
+["fake/*compile*"]
+fail = { how = "raise", phase = "build" }
+["fake/*graph*"]
+stray = 0.1
+"""
+
+
+def words_of(text):
+    return " ".join(text.split())
+
+
+def tuned(house, script, *words, budget="60s"):
+    house.script(script)
+    answer = house.done("tune", "cifar-mlp", *(words or ("fake/cpu",)), "--budget", budget, "-q")
+    return answer, house.kept()["answer"]["tuning"]
+
+
+def worth(tuning, word, lane=0):
+    return next(each for each in tuning["lanes"][lane]["settings"] if each["word"] == word)
+
+
+def test_what_is_planted_is_found_joined_and_confirmed(house, tmp_path):
+    """Arithmetic stays as it is. What a setting alone is worth has an interval, and the page says how to set it."""
+    answer, tuning = tuned(house, PLANTED)
+    (lane,) = tuning["lanes"]
+    assert (lane["standing"], lane["words"]) == ("confirmed", ["threads=1", "malloc=keep"])
+    assert lane["gain"]["ratio"] == pytest.approx(1.95, rel=0.01)
+    assert lane["gain"]["low"] < 1.95 < lane["gain"]["high"]
+    assert lane["pairs"] >= 3
+    assert worth(tuning, "malloc=keep")["alone"]["ratio"] == pytest.approx(1.5, rel=0.02)
+    assert worth(tuning, "compile")["alone"]["ratio"] == pytest.approx(0.8, rel=0.02)
+    assert not worth(tuning, "fused")["in_winner"], "what gains nothing is left out"
+    assert abs(worth(tuning, "fused")["alone"]["ratio"] - 1) < 0.02
+    page = words_of(answer.out)
+    assert "fake/cpu is 1.95x" in page
+    assert "as fast with threads=1+malloc=keep." in page
+    assert "In a training of your own: torch.set_num_threads(1); laptime.keep_memory()" in page
+    assert "OMP_NUM_THREADS=1" in page
+    assert "laptime race cifar-mlp fake/cpu fake/cpu/threads=1+malloc=keep" in page
+    assert "bf16" not in page
+    winner = next(each for each in house.kept()["lanes"] if each["name"] == lane["winner"])
+    assert len(winner["heats"]) > lane["pairs"], "the gain has none of the heats of the search"
+    assert "1.95x with threads=1+malloc=keep" in words_of(house.done("list").out)
+    assert "as fast with threads=1+malloc=keep" in words_of(house.done("show").out)
+    place = tmp_path / "tune.html"
+    house.done("report", "-o", str(place))
+    assert "What each setting is worth on fake/cpu" in place.read_text()
+    assert json.loads(house.done("show", "--json").out)["question"] == "tune"
+
+
+def test_reduced_precision_is_tried_only_where_it_is_allowed(house):
+    """Next to its speed stands that it changes the arithmetic."""
+    answer, tuning = tuned(house, PLANTED, "fake/cuda", "--allow", "precision")
+    assert "bf16" in tuning["lanes"][0]["words"]
+    assert worth(tuning, "bf16")["changes"] == "arithmetic"
+    assert "the arithmetic" in answer.out
+
+
+def test_nothing_is_credited_where_nothing_gains(house):
+    answer, tuning = tuned(house, NOTHING)
+    (lane,) = tuning["lanes"]
+    assert lane["standing"] == "no gain"
+    assert "No settings make fake/cpu surely faster than it is." in words_of(answer.out)
+
+
+def test_settings_that_only_help_together_are_found(house):
+    """Alone one gains nothing and the other costs a little."""
+    _, tuning = tuned(house, WORKS_TOGETHER, budget="60s")
+    assert tuning["lanes"][0]["words"] == ["fused", "malloc=keep"]
+    assert tuning["lanes"][0]["gain"]["ratio"] == pytest.approx(2.0, rel=0.05)
+
+
+def test_what_fails_or_does_other_work_is_out_with_its_reason(house):
+    answer, tuning = tuned(house, FAILS, "fake/cpu", "--details")
+    assert tuning["lanes"][0]["words"] == ["malloc=keep"]
+    assert worth(tuning, "graph")["reason"] == "it did other work"
+    assert "planted" in worth(tuning, "compile")["reason"]
+    assert "graph: it did other work" in words_of(answer.out)
+
+
+def test_the_lanes_own_settings_stay(house):
+    """A setting that the lane names is not tuned."""
+    _, tuning = tuned(house, PLANTED, "fake/cpu/threads=2")
+    assert tuning["lanes"][0]["words"] == ["malloc=keep"]
+    assert tuning["lanes"][0]["winner"] == "fake/cpu/threads=2+malloc=keep"
+
+
+def test_several_lanes_are_compared_at_their_best(house):
+    """In items per second, on the same fresh rounds."""
+    script = PLANTED + '["fake/cuda*"]\ncompute_ms = 4.0\n'
+    answer, tuning = tuned(house, script, "fake/cpu", "fake/cuda")
+    (best,) = tuning["at_best"]
+    assert best["factor"]["ratio"] == pytest.approx(10 * 0.8 / (1.95 * 0.8), rel=0.1)
+    assert "as fast as fake/cpu at its best" in words_of(answer.out)
+
+
+def test_a_budget_that_is_too_small_is_said(house):
+    """Something is always raced: the lane and what the preset sets."""
+    answer, tuning = tuned(house, PLANTED, budget="1s")
+    assert tuning["lanes"][0]["standing"] in {"confirmed", "not confirmed"}
+    assert "the budget had no room for it" in {each["reason"] for each in tuning["lanes"][0]["settings"]}
+    assert answer.code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--allow", "speed"), "--allow speed: expected some of precision, batch"),
+        (("--frameworks", "caffe"), "--frameworks caffe: it cannot run this here"),
+        (("fake/1xcpu",), "fake/1xcpu"),
+    ],
+)
+def test_words_that_cannot_be_are_refused(house, words, says):
+    house.script(PLANTED)
+    answer = house.run("tune", "cifar-mlp", *words)
+    assert answer.code == 2
+    assert says in words_of(answer.err)
