@@ -6,6 +6,7 @@ import full_records
 import infer_records
 import records
 import scale_records
+import tune_records
 import watch_records
 import why_records
 from test_pages_profile import CARD, CPU
@@ -24,6 +25,7 @@ def literals() -> dict[str, bytes]:
         **{f"infer {name}": make() for name, make in infer_records.SHOWN.items()},
         **{f"why {name}": make() for name, make in why_records.SHOWN.items()},
         **{f"scale {name}": make() for name, make in scale_records.SHOWN.items()},
+        **{f"tune {name}": make() for name, make in tune_records.SHOWN.items()},
         **{f"watch {name}": make() for name, make in watch_records.SHOWN.items()},
         "profile": profiled(),
         "race with profiles": records.record(profiled_lanes),

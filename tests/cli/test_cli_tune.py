@@ -84,7 +84,7 @@ def test_what_is_planted_is_found_joined_and_confirmed(house, tmp_path):
 
 
 def test_reduced_precision_is_tried_only_where_it_is_allowed(house):
-    """Next to its speed stands that it changes the arithmetic."""
+    """Next to its speed is what else it changes."""
     answer, tuning = tuned(house, PLANTED, "fake/cuda", "--allow", "precision")
     assert "bf16" in tuning["lanes"][0]["words"]
     assert worth(tuning, "bf16")["changes"] == "arithmetic"

@@ -75,6 +75,13 @@ def test_several_devices_have_a_curve(examples):
     assert scaled.verdict.startswith("two cards give")
 
 
+def test_a_tuning_has_a_winner(examples):
+    tuned = examples["tuned"]
+    assert isinstance(tuned, laptime.TuneResult)
+    assert tuned.verdict
+    assert tuned.tuned[0].settings
+
+
 def test_answers_and_profiles_are_results(examples):
     answers = examples["answers"]
     assert (answers.record.question, answers.ratio.value > 1) == ("infer", True)

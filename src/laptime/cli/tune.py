@@ -23,7 +23,8 @@ graph, layout, optimizer, input, workers. What seems faster is joined, and the b
 as that helps. Settings that change the arithmetic or the batch are tried only if --allow names them. A setting that
 fails, hangs, or does other work than the reference is out, and the page says why. The best of many seems faster than
 it is, so at the end the winner races the lane as it was on fresh heats, and the page shows that gain. With
---frameworks all, each device is tuned on every installed framework. Ctrl-C ends the search; the best so far is then not confirmed.
+--frameworks all, each device is tuned on every installed framework. Ctrl-C ends the search; the best so far is then
+not confirmed.
 """
 
 

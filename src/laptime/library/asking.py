@@ -156,6 +156,8 @@ ARGUMENTS = {
     "weak": Argument("growth", read_flag),
     "strong": Argument("growth", read_flag),
     "both": Argument("growth", read_flag),
+    "allow": Argument("tune", read_words),
+    "frameworks": Argument("tune", read_words),
     "arguments": Argument("command", read_command),
     "steps": Argument("steps", read_count),
     "on": Argument("on", read_cluster),

@@ -18,7 +18,8 @@ from laptime.pages.page import NARROWEST, PageParts, Said, View, header, quiet, 
 from laptime.pages.usage import usage_lines
 from laptime.pages.words import place_words, short_name
 
-BAR = 20
+BAR, NARROW_BAR = 20, 10
+WIDE = 90
 SHOWN_MOST = 8  # settings on the usual page
 CHANGES = {"": "", "arithmetic": "the arithmetic", "learning": "the learning"}
 
@@ -71,15 +72,17 @@ def _columns(shown: Sequence[SettingWorth], view: View) -> list[Column[SettingWo
     most = max((each.alone.ratio for each in shown if each.alone is not None), default=1.0)
 
     def bars(each: SettingWorth) -> str:
-        return bar(None if each.alone is None else each.alone.ratio, most, BAR, blocks=view.blocks)
+        return bar(None if each.alone is None else each.alone.ratio, most, bars_wide, blocks=view.blocks)
 
+    bars_wide = BAR if view.width >= WIDE else NARROW_BAR
+    changes = [Column[SettingWorth]("changes", lambda each: CHANGES[each.changes])]
     return [
         Column("setting", lambda each: each.word),
         Column("", bars),
         Column("alone", lambda each: "-" if each.alone is None else times(each.alone.ratio), right=True),
         Column("between", _between),
         Column("taken", lambda each: "yes" if each.in_winner else "-"),
-        Column("changes", lambda each: CHANGES[each.changes]),
+        *(changes if any(each.changes for each in shown) else []),
     ]
 
 

@@ -1,0 +1,44 @@
+"""The page of a tuning: the sentence, what each setting is worth, and how to set the winner.
+
+After a change that is meant, write the pages again with `LAPTIME_REGOLD=1 python -m pytest tests/pages`.
+"""
+
+from __future__ import annotations
+
+import pytest
+import tune_records
+from shown import in_details
+
+from golden import assert_agreed
+from laptime.pages import tune
+from laptime.pages.page import View
+from laptime.pages.summaries import of_tune
+from laptime.showing import report_of
+
+details = in_details(tune.render)
+
+
+def words_of(text):
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("name", tune_records.SHOWN)
+def test_a_page_is_as_it_was_agreed(name, width):
+    assert_agreed(f"tune-{name}", width, details(tune_records.SHOWN[name](), width))
+    assert_agreed(f"short-tune-{name}", width, tune.render(tune_records.SHOWN[name](), View(width)))
+
+
+def test_the_answer_comes_first_and_what_failed_is_in_the_details():
+    record = tune_records.confirmed()
+    page = words_of(tune.render(record, View(100)))
+    assert "torch/cpu is 1.95x (1.92-1.98) as fast with bf16+malloc=keep." in page
+    assert "no compiler" not in page
+    assert "compile: RuntimeError: no compiler" in words_of(details(record, 100))
+    assert of_tune(record) == ["torch/cpu 1.95x with bf16+malloc=keep"]
+    assert of_tune(tune_records.two_lanes())[0] == "torch/cpu 1.95x with bf16+malloc=keep"
+
+
+def test_a_report_has_a_bar_for_each_setting():
+    titles = [figure.title for figure in report_of(tune_records.two_lanes()).figures]
+    assert titles[:2] == ["What each setting is worth on torch/cpu", "What each setting is worth on torch/cuda:0"]

@@ -1,0 +1,58 @@
+"""Records of tunings as literals: a winner that was confirmed, and a lane that nothing makes faster."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import records
+
+from laptime.model.questions import TuneAnswer
+from laptime.model.record import Record
+from laptime.model.tuning import AtBest, SettingWorth, TuneAsk, TunedLane, Tuning
+from laptime.model.why import Factor
+
+SETTINGS = (
+    SettingWorth("malloc=keep", "", Factor(1.5, 1.45, 1.56), in_winner=True),
+    SettingWorth("bf16", "arithmetic", Factor(1.3, 1.26, 1.35), in_winner=True),
+    SettingWorth("fused", "", Factor(1.002, 0.97, 1.04), in_winner=False),
+    SettingWorth("compile", "", None, in_winner=False, reason="RuntimeError: no compiler"),
+    SettingWorth("threads=1", "", None, in_winner=False, reason="the budget had no room for it"),
+)
+WINNER = TunedLane(
+    asked="torch/cpu/as-written",
+    winner="torch/cpu/bf16+malloc=keep",
+    words=("bf16", "malloc=keep"),
+    standing="confirmed",
+    gain=Factor(1.95, 1.92, 1.98),
+    seemed=2.04,
+    pairs=7,
+    settings=SETTINGS,
+    tried=9,
+    ties=("bf16+fused+malloc=keep",),
+    code=("torch.autocast(device_type, dtype=torch.bfloat16)", "laptime.keep_memory()"),
+    environment={"MALLOC_TOP_PAD_": "67108864"},
+)
+AS_IT_IS = TunedLane(
+    "torch/cuda:0/as-written", "torch/cuda:0/as-written", (), "no gain", None, None, 0, SETTINGS[2:4], 3
+)
+
+
+def tuned(says: str, *lanes: TunedLane, at_best: tuple[AtBest, ...] = ()) -> Record:
+    names = dict.fromkeys(name for each in lanes for name in (each.asked, each.winner))
+    made = tuple(records.lane(name, 170.0 / (1 + number)) for number, name in enumerate(names))
+    record = records.record(made)
+    asked = replace(record.ask, tune=TuneAsk(("precision",)))
+    return replace(record, question="tune", ask=asked, answer=TuneAnswer(tuning=Tuning(says, lanes, at_best)))
+
+
+def confirmed() -> Record:
+    return tuned("torch/cpu is 1.95x (1.92-1.98) as fast with bf16+malloc=keep.", WINNER)
+
+
+def two_lanes() -> Record:
+    best = AtBest(AS_IT_IS.winner, WINNER.winner, Factor(9.0, 8.8, 9.2))
+    says = "torch/cpu is 1.95x as fast with bf16+malloc=keep. No settings make torch/cuda:0 surely faster than it is."
+    return tuned(says, WINNER, AS_IT_IS, at_best=(best,))
+
+
+SHOWN = {"confirmed": confirmed, "two-lanes": two_lanes}
