@@ -37,13 +37,10 @@ class CommandServer:
         )
         theirs.close()
 
-    def run(
-        self, words: tuple[str, ...], environment: dict[str, str], folder: str, longest_s: float, *, forks: bool
-    ) -> tuple[int, str, str]:
+    def run(self, request: dict[str, Any], longest_s: float) -> tuple[int, str, str]:
         """Run a command to its end; raise TimeoutExpired where it has none, and end it. If it `forks`, its heats do."""
         (out, out_end), (err, err_end) = os.pipe(), os.pipe()
-        head = json.dumps({"words": words, "environment": environment, "folder": folder, "forks": forks}).encode()
-        socket.send_fds(self._socket, [head], [out_end, err_end])
+        socket.send_fds(self._socket, [json.dumps(request).encode()], [out_end, err_end])
         os.close(out_end)
         os.close(err_end)
         pid = int(self._socket.recv(READ_BYTES))
@@ -51,7 +48,7 @@ class CommandServer:
             said, complained = _read_to_the_end([out, err], longest_s)
         except TimeoutError as error:
             os.kill(pid, signal.SIGKILL)
-            raise subprocess.TimeoutExpired(["laptime", *words], longest_s) from error
+            raise subprocess.TimeoutExpired(["laptime", *request["words"]], longest_s) from error
         finally:
             os.close(out)
             os.close(err)
@@ -91,6 +88,8 @@ def _become_the_command(request: dict[str, Any], outputs: list[int], kind: str) 
     sys.path[0] = request["folder"]
     sys.argv[:] = ["laptime", *request["words"]]
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    if request["is_wide"]:
+        os.sched_setaffinity(0, range(os.cpu_count() or 1))
     if request["forks"]:
         forked_heats.fork_heats(kind)
 

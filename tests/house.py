@@ -105,11 +105,13 @@ class House:
         options.setdefault("preexec_fn", _hear_interrupts)
         return subprocess.Popen(command, env=self.environment(**(env or {})), text=True, **options)
 
-    def run(self, *words: str, env: dict[str, str] | None = None, starts: str = "", **options: Any) -> Answer:
+    def run(
+        self, *words: str, env: dict[str, str] | None = None, starts: str = "", is_wide: bool = False, **options: Any
+    ) -> Answer:
         """Run a command to its end; none may ever show a traceback. A server runs all that start like any other.
 
         `starts` says how its heats do: "cold" as users start them, or forked, as those of a kind (`forked_heats.KINDS`)
-        that the command does not name.
+        that the command does not name. One that `is_wide` may use all cores: the tests next to it have one each.
         """
         environment = self.environment(**(env or {}))
         if options or not _starts_like_any_other(environment):
@@ -117,7 +119,8 @@ class House:
         kind = starts or find_kind(words, is_fake=bool(environment["LAPTIME_FAKE"])) or "cold"
         server = _server("fake" if kind == "cold" else kind, environment)
         place = str(self.folder)
-        code, out, err = server.run(words, environment, place, self.longest_s, forks=kind != "cold")
+        request = {"words": words, "environment": environment, "folder": place}
+        code, out, err = server.run({**request, "forks": kind != "cold", "is_wide": is_wide}, self.longest_s)
         assert "Traceback" not in err, err
         return _answer(code, out, err)
 
