@@ -133,7 +133,7 @@ def torch_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def torch_house(tmp_path_factory: pytest.TempPathFactory, torch_cache: Path) -> House:
     """Return a house in which real trainings run, to all tests of a module."""
     house = House(tmp_path_factory.mktemp("house"))
-    house.fake, house.cache, house.longest_s = "", torch_cache, LONGEST_REAL_S
+    house.fake, house.cache, house.longest_s, house.is_brief = "", torch_cache, LONGEST_REAL_S, True
     return house
 
 

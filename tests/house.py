@@ -84,6 +84,7 @@ class House:
         self.cache = folder / "cache" / "laptime"
         self.fake = "1"
         self.longest_s = LONGEST_S
+        self.is_brief = False
         self._said: dict[int, str] = {}
 
     def script(self, text: str) -> None:
@@ -123,8 +124,11 @@ class House:
         kind = starts or find_kind(words, is_fake=bool(environment["LAPTIME_FAKE"])) or "cold"
         server = _server("fake" if kind == "cold" else kind, environment)
         place = str(self.folder)
+        is_brief = self.is_brief and kind != "cold"
         request = {"words": words, "environment": environment, "folder": place}
-        code, out, err = server.run({**request, "forks": kind != "cold", "is_wide": is_wide}, self.longest_s)
+        code, out, err = server.run(
+            {**request, "forks": kind != "cold", "is_wide": is_wide, "is_brief": is_brief}, self.longest_s
+        )
         assert "Traceback" not in err, err
         return _answer(code, out, err)
 
