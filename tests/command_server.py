@@ -3,6 +3,7 @@
 A server imports all commands once. For each command it forks: the child has its own environment, working folder,
 output and exit, as one that a shell starts. Tests of starting itself (`House.start`) start Python as users do. A server
 has prepared one kind of heats: where all lanes are of that kind, they are forked in the same way (`forked_heats.py`).
+Real heats may be brief: how exactly they are timed is the affair of a few tests.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ import time
 from typing import Any
 
 import forked_heats
+from laptime.planner import pace
 
+BRIEF_TURN_S, BRIEF_HEAT_S, BRIEF_PART_S = 0.06, 0.3, 0.1  # a heat measures for a quarter of the least that users get
 READ_BYTES = 1 << 16
 HEAD_BYTES = 1 << 20  # a request: its words and its environment
 
@@ -37,13 +40,10 @@ class CommandServer:
         )
         theirs.close()
 
-    def run(
-        self, words: tuple[str, ...], environment: dict[str, str], folder: str, longest_s: float, *, forks: bool
-    ) -> tuple[int, str, str]:
+    def run(self, request: dict[str, Any], longest_s: float) -> tuple[int, str, str]:
         """Run a command to its end; raise TimeoutExpired where it has none, and end it. If it `forks`, its heats do."""
         (out, out_end), (err, err_end) = os.pipe(), os.pipe()
-        head = json.dumps({"words": words, "environment": environment, "folder": folder, "forks": forks}).encode()
-        socket.send_fds(self._socket, [head], [out_end, err_end])
+        socket.send_fds(self._socket, [json.dumps(request).encode()], [out_end, err_end])
         os.close(out_end)
         os.close(err_end)
         pid = int(self._socket.recv(READ_BYTES))
@@ -51,7 +51,7 @@ class CommandServer:
             said, complained = _read_to_the_end([out, err], longest_s)
         except TimeoutError as error:
             os.kill(pid, signal.SIGKILL)
-            raise subprocess.TimeoutExpired(["laptime", *words], longest_s) from error
+            raise subprocess.TimeoutExpired(["laptime", *request["words"]], longest_s) from error
         finally:
             os.close(out)
             os.close(err)
@@ -91,6 +91,10 @@ def _become_the_command(request: dict[str, Any], outputs: list[int], kind: str) 
     sys.path[0] = request["folder"]
     sys.argv[:] = ["laptime", *request["words"]]
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    if request["is_wide"]:
+        os.sched_setaffinity(0, range(os.cpu_count() or 1))
+    if request["is_brief"]:
+        pace.TURN_S, pace.MEASURE_LEAST_S, pace.PART_LEAST_S = BRIEF_TURN_S, BRIEF_HEAT_S, BRIEF_PART_S
     if request["forks"]:
         forked_heats.fork_heats(kind)
 

@@ -17,37 +17,35 @@ from house import House
 LONGEST_REAL_S = 400
 # The longest first: seconds of one core, as of 2026-11-24.
 LONGEST = (
-    "test_keras_contract.py",  # 140
-    "test_cli_ranks.py",  # 54
-    "test_attach_programs.py",  # 47
-    "test_cli_torch_races.py",  # 37
-    "test_cli_keras.py",  # 29
-    "test_cli_files.py",  # 27
-    "test_cli_python.py",  # 26
-    "test_library_notebook.py",  # 25
+    "test_keras_contract.py",  # 120
+    "test_attach_programs.py",  # 41
+    "test_cli_torch_races.py",  # 31
+    "test_cli_keras.py",  # 31
+    "test_library_notebook.py",  # 28
+    "test_cli_files.py",  # 25
     "test_honest_contract.py",  # 25
     "test_cli_scripts.py",  # 24
+    "test_cli_ranks.py",  # 22
+    "test_cli_python.py",  # 21
     "test_torch_proof.py",  # 21
     "test_attack_environments.py",  # 20
     "test_cli_torch_full.py",  # 18
     "test_cli_outputs.py",  # 16
     "test_steps_rooms.py",  # 16
-    "test_cli_torch_infer.py",  # 14
-    "test_library_calls.py",  # 14
+    "test_library_calls.py",  # 15
+    "test_cli_watched.py",  # 15
+    "test_nvml_doctor.py",  # 14
+    "test_cli_profile.py",  # 14
     "test_run_endings.py",  # 13
     "test_cli_resume.py",  # 13
-    "test_cli_watched.py",  # 13
     "test_pipelines_loaders.py",  # 13
     "test_torch_learner.py",  # 12
-    "test_cli_trainings.py",  # 12
-    "test_nvml_doctor.py",  # 12
     "test_torch_denormals.py",  # 12
     "test_alone_framework.py",  # 12
     "test_cli_signals.py",  # 12
-    "test_cli_profile.py",  # 11
+    "test_cli_torch_infer.py",  # 11
     "test_cli_jax.py",  # 11
     "test_data_made.py",  # 11
-    "test_library_examples.py",  # 11
     "test_torch_chances.py",  # 11
     "test_torch_single_steps.py",  # 11
     "test_attack_kills.py",  # 11
@@ -133,7 +131,7 @@ def torch_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def torch_house(tmp_path_factory: pytest.TempPathFactory, torch_cache: Path) -> House:
     """Return a house in which real trainings run, to all tests of a module."""
     house = House(tmp_path_factory.mktemp("house"))
-    house.fake, house.cache, house.longest_s = "", torch_cache, LONGEST_REAL_S
+    house.fake, house.cache, house.longest_s, house.is_brief = "", torch_cache, LONGEST_REAL_S, True
     return house
 
 

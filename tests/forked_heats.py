@@ -83,8 +83,6 @@ def find_kind(words: Sequence[str], *, is_fake: bool) -> str:
     A command that resumes goes on with fake lanes where there are no others.
     """
     lanes = {word.partition("/")[0] for word in words} & {row.name for row in FRAMEWORKS}
-    if not is_fake and any("xcpu" in word for word in words):
-        return ""  # a heat that leads others gives them its environment, and they start as users start them
     if not is_fake:
         return next((kind for kind, held in KINDS.items() if kind != "fake" and lanes and lanes <= {*held}), "")
     resumes = [*words[:1]] == ["resume"]

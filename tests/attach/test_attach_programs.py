@@ -15,14 +15,16 @@ from watcher import Watcher
 pytestmark = pytest.mark.framework
 DRIVER = Path(__file__).parent / "run_scripts.py"
 TRAINERS = ("Accelerate", "Hugging Face Trainer", "Lightning")
-KERAS = {"tensorflow": "Keras with validation", "jax": "Keras with a train_step", "torch": "Keras"}
+KERAS = {"tensorflow": "Keras with validation", "jax": "Keras with a train_step"}
+KERAS_ON_TORCH = "Keras"
 
 
 @pytest.fixture(scope="module")
 def trainers(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Run the loops of three trainers in forks of one program."""
+    """Run the loops of three trainers, and Keras's, in forks of one program: all of them are on PyTorch."""
     folder = tmp_path_factory.mktemp("trainers")
-    ended, answer = Watcher(folder).watch(sys.executable, str(DRIVER), str(folder / "seen"), str(folder), *TRAINERS)
+    command = (sys.executable, str(DRIVER), str(folder / "seen"), str(folder), *TRAINERS, KERAS_ON_TORCH)
+    ended, answer = Watcher(folder).watch(*command, env={"KERAS_BACKEND": "torch"})
     assert ended.code == 0, ended.err
     pids = json.loads((folder / "seen").read_bytes())["pids"]
     found = {each["pid"]: each for each in answer["processes"]}
@@ -41,22 +43,30 @@ def test_trainers_that_own_the_loop_are_seen(trainers: Any, name: str) -> None:
         assert "validation" in {each["kind"] for each in loop["gaps"]}
 
 
+def check_keras(process: Any, engine: str) -> None:
+    loop = process["loop"]
+    assert (loop["iterations"], loop["counted"], loop["epochs"]) == (24, "Keras batches", 2)
+    assert loop["items_per_iteration"] == 8
+    assert loop["steady"]["optimizer_s"] == {"missing": "it runs inside of Keras's step"}
+    assert {"keras", engine} <= set(process["versions"])
+    assert ("validation" in {each["kind"] for each in loop["gaps"]}) == (engine == "tensorflow")
+
+
+def test_keras_is_seen_on_pytorch(trainers: Any) -> None:
+    check_keras(trainers[KERAS_ON_TORCH], "torch")
+
+
 @pytest.mark.parametrize("engine", KERAS)
-def test_keras_is_seen_on_its_three_engines(tmp_path: Path, engine: str) -> None:
+def test_keras_is_seen_on_its_other_engines(tmp_path: Path, engine: str) -> None:
     name = KERAS[engine]
     script = tmp_path / "fit.py"
     script.write_text(SCRIPTS[name].source)
     ended, answer = Watcher(tmp_path).watch(sys.executable, str(script), env={"KERAS_BACKEND": engine})
     assert ended.code == 0, ended.err
     (process,) = answer["processes"]
-    loop = process["loop"]
-    assert (loop["iterations"], loop["counted"], loop["epochs"]) == (24, "Keras batches", 2)
-    assert loop["items_per_iteration"] == 8
-    assert loop["steady"]["optimizer_s"] == {"missing": "it runs inside of Keras's step"}
-    assert {"keras", engine} <= set(process["versions"])
-    assert ("validation" in {each["kind"] for each in loop["gaps"]}) == ("validation" in name)
+    check_keras(process, engine)
     if engine == "jax":
-        assert loop["compilations"] > 0
+        assert process["loop"]["compilations"] > 0
     assert "per iteration" in ended.err
 
 

@@ -1,6 +1,6 @@
 """Damaged records: each is refused in words or shown, and nothing that steers a terminal comes out.
 
-A few hundred of each kind are tried; LAPTIME_ATTACK=long tries 10,000 and more, over every place of every record.
+Two dozen of each kind are tried; LAPTIME_ATTACK=long tries 10,000 and more, over every place of every record.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from laptime.store.index import row_of
 from laptime.store.schema import ID
 
 SEED = int(os.environ.get("LAPTIME_SEED", "0"))
-OF_EACH_KIND = 800 if IS_LONG else 40
+OF_EACH_KIND = 800 if IS_LONG else 20
 CHECKED_OF_EACH_KIND = 400 if IS_LONG else 5
 LONGEST_S = 5.0
 

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from house import on_all_cores
-
 CORES = os.cpu_count() or 1
 pytestmark = pytest.mark.skipif(CORES < 2, reason="two processes need two cores")
 OWN = Path(__file__).with_name("own_ranks.py")
@@ -16,7 +14,7 @@ QUICK = ("--heats", "1", "--budget", "2s", "--sensors", "none")
 
 
 def raced(house, *words):
-    record = house.done("race", *words, *QUICK, "--json", "-q", preexec_fn=on_all_cores).json
+    record = house.done("race", *words, *QUICK, "--json", "-q", is_wide=True).json
     return {lane["name"].removeprefix("torch/"): lane for lane in record["lanes"]}
 
 
@@ -51,7 +49,7 @@ def test_several_processes_do_the_work_of_one_and_each_loads_its_own_items(torch
 def test_a_scale_profiles_the_exchange_and_batch_norm_has_a_reference_of_its_own(torch_house):
     """Batches are kept, so that no further experiments are raced."""
     words = ("scale", f"{OWN}:with_norms", "torch/cpu/threads=1+input=cached", "--devices", "2", "--strong")
-    record = torch_house.done(*words, *QUICK, "--json", "-q", preexec_fn=on_all_cores).json
+    record = torch_house.done(*words, *QUICK, "--json", "-q", is_wide=True).json
     one, two, alone = record["lanes"]
     assert [each["parity"]["status"] for each in (one, two)] == ["same", "same"]
     assert "sees each of 2 parts of a batch alone" in two["notes"][-1]
@@ -68,7 +66,7 @@ def test_a_scale_profiles_the_exchange_and_batch_norm_has_a_reference_of_its_own
 
 
 def test_a_rank_that_falls_ends_the_heat_with_its_reason(torch_house):
-    """One that ends without a word is in test_cli_scale.py."""
+    """One that ends without a word is in test_cli_scale.py. This heat starts as users start it."""
     words = ("race", f"{OWN}:raises", "torch/2xcpu", *QUICK, "-q")
-    answer = torch_house.done(*words, code=3, preexec_fn=on_all_cores)
+    answer = torch_house.done(*words, code=3, starts="cold", is_wide=True)
     assert "rank 1: ValueError: planted in rank 1" in words_of(answer.out)

@@ -12,7 +12,7 @@ from rooms_here import HERE
 
 from laptime import wire
 from laptime.backends import open_backend
-from laptime.heat.profile import run_profile
+from laptime.heat import profile as profiling
 from laptime.model.lane import Settings
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
@@ -43,6 +43,15 @@ def framework(request):
     return request.param
 
 
+@pytest.fixture(scope="module", autouse=True)
+def brief():
+    """Warm up and time plain steps for a moment: how exact the figures are is the machine's affair."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(profiling, "WARM_S", 0.1)
+        patched.setattr(profiling, "PLAIN_WINDOW_S", 0.02)
+        yield
+
+
 @pytest.fixture(scope="module")
 def profile(framework, tmp_path_factory):
     """Profile a small batch of cifar-cnn once: six convolutions are most of its step, wherever it runs."""
@@ -53,7 +62,7 @@ def profile(framework, tmp_path_factory):
     subject = Subject(WORKLOAD, "", workload.parameters, workload.batch, workload.steps_per_lap, 10, "images")
     heat = HeatOrder(subject, lane, 0, ProofPlan(steps=3, batch=2), Pace(1, 1, False, 1.0, 0.1), 0)
     line = Listener()
-    run_profile(backend, ProfileOrder(heat, str(folder / "trace.json.gz"), str(folder), 5, 0.5), line)
+    profiling.run_profile(backend, ProfileOrder(heat, str(folder / "trace.json.gz"), str(folder), 5, 0.5), line)
     told = [message.profile for message in line.said if isinstance(message, wire.Profiled)]
     return told[-1]
 

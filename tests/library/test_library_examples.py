@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
+import forked_heats as forking
 import laptime
 from laptime.errors import LaptimeError
 
@@ -31,6 +33,8 @@ def examples(shared_house):
     with pytest.MonkeyPatch.context() as patched:
         for name, value in shared_house.environment().items():
             patched.setenv(name, value)
+        forking.prepare()
+        patched.setattr(subprocess, "Popen", forking.ForkingPopen)
         patched.chdir(shared_house.folder)
         shared_house.script(ENDS_IN_LAP_2)
         patched.setenv("LAPTIME_FAKE", shared_house.fake)

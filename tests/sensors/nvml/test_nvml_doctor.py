@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from scripted_cards import FIRST, SECOND, cards, lines
 
 pytestmark = pytest.mark.framework
+EXAMPLE = f"{Path(__file__).parents[3] / 'examples' / 'dict_training.py'}:training"  # it is small, and so is its proof
 PLACES = ((FIRST, "00000000:3B:00.0"), (SECOND, "00000000:5E:00.0"))
 # PyTorch alone is installed.
 TORCH_ALONE = """\
@@ -49,7 +51,7 @@ def test_each_card_has_its_cause_and_its_command(scripted):
 
 def test_a_race_says_first_that_a_card_is_not_used(scripted):
     """Above its figures, both cards in one line."""
-    page = scripted("race", "cifar-mlp", "torch/cpu", "--heats", "1", "--budget", "1s", "--quiet").out.splitlines()
+    page = scripted("race", EXAMPLE, "torch/cpu", "--heats", "1", "--budget", "1s", "--quiet").out.splitlines()
     said = next(place for place, line in enumerate(page) if "(0000:3b:00) and 1 more are not used in torch" in line)
     table = next(place for place, line in enumerate(page) if line.startswith("  torch/cpu "))
     assert said < table
