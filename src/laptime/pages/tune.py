@@ -72,10 +72,10 @@ def _columns(shown: Sequence[SettingWorth], view: View) -> list[Column[SettingWo
     most = max((each.alone.ratio for each in shown if each.alone is not None), default=1.0)
 
     def bars(each: SettingWorth) -> str:
-        return bar(None if each.alone is None else each.alone.ratio, most, bars_wide, blocks=view.blocks)
+        return bar(None if each.alone is None else each.alone.ratio, most, wide, blocks=view.blocks)
 
-    bars_wide = BAR if view.width >= WIDE else NARROW_BAR
-    changes = [Column[SettingWorth]("changes", lambda each: CHANGES[each.changes])]
+    wide = BAR if view.width >= WIDE else NARROW_BAR
+    changes: list[Column[SettingWorth]] = [Column("changes", lambda each: CHANGES[each.changes])]
     return [
         Column("setting", lambda each: each.word),
         Column("", bars),
@@ -93,7 +93,7 @@ def _between(each: SettingWorth) -> str:
 
 
 def _notes(tuned: TunedLane) -> list[str]:
-    """Return what is as good, how to set the winner in one's own training, and what could not be raced."""
+    """Return what is as good, how to set the winner in your own training, and what could not be raced."""
     found = []
     if tuned.ties and tuned.standing == "confirmed":
         found.append(f"As good, as far as the search can tell: {', '.join(tuned.ties[:3])}.")
@@ -115,7 +115,7 @@ def _tried(tuning: Tuning) -> str:
 
 
 def _then(tuned: TunedLane, record: Record) -> str:
-    return f"laptime race {record.workload.name} {short_name(tuned.asked)} {tuned.winner}"
+    return f"Next: laptime race {record.workload.name} {short_name(tuned.asked)} {tuned.winner}"
 
 
 def _details(record: Record, tuning: Tuning, view: View) -> list[list[str]]:
