@@ -5,11 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from laptime.data import describe_set, made_sets, make_source, remove_set
 from laptime.disk import write_atomically
@@ -29,8 +29,8 @@ from laptime.model.plan import Plan
 from laptime.model.protocol import Consent, FullPlan, Moment
 from laptime.model.questions import Question, find_question
 from laptime.model.record import Record
-from laptime.planner.settings import PRESETS, SETTINGS
-from laptime.questions import comparing, launching
+from laptime.planner.settings import PRESETS, SETTINGS, TUNED
+from laptime.questions import comparing, launching, winners
 from laptime.questions.asking import Prepared, installed_of, names_a_file, names_a_lane, scout_machine
 from laptime.questions.doctor import examine
 from laptime.questions.following import make_history
@@ -68,7 +68,7 @@ def answer(
     services = _open_services(
         files.new_id(began, random.Random()), began.isoformat(timespec="seconds"), show=show, tell=tell, warn=warn
     )
-    with launching.prepared_for(find_question(question), ask, prepare, partial(services.show, None)) as prepared:
+    with _prepared(find_question(question), ask, prepare, partial(services.show, None)) as prepared:
         return _run(find_question(question), prepared, services)
 
 
@@ -132,6 +132,10 @@ def _run(question: Question, prepared: Prepared, services: Services) -> Record:
         return run_question(question, prepared, services)
 
 
+def _prepared(question: Question, ask: Ask, *how: Any) -> AbstractContextManager[Prepared]:
+    return launching.prepared_for(question, winners.with_winners(ask, files.list_records, lookup.load), *how)
+
+
 def _open_services(
     identity: str, started: str, *, show: Show | None = None, tell: Tell | None = None, warn: Warn | None = None
 ) -> Services:
@@ -157,13 +161,13 @@ def _say_nothing(*_told: object) -> None:
 
 def plan(ask: Ask) -> Plan:
     """Return what `race` would run, without running it."""
-    with launching.prepared_for(find_question("race"), ask) as prepared:
+    with _prepared(find_question("race"), ask) as prepared:
         return prepared.plan
 
 
 def outline(ask: Ask) -> Plan | FullPlan | InferPlan:
     """Return what the ask's question (`race`, `full`, `infer`, `scale` or `tune`) would run, without running it."""
-    with launching.prepared_for(question_of(ask), ask) as prepared:
+    with _prepared(question_of(ask), ask) as prepared:
         return prepared.outline
 
 
@@ -296,7 +300,7 @@ import_records = exchange.import_records
 validate = exchange.validate
 encode = schema.encode
 workloads = tuple(CATALOGUE.values())
-presets = PRESETS
+presets = (*PRESETS, TUNED)
 settings = SETTINGS
 
 __all__ = [

@@ -81,6 +81,32 @@ def test_what_is_planted_is_found_joined_and_confirmed(house, tmp_path):
     house.done("report", "-o", str(place))
     assert "What each setting is worth on fake/cpu" in place.read_text()
     assert json.loads(house.done("show", "--json").out)["question"] == "tune"
+    check_tuned_lanes(house)
+
+
+def check_tuned_lanes(house):
+    """A lane may be named as it was tuned, with other settings of its own, until cores or versions change."""
+    outline = json.loads(house.done("plan", "cifar-mlp", "fake/tuned", "fake/cpu/tuned+malloc=system", "--json").out)
+    assert [each["name"] for each in outline["lanes"]] == [
+        "fake/cpu/threads=1+malloc=keep",
+        "fake/cpu/malloc=system+threads=1",
+    ]
+    for words, says in (
+        (("cifar-mlp", "fake/cuda/tuned"), "no tuning of cifar-mlp on it was confirmed here"),
+        (("cifar-cnn", "fake/cpu/tuned"), "no tuning of cifar-cnn on it was confirmed here"),
+        (("cifar-mlp", "fake/cpu/best+tuned"), "best and tuned both name all settings"),
+    ):
+        refused = house.run("plan", *words)
+        assert refused.code == 2
+        assert says in words_of(refused.err)
+    (place,) = house.files()
+    was = json.loads(place.read_text())
+    was["machine"]["processor"]["cores_usable"] += 1
+    place.write_text(json.dumps(was))
+    refused = house.run("plan", "cifar-mlp", "fake/cpu/tuned")
+    assert refused.code == 2
+    assert "it was tuned in" in words_of(refused.err)
+    assert "tune it again: laptime tune cifar-mlp fake/cpu" in words_of(refused.err)
 
 
 def test_reduced_precision_is_tried_only_where_it_is_allowed(house):

@@ -151,4 +151,5 @@ PRESET_SAYS = {
     "as-written": "as the authors wrote it; the default",
     "best": "every setting that keeps arithmetic and learning",
     "fastest": "best, and reduced precision where the device has it",
+    "tuned": "what the newest `laptime tune` found here",
 }

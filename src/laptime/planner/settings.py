@@ -16,6 +16,7 @@ from laptime.planner import groups, presets, refusals
 from laptime.planner.refusals import LaneFacts
 
 PRESETS: tuple[Preset, ...] = ("as-written", "best", "fastest")
+TUNED = "tuned"  # in place of a preset: what the newest `laptime tune` found (questions/winners.py)
 LARGEST_COUNT = 1_000_000
 LARGEST_RATE = 100.0
 SIZES = ", ".join(map(str, BATCHES))
@@ -325,7 +326,7 @@ def find_setting(word: str) -> tuple[Setting, str] | None:
 
 def list_settings() -> str:
     """Return every preset and setting, for the hint of an error."""
-    return ", ".join((*PRESETS, *(row.list_values(row.listed) for row in SETTINGS.values())))
+    return ", ".join((*PRESETS, TUNED, *(row.list_values(row.listed) for row in SETTINGS.values())))
 
 
 def settings_table() -> str:
