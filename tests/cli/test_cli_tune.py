@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 
 import pytest
 
@@ -129,6 +130,25 @@ def test_settings_that_only_help_together_are_found(house):
     _, tuning = tuned(house, WORKS_TOGETHER, budget="60s")
     assert tuning["lanes"][0]["words"] == ["fused", "malloc=keep"]
     assert tuning["lanes"][0]["gain"]["ratio"] == pytest.approx(2.0, rel=0.05)
+
+
+def test_ctrl_c_keeps_the_best_so_far_and_calls_it_unconfirmed(house):
+    """One single setting hangs, after the heats of the preset."""
+    house.script(PLANTED + '["fake/cpu/compile"]\nfail = { how = "hang", phase = "build" }\n')
+    process = house.start("tune", "cifar-mlp", "fake/cpu", "--budget", "60s")
+    house.read_until(process, "fake/cpu/compile")
+    process.send_signal(signal.SIGINT)
+    answer = house.finish(process)
+    assert answer.code == 130
+    assert "which no fresh heats have confirmed" in words_of(answer.out)
+    assert house.kept()["answer"]["tuning"]["lanes"][0]["standing"] == "not confirmed"
+
+
+def test_a_lane_that_does_not_finish_is_not_tuned(house):
+    house.script('["fake/*"]\nfail = { how = "raise", phase = "build" }\n')
+    answer = house.run("tune", "cifar-mlp", "fake/cpu", "-q")
+    assert answer.code == 3
+    assert "fake/cpu was not tuned: RuntimeError: planted failure" in words_of(answer.out)
 
 
 def test_what_fails_or_does_other_work_is_out_with_its_reason(house):

@@ -42,7 +42,9 @@ class _Link:
 
 
 def rate_lanes(lanes: Sequence[LaneResult], base: str) -> dict[str, Rating]:
-    """Return the rating of each lane that is linked with the base, by its name."""
+    """Return the rating of each lane that is linked with the base, by its name; none without a heat of the base."""
+    if all(lane.name != base for lane in lanes):
+        return {}
     links = _links(lanes, base)
     logs = _fit(links, base)
     residuals = [link.log - (logs[link.lane] - logs[link.anchor]) for link in links if link.lane in logs]

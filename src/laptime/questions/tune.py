@@ -32,7 +32,7 @@ from laptime.questions.heat_rounds import HeatRounds
 from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.subject import find_subject
 from laptime.questions.tune_search import Search
-from laptime.questions.tuned import Confirmed, describe_tuning
+from laptime.questions.tuned import describe_tuning
 from laptime.run.prestart import Prestarter
 
 HEATS_VARY = 1.1  # a heat may take this multiple of its lane's slowest heat
@@ -41,6 +41,7 @@ CONFIRMING = 0.4  # share of a lane's time that is kept for the confirming race,
 SINGLES = 0.5  # share of the search in which single settings are tried first
 CONFIRMED_MOST = 10  # rounds of the confirming race
 A_ROUND = 6  # changes of the best set of settings that are tried at once
+NEAR_A_ROUND = 3  # sets that cannot be told from the best, and get another heat
 PATIENCE_SHARE = 0.25  # of the budget: a heat that takes longer to start is out
 PATIENCE_LEAST_S = 30.0
 
@@ -86,7 +87,7 @@ class Tune:
         self._rounds = HeatRounds(job, pace, examines=lambda _lane: False)
         self._searches = [Search(each, self._rounds) for each in prepared.tunables]
         self._heat_s: dict[str, float] = {}
-        self._confirmed: Confirmed | None = None
+        self._confirmed_from: int | None = None  # the first round of the confirming race
 
     def run(self) -> None:
         rounds = self._rounds
@@ -102,7 +103,7 @@ class Tune:
         lanes, machine, rounds = self._rounds.results(), self._job.machine, self._rounds
         answer = TuneAnswer(alone=rounds.why_alone)
         if status != "running":
-            tuning = describe_tuning(self._job, self._searches, lanes, self._confirmed)
+            tuning = describe_tuning(self._job, self._searches, lanes, self._confirmed_from)
             answer = replace(answer, tuning=tuning)
         findings = find_findings([lanes[0]], machine) if status != "running" else ()
         return Outcome(
@@ -131,10 +132,10 @@ class Tune:
         """Race changes of the best set against it, and what cannot be told from it. Return whether more may help."""
         ratings = search.ratings()
         fresh = [words for words in search.tried if words not in ratings and self._is_new(search.tried[words])]
-        best = search.winner(ratings)
+        best = search.winner()
         near = [words for words in search.contenders(ratings) if ratings[words].heats < HEATS_USUAL]
         new = fresh or search.neighbours(best, ratings)[:A_ROUND]
-        wanted = list(dict.fromkeys([best, *near[:A_ROUND]]))
+        wanted = list(dict.fromkeys([best, *near[:NEAR_A_ROUND]]))
         if not new and all(ratings[words].heats >= HEATS_USUAL for words in wanted):
             return False
         if not new and len(wanted) < 2 and ratings[best].heats >= HEATS_LEAST:
@@ -175,12 +176,16 @@ class Tune:
         self._run_lanes(planned, prestarter)
 
     def _run_lanes(self, planned: Sequence[PlannedLane], prestarter: Prestarter) -> None:
-        self._rounds.run_round(planned, prestarter)
+        """Run a round, and learn what a heat of each lane costs: its part of the time that all took side by side."""
+        round_s = self._rounds.run_round(planned, prestarter)
         self._rounds.hear_appeals()
-        for lane in planned:
-            for heat in self._rounds.heats[lane.name][-1:]:
-                took_s = sum(each for name, each in heat.process.phases_s.items() if name != WAITING)
-                self._heat_s[lane.name] = max(self._heat_s.get(lane.name, 0.0), took_s, self._rounds.took_s[lane.name])
+        own_s = {
+            lane.name: sum(each for name, each in heat.process.phases_s.items() if name != WAITING)
+            for lane in planned
+            for heat in self._rounds.heats[lane.name][-1:]
+        }
+        whole_s = sum(own_s.values()) or 1.0
+        self._heat_s |= {name: round_s * each / whole_s for name, each in own_s.items()}
 
     def _cost_s(self, lane: PlannedLane, search: Search) -> float:
         """Return how long a heat may take. One that has not run counts like the lane as asked."""
@@ -188,7 +193,7 @@ class Tune:
 
     def _confirm_s(self, search: Search) -> float:
         """Return the time to keep for the confirming race of a lane."""
-        best = search.winner(search.ratings())
+        best = search.winner()
         pair_s = sum(self._cost_s(search.tried[words], search) for words in {(), best})
         return min(HEATS_USUAL * pair_s, CONFIRMING * self._job.plan.ask.budget_s / len(self._searches))
 
@@ -203,7 +208,7 @@ class Tune:
         wanted: list[PlannedLane] = []
         for search in self._searches:
             if self._goes_on(search):
-                best = search.winner(search.ratings())
+                best = search.settle()
                 wanted += [search.tunable.base, *([search.tried[best]] if best else [])]
         if len(wanted) < 2:
             return
@@ -213,6 +218,6 @@ class Tune:
         while rounds < HEATS_LEAST or (rounds < CONFIRMED_MOST and cost_s <= self._job.left_s):
             self._run_lanes(wanted, prestarter)
             wanted = [lane for lane in wanted if self._works(lane)]
-            self._confirmed, rounds = Confirmed(first), rounds + 1
+            self._confirmed_from, rounds = first, rounds + 1
             if len(wanted) < 2:
                 break

@@ -19,6 +19,7 @@ class Search:
         self.tunable, self._rounds = tunable, rounds
         self.tried: dict[Words, PlannedLane] = {(): tunable.base}
         self.refused: dict[Words, str] = {}
+        self._settled: dict[Words, Rating] | None = None
 
     def add(self, words: Words) -> bool:
         """Add a set of settings. Return whether there can be such a lane, and it is new."""
@@ -40,7 +41,9 @@ class Search:
         return not isinstance(planned, str) and planned.settings == lane.settings
 
     def ratings(self) -> dict[Words, Rating]:
-        """Return how fast each set of settings is that did the lane's own work."""
+        """Return how fast each set of settings is that did the lane's own work; once it is settled, as it was then."""
+        if self._settled is not None:
+            return self._settled
         mine = {lane.name for lane in self.tried.values()}
         lanes = [lane for lane in self._rounds.results() if lane.name in mine]
         sound = [lane for lane in lanes if lane.status == "ok" and lane.parity.status != "differs"]
@@ -86,11 +89,21 @@ class Search:
     def _alone(words: Words, ratings: dict[Words, Rating]) -> float:
         return ratings[words].log if words in ratings else 0.0
 
-    def winner(self, ratings: dict[Words, Rating]) -> Words:
-        """Return the fastest set; of those that are nearly as fast, the one with the fewest settings."""
-        best = max(ratings, key=lambda words: ratings[words].log)
-        near = [words for words in ratings if ratings[words].log > ratings[best].log - GAINS]
-        return min(near, key=lambda words: (len(words), -ratings[words].log))
+    def settle(self) -> Words:
+        """End the search, and return the winner: later heats change nothing."""
+        self._settled = self.ratings()
+        return self.winner()
+
+    def winner(self) -> Words:
+        """Return the set that is surely the fastest; of those that are nearly as fast, the one with fewest settings.
+
+        A set with one heat may seem fast by chance, so a set counts as fast as its standard error allows.
+        """
+        ratings = self.ratings()
+        sure = {words: each.log - each.error for words, each in ratings.items()}
+        best = max(sure, key=lambda words: sure[words])
+        near = [words for words in ratings if sure[words] > sure[best] - GAINS]
+        return min(near, key=lambda words: (len(words), -sure[words]))
 
     def contenders(self, ratings: dict[Words, Rating]) -> list[Words]:
         """Return the sets that cannot be told from the best, the fastest first."""

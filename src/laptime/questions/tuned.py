@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from laptime.analysis.lanes import compare_lanes
 from laptime.analysis.tuning import Rating
@@ -24,28 +24,24 @@ NO_ROOM = "the budget had no room for it"
 NOT_COMPARED = "no other settings could be raced"
 
 
-@dataclass(frozen=True, slots=True)
-class Confirmed:
-    """Heats from this round on are those of the confirming race."""
-
-    first_round: int
-
-
 def describe_tuning(
-    job: Job, searches: Sequence[Search], lanes: Sequence[LaneResult], confirmed: Confirmed | None
+    job: Job, searches: Sequence[Search], lanes: Sequence[LaneResult], confirmed_from: int | None
 ) -> Tuning:
-    """Return what was found on each lane, and how the lanes compare at their best."""
-    fresh = {lane.name: _fresh(lane, confirmed) for lane in lanes}
+    """Return what was found on each lane, and how the lanes compare at their best.
+
+    Heats from the round `confirmed_from` on are those of the confirming race.
+    """
+    fresh = {lane.name: _fresh(lane, confirmed_from) for lane in lanes}
     named = {lane.name: lane for lane in lanes}
     tuned = tuple(_describe(job, each, named, fresh) for each in searches)
     at_best = _compare_winners(tuned, fresh)
     return Tuning(" ".join([*map(_say, tuned), *_say_best(tuned, at_best)]), tuned, at_best)
 
 
-def _fresh(lane: LaneResult, confirmed: Confirmed | None) -> LaneResult:
+def _fresh(lane: LaneResult, confirmed_from: int | None) -> LaneResult:
     """Return the lane with the heats of the confirming race alone."""
-    first = None if confirmed is None else confirmed.first_round
-    return replace(lane, heats=tuple(heat for heat in lane.heats if first is not None and heat.round >= first))
+    heats = () if confirmed_from is None else tuple(heat for heat in lane.heats if heat.round >= confirmed_from)
+    return replace(lane, heats=heats)
 
 
 def _describe(job: Job, search: Search, lanes: Mapping[str, LaneResult], fresh: Mapping[str, LaneResult]) -> TunedLane:
@@ -54,7 +50,7 @@ def _describe(job: Job, search: Search, lanes: Mapping[str, LaneResult], fresh: 
         reason = lanes[base.name].reason or NOT_COMPARED
         return TunedLane(base.name, base.name, (), "not compared", None, None, 0, _worths(search, (), ratings, lanes),
                          len(ratings), reason=reason)  # fmt: skip
-    best = search.winner(ratings)
+    best = search.winner()
     winner = search.tried[best]
     gain = compare_lanes(fresh[winner.name], fresh[base.name], margin=0.05, alpha=ALPHA) if best else None
     standing = _standing(best, gain)
