@@ -1,0 +1,151 @@
+"""How near `laptime tune` comes to the best, and whether the gain that it states holds in a later race.
+
+    python bench/tune.py [--out FILE.json] [--only gain] [--only grid] [--only repeat] [--what cifar-mlp]
+
+**gain**: each network is tuned on PyTorch with --allow precision, then the winner races the lane as written once more,
+on its own. The winner has to beat it by the limits below, and the later race has to agree within 5 %. **grid**: all
+sets of all settings that a tuning of cifar-mlp may try, a heat each; the best of them by the same rating races the
+winner of a tuning, which has a fifth of the time. **repeat**: short tunings, each with a later race; nine of ten have
+to agree within 5 %, and all name the same winner or a tie.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import time
+from typing import Any
+
+import laptime
+from common import Figure, finish, fresh_home, parser_for
+from laptime import api
+from laptime.model.ask import Ask
+from laptime.model.machine import Machine
+from laptime.model.tuning import TunedLane
+from laptime.questions.tune import TunePrepared, prepare_tune
+
+PARTS = ("gain", "grid", "repeat")
+LANE = "torch/cpu"
+LEAST = {"cifar-mlp": 2.8, "cifar-cnn": 2.4, "scenes-cnn": 6.0}
+AGREES = 0.05
+OF_GRID, OF_ITS_TIME = 0.97, 0.2
+REPEATS = 20
+
+
+def main() -> int:
+    parser = parser_for(__doc__)
+    parser.add_argument("--only", choices=PARTS, action="append")
+    parser.add_argument("--what", choices=LEAST, action="append", help="only these networks")
+    parser.add_argument("--budget", default="5m", help="of a tuning in gain")
+    parser.add_argument("--repeats", type=int, default=REPEATS)
+    given = parser.parse_args()
+    chosen, what = given.only or PARTS, given.what or tuple(LEAST)
+    figures: list[Figure] = []
+    details: dict[str, Any] = {}
+    with fresh_home() as _place:
+        if "gain" in chosen:
+            figures += [figure for name in what for figure in check_gain(name, given.budget, details)]
+        if "grid" in chosen:
+            figures += [figure for name in what[:1] for figure in check_grid(name, details)]
+        if "repeat" in chosen:
+            figures += check_repeats(what[0], given.repeats, details)
+    return finish("tune", figures, given.out, details=details)
+
+
+def check_gain(what: str, budget: str, details: dict[str, Any]) -> list[Figure]:
+    """Tune, then race the winner against the lane as written."""
+    tuned, took_s = tune(what, budget)
+    stated, later = gain_of(tuned), race(what, tuned)
+    details[f"gain: {what}"] = {
+        "words": tuned.words, "stated": stated, "later": later, "seemed": tuned.seemed, "tried": tuned.tried,
+        "took_s": took_s, "ties": tuned.ties,
+    }  # fmt: skip
+    print(f"{what}: {'+'.join(tuned.words)} stated {stated}, later {later}, {took_s:.0f} s", flush=True)
+    return [
+        Figure(f"{what}: the winner's gain in a later race", later, "times", least=LEAST[what]),
+        Figure(f"{what}: the stated gain over that, less 1", off(stated, later), "", most=AGREES, least=-AGREES),
+    ]
+
+
+def check_grid(what: str, details: dict[str, Any]) -> list[Figure]:
+    """Run every set of settings once, and race its best against the winner of a tuning in a fifth of the time."""
+    began_s = time.monotonic()
+    record = api.answer("tune", Ask(what, (LANE,), budget_s=24 * 3600.0, tune=ASKED), prepare=_prepare_grid)
+    grid_s = time.monotonic() - began_s
+    answer = record.answer
+    assert hasattr(answer, "tuning")
+    best: TunedLane = answer.tuning.lanes[0]
+    budget_s = OF_ITS_TIME * grid_s
+    tuned, took_s = tune(what, f"{budget_s:.0f}s")
+    found = laptime.race(what, [best.winner, tuned.winner], heats=7, budget="10m", progress=False)
+    ratio = 1.0 if best.winner == tuned.winner else found.ratios[tuned.winner].value
+    details[f"grid: {what}"] = {
+        "sets": best.tried, "best": best.words, "grid_s": grid_s, "words": tuned.words, "took_s": took_s,
+        "budget_s": budget_s,
+    }  # fmt: skip
+    print(f"{what}: grid {'+'.join(best.words)} in {grid_s:.0f} s, tune {'+'.join(tuned.words)} in {took_s:.0f} s")
+    return [
+        Figure(f"{what}: the winner over the grid's best", ratio, "times", least=OF_GRID),
+        Figure(f"{what}: its time over the grid's", took_s / grid_s, "times", most=OF_ITS_TIME),
+    ]
+
+
+def _prepare_grid(asked: Ask, machine: Machine) -> TunePrepared:
+    """Prepare a tuning whose presets are all sets of settings: they race first, and nothing is left to try."""
+    prepared = prepare_tune(asked, machine)
+    (one,) = prepared.tunables
+    choices = [[None, *values] for values in one.values.values()]
+    every = (
+        tuple((name, value) for name, value in zip(one.values, chosen, strict=True) if value is not None)
+        for chosen in itertools.product(*choices)
+    )
+    return type(prepared)(
+        prepared.plan, prepared.machine, prepared.published, (type(one)(one.lane, one.base, one.plan, one.values,
+        tuple(words for words in every if words), one.refused),),
+    )  # fmt: skip
+
+
+def check_repeats(what: str, repeats: int, details: dict[str, Any]) -> list[Figure]:
+    """Tune again and again, each time with a later race."""
+    agree, winners, every = [], [], []
+    for _ in range(repeats):
+        tuned, took_s = tune(what, "90s")
+        stated, later = gain_of(tuned), race(what, tuned)
+        agree.append(abs(off(stated, later) or 0.0) <= AGREES)
+        winners.append(tuned.words)
+        every.append({"words": tuned.words, "stated": stated, "later": later, "ties": tuned.ties, "took_s": took_s})
+        print(f"{what}: {'+'.join(tuned.words)} stated {stated}, later {later}", flush=True)
+    details[f"repeat: {what}"] = every
+    common = max(set(winners), key=winners.count)
+    same = [each["words"] == common or "+".join(common) in each["ties"] for each in every]
+    return [
+        Figure(f"{what}: stated gains that a later race finds again within 5 %", sum(agree) / repeats, "", least=0.9),
+        Figure(f"{what}: tunings that name the usual winner, or a tie with it", sum(same) / repeats, "", least=0.9),
+    ]
+
+
+def tune(what: str, budget: str) -> tuple[TunedLane, float]:
+    began_s = time.monotonic()
+    found = laptime.tune(what, LANE, allow="precision", budget=budget, progress=False)
+    return found.tuned[0], time.monotonic() - began_s
+
+
+def race(what: str, tuned: TunedLane) -> float | None:
+    """Return how many times as fast as the lane as written the winner is, in a race of its own."""
+    if not tuned.words:
+        return 1.0
+    return float(laptime.race(what, [LANE, tuned.winner], heats=7, budget="10m", progress=False).ratio.value)
+
+
+def gain_of(tuned: TunedLane) -> float | None:
+    return 1.0 if not tuned.words else None if tuned.gain is None else tuned.gain.ratio
+
+
+def off(stated: float | None, later: float | None) -> float | None:
+    return None if stated is None or later is None else stated / later - 1
+
+
+ASKED = laptime.TuneAsk(("precision",))
+
+if __name__ == "__main__":
+    sys.exit(main())
