@@ -17,6 +17,7 @@ from laptime.errors import LaptimeError
 from laptime.model.ask import Ask, FullAsk
 from laptime.model.missing import Missing
 from laptime.model.scaling import ScaleAsk
+from laptime.model.sweeping import SweepAsk
 from laptime.model.tuning import TuneAsk
 from laptime.model.workload import Training
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         Ratio,
         Result,
         ScaleResult,
+        SweepResult,
         TuneResult,
         WatchedBatches,
         Watching,
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
         resume,
         scale,
         steps,
+        sweep,
         train,
         tune,
         watch,
@@ -85,6 +88,8 @@ __all__ = [
     "Result",
     "ScaleAsk",
     "ScaleResult",
+    "SweepAsk",
+    "SweepResult",
     "Training",
     "TuneAsk",
     "TuneResult",
@@ -109,6 +114,7 @@ __all__ = [
     "same_shapes",
     "scale",
     "steps",
+    "sweep",
     "train",
     "tune",
     "watch",

@@ -86,6 +86,11 @@ def test_a_tuning_has_a_winner(examples):
     assert tuned.tuned[0].settings
 
 
+def test_a_sweep_has_cells(examples):
+    assert isinstance(examples["swept"], laptime.SweepResult)
+    assert [each.at for each in examples["swept"].cells] == [("8",), ("16",), ("32",)]
+
+
 def test_answers_and_profiles_are_results(examples):
     answers = examples["answers"]
     assert (answers.record.question, answers.ratio.value > 1) == ("infer", True)

@@ -28,6 +28,7 @@ COMMANDS = {
     "why": ("questions:why", "Where does the time go, what limits it, and what would gain?"),
     "scale": ("scale:scale", "What do 2, 4, 8 devices bring, and why not 2, 4, 8 times as much?"),
     "tune": ("tune:tune", "Which settings are best on each lane, and what do they gain?"),
+    "sweep": ("sweep:sweep", "How fast is each lane at each batch, and where does one overtake another?"),
     "profile": ("questions:profile", "Which operators take the time of a step?"),
     "watch": ("watch:watch", "Run a script unchanged: where does the time of its training go?"),
     "resume": ("questions:resume", "Go on with a training that was ended."),

@@ -11,12 +11,14 @@ from laptime.library.results import (
     RaceResult,
     Result,
     ScaleResult,
+    SweepResult,
     TuneResult,
     WatchResult,
     WhyResult,
 )
 from laptime.library.saved import compare, history, load, records, report
 from laptime.library.scaling import scale
+from laptime.library.sweeping import sweep
 from laptime.library.tuning import tune
 
 __all__ = [
@@ -31,6 +33,7 @@ __all__ = [
     "Ratio",
     "Result",
     "ScaleResult",
+    "SweepResult",
     "TuneResult",
     "WatchResult",
     "WatchedBatches",
@@ -50,6 +53,7 @@ __all__ = [
     "resume",
     "scale",
     "steps",
+    "sweep",
     "train",
     "tune",
     "watch",

@@ -222,6 +222,7 @@ FIELDS = {
     "infer": "infer=True",
     "scale": "scale=ScaleAsk(...)",
     "tune": "tune=TuneAsk(...)",
+    "sweep": "sweep=SweepAsk(...)",
 }
 """By the question that it means, the field of an Ask."""
 

@@ -21,10 +21,11 @@ from laptime.model.inference import InferPlan
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan
 from laptime.model.protocol import FullPlan
-from laptime.model.questions import ScaleAnswer, TuneAnswer, WhyAnswer, watch_of
+from laptime.model.questions import ScaleAnswer, SweepAnswer, TuneAnswer, WhyAnswer, watch_of
 from laptime.model.record import Record
 from laptime.model.scaling import ScaleCurve, Scaling
 from laptime.model.script import ScriptProcess, TrainingLoop
+from laptime.model.sweeping import Crossover, Sweep, SweepCell, SweepCurve
 from laptime.model.tuning import TunedLane, Tuning
 from laptime.model.why import Remedy, Why
 from laptime.questions.gauge import Limits
@@ -203,6 +204,37 @@ class TuneResult(Result):
         if not isinstance(answer, TuneAnswer) or answer.tuning is None:
             raise RecordError(f"there is no verdict: the search is {self.status}", "Call laptime.tune again.")
         return answer.tuning
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SweepResult(Result):
+    """Lanes over a range of batches, threads or workers."""
+
+    @property
+    def verdict(self) -> str:
+        """Where one lane overtakes another, or which is the fastest where."""
+        return self._sweep.says
+
+    @property
+    def cells(self) -> tuple[SweepCell, ...]:
+        """Each lane at each value: its step, its rate, its memory, or why there is none."""
+        return self._sweep.cells
+
+    @property
+    def curves(self) -> tuple[SweepCurve, ...]:
+        """Each lane's best value, knee, largest batch, and what an empty step takes."""
+        return self._sweep.curves
+
+    @property
+    def crossovers(self) -> tuple[Crossover, ...]:
+        return self._sweep.crossovers
+
+    @property
+    def _sweep(self) -> Sweep:
+        answer = self.record.answer
+        if not isinstance(answer, SweepAnswer) or answer.sweep is None:
+            raise RecordError(f"there is no verdict: the sweep is {self.status}", "Call laptime.sweep again.")
+        return answer.sweep
 
 
 @dataclass(frozen=True, slots=True, repr=False)

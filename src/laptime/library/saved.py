@@ -11,14 +11,20 @@ from laptime.errors import LaptimeError, RecordError, UsageError
 from laptime.library.asking import OneTraining, ShareLike, options_as_arguments, read_count, read_share
 from laptime.library.comparing import CompareResult, HistoryResult
 from laptime.library.reporting import write_report
-from laptime.library.results import Result, ScaleResult, TuneResult, WatchResult, WhyResult
+from laptime.library.results import Result, ScaleResult, SweepResult, TuneResult, WatchResult, WhyResult
 from laptime.library.subject import name_subject
 from laptime.model.record import Record, RecordRow
 
 Recorded: TypeAlias = str | os.PathLike[str] | Result
 
 POINTS_MOST = 30
-RESULTS: dict[str, type[Result]] = {"why": WhyResult, "watch": WatchResult, "scale": ScaleResult, "tune": TuneResult}
+RESULTS: dict[str, type[Result]] = {
+    "why": WhyResult,
+    "watch": WatchResult,
+    "scale": ScaleResult,
+    "tune": TuneResult,
+    "sweep": SweepResult,
+}
 KEPT_AS = {"race": "race", "train": "full", "infer": "infer"}
 """What a record calls the question."""
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from laptime.model.scaling import ScaleAsk
+from laptime.model.sweeping import SweepAsk
 from laptime.model.tuning import TuneAsk
 
 DEFAULT_WORKLOAD = "cifar-cnn"
 WHY_BUDGET_S = 120.0  # experiments take longer than a race of two lanes
 SCALE_BUDGET_S = 120.0
-TUNE_BUDGET_S = 300.0
+TUNE_BUDGET_S = SWEEP_BUDGET_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +54,9 @@ class Ask:
     after another, where else those of a round take turns. `label` is a name by which the record is found: `@label`.
     `command` is what `laptime watch` starts. In a race it is a script's own arguments, or without `what` a whole
     command; each lane is then raced as it is and once with each of `variants`, and a heat ends after `steps` timed
-    steps. `scale` asks for each lane on several devices, `tune` for its best settings. `on` is a word of `LAUNCHERS`:
-    the heats run on that cluster. With `each`, the label or the resource of its nodes, each lane races on each type of
-    them; `prices` are theirs.
+    steps. `scale` asks for each lane on several devices, `tune` for its best settings, `sweep` for it over batches.
+    `on` is a word of `LAUNCHERS`: the heats run on that cluster. With `each`, the label or the resource of its nodes,
+    each lane races on each type of them; `prices` are theirs.
     """
 
     what: str = DEFAULT_WORKLOAD
@@ -89,9 +90,10 @@ class Ask:
     each: str | None = None
     prices: tuple[TypePrice, ...] = ()
     tune: TuneAsk | None = None
+    sweep: SweepAsk | None = None
 
     @property
     def question(self) -> str:
         """The question that it means, unless it is asked another one, such as why."""
-        meant = {"full": self.full, "scale": self.scale, "tune": self.tune}
+        meant = {"full": self.full, "scale": self.scale, "tune": self.tune, "sweep": self.sweep}
         return "infer" if self.infer else next((name for name, each in meant.items() if each is not None), "race")

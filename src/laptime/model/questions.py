@@ -17,6 +17,7 @@ from laptime.model.protocol import FullRun, LapFactor, Protocol
 from laptime.model.record import Answer, Comparison, InferFactor, InferLane, Record
 from laptime.model.scaling import ScaleLane, Scaling
 from laptime.model.script import WatchAnswer
+from laptime.model.sweeping import Sweep
 from laptime.model.tuning import Tuning
 from laptime.model.why import Why
 
@@ -93,6 +94,14 @@ class TuneAnswer(Answer):
     alone: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class SweepAnswer(Answer):
+    """Lanes over a range of values. Empty while the heats run."""
+
+    sweep: Sweep | None = None
+    alone: tuple[str, ...] = ()
+
+
 def comparisons_of(record: Record) -> tuple[Comparison, ...]:
     """Return how the lanes of a race, or of a `why`, compare."""
     answer = record.answer
@@ -102,7 +111,11 @@ def comparisons_of(record: Record) -> tuple[Comparison, ...]:
 def alone_words(record: Record) -> tuple[str, ...]:
     """Return why heats did not take turns, if so."""
     answer = record.answer
-    return answer.alone if isinstance(answer, RaceAnswer | WhyAnswer | ScaleAnswer | TuneAnswer | InferAnswer) else ()
+    return (
+        answer.alone
+        if isinstance(answer, RaceAnswer | WhyAnswer | ScaleAnswer | TuneAnswer | SweepAnswer | InferAnswer)
+        else ()
+    )
 
 
 def training_of(record: Record) -> TrainingAnswer:
@@ -220,6 +233,17 @@ QUESTIONS: list[Question] = [
         summary="laptime.pages.summaries:of_tune",
         parts="laptime.pages.tune:page_parts",
         figures="laptime.figures.tune:figures",
+    ),
+    Question(
+        name="sweep",
+        answer=SweepAnswer,
+        prepare="laptime.questions.sweep:prepare_sweep",
+        run="laptime.questions.sweep:SweepRace",
+        render="laptime.pages.sweep:render",
+        live="laptime.pages.race:live_lines",
+        summary="laptime.pages.summaries:of_sweep",
+        parts="laptime.pages.sweep:page_parts",
+        figures="laptime.figures.sweep:figures",
     ),
     Question(
         name="profile",

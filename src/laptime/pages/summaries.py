@@ -6,6 +6,7 @@ from laptime.model.protocol import LapFactor
 from laptime.model.questions import (
     InferAnswer,
     ScaleAnswer,
+    SweepAnswer,
     TrainingAnswer,
     TuneAnswer,
     WhyAnswer,
@@ -75,6 +76,13 @@ def of_tune(record: Record) -> list[str]:
         f"{short_name(each.asked)} {each.gain.ratio:.2f}x with {'+'.join(each.words)}" for each in gains if each.gain
     ]
     return [*(told or ["no settings gain"]), *_failed(record)]
+
+
+def of_sweep(record: Record) -> list[str]:
+    answer = record.answer
+    if not isinstance(answer, SweepAnswer) or answer.sweep is None:
+        return of_race(record)
+    return [f"{len(answer.sweep.cells)} cells", answer.sweep.says.partition(". ")[0].removesuffix(".")]
 
 
 def _lanes(record: Record) -> str:

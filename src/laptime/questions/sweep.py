@@ -1,0 +1,195 @@
+"""How fast are lanes over a range of batches, threads or workers, and where does one overtake another?
+
+At each value of the axes, all lanes race each other in turns, in short heats. Where one has no memory left, larger
+batches are left out, and the largest that fits is found by halving.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib import util
+
+from laptime.diagnosis.checkup import find_unseen_cards
+from laptime.errors import UsageError
+from laptime.model.ask import Ask
+from laptime.model.lane import Lane
+from laptime.model.machine import Machine
+from laptime.model.memory_errors import find_refusal
+from laptime.model.plan import PlannedLane
+from laptime.model.process import Dnf
+from laptime.model.questions import SweepAnswer
+from laptime.model.sweeping import SweepAsk, SweepAxis
+from laptime.planner.groups import refuse_group_for
+from laptime.planner.lanes import parse_lane
+from laptime.planner.pace import HEATS_USUAL, shortest_pace
+from laptime.planner.plan import pace_of, plan_lane
+from laptime.planner.refusals import SubjectFacts
+from laptime.planner.sweeping import At, between, grid, lane_at, read_axes
+from laptime.planner.tuning import PlanLane
+from laptime.questions.asking import Prepared, prepare
+from laptime.questions.heat_rounds import HeatRounds
+from laptime.questions.job import Job, Outcome, RecordStatus
+from laptime.questions.subject import find_subject
+from laptime.questions.swept import Swept, describe_sweep
+from laptime.run.prestart import Prestarter
+
+HEATS_VARY = 1.1
+Place = tuple[str, At]
+"""An asked lane, and a value of each axis."""
+
+
+@dataclass(frozen=True, slots=True)
+class SweepPrepared(Prepared):
+    """A prepared sweep: its axes, the asked lanes by name, and what cannot be planned."""
+
+    axes: tuple[SweepAxis, ...]
+    lanes: dict[str, Lane]
+    cells: dict[Place, PlannedLane | str]
+    plan_cell: PlanLane
+
+
+def prepare_sweep(ask: Ask, machine: Machine) -> SweepPrepared:
+    """Scout and plan. With no lane named, it is the framework's card if there is one, else the processor."""
+    axes = read_axes(ask.sweep or SweepAsk())
+    if ask.every:
+        raise UsageError("laptime sweep takes lanes, and --every races all that is installed", "name lanes")
+    ask = replace(ask, sweep=ask.sweep or SweepAsk())
+    prepared = prepare(ask, machine, one_lane=True)
+    subject, workload = prepared.plan.subject, find_subject(ask.what)[1]
+    for planned in prepared.plan.lanes:
+        refuse_group_for("sweep", planned)
+    given = SubjectFacts(workload, util.find_spec("PIL") is not None, gives_step=subject.gives_step)
+    plan = partial(plan_lane, machine=prepared.machine, subject=given)
+    names = [planned.name for planned in prepared.plan.lanes]
+    lanes = {
+        name: replace(parse_lane(text), device=planned.device.name)
+        for name, text, planned in zip(names, prepared.plan.ask.lanes or names, prepared.plan.lanes, strict=True)
+    }
+    cells = {(name, at): lane_at(lane, axes, at, plan) for at in grid(axes) for name, lane in lanes.items()}
+    planned_cells = tuple(each for each in cells.values() if not isinstance(each, str))
+    if not planned_cells:
+        why = next(each for each in cells.values() if isinstance(each, str))
+        raise UsageError(f"laptime sweep: no cell can be: {why}", "name other lanes or values")
+    alone, pace = pace_of(ask, prepared.machine, planned_cells)
+    return SweepPrepared(
+        replace(prepared.plan, lanes=planned_cells, alone=alone, pace=pace), prepared.machine, prepared.published,
+        axes, lanes, cells, plan,
+    )  # fmt: skip
+
+
+class SweepRace:
+    """A running sweep: the cells, which of them have failed, and the halving of batches that do not fit."""
+
+    def __init__(self, job: Job, prepared: SweepPrepared) -> None:
+        self._job, self._prepared = job, prepared
+        pace = shortest_pace(job.plan.pace, takes_turns=job.plan.alone is None)
+        self._rounds = HeatRounds(job, pace, examines=lambda _lane: False)
+        self._left_out: dict[Place, str] = {}
+        self._largest: dict[tuple[str, str | None], int] = {}
+        self._round_s = 0.0
+
+    def run(self) -> None:
+        """Race every value once, then again as long as the budget allows."""
+        rounds, values = self._rounds, grid(self._prepared.axes)
+        rounds.make_ready()
+        with rounds.prestarter() as prestarter:
+            for number in range(HEATS_USUAL):
+                began_s = self._job.left_s
+                for at in values if number % 2 == 0 else values[::-1]:
+                    if number == 0 or self._round_s / len(values) <= self._job.left_s:
+                        self._race(at, prestarter)
+                if number == 0:
+                    self._find_largest(prestarter)
+                self._round_s = HEATS_VARY * (began_s - self._job.left_s)
+                if self._round_s > self._job.left_s:
+                    break
+
+    def reduce(self, status: RecordStatus) -> Outcome:
+        lanes, rounds, prepared = self._rounds.results(), self._rounds, self._prepared
+        sweep = None
+        if status != "running":
+            reasons = {place: each for place, each in prepared.cells.items() if isinstance(each, str)} | self._left_out
+            names = {place: each.name for place, each in prepared.cells.items() if not isinstance(each, str)}
+            sweep = describe_sweep(Swept(prepared.axes, tuple(prepared.lanes), names, reasons, self._largest), lanes)
+        return Outcome(
+            lanes,
+            SweepAnswer(sweep, rounds.why_alone),
+            find_unseen_cards(self._job.machine) if status != "running" else (),
+            rounds.proof.kept_reference(self._job.plan.subject),
+            rounds.parameters,
+        )
+
+    def _race(self, at: At, prestarter: Prestarter) -> None:
+        """Race all lanes that can be at these values."""
+        wanted = []
+        for name in self._prepared.lanes:
+            planned = self._prepared.cells[name, at]
+            if isinstance(planned, PlannedLane) and (name, at) not in self._left_out:
+                if self._has_failed(planned):
+                    continue
+                if self._fails_before(name, at):
+                    self._left_out[name, at] = "a smaller batch had no room in memory"
+                    continue
+                wanted.append(planned)
+        if wanted:
+            self._rounds.run_round(wanted, prestarter)
+            self._rounds.hear_appeals()
+
+    def _has_failed(self, lane: PlannedLane) -> bool:
+        return any(heat.process.status != "ok" for heat in self._rounds.heats[lane.name])
+
+    def _fails_before(self, name: str, at: At) -> bool:
+        """Whether a smaller batch of this lane had no room in memory."""
+        axes = self._prepared.axes
+        if axes[0].name != "batch":
+            return False
+        smaller = axes[0].values[: axes[0].values.index(at[0])]
+        return any(self._has_no_room(name, (value, *at[1:])) for value in smaller)
+
+    def _has_no_room(self, name: str, at: At) -> bool:
+        planned = self._prepared.cells.get((name, at))
+        if not isinstance(planned, PlannedLane):
+            return False
+        dnfs = [heat.process.dnf for heat in self._rounds.heats[planned.name]]
+        return any(dnf is not None and is_out_of_memory(dnf) for dnf in dnfs)
+
+    def _find_largest(self, prestarter: Prestarter) -> None:
+        """Halve between the largest batch that fits and the smallest that does not, until they are within 5 %."""
+        axes = self._prepared.axes
+        if axes[0].name != "batch":
+            return
+        for name, lane in self._prepared.lanes.items():
+            for along in axes[1].values if len(axes) > 1 else (None,):
+                rest = () if along is None else (along,)
+                self._halve(name, lane, rest, prestarter)
+
+    def _halve(self, name: str, lane: Lane, rest: At, prestarter: Prestarter) -> None:
+        axes = self._prepared.axes
+        full = [int(value) for value in axes[0].values if self._has_no_room(name, (value, *rest))]
+        if not full:
+            return
+        fits = max((int(value) for value in axes[0].values if self._fits(name, (value, *rest))), default=0)
+        fails = min(full)
+        while (value := between(fits, fails)) is not None:
+            planned = lane_at(lane, axes, (str(value), *rest), self._prepared.plan_cell)
+            if isinstance(planned, str):
+                break
+            self._rounds.admit(planned)
+            self._rounds.run_apart([planned], prestarter)
+            if self._has_failed(planned):
+                fails = value
+            else:
+                fits = value
+        if fits:
+            self._largest[name, rest[0] if rest else None] = fits
+
+    def _fits(self, name: str, at: At) -> bool:
+        planned = self._prepared.cells.get((name, at))
+        return isinstance(planned, PlannedLane) and any(
+            heat.process.status == "ok" for heat in self._rounds.heats[planned.name]
+        )
+
+
+def is_out_of_memory(dnf: Dnf) -> bool:
+    return "MemoryError" in dnf.reason or bool(find_refusal(f"{dnf.reason}\n{dnf.stderr_tail}"))

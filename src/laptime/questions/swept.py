@@ -1,0 +1,158 @@
+"""What a sweep found: cells, curves, crossovers, and the verdict in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from laptime.analysis.lanes import compare_lanes
+from laptime.analysis.sweeping import ALPHA, find_crossovers, find_empty_step, find_knee, point_of
+from laptime.model.digits import brief
+from laptime.model.memory_errors import find_refusal
+from laptime.model.missing import Missing
+from laptime.model.record import LaneResult
+from laptime.model.scaling import Bounded
+from laptime.model.sweeping import Crossover, Sweep, SweepAxis, SweepCell, SweepCurve
+from laptime.planner.sweeping import At, pairs_of
+
+NOT_BATCH = Missing("only batches say what a step without items takes")
+FITS_ALL = Missing("all batches fit")
+NO_RATE = Missing("nothing finished")
+Place = tuple[str, At]
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What was raced: the names of the cells' lanes, why some have none, and the largest batches that fit."""
+
+    axes: tuple[SweepAxis, ...]
+    asked: tuple[str, ...]
+    names: Mapping[Place, str]
+    reasons: Mapping[Place, str]
+    largest: Mapping[tuple[str, str | None], int]
+
+
+def describe_sweep(swept: Swept, lanes: Sequence[LaneResult]) -> Sweep:
+    """Return the whole answer from the lanes that raced."""
+    axes, asked, names, reasons = swept.axes, swept.asked, swept.names, swept.reasons
+    found = {lane.name: lane for lane in lanes}
+    places = sorted({*names, *reasons}, key=lambda place: (asked.index(place[0]), [float(each) for each in place[1]]))
+    cells = tuple(_cell(place, names, reasons, found) for place in places)
+    curves: list[SweepCurve] = []
+    crossovers: list[Crossover] = []
+    for along in axes[1].values if len(axes) > 1 else (None,):
+        rest = () if along is None else (along,)
+        row = {
+            name: [
+                (value, found[names[name, (value, *rest)]])
+                for value in axes[0].values
+                if (name, (value, *rest)) in names
+            ]
+            for name in asked
+        }
+        for name, each in row.items():
+            curve = _curve(name, along, axes[0], each, swept.largest.get((name, along)))
+            curves += [] if curve is None else [curve]
+        crossovers += _crossovers(row, along)
+    sweep = Sweep("", axes, cells, tuple(curves), tuple(crossovers))
+    return replace(sweep, says=_say(sweep))
+
+
+def _cell(
+    place: Place, names: Mapping[Place, str], reasons: Mapping[Place, str], found: Mapping[str, LaneResult]
+) -> SweepCell:
+    name, at = place
+    if place in reasons:
+        return SweepCell(name, at, None, reason=reasons[place])
+    lane = found[names[place]]
+    if lane.step_ms is None or lane.items_per_s is None:
+        told = lane.reason or "it was not raced"
+        return SweepCell(name, at, lane.name, reason=told, out_of_memory=bool(lane.reason) and _is_memory(told))
+    memory = lane.peak_memory_bytes if lane.device.kind == "cpu" else lane.device_memory_bytes
+    return SweepCell(name, at, lane.name, lane.step_ms.median, lane.items_per_s.median, memory)
+
+
+def _is_memory(reason: str) -> bool:
+    return "MemoryError" in reason or bool(find_refusal(reason))
+
+
+def _curve(
+    name: str, along: str | None, axis: SweepAxis, row: Sequence[tuple[str, LaneResult]], largest: int | None
+) -> SweepCurve | None:
+    rates = [(value, lane.items_per_s.median) for value, lane in row if lane.items_per_s is not None]
+    if not rates:
+        return None
+    best_at, best = max(rates, key=lambda pair: pair[1])
+    knee = find_knee(rates)
+    empty = (
+        NOT_BATCH
+        if axis.name != "batch"
+        else find_empty_step([(float(value), lane.heats) for value, lane in row if lane.step_ms])
+    )
+    absent = {key: each for key, each in (("knee", knee), ("empty_ms", empty)) if isinstance(each, Missing)}
+    if largest is None:
+        absent["largest"] = FITS_ALL
+    return SweepCurve(
+        name,
+        along,
+        best_at,
+        best,
+        knee=None if isinstance(knee, Missing) else knee,
+        largest=largest,
+        empty_ms=None if isinstance(empty, Missing) else empty,
+        absent=absent,
+    )
+
+
+def _crossovers(row: Mapping[str, Sequence[tuple[str, LaneResult]]], along: str | None) -> list[Crossover]:
+    """Return where each lane overtakes each other one."""
+    found: list[Crossover] = []
+    for first, second in pairs_of(tuple(row)):
+        others = dict(row[first])
+        points = [
+            point_of(float(value), compared)
+            for value, lane in row[second]
+            if float(value) > 0
+            and value in others
+            and (compared := compare_lanes(lane, others[value], margin=0.05, alpha=ALPHA)) is not None
+        ]
+        for at, rises in find_crossovers(points):
+            lane, against = (second, first) if rises else (first, second)
+            found.append(Crossover(lane, against, at, along))
+    return found
+
+
+def bounded_words(at: Bounded) -> str:
+    """Return a place on an axis with its interval: 48 (40-58)."""
+    if isinstance(at.low, Missing) or isinstance(at.high, Missing):
+        return f"about {brief(at.value)}"
+    return f"{brief(at.value)} ({brief(at.low)}-{brief(at.high)})"
+
+
+def short(name: str) -> str:
+    return name.removesuffix("/as-written")
+
+
+def _say(sweep: Sweep) -> str:
+    """Return the crossovers, or the best value of each lane where there is none."""
+    axis = sweep.axes[0].name
+    if not sweep.curves:
+        return "nothing finished."
+    told = [
+        f"{short(each.lane)} overtakes {short(each.against)} at {axis} {bounded_words(each.at)}"
+        f"{_along(sweep, each.along)}."
+        for each in sweep.crossovers
+    ]
+    if told:
+        return " ".join(told)
+    best = max(sweep.curves, key=lambda each: each.best_items_per_s)
+    says = f"{short(best.of)} is fastest at {axis} {best.best_at}{_along(sweep, best.along)}"
+    if best.knee is not None and best.knee != best.best_at:
+        says += f", and has 90 % of that rate from {axis} {best.knee} on"
+    if len({each.of for each in sweep.curves}) > 1:
+        says += "; no lane overtakes another"
+    return f"{says}."
+
+
+def _along(sweep: Sweep, along: str | None) -> str:
+    return "" if along is None else f" with {sweep.axes[1].name} {along}"

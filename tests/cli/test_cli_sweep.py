@@ -1,0 +1,111 @@
+"""`laptime sweep` end to end on fake devices, whose steps over batches are planted."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+pytestmark = pytest.mark.usefixtures("known_references")
+
+# A step takes 4 + 1.125 ms an item on the processor, 11.2 + 0.15 ms on the card, which is full at a batch of 500.
+TWO_DEVICES = """
+["fake/*"]
+compute_ms = 40.0
+spread = 0.004
+batch_share = 0.9
+["fake/cuda*"]
+compute_ms = 16.0
+batch_share = 0.3
+["fake/cuda*batch=[5-9][0-9][0-9]"]
+fail = { how = "memory", phase = "build" }
+["fake/cuda*batch=[1-9][0-9][0-9][0-9]"]
+fail = { how = "memory", phase = "build" }
+"""
+CROSSOVER = (11.2 - 4) / (1.125 - 0.15)
+THREADS = """
+["fake/*"]
+compute_ms = 40.0
+spread = 0.002
+gains = { "threads=2" = 1.8 }
+"""
+
+
+def words_of(text):
+    return " ".join(text.split())
+
+
+def swept(house, script, *words, budget="40s"):
+    house.script(script)
+    answer = house.done("sweep", "cifar-mlp", *words, "--budget", budget, "-q")
+    return answer, house.kept()["answer"]["sweep"]
+
+
+def test_a_planted_crossover_the_largest_batch_and_an_empty_step_are_found(house, tmp_path):
+    """A card without memory ends its own axis, and neither the sweep nor the command."""
+    answer, sweep = swept(house, TWO_DEVICES, "fake/cpu", "fake/cuda", "--batch", "1..1024")
+    (found,) = sweep["crossovers"]
+    assert (found["lane"], found["against"]) == ("fake/cuda:0/as-written", "fake/cpu/as-written")
+    assert found["at"]["value"] == pytest.approx(CROSSOVER, rel=0.03)
+    assert found["at"]["low"] <= found["at"]["value"] <= found["at"]["high"]
+    cpu, cuda = sweep["curves"]
+    assert cpu["empty_ms"]["value"] == pytest.approx(4.0, rel=0.05)
+    assert cuda["empty_ms"]["value"] == pytest.approx(11.2, rel=0.05)
+    assert cpu["knee"] == "32"
+    assert 475 <= cuda["largest"] <= 499, "to within 5 %"
+    assert cpu["largest"] is None
+    cells = {(each["of"], each["at"][0]): each for each in sweep["cells"]}
+    assert cells["fake/cpu/as-written", "64"]["step_ms"] == pytest.approx(4 + 1.125 * 64, rel=0.01)
+    assert cells["fake/cuda:0/as-written", "512"]["out_of_memory"]
+    assert cells["fake/cuda:0/as-written", "1024"]["reason"] == "a smaller batch had no room in memory"
+    page = words_of(answer.out)
+    assert "fake/cuda:0 overtakes fake/cpu at batch 7." in page
+    assert "The largest batch of fake/cuda:0 that fits into memory is" in page
+    assert "overtakes" in words_of(house.done("list").out)
+    details = words_of(house.done("show", "--details").out)
+    assert "fake/cuda:0, 1024: a smaller batch had no room in memory" in details
+    place = tmp_path / "sweep.html"
+    house.done("report", "-o", str(place))
+    assert "Rate over batch" in place.read_text()
+
+
+def test_two_axes_make_a_table_for_each_value_of_the_second(house):
+    """Threads that the machine does not have are a cell without a result."""
+    answer, sweep = swept(house, THREADS, "fake/cpu", "--batch", "8,32", "--threads", "1,2,4096", budget="10s")
+    cells = {tuple(each["at"]): each for each in sweep["cells"]}
+    assert set(cells) == {(batch, threads) for batch in ("8", "32") for threads in ("1", "2", "4096")}
+    assert cells["32", "2"]["items_per_s"] == pytest.approx(1.8 * cells["32", "1"]["items_per_s"], rel=0.02)
+    assert "this machine has" in cells["32", "4096"]["reason"]
+    assert "fake/cpu is fastest at batch 32 with threads 2, and" in words_of(answer.out)
+    assert "threads 1" in answer.out
+
+
+def test_a_lane_that_is_faster_everywhere_overtakes_nobody(house):
+    answer, sweep = swept(house, THREADS, "fake/cpu", "fake/cpu/threads=2", "--batch", "16,32,64", budget="10s")
+    assert sweep["crossovers"] == []
+    assert "no lane overtakes another" in words_of(answer.out)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--batch", "64..8"), "--batch 64..8: the first value has to be less than the last"),
+        (("--batch", "1,two"), "--batch 1,two: 'two' cannot be"),
+        (("--batch", "8,8"), "--batch 8,8: a value is named twice"),
+        (("--batch", "8"), "--batch 8: expected 2 to 40 values"),
+        (("--batch", "1,2", "--threads", "1,2", "--workers", "0,1"), "one axis or two, and 3 are given"),
+        (("fake/cpu/batch=4",), "--batch: the lane names batch itself"),
+        (("fake/cpu", "--threads", "5000,6000"), "laptime sweep: no cell can be"),
+    ],
+)
+def test_axes_that_cannot_be_are_refused(house, words, says):
+    house.script(THREADS)
+    answer = house.run("sweep", "cifar-mlp", *words)
+    assert answer.code == 2
+    assert says in words_of(answer.err)
+
+
+def test_a_plan_has_a_lane_for_each_cell(house):
+    house.script(THREADS)
+    outline = json.loads(house.done("sweep", "cifar-mlp", "fake/cpu", "--batch", "1..4", "--dry-run", "--json").out)
+    assert [each["name"] for each in outline["lanes"]] == [f"fake/cpu/batch={batch}" for batch in (1, 2, 4)]
