@@ -6,6 +6,7 @@ import full_records
 import infer_records
 import records
 import scale_records
+import sweep_records
 import tune_records
 import watch_records
 import why_records
@@ -26,6 +27,7 @@ def literals() -> dict[str, bytes]:
         **{f"why {name}": make() for name, make in why_records.SHOWN.items()},
         **{f"scale {name}": make() for name, make in scale_records.SHOWN.items()},
         **{f"tune {name}": make() for name, make in tune_records.SHOWN.items()},
+        **{f"sweep {name}": make() for name, make in sweep_records.SHOWN.items()},
         **{f"watch {name}": make() for name, make in watch_records.SHOWN.items()},
         "profile": profiled(),
         "race with profiles": records.record(profiled_lanes),

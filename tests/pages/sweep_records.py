@@ -1,0 +1,63 @@
+"""Records of sweeps as literals: a processor that a card overtakes, and one lane over two axes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import records
+
+from laptime.model.missing import Missing
+from laptime.model.questions import SweepAnswer
+from laptime.model.record import Record
+from laptime.model.scaling import Bounded
+from laptime.model.sweeping import Crossover, Sweep, SweepAsk, SweepAxis, SweepCell, SweepCurve
+
+CPU, CUDA = "torch/cpu/as-written", "torch/cuda:0/as-written"
+BATCHES = SweepAxis("batch", ("8", "64", "512"))
+
+
+def cell(of: str, *at: str, rate: float | None, **more: object) -> SweepCell:
+    step_ms = None if rate is None else 1e3 * int(at[0]) / rate
+    return replace(SweepCell(of, at, f"{of.rpartition('/')[0]}/batch={at[0]}", step_ms, rate, 1 << 30), **more)
+
+
+def swept(sweep: Sweep) -> Record:
+    names = dict.fromkeys(each.lane for each in sweep.cells if each.lane is not None)
+    made = tuple(records.lane(name, 10.0 + number) for number, name in enumerate(names))
+    record = records.record(made)
+    return replace(
+        record, question="sweep", ask=replace(record.ask, sweep=SweepAsk("8,64,512")), answer=SweepAnswer(sweep)
+    )
+
+
+def crossover() -> Record:
+    full = {"reason": "OutOfMemoryError: CUDA out of memory", "out_of_memory": True, "memory_bytes": None}
+    cells = (
+        *(cell(CPU, batch, rate=rate) for batch, rate in zip(BATCHES.values, (617.0, 843.0, 879.0), strict=True)),
+        *(cell(CUDA, batch, rate=rate) for batch, rate in zip(BATCHES.values[:2], (646.0, 3082.0), strict=True)),
+        cell(CUDA, "512", rate=None, **full),
+    )
+    curves = (
+        SweepCurve(
+            CPU, None, "512", 879.0, "64", None, Bounded(4.0, 3.9, 4.1), {"largest": Missing("all batches fit")}
+        ),
+        SweepCurve(CUDA, None, "64", 3082.0, None, 496, Bounded(11.2, 11.1, 11.3), {"knee": Missing("it still grows")}),
+    )
+    says = "torch/cuda:0 overtakes torch/cpu at batch 7.3 (7.2-7.4)."
+    return swept(Sweep(says, (BATCHES,), cells, curves, (Crossover(CUDA, CPU, Bounded(7.3, 7.2, 7.4)),)))
+
+
+def two_axes() -> Record:
+    threads = SweepAxis("threads", ("1", "64"))
+    refused = {"reason": "threads=64: this machine has 2 cores", "lane": None, "memory_bytes": None}
+    cells = tuple(
+        cell(CPU, batch, value, rate=None if value == "64" else 600.0, **(refused if value == "64" else {}))
+        for batch in BATCHES.values
+        for value in threads.values
+    )
+    unknown = Missing("one round alone gives no interval")
+    curves = (SweepCurve(CPU, "1", "8", 600.0, "8", None, Bounded(0.4, unknown, unknown)),)
+    return swept(Sweep("torch/cpu is fastest at batch 8 with threads 1.", (BATCHES, threads), cells, curves))
+
+
+SHOWN = {"crossover": crossover, "two-axes": two_axes}
