@@ -34,9 +34,10 @@ def _profiled_words(curve: ScaleCurve) -> str:
 
 def say_loss(lost: LostTime, point: ScalePoint, kind: str) -> str:
     """Return the largest loss in words."""
-    if lost.first is None:
+    share_of = {each.of: each.share.value for each in lost.parts}
+    if lost.first not in share_of:
         return NOTHING_FOUND
-    share = percent(next(each.share.value for each in lost.parts if each.of == lost.first))
+    share = percent(share_of[lost.first])
     match lost.first:
         case "exchange":
             return f"{share} of a step is an exchange of gradients that nothing hides"

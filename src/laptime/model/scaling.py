@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -69,7 +70,7 @@ class ScalePoint:
 
     @property
     def efficiency(self) -> float | None:
-        return None if self.speedup is None else self.speedup.value / self.devices
+        return None if self.speedup is None or not self.devices else self.speedup.value / self.devices
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +153,7 @@ class HeldOut:
 
     @property
     def error(self) -> float:
-        return self.predicted / self.measured - 1
+        return self.predicted / self.measured - 1 if self.measured else math.inf
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from laptime.model.why import Factor
 Allowed = Literal["precision", "batch"]
 ALLOWED: tuple[Allowed, ...] = get_args(Allowed)
 ALL = "all"
+Changes = Literal["", "arithmetic", "learning"]
 Standing = Literal["confirmed", "no gain", "not confirmed", "not compared"]
 """`confirmed`: fresh heats show that the winner is faster. `no gain`: they show none, or nothing seemed faster."""
 
@@ -33,7 +34,7 @@ class SettingWorth:
     """
 
     word: str
-    changes: str
+    changes: Changes
     alone: Factor | None
     in_winner: bool
     reason: str | None = None

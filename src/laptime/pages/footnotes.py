@@ -291,7 +291,11 @@ def _unsettled(record: Record) -> str:
         least = f"the least that is possible took {duration(took_s)}, more than the budget of {budget}"
         return f"Not settled within {margin}: {least}. Try --budget {whole_minutes(2 * took_s)}."
     if all(each.in_turns and each.pairs > 1 for each in open_):
-        told = [f"{short_name(each.lane)} by {percent(max(each.ratios) / min(each.ratios) - 1)}" for each in open_]
+        told = [
+            f"{short_name(each.lane)} by {percent(max(each.ratios) / min(each.ratios) - 1)}"
+            for each in open_
+            if each.ratios
+        ]
         return f"Not settled within {margin}: the ratio varies from duet to duet, of {', '.join(told)}."
     spreads = {lane.name: _variation(lane) for lane in record.lanes}
     concerned = {name: spreads.get(name, 0.0) for each in open_ for name in (each.lane, each.reference)}

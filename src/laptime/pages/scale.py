@@ -65,7 +65,8 @@ render = rendered(page_parts)
 
 def scaling_of(record: Record) -> Scaling | None:
     answer = record.answer
-    return answer.scaling if isinstance(answer, ScaleAnswer) else None
+    scaling = answer.scaling if isinstance(answer, ScaleAnswer) else None
+    return scaling if scaling is not None and scaling.curves else None
 
 
 def _of_training(record: Record) -> Record:
@@ -126,7 +127,7 @@ def _efficiency(point: ScalePoint) -> str:
 
 
 def _rate(point: ScalePoint) -> str:
-    if point.step_ms is None or point.items_per_step is None:
+    if not point.step_ms or point.items_per_step is None:
         return "-"
     return number(point.items_per_step * 1e3 / point.step_ms)
 
@@ -219,9 +220,9 @@ def exchange_words(curve: ScaleCurve) -> list[str]:
         return [f"What the profiler sees of the exchange is not known: {curve.why_not('profiled')}."]
     told = f"By the profiler, {_share_words(seen.exposed)} of a step is an exchange that nothing hides"
     told += f", and an exchange is in progress for {percent(seen.in_progress.value)} of a step."
-    if curve.lost is None:
+    shares = {} if curve.lost is None else {each.of: each.share for each in curve.lost.parts}
+    if "exchange" not in shares:
         return [f"{told} There is no figure by experiment."]
-    shares = {each.of: each.share for each in curve.lost.parts}
     found, waits = shares["exchange"], sum(shares[each].value for each in WAITS if each in shares)
     told += f" By experiment, {_share_words(found)} is exchange."
     if waits >= SHOWN_LEAST:

@@ -43,7 +43,8 @@ render = rendered(page_parts)
 
 def sweep_of(record: Record) -> Sweep | None:
     answer = record.answer
-    return answer.sweep if isinstance(answer, SweepAnswer) else None
+    sweep = answer.sweep if isinstance(answer, SweepAnswer) else None
+    return sweep if sweep is not None and sweep.axes else None
 
 
 def lanes_of(sweep: Sweep) -> list[str]:

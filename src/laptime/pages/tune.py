@@ -56,7 +56,8 @@ def _of_winners(record: Record, tuning: Tuning) -> Record:
 
 def tuning_of(record: Record) -> Tuning | None:
     answer = record.answer
-    return answer.tuning if isinstance(answer, TuneAnswer) else None
+    tuning = answer.tuning if isinstance(answer, TuneAnswer) else None
+    return tuning if tuning is not None and tuning.lanes else None
 
 
 def _figures(tuned: TunedLane, several: bool, view: View) -> list[str]:  # noqa: FBT001

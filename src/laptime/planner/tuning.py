@@ -9,7 +9,7 @@ from laptime.errors import UsageError
 from laptime.model.lane import Lane
 from laptime.model.machine import Machine
 from laptime.model.plan import PlannedLane
-from laptime.model.tuning import ALL, ALLOWED, TuneAsk
+from laptime.model.tuning import ALL, ALLOWED, Changes, TuneAsk
 from laptime.planner.lanes import parse_lane
 from laptime.planner.refusals import LaneFacts, SubjectFacts
 from laptime.planner.settings import SETTINGS, Setting
@@ -129,6 +129,7 @@ def written(words: Words) -> tuple[str, ...]:
     return tuple(SETTINGS[name].written(value) for name, value in words)
 
 
-def change_of(words: Words) -> str:
+def change_of(words: Words) -> Changes:
     """Return what a set of settings changes besides the time."""
-    return next((SETTINGS[name].changes for name, _ in words if SETTINGS[name].changes), "")
+    found: Changes = next((SETTINGS[name].changes for name, _ in words if SETTINGS[name].changes), "")
+    return found
