@@ -23,8 +23,9 @@ import json, os, sys
 sys.path.insert(0, sys.argv[1])
 from command_server import CommandServer
 given, server = json.load(sys.stdin), CommandServer()
-there = (given["environment"], given["folder"], 60)
-answers = [server.run(tuple(words), *there, forks=True) for words in given["commands"]]
+there = {"environment": given["environment"], "folder": given["folder"]}
+how = {"forks": True, "is_wide": False, "is_brief": False}
+answers = [server.run({"words": words, **there, **how}, 60) for words in given["commands"]]
 server.close()
 os.environ.update(given["environment"])
 import laptime

@@ -72,4 +72,7 @@ def test_a_question_added_from_outside_is_a_command_with_a_record(house):
     assert "How long does the first step take?" in house.done("first-step", "--help", env=environment).out
     refused = house.run("show", str(house.files()[0]))
     assert refused.code == 2
-    assert "$.question: no question 'first-step'; known: race, full, infer, why, scale, profile" in refused.err
+    assert (
+        "$.question: no question 'first-step'; known: race, full, infer, why, scale, tune, sweep, profile"
+        in refused.err
+    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from laptime.analysis.heats import step_ratio
@@ -95,9 +95,3 @@ def _fit(links: Sequence[_Link], base: str) -> dict[str, float]:
             told += [logs[link.lane] - link.log for link in used if link.anchor == name]
             logs[name] = sum(told) / len(told)
     return logs
-
-
-def difference(one: str, other: str, ratings: Mapping[str, Rating]) -> tuple[float, float]:
-    """Return by how much one lane is faster than the other, as a logarithm, and the standard error of that."""
-    mine, theirs = ratings[one], ratings[other]
-    return mine.log - theirs.log, math.hypot(mine.error, theirs.error)

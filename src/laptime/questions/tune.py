@@ -94,8 +94,8 @@ class Tune:
         rounds.make_ready()
         with rounds.prestarter() as prestarter:
             for place, search in enumerate(self._searches):
-                left = len(self._searches) - place
-                share_s = self._job.left_s / left
+                reserved_s = sum(map(self._confirm_s, self._searches[:place]))
+                share_s = (self._job.left_s - reserved_s) / (len(self._searches) - place)
                 self._search(search, self._job.left_s - share_s, prestarter)
             self._confirm(prestarter)
 
@@ -193,6 +193,8 @@ class Tune:
 
     def _confirm_s(self, search: Search) -> float:
         """Return the time to keep for the confirming race of a lane."""
+        if not search.ratings():
+            return 0.0
         best = search.winner()
         pair_s = sum(self._cost_s(search.tried[words], search) for words in {(), best})
         return min(HEATS_USUAL * pair_s, CONFIRMING * self._job.plan.ask.budget_s / len(self._searches))
