@@ -34,7 +34,7 @@ def page_parts(record: Record, view: View) -> PageParts:
         answer=[*footnotes.distrust(record), Said(f"{place_words(record)}: {tuning.says}")],
         figures=[line for each in tuning.lanes for line in _figures(each, len(tuning.lanes) > 1, view.inner)],
         notes=[
-            *(note for each in tuning.lanes for note in _notes(each)),
+            *(note for each in tuning.lanes for note in _notes(each, len(tuning.lanes) > 1)),
             *footnotes.doubts(record),
         ],
         done=" ".join(
@@ -93,9 +93,11 @@ def _between(each: SettingWorth) -> str:
     return f"{times(each.alone.low)} and {times(each.alone.high)}"
 
 
-def _notes(tuned: TunedLane) -> list[str]:
-    """Return what is as good, how to set the winner in your own training, and what could not be raced."""
-    found = []
+def _notes(tuned: TunedLane, several: bool) -> list[str]:  # noqa: FBT001
+    """Return what is as good as the winner, how to set it in your own training, and what could not be raced."""
+    if tuned.standing in {"no gain", "not compared"}:
+        return []
+    found = [f"{short_name(tuned.asked)} with {'+'.join(tuned.words)}:"] if several else []
     if tuned.ties and tuned.standing == "confirmed":
         found.append(f"As good, as far as the search can tell: {', '.join(tuned.ties[:3])}.")
     if tuned.code:
