@@ -23,6 +23,7 @@ from laptime.planner.frameworks import default_framework, frameworks_asked
 from laptime.planner.lanes import names_a_lane
 from laptime.planner.pace import choose_pace
 from laptime.planner.plan import check_ask
+from laptime.planner.refusals import SubjectFacts
 from laptime.questions.own_code import family_of, inspect_training
 from laptime.questions.subject import describe_supply, find_given, find_subjects, names_a_file
 from laptime.run.launchers import LOCAL, Launcher
@@ -34,6 +35,7 @@ PROFILED = "each lane that finished takes some steps more under its framework's 
 
 __all__ = [
     "Prepared",
+    "facts_of",
     "installed_of",
     "keep_apart",
     "names_a_file",
@@ -127,6 +129,11 @@ def _plan(ask: Ask, machine: Machine, trained: Sequence[Trained], launcher: Laun
         said += [AS_MANY_CORES, ONLY_NOISE]
     plan = replace(plan, notes=(*plan.notes, *filter(None, said)))
     return Prepared(plan, seen, workload.published if workload else None, launcher=launcher)
+
+
+def facts_of(prepared: Prepared, workload: Workload | None) -> SubjectFacts:
+    """Return what further lanes of a prepared training depend on."""
+    return SubjectFacts(workload, util.find_spec("PIL") is not None, gives_step=prepared.plan.subject.gives_step)
 
 
 def keep_apart(plan: Plan, why: str | None) -> Plan:

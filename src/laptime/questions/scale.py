@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib import util
 
 from laptime.analysis.scaling import summarise_scaling
 from laptime.errors import UsageError
@@ -20,9 +19,8 @@ from laptime.model.scaling import ScaleAsk, ScaleLane, Scaling
 from laptime.planner.groups import shared_proof
 from laptime.planner.lanes import parse_lane
 from laptime.planner.plan import pace_of, plan_lane
-from laptime.planner.refusals import SubjectFacts
 from laptime.planner.scale_lanes import ScaleFacts, check_scale, plan_scale, without_groups
-from laptime.questions.asking import Prepared, keep_apart, prepare
+from laptime.questions.asking import Prepared, facts_of, keep_apart, prepare
 from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.race import Race
 from laptime.questions.subject import find_subject
@@ -46,7 +44,7 @@ def prepare_scale(ask: Ask, machine: Machine, launcher: Launcher = LOCAL) -> Sca
     single = replace(ask, lanes=tuple(map(without_groups, ask.lanes)))
     prepared = prepare(replace(single, lanes=tuple(dict.fromkeys(single.lanes))), machine, launcher, one_lane=True)
     subject, workload = prepared.plan.subject, find_subject(ask.what)[1]
-    given = SubjectFacts(workload, util.find_spec("PIL") is not None, gives_step=subject.gives_step)
+    given = facts_of(prepared, workload)
     named = ask.lanes or prepared.plan.ask.lanes
     asked = [_with_device(text, prepared) for text in named]
     loads = workload is None or workload.reads_files

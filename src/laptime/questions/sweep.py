@@ -8,30 +8,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib import util
 
 from laptime.diagnosis.checkup import find_unseen_cards
 from laptime.errors import UsageError
 from laptime.model.ask import Ask
 from laptime.model.lane import Lane
 from laptime.model.machine import Machine
-from laptime.model.memory_errors import find_refusal
 from laptime.model.plan import PlannedLane
-from laptime.model.process import Dnf
 from laptime.model.questions import SweepAnswer
 from laptime.model.sweeping import SweepAsk, SweepAxis
 from laptime.planner.groups import refuse_group_for
 from laptime.planner.lanes import parse_lane
 from laptime.planner.pace import HEATS_USUAL, shortest_pace
 from laptime.planner.plan import pace_of, plan_lane
-from laptime.planner.refusals import SubjectFacts
 from laptime.planner.sweeping import At, between, grid, lane_at, read_axes
 from laptime.planner.tuning import PlanLane
-from laptime.questions.asking import Prepared, prepare
+from laptime.questions.asking import Prepared, facts_of, prepare
 from laptime.questions.heat_rounds import HeatRounds
 from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.subject import find_subject
-from laptime.questions.swept import Swept, describe_sweep
+from laptime.questions.swept import Swept, describe_sweep, is_out_of_memory
 from laptime.run.prestart import Prestarter
 
 HEATS_VARY = 1.1
@@ -56,10 +52,10 @@ def prepare_sweep(ask: Ask, machine: Machine) -> SweepPrepared:
         raise UsageError("laptime sweep takes lanes, and --every races all that is installed", "name lanes")
     ask = replace(ask, sweep=ask.sweep or SweepAsk())
     prepared = prepare(ask, machine, one_lane=True)
-    subject, workload = prepared.plan.subject, find_subject(ask.what)[1]
+    workload = find_subject(ask.what)[1]
     for planned in prepared.plan.lanes:
         refuse_group_for("sweep", planned)
-    given = SubjectFacts(workload, util.find_spec("PIL") is not None, gives_step=subject.gives_step)
+    given = facts_of(prepared, workload)
     plan = partial(plan_lane, machine=prepared.machine, subject=given)
     names = [planned.name for planned in prepared.plan.lanes]
     lanes = {
@@ -189,7 +185,3 @@ class SweepRace:
         return isinstance(planned, PlannedLane) and any(
             heat.process.status == "ok" for heat in self._rounds.heats[planned.name]
         )
-
-
-def is_out_of_memory(dnf: Dnf) -> bool:
-    return "MemoryError" in dnf.reason or bool(find_refusal(f"{dnf.reason}\n{dnf.stderr_tail}"))

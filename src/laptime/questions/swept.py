@@ -10,6 +10,7 @@ from laptime.analysis.sweeping import ALPHA, find_crossovers, find_empty_step, f
 from laptime.model.digits import brief
 from laptime.model.memory_errors import find_refusal
 from laptime.model.missing import Missing
+from laptime.model.process import Dnf
 from laptime.model.record import LaneResult
 from laptime.model.scaling import Bounded
 from laptime.model.sweeping import Crossover, Sweep, SweepAxis, SweepCell, SweepCurve
@@ -17,7 +18,6 @@ from laptime.planner.sweeping import At, pairs_of
 
 NOT_BATCH = Missing("only batches say what a step without items takes")
 FITS_ALL = Missing("all batches fit")
-NO_RATE = Missing("nothing finished")
 Place = tuple[str, At]
 
 
@@ -66,14 +66,15 @@ def _cell(
         return SweepCell(name, at, None, reason=reasons[place])
     lane = found[names[place]]
     if lane.step_ms is None or lane.items_per_s is None:
-        told = lane.reason or "it was not raced"
-        return SweepCell(name, at, lane.name, reason=told, out_of_memory=bool(lane.reason) and _is_memory(told))
+        dnfs = [heat.process.dnf for heat in lane.heats if heat.process.dnf is not None]
+        no_room = any(map(is_out_of_memory, dnfs))
+        return SweepCell(name, at, lane.name, reason=lane.reason or "it was not raced", out_of_memory=no_room)
     memory = lane.peak_memory_bytes if lane.device.kind == "cpu" else lane.device_memory_bytes
     return SweepCell(name, at, lane.name, lane.step_ms.median, lane.items_per_s.median, memory)
 
 
-def _is_memory(reason: str) -> bool:
-    return "MemoryError" in reason or bool(find_refusal(reason))
+def is_out_of_memory(dnf: Dnf) -> bool:
+    return "MemoryError" in dnf.reason or bool(find_refusal(f"{dnf.reason}\n{dnf.stderr_tail}"))
 
 
 def _curve(

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib import util
 
 from laptime.diagnosis.checkup import find_unseen_cards
 from laptime.diagnosis.findings import find_findings
@@ -25,9 +24,8 @@ from laptime.planner.frameworks import able_frameworks
 from laptime.planner.groups import refuse_group_for
 from laptime.planner.pace import HEATS_LEAST, HEATS_USUAL, shortest_pace
 from laptime.planner.plan import pace_of, plan_lane
-from laptime.planner.refusals import SubjectFacts
 from laptime.planner.tuning import Tunable, Words, check_tune, find_tunable, lanes_of_frameworks
-from laptime.questions.asking import Prepared, prepare
+from laptime.questions.asking import Prepared, facts_of, prepare
 from laptime.questions.heat_rounds import HeatRounds
 from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.subject import find_subject
@@ -67,10 +65,10 @@ def prepare_tune(ask: Ask, machine: Machine) -> TunePrepared:
     patience_s = min(ask.patience_s, max(PATIENCE_LEAST_S, PATIENCE_SHARE * ask.budget_s))
     ask = replace(ask, lanes=lanes, tune=wanted, patience_s=patience_s)
     prepared = prepare(ask, machine, one_lane=True)
-    subject, planned = prepared.plan.subject, prepared.plan.lanes
+    planned = prepared.plan.lanes
     for lane in planned:
         refuse_group_for("tune", lane)
-    given = SubjectFacts(workload, util.find_spec("PIL") is not None, gives_step=subject.gives_step)
+    given = facts_of(prepared, workload)
     plan = partial(plan_lane, machine=prepared.machine, subject=given)
     named = prepared.plan.ask.lanes or tuple(lane.name for lane in planned)
     tunables = tuple(find_tunable(text, prepared.machine, given, plan, wanted) for text in named)

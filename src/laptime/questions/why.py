@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib import util
 
 from laptime.analysis.lanes import compare_lanes, steps_of_lap
 from laptime.diagnosis.answer import explain
@@ -32,9 +31,8 @@ from laptime.planner.groups import refuse_group_for
 from laptime.planner.lanes import parse_lane
 from laptime.planner.pace import HEATS_LEAST, HEATS_USUAL, shortest_pace
 from laptime.planner.plan import plan_lane
-from laptime.planner.refusals import SubjectFacts
 from laptime.planner.script_lanes import find_devices, plan_script, plan_script_lane
-from laptime.questions.asking import Prepared, prepare
+from laptime.questions.asking import Prepared, facts_of, prepare
 from laptime.questions.heat_rounds import HeatRounds
 from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.script import describe_script, means_a_script, see_devices
@@ -74,7 +72,7 @@ def prepare_why(ask: Ask, machine: Machine) -> Inquiry:
     refuse_group_for("why", planned)
     if planned.settings.input in NO_TRAINING:
         raise UsageError(f"why: {planned.name} trains nothing", "name the lane of a training")
-    given = SubjectFacts(workload, util.find_spec("PIL") is not None, gives_step=prepared.plan.subject.gives_step)
+    given = facts_of(prepared, workload)
     lane = replace(parse_lane(prepared.plan.ask.lanes[0]), device=planned.device.name)
     asked = AskedLane(lane, planned, partial(plan_lane, machine=prepared.machine, subject=given))
     possible = list_possible(asked, AskedTraining(planned, prepared.machine, workload))
