@@ -28,6 +28,7 @@ from laptime.model.questions import ScaleAnswer
 from laptime.model.scaling import ScaleAsk
 from laptime.questions.scale import ScalePrepared, prepare_scale
 from laptime.stats import log_mean_interval, median
+from scale_trainings import lost_to_disk_ms
 from scale_turns import BARE, FREE, OURS, Times, take_turns
 from slow_link import linked
 from slow_link_processes import DEVICE
@@ -46,7 +47,8 @@ LINK = f"ip link set lo up && tc qdisc add dev lo root tbf rate {RATE_BITS / 1e6
 class Planted:
     """A training with one loss, what has to be named first, and how many milliseconds of a step it takes.
 
-    Over a link that delays, the bare script says how many: gloo goes there and back more than once.
+    Where that is not known beforehand, it is measured without laptime: over a link that delays, gloo goes there and
+    back more than once, and a sleep on a shared disk lasts longer than it was asked to.
     """
 
     training: str
@@ -59,7 +61,7 @@ class Planted:
 WEIGHTS = 256 * 2048 + 2048 + 2048 * 10 + 10
 PLANTED = {
     "a rank slowed by 20 %": Planted("slow_rank", "straggler", 0.2 * 20),
-    "loaders that share a disk": Planted("shared_disk", "loader", 32 * 0.4),
+    "loaders that share a disk": Planted("shared_disk", "loader"),
     # Each of two ranks sends all gradients once, over one queue of the kernel.
     **{f"nodes whose link takes {delay} ms": Planted("few_weights", "exchange", delay_ms=delay) for delay in DELAYS_MS},
     "a link of 200 Mbit/s": Planted("many_weights", "exchange", 2 * 4 * WEIGHTS * 8 / RATE_BITS * 1e3, slow_link=True),
@@ -143,8 +145,8 @@ def check_planted(losses: dict[str, Planted], rounds: int, details: dict[str, An
         if planted.slow_link and not shutil.which("tc"):
             raise SystemExit("a slow link needs tc, of the package iproute2")
         errors = []
-        lost_ms = planted.lost_ms or _bare_exchange(planted.delay_ms or 0.0)
         for _ in range(rounds):
+            lost_ms = _lost_ms(planted)
             found = _scaled(planted)
             (curve,) = found["answer"]["scaling"]["curves"]
             lost = curve["lost"]
@@ -161,6 +163,13 @@ def check_planted(losses: dict[str, Planted], rounds: int, details: dict[str, An
             Figure(f"{name}: its share, off by", median(errors), "", min(errors), max(errors), most=0.2, least=-0.2)
         )
     return [Figure("planted losses that were named first, of all", right / asked, "", least=0.9), *figures]
+
+
+def _lost_ms(planted: Planted) -> float:
+    """Return how many milliseconds of a step the planted loss takes."""
+    if planted.delay_ms is not None:
+        return _bare_exchange(planted.delay_ms)
+    return lost_to_disk_ms() if planted.lost_ms is None else planted.lost_ms
 
 
 def _scaled(planted: Planted) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import multiprocessing
 import os
 import statistics
 import sys
@@ -159,6 +160,35 @@ def tell_exchange() -> None:
             took_ms[exchanges].append(1e3 * (time.perf_counter() - began) / STEPS_AT_ONCE)
     if dist.get_rank() == 0:
         print(statistics.median(took_ms[True]) - statistics.median(took_ms[False]))
+
+
+def lost_to_disk_ms() -> float:
+    """Return how much longer a batch takes to load where two processes load one at the same time."""
+    disk = SharedDisk()
+    together = multiprocessing.get_context("fork").Barrier(2)
+    both_ms = []
+
+    def load_ms() -> float:
+        began = time.perf_counter()
+        for item in range(32):
+            disk[item]
+        return 1e3 * (time.perf_counter() - began)
+
+    alone_ms = [load_ms() for _ in range(STEPS_AT_ONCE)]
+    if not (pid := os.fork()):
+        for _ in range(STEPS_AT_ONCE):
+            together.wait()
+            load_ms()
+            together.wait()
+        os._exit(0)
+    for _ in range(STEPS_AT_ONCE):
+        together.wait()
+        began = time.perf_counter()
+        load_ms()
+        together.wait()
+        both_ms.append(1e3 * (time.perf_counter() - began))
+    os.waitpid(pid, 0)
+    return statistics.median(both_ms) - statistics.median(alone_ms)
 
 
 if __name__ == "__main__":

@@ -37,17 +37,27 @@ def a_round(mode="weak", counts=(2, 4), hidden=5.0, one=50.0, ranks=None, **more
     most = max(counts)
     ranks = ranks or alone(*[one] * most)
     several = {count: ranks.slowest_ms + all_reduce_ms(count, GRADIENTS) - hidden for count in counts}
-    parts = {"part_ms": None, "one_ready_ms": None, "several_ready_ms": None, **more}
+    parts = {"part_ms": None, "one_ready_ms": None, "alone_ready": None, **more}
     return ScaleRound(mode, most, one, several, ranks, exchanges={each: exchanges(each) for each in counts}, **parts)
 
 
 def test_the_parts_of_a_step_are_what_was_planted_and_add_up_to_it():
-    seen = a_round(ranks=alone(51.0, 61.0, 51.0, 51.0, slowest=64.0), one_ready_ms=40.0, several_ready_ms=38.0)
+    ready = alone(38.0, 48.0, 38.0, 38.0, slowest=51.0)
+    seen = a_round(ranks=alone(51.0, 61.0, 51.0, 51.0, slowest=64.0), one_ready_ms=40.0, alone_ready=ready)
     parts = seen.parts_ms()
     assert sum(parts.values()) == pytest.approx(seen.several_ms[4])
     exposed = all_reduce_ms(4, GRADIENTS) - 5.0
     expected = {"computing": 50.0, "straggler": 10.0, "waiting": 3.0, "loader": 3.0, "host": -2.0, "exchange": exposed}
     assert {name: parts[name] for name in expected} == pytest.approx(expected)
+
+
+def test_loaders_that_are_slow_in_turns_are_no_slow_rank():
+    """In each step another rank reads last, as from one disk: ready batches take that wait away."""
+    ranks, ready = alone(*[55.0] * 4, slowest=66.0), alone(*[40.0] * 4)
+    parts = a_round(ranks=ranks, one_ready_ms=40.0, alone_ready=ready).parts_ms()
+    assert {name: parts[name] for name in ("loader", "waiting", "straggler", "host")} == pytest.approx(
+        {"loader": 16.0, "waiting": 0.0, "straggler": 0.0, "host": 0.0}
+    )
 
 
 def test_a_smaller_batch_is_told_apart_from_what_the_devices_lose_to_each_other():

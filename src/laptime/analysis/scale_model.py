@@ -91,7 +91,7 @@ def fit(seen: ScaleRound, count: int) -> StepModel | None:
     if seen.part_ms is not None:
         fixed_ms = max(0.0, (seen.part_ms * seen.count - seen.one_ms) / (seen.count - 1))
     kept = {name: ms for name, ms in parts.items() if name not in {"computing", "smaller batch"}}
-    draws = seen.alone.draws if seen.alone is not None else ()
+    draws = seen.apart.draws if seen.apart is not None else ()
     more_ms = exposed_ms - alone_ms
     return StepModel(seen.mode, count, seen.one_ms, fixed_ms, kept, tuple(sorted(draws)), reduce, more_ms)
 

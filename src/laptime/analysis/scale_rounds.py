@@ -35,6 +35,11 @@ class AloneRanks:
         """How much longer the slowest rank of each single step takes than the slowest rank does."""
         return max(0.0, self.slowest_ms - max(self.rank_ms))
 
+    @property
+    def all_ms(self) -> float:
+        """What a step takes until the last rank is done."""
+        return self.usual_ms + self.straggler_ms + self.waiting_ms
+
 
 @dataclass(frozen=True, slots=True)
 class ScaleRound:
@@ -47,7 +52,7 @@ class ScaleRound:
     alone: AloneRanks | None
     part_ms: float | None
     one_ready_ms: float | None
-    several_ready_ms: float | None
+    alone_ready: AloneRanks | None
     exchanges: Mapping[int, tuple[Exchange, ...]]
 
     @property
@@ -61,29 +66,37 @@ class ScaleRound:
 
     @property
     def loader_ms(self) -> float:
-        """How much more of a step the loader takes on all devices than on one."""
-        if self.alone is None or self.one_ready_ms is None or self.several_ready_ms is None:
+        """How much more of a step the loaders take on all devices than on one.
+
+        That is what ready batches gain: also where a loader is slow in one rank, or in another one in each step.
+        """
+        if self.alone is None or self.one_ready_ms is None or self.alone_ready is None:
             return 0.0
         on_one = self.one_ms - self.one_ready_ms
         if self.mode == "strong":
             on_one /= self.count
-        return max(0.0, self.alone.usual_ms - self.several_ready_ms - max(0.0, on_one))
+        return max(0.0, self.alone.all_ms - self.alone_ready.all_ms - max(0.0, on_one))
+
+    @property
+    def apart(self) -> AloneRanks | None:
+        """The ranks as they differ by their computing: on ready batches, if these were raced."""
+        return self.alone if self.alone_ready is None else self.alone_ready
 
     def parts_ms(self) -> dict[LostTo, float]:
         """Return where the time of a step on all devices goes. The parts add up to the step."""
-        step_ms, alone = self.several_ms[self.count], self.alone
-        if alone is None:
+        step_ms, alone, apart = self.several_ms[self.count], self.alone, self.apart
+        if alone is None or apart is None:
             return {"computing": self.computing_ms, "exchange": step_ms - self.computing_ms}
         loader = self.loader_ms
-        known = self.computing_ms + self.smaller_batch_ms + loader
+        known = self.computing_ms + self.smaller_batch_ms + loader + apart.straggler_ms + apart.waiting_ms
         return {
             "computing": self.computing_ms,
             "smaller batch": self.smaller_batch_ms,
-            "host": alone.usual_ms - known,
+            "host": alone.all_ms - known,
             "loader": loader,
-            "straggler": alone.straggler_ms,
-            "waiting": alone.waiting_ms,
-            "exchange": step_ms - alone.usual_ms - alone.straggler_ms - alone.waiting_ms,
+            "straggler": apart.straggler_ms,
+            "waiting": apart.waiting_ms,
+            "exchange": step_ms - alone.all_ms,
         }
 
 
@@ -143,7 +156,7 @@ def _round(
         _alone(alone, taken(alone)),
         taken(find("part", 1)),
         taken(find("one ready", 1)),
-        None if (told := _alone(ready, taken(ready))) is None else told.usual_ms,
+        _alone(ready, taken(ready)),
         {count: heat.exchanges for count, heat in several.items() if heat.exchanges},
     )
 

@@ -17,17 +17,16 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from laptime import wire
 from laptime.backends.base import Backend, Evaluator, Profiler, Runner
-from laptime.backends.shared import SharedTraining
 from laptime.errors import LaneError
 from laptime.heat import rank_messages as to
 from laptime.heat.follower import Follower
 from laptime.heat.joining import open_meeting, own_address
 from laptime.heat.loop import RankedLine, run_heat
-from laptime.heat.rank import Rank, keep_to_cores, order_of, serve
+from laptime.heat.rank import Rank, build_rank, keep_to_cores, order_of, serve
 from laptime.model.limits import StepWork
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, RankPlace
@@ -37,7 +36,6 @@ from laptime.model.sample import ProofRun, Reference
 MEET_S, HELLO_S = 300.0, 10.0
 BLAME_S = 2.0  # a rank that failed reports it before the others notice that it is gone
 NOT_APART = Missing("its ranks step together: laptime scale says what they wait for")
-SMALL_BYTES = 4
 LARGEST_BYTES = 256 << 20
 EXCHANGE_S, EXCHANGES_LEAST, EXCHANGES_MOST = 0.1, 3, 50
 
@@ -241,7 +239,7 @@ class RankedTraining:
 
     def exchanges(self) -> tuple[Exchange, ...]:
         """Time the exchange of next to nothing, and of all gradients, among the ranks."""
-        sizes = dict.fromkeys((SMALL_BYTES, min(4 * self.parameters, LARGEST_BYTES)))
+        sizes = dict.fromkeys((to.SMALL_BYTES, min(4 * self.parameters, LARGEST_BYTES)))
         return tuple(Exchange(size, self._time_exchange(size)) for size in sizes)
 
     def _time_exchange(self, size_bytes: int) -> float:
@@ -288,9 +286,9 @@ class RankedBackend:
     def build(self, order: HeatOrder) -> RankedTraining:
         leader = Leader(self._backend, order, self._line)
         with leader.blaming():
-            built = self._backend.build(leader.order)
-        device = leader.order.lane.device.name
-        self.training = RankedTraining(Rank(0, device, self._backend.clock, cast("SharedTraining", built)), leader)
+            assert leader.order.place is not None
+            rank = build_rank(self._backend, leader.order, leader.order.place)
+        self.training = RankedTraining(rank, leader)
         return self.training
 
 

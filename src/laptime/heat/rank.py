@@ -10,7 +10,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
@@ -31,18 +31,26 @@ Clock = Callable[[], int]
 
 @dataclass(slots=True)
 class Rank:
-    """A training of this process, and how long its steps take."""
+    """A training of this process, and how long its steps take.
+
+    In lockstep, the ranks wait for each other before each step, off the clock. Without an exchange they would drift
+    apart, and no longer read from one disk at the same time as they do in training.
+    """
 
     number: int
     device: str
     clock: Clock
     training: SharedTraining
+    in_lockstep: bool = False
     runner: Runner | None = None
     first_step_ns: int = 0
     timed_ns: int = 0
     _began_ns: int | None = None
     _ended_ns: int = 0
     _marks: Sequence[object] = ()
+    _lockstep_ns: list[int] = field(default_factory=list)
+    _marked_ns: tuple[int, ...] = ()
+    _meeting: Exercise | None = None
     _waited_before_s: float | Missing = NO_SCHEDSTAT
     _reported: RankReport | None = None
 
@@ -54,14 +62,21 @@ class Rank:
     def start(self) -> Runner:
         self._waited_before_s = waited_s()
         self.runner = self.training.start()
+        self._meeting = self.training.exchange(to.SMALL_BYTES) if self.in_lockstep else None
         return self.runner
 
     def run(self, steps: int) -> None:
+        if self._meeting is not None:
+            self._run_in_lockstep(steps, self._meeting)
+            return
         self._begin()
         self.running.run(steps)
         self._end()
 
     def run_marked(self, steps: int) -> Sequence[object]:
+        if self._meeting is not None:
+            self._marked_ns = self._run_in_lockstep(steps, self._meeting)
+            return ()
         self._begin()
         self._marks = self.running.run_marked(steps)
         self._end()
@@ -69,10 +84,11 @@ class Rank:
 
     def fence(self) -> int:
         """Return how long the steps since the last fence took, all of which are done."""
-        if self._began_ns is None:
-            return 0
-        took_ns = self._ended_ns - self._began_ns
-        self._began_ns = None
+        took_ns = sum(self._lockstep_ns)
+        self._lockstep_ns.clear()
+        if self._began_ns is not None:
+            took_ns = self._ended_ns - self._began_ns
+            self._began_ns = None
         self.first_step_ns = self.first_step_ns or took_ns
         self.timed_ns += took_ns
         return took_ns
@@ -80,7 +96,8 @@ class Rank:
     def step_ns(self) -> tuple[int, ...]:
         """Return the times of the marked steps before the last fence."""
         marks, self._marks = self._marks, ()
-        return self.running.step_ns(marks) if marks else ()
+        marked_ns, self._marked_ns = self._marked_ns, ()
+        return self.running.step_ns(marks) if marks else marked_ns
 
     def all_reduce(self, size_bytes: int, times: int) -> int:
         """Return how long this many exchanges took together, after one that is not timed."""
@@ -118,6 +135,20 @@ class Rank:
             absent={"collectives": NOT_PROFILED},
         )
 
+    def _run_in_lockstep(self, steps: int, meeting: Exercise) -> tuple[int, ...]:
+        """Return how long each step took, without the wait for the other ranks before it."""
+        stride = self.running.stride
+        took_ns = []
+        for count in [stride] * (steps // stride) + [steps % stride] * (steps % stride > 0):
+            meeting.once()
+            meeting.fence()
+            began_ns = self.clock()
+            self.running.run(count)
+            self.running.fence()
+            took_ns.append(self.clock() - began_ns)
+        self._lockstep_ns += took_ns
+        return tuple(took_ns)
+
     def _begin(self) -> None:
         if self._began_ns is None:
             self._began_ns = self.clock()
@@ -128,14 +159,29 @@ class Rank:
         self._ended_ns = self.clock()
 
 
+def build_rank(backend: Backend, order: HeatOrder, place: RankPlace) -> Rank:
+    """Build the training of one rank.
+
+    On cards, hosts run ahead of their devices and do not wait for an exchange, and between nodes each wait would cost
+    what the link delays. So only ranks that compute on one node keep in step where nothing is exchanged.
+    """
+    lane = order.lane
+    is_one_node = lane.seat_of(place.rank)[1] == place.of
+    return Rank(
+        place.rank,
+        lane.device.name,
+        backend.clock,
+        cast("SharedTraining", backend.build(order)),
+        in_lockstep=is_one_node and lane.device.kind == "cpu" and lane.settings.value_of("sync") == "none",
+    )
+
+
 def serve(backend: Backend, order: HeatOrder, link: to.Link) -> None:
     """Be a rank other than the first: build, then do what the first one says until it is gone."""
     try:
         keep_to_cores(order)
         assert order.place is not None
-        rank = Rank(
-            order.place.rank, order.lane.device.name, backend.clock, cast("SharedTraining", backend.build(order))
-        )
+        rank = build_rank(backend, order, order.place)
         while (told := link.hear_order()) is not None:
             _obey(rank, told, link)
     except Exception as error:

@@ -11,6 +11,8 @@ import msgspec
 from laptime.errors import WireError
 from laptime.model.ranks import RankReport
 
+SMALL_BYTES = 4  # an exchange of this many bytes takes what a hop takes
+
 
 class JoinRank(msgspec.Struct, frozen=True, tag=True):
     """A rank on another node introduces itself."""
