@@ -42,7 +42,7 @@ def test_settings_are_reachable_by_name_in_the_example_of_a_training_of_ones_own
     if not has_compiler:
         refused = torch_house.done("race", example, "torch/cpu/compile", *words, "--quiet", code=2)
         assert "needs a compiler" in refused.err
-    lanes = [f"torch/cpu/{each}" for each in ("fp16+threads=1", *(["compile"] * has_compiler))]
+    lanes = [f"torch/cpu/{each}" for each in ("fp16+threads=1+pinning=cores+onednn=off", *(["compile"] * has_compiler))]
     record = torch_house.raced(example, *lanes, *words)
     assert [(lane["name"], lane["status"]) for lane in record["lanes"]] == [(lane, "ok") for lane in lanes]
     assert {lane["parity"]["status"] for lane in record["lanes"]} == {"same"}

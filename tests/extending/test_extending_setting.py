@@ -9,7 +9,8 @@ from laptime.cli.help import lanes_text
 from laptime.errors import UsageError
 from laptime.model.ask import Ask
 from laptime.planner.lanes import parse_lane
-from laptime.planner.settings import SETTINGS, Setting, settings_table
+from laptime.planner.setting import Setting
+from laptime.planner.settings import SETTINGS, settings_table
 from laptime.questions.proving import order_heat
 from laptime.run.scout import ask_proof
 

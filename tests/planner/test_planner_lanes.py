@@ -133,7 +133,7 @@ def test_a_lane_is_named(text, name):
         ("cpu/cached", "'cached' is not a setting; did you mean input=cached?", "settings: as-written"),
         ("cpu/bets", "'bets' is not a setting; did you mean best?", "settings: as-written"),
         ("cpu/turbo", "'turbo' is not a setting", "settings: as-written, best, fastest, tuned, fp32"),
-        ("cpu/", "'' is not a setting", "threads=N, malloc=keep"),
+        ("cpu/", "'' is not a setting", "pinning=cores, malloc=keep"),
         ("cpu/turbo=1", "'turbo=1' is not a setting", "batch=N, batch=4x"),
         ("cpu/threads=0", "threads=0 cannot be", "threads takes a whole number from 1 on"),
         ("cpu/threads=-1", "threads=-1 cannot be", "threads takes a whole number from 1 on"),

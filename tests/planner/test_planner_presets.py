@@ -9,8 +9,12 @@ from laptime.errors import UsageError
 from laptime.model.lane import Settings
 
 AS_WRITTEN = Settings("as-written", "fp32", "eager", "framework", "framework", None, "system", "published", None, None)
-BEST_CPU = Settings("best", "fp32", "eager", "channels_last", "fused", 6, "keep", "published", None, None)
-BEST_GPU = Settings("best", "fp32", "graph", "channels_last", "fused", None, "system", "resident", None, None)
+BEST_CPU = Settings(
+    "best", "fp32", "eager", "channels_last", "fused", 6, "keep", "published", None, None, extra={"dropout": "fast"}
+)
+BEST_GPU = Settings(
+    "best", "fp32", "graph", "channels_last", "fused", None, "system", "resident", None, None, extra={"cudnn": "search"}
+)
 
 
 def settings_of(device, lane, what="cifar-cnn", features=()):
@@ -37,6 +41,10 @@ def test_as_written_is_what_the_authors_ran(device):
 def test_best_takes_what_the_device_can_do(device, settings):
     """On a processor its usable cores and kept memory, on an accelerator one graph and data on the device."""
     assert settings == settings_of(device, f"{device.name}/best")
+
+
+def test_a_network_without_dropout_has_no_masks_to_draw():
+    assert settings_of(CPU, "cpu/best", what="cifar-mlp").extra == {}
 
 
 @pytest.mark.parametrize(
@@ -110,9 +118,8 @@ def test_a_named_setting_stands_over_the_preset(lane, key, value):
 
 def test_a_named_setting_changes_nothing_else():
     """The rest of the preset stays."""
-    assert Settings("best", "bf16", "graph", "channels_last", "fused", input="resident") == settings_of(
-        AMPERE, "cuda/best+bf16"
-    )
+    kept = Settings("best", "bf16", "graph", "channels_last", "fused", input="resident", extra={"cudnn": "search"})
+    assert kept == settings_of(AMPERE, "cuda/best+bf16")
 
 
 def test_the_best_processor_lane_gets_its_threads_and_its_allocator_before_it_starts():

@@ -90,7 +90,28 @@ def test_a_device_may_bring_its_own_reason():
         (
             "cpu/input=fast",
             "my.py:training",
-            ("input=fast: laptime cannot replace the loader of a training of your own", "cached?"),
+            (
+                "input=fast: laptime cannot replace the loader of a training of your own",
+                "leave it out, or name input=cached",
+            ),
+        ),
+        (
+            "cpu/pinning=cores",
+            "cifar-cnn",
+            ("pinning=cores: there is no such switch on torch/cpu", "leave it out"),
+        ),
+        (
+            "cpu/prefetch=4",
+            "cifar-cnn",
+            (
+                "prefetch=4: it is what each worker of a DataLoader of your own prepares, and there is none",
+                "leave it out",
+            ),
+        ),
+        (
+            "cpu/prefetch=4+input=cached",
+            "my.py:training",
+            ("prefetch=4 with input=cached: nothing is loaded", "leave one of them out"),
         ),
     ],
 )
@@ -172,6 +193,11 @@ def own_training(kind, **known):
         ("keras", "cpu/best", "torch cannot run my.py:training: its function returns a Keras model"),
         (
             "torch",
+            "cpu/prefetch=4",
+            "prefetch=4: it is what each worker of a DataLoader of your own prepares, and there is none",
+        ),
+        (
+            "torch",
             "cpu/workers=2",
             "workers=2: the data of my.py:training are list, which worker processes cannot load",
         ),
@@ -184,8 +210,14 @@ def test_what_a_users_training_cannot_do_is_refused_where_it_is_known(kind, lane
 
 def test_what_a_users_training_can_do_is_planned():
     able = own_training("torch", takes_workers=True, sets_batch=True)
-    lanes = plan_for(machine_with(CPU), "cpu/batch=64", "cpu/workers=2", what="my.py:training", own=able).lanes
+    named = ("cpu/batch=64", "cpu/workers=2+prefetch=4")
+    lanes = plan_for(machine_with(CPU), *named, what="my.py:training", own=able).lanes
     assert [(lane.settings.batch, lane.settings.workers) for lane in lanes] == [(64, None), (None, 2)]
+    assert lanes[1].settings.value_of("prefetch") == "4"
+    assert refusal(machine_with(CPU), "cpu/prefetch=4", what="my.py:training", own=able) == (
+        "prefetch=4: its DataLoader has no workers",
+        "add some: workers=2",
+    )
 
 
 def test_a_kind_of_device_that_the_framework_knows_no_device_of_has_its_reason():

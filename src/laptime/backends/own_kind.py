@@ -21,6 +21,7 @@ def describe_own(subject: Subject) -> OwnTraining:
         takes_workers=_takes_workers(training.data),
         sets_batch=can_set_batch(training.data),
         has_fence=training.fence is not None,
+        has_workers=_is_loader(training.data) and training.data.num_workers > 0,
     )
 
 
@@ -36,8 +37,11 @@ def _takes_workers(data: Any) -> bool:
     """Whether worker processes or threads can load the data: a DataLoader over numbered items, or a PyDataset."""
     if _is_a(data, "keras", "PyDataset"):
         return True
-    is_loader = _is_a(data, "torch.utils.data", "DataLoader")
-    return is_loader and not _is_a(data.dataset, "torch.utils.data", "IterableDataset")
+    return _is_loader(data) and not _is_a(data.dataset, "torch.utils.data", "IterableDataset")
+
+
+def _is_loader(data: Any) -> bool:
+    return _is_a(data, "torch.utils.data", "DataLoader")
 
 
 def _is_a(value: Any, package: str, name: str) -> bool:

@@ -48,7 +48,8 @@ class OwnTraining:
     """What a user's function returned, as far as it decides which lanes can run it.
 
     `kind` is the framework of its model, or `step` for a step function. `data` is the type of its data, and
-    `takes_workers` says whether worker processes can load these, and `sets_batch` whether laptime can set their batch.
+    `takes_workers` says whether worker processes can load these, and `has_workers` whether these are a DataLoader of
+    PyTorch's that has some. `sets_batch` says whether laptime can set their batch.
     """
 
     kind: OwnKind
@@ -56,6 +57,7 @@ class OwnTraining:
     takes_workers: bool
     sets_batch: bool
     has_fence: bool
+    has_workers: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,8 @@ from laptime.planner.groups import (
 from laptime.planner.lanes import GPU, name_lane, parse_lane, spread_lanes
 from laptime.planner.pace import choose_pace
 from laptime.planner.refusals import LaneFacts, SubjectFacts, refuse_framework, refuse_lane_for, refuse_training
-from laptime.planner.settings import LARGEST_COUNT, SETTINGS
+from laptime.planner.setting import LARGEST_COUNT
+from laptime.planner.settings import SETTINGS
 
 LARGEST_BUDGET_S = 7 * 24 * 3600
 MOST_ITEMS = 1_000_000

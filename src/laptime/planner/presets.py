@@ -59,6 +59,16 @@ def optimizers_to_try(lane: LaneFacts) -> tuple[str, ...]:
     return ("fused",) if "fused" in lane.device.features and not lane.subject.gives_step else ()
 
 
+def dropouts_to_try(lane: LaneFacts) -> tuple[str, ...]:
+    can = "dropout" in lane.device.features and lane.subject.may_drop and not lane.subject.gives_step
+    return ("fast",) if can else ()
+
+
+def cudnn_to_try(lane: LaneFacts) -> tuple[str, ...]:
+    can = "cudnn" in lane.device.features and lane.subject.may_convolve and not lane.subject.gives_step
+    return ("search",) if can else ()
+
+
 def threads_to_try(lane: LaneFacts) -> tuple[str, ...]:
     """Return all cores, half of them, a quarter of them, and one; without what the framework takes on its own."""
     cores, usual = lane.cores, lane.device.details.get("threads", "")
@@ -74,6 +84,26 @@ def inputs_to_try(lane: LaneFacts) -> tuple[str, ...]:
     """Return inputs that train on all items, shuffled as written: kept batches are not."""
     best = best_input(lane)
     return () if best is None else (best,)
+
+
+def progress_to_try(lane: LaneFacts) -> tuple[str, ...]:
+    return ("off",) if "progress" in lane.device.features else ()
+
+
+def pinning_to_try(lane: LaneFacts) -> tuple[str, ...]:
+    """Return whether threads may stay on one core each. Where one thread computes, the system moves it rarely."""
+    can = "pinning" in lane.device.features and not lane.devices and lane.cores > 1
+    return ("cores",) if can else ()
+
+
+def onednn_to_try(lane: LaneFacts) -> tuple[str, ...]:
+    return ("off",) if lane.on_processor and "onednn" in lane.device.features else ()
+
+
+def prefetches_to_try(lane: LaneFacts) -> tuple[str, ...]:
+    """Return numbers of batches that each worker of a user's own DataLoader prepares; without one, it is 2."""
+    own = lane.subject.own
+    return ("4", "8") if own is not None and own.has_workers and lane.row.changes_own_steps else ()
 
 
 def workers_to_try(lane: LaneFacts) -> tuple[str, ...]:

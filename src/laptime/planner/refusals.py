@@ -9,7 +9,7 @@ from laptime.model.frameworks import SCRIPT, FrameworkRow, find_framework
 from laptime.model.installation import install_command
 from laptime.model.lane import FROM_FILES, KEPT, NO_TRAINING, Settings
 from laptime.model.machine import Device, Machine
-from laptime.model.network import Conv
+from laptime.model.network import Conv, Dropout
 from laptime.model.plan import OwnTraining, PlannedLane, Subject
 from laptime.model.workload import Workload
 
@@ -41,6 +41,10 @@ class SubjectFacts:
     @property
     def may_convolve(self) -> bool:
         return self.workload is None or any(isinstance(layer, Conv) for layer in self.workload.layers)
+
+    @property
+    def may_drop(self) -> bool:
+        return self.workload is None or any(isinstance(layer, Dropout) for layer in self.workload.layers)
 
     @property
     def reads_files(self) -> bool:
@@ -130,6 +134,13 @@ def refuse_feature(field: str, settings: Settings, lane: LaneFacts) -> None:
         )
 
 
+def refuse_switch(name: str, value: str, settings: Settings, lane: LaneFacts) -> None:
+    """Refuse a switch that this framework does not have on this device."""
+    if settings.value_of(name) == value and name not in lane.device.features:
+        where = f"{lane.framework}/{lane.device.name}"
+        raise UsageError(f"{name}={value}: there is no such switch on {where}", "leave it out")
+
+
 def refuse_optimizer(settings: Settings, lane: LaneFacts) -> None:
     refuse_feature("optimizer", settings, lane)
     if settings.precision == "fp16" and settings.execution == "graph" and settings.optimizer != "fused":
@@ -175,7 +186,10 @@ def refuse_input(settings: Settings, lane: LaneFacts) -> None:
             else "let the data lie on the device that LAPTIME_DEVICE names, or name input=cached",
         )
     if kind == "fast" and workload is None:
-        raise UsageError("input=fast: laptime cannot replace the loader of a training of your own", "cached?")
+        raise UsageError(
+            "input=fast: laptime cannot replace the loader of a training of your own",
+            "leave it out, or name input=cached",
+        )
     if kind in FROM_FILES and workload is not None and workload.reads_files and not lane.subject.reads_images:
         raise UsageError(
             f"input={kind}: {workload.name} reads image files, and Pillow is not installed",
@@ -212,6 +226,22 @@ def refuse_workers(settings: Settings, lane: LaneFacts) -> None:
             f"workers={workers} with input={kind}: batches that are kept need no loader",
             "leave input out, or leave workers out",
         )
+
+
+def refuse_prefetch(settings: Settings, lane: LaneFacts) -> None:
+    """Refuse to set what worker processes prepare where no DataLoader of the user's own has any."""
+    prefetch, own = settings.value_of("prefetch"), lane.subject.own
+    if prefetch is None:
+        return
+    if lane.workload is not None or not lane.row.changes_own_steps or (own is not None and not own.takes_workers):
+        raise UsageError(
+            f"prefetch={prefetch}: it is what each worker of a DataLoader of your own prepares, and there is none",
+            "leave it out",
+        )
+    if own is not None and not own.has_workers and not settings.workers:
+        raise UsageError(f"prefetch={prefetch}: its DataLoader has no workers", "add some: workers=2")
+    if settings.input in KEPT:
+        raise UsageError(f"prefetch={prefetch} with input={settings.input}: nothing is loaded", "leave one of them out")
 
 
 def refuse_batch(settings: Settings, lane: LaneFacts) -> None:

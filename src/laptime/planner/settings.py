@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from laptime.errors import UsageError
 from laptime.model.inference import BATCHES
@@ -14,10 +12,10 @@ from laptime.model.lane import Preset, Settings
 from laptime.model.machine import Device
 from laptime.planner import groups, presets, refusals
 from laptime.planner.refusals import LaneFacts
+from laptime.planner.setting import LARGEST_COUNT, Setting, first_of, is_count, switch
 
 PRESETS: tuple[Preset, ...] = ("as-written", "best", "fastest")
 TUNED = "tuned"  # in place of a preset: what the newest `laptime tune` found (questions/winners.py)
-LARGEST_COUNT = 1_000_000
 LARGEST_RATE = 100.0
 SIZES = ", ".join(map(str, BATCHES))
 # glibc returns freed memory to the system, and the next step takes page faults for it. These thresholds keep it.
@@ -27,74 +25,13 @@ KEEP_MEMORY = {
     "MALLOC_TOP_PAD_": str(64 << 20),
 }
 
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One setting. A lane writes it as `name=value`, or as the value alone if it `stands_alone`.
-
-    `listed` are the values as lists of settings show them, or a placeholder if it is a number (`kind`). `accepts`
-    checks a value (default: a listed value, or a count); `takes` describes the allowed values. `fields` names the
-    fields of Settings that it sets (default: the field of its name), and `read` returns their values. If there is no
-    such field, the value is in `Settings.extra`; see `value_of(name)`.
-
-    `tunes` returns the values that `laptime tune` tries on a lane.
-
-    `best` returns the value that the preset `best` sets on a lane, and `fastest` that of `fastest` if it differs
-    (None: as written). `refuse` raises UsageError if the setting is not possible. `refused_for` maps a command (train,
-    infer) to what is wrong with the setting there, and a hint. `environment` returns variables of the lane's process.
-    """
-
-    name: str
-    listed: tuple[str, ...]
-    about: str
-    takes: str = ""
-    stands_alone: bool = False
-    kind: type[str | int | float] = str
-    accepts: Callable[[str], bool] | None = None
-    only_of: str = ""
-    changes: Literal["", "arithmetic", "learning"] = ""
-    fields: tuple[str, ...] = ()
-    read: Callable[[str, LaneFacts], dict[str, Any]] | None = None
-    tunes: Callable[[LaneFacts], tuple[str, ...]] = lambda _lane: ()
-    best: Callable[[LaneFacts], Any] = lambda _lane: None
-    fastest: Callable[[LaneFacts], Any] | None = None
-    refuse: Callable[[Settings, LaneFacts], None] = lambda _settings, _lane: None
-    refused_for: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    environment: Callable[[Settings, Device], dict[str, str]] = lambda _settings, _device: {}
-
-    @property
-    def main_field(self) -> str:
-        """Return the field of Settings that it sets, or the first if it sets two."""
-        return self.fields[0] if self.fields else self.name
-
-    def can_be(self, value: str) -> bool:
-        if self.accepts:
-            return self.accepts(value)
-        return value in self.listed if self.kind is str else _is_count(value)
-
-    def values_of(self, settings: Settings) -> tuple[Any, ...]:
-        return tuple(map(settings.value_of, self.fields or (self.name,)))
-
-    def fill(self, text: str, lane: LaneFacts) -> dict[str, Any]:
-        """Return the values that a written value sets, by field."""
-        return self.read(text, lane) if self.read else {self.main_field: self.kind(text)}
-
-    def written(self, value: str) -> str:
-        return value if self.stands_alone else f"{self.name}={value}"
-
-    def list_values(self, values: tuple[str, ...]) -> str:
-        """Return values as lists of settings show them: `a, b`, `name=a|b` or `name=N, name=4x`."""
-        if self.stands_alone or self.kind is not str:
-            return ", ".join(map(self.written, values))
-        return self.written("|".join(values))
-
-
-def _is_count(value: str) -> bool:
-    return re.fullmatch("[1-9][0-9]{0,6}", value) is not None and int(value) <= LARGEST_COUNT
+# One place for each core, and threads spread over them, as OpenMP reads it.
+PINNED = {"OMP_PROC_BIND": "spread", "OMP_PLACES": "cores"}
+WITHOUT_ONEDNN = {"TF_ENABLE_ONEDNN_OPTS": "0"}  # PyTorch has a switch of its own
 
 
 def _is_batch(value: str) -> bool:
-    return value == "0.5x" or _is_count(value.removesuffix("x"))
+    return value == "0.5x" or is_count(value.removesuffix("x"))
 
 
 def _is_rate(value: str) -> bool:
@@ -168,7 +105,7 @@ ROWS = (
         "the optimizer's step in one kernel",
         stands_alone=True,
         tunes=presets.optimizers_to_try,
-        best=lambda lane: next(iter(presets.optimizers_to_try(lane)), None),
+        best=first_of(presets.optimizers_to_try),
         refuse=refusals.refuse_optimizer,
     ),
     Setting(
@@ -182,6 +119,15 @@ ROWS = (
         refuse=_refuse_threads,
         environment=_thread_environment,
     ),
+    switch(
+        "pinning",
+        "cores",
+        "system",
+        "each thread stays on one core",
+        "each thread stays on one core",
+        tunes=presets.pinning_to_try,
+        environment=lambda settings, _device: PINNED if settings.value_of("pinning") == "cores" else {},
+    ),
     Setting(
         "malloc",
         ("keep",),
@@ -189,9 +135,38 @@ ROWS = (
         takes="keep (freed memory stays in the process) or system",
         accepts=lambda value: value in {"keep", "system"},
         tunes=presets.allocators_to_try,
-        best=lambda lane: next(iter(presets.allocators_to_try(lane)), None),
+        best=first_of(presets.allocators_to_try),
         refuse=refusals.refuse_malloc,
         environment=lambda settings, _device: KEEP_MEMORY if settings.malloc == "keep" else {},
+    ),
+    switch(
+        "dropout",
+        "fast",
+        "framework",
+        "masks of dropout from 16-bit random numbers",
+        "masks from 16-bit random numbers, on all threads",
+        tunes=presets.dropouts_to_try,
+        best=first_of(presets.dropouts_to_try),
+    ),
+    switch(
+        "cudnn",
+        "search",
+        "framework",
+        "cuDNN tries its algorithms for each shape, and keeps the fastest",
+        "cuDNN tries its algorithms for each shape",
+        tunes=presets.cudnn_to_try,
+        best=first_of(presets.cudnn_to_try),
+        code="torch.backends.cudnn.benchmark = True",
+    ),
+    switch(
+        "onednn",
+        "off",
+        "on",
+        "products and convolutions of a processor without Intel's oneDNN",
+        "the framework's other kernels",
+        tunes=presets.onednn_to_try,
+        environment=lambda settings, _device: WITHOUT_ONEDNN if settings.value_of("onednn") == "off" else {},
+        code="torch.backends.mkldnn.enabled = False",
     ),
     Setting(
         "denormals",
@@ -239,9 +214,19 @@ ROWS = (
         "processes that read and decode, of your own DataLoader too",
         takes="a whole number, 0 for none besides the training's own process",
         kind=int,
-        accepts=lambda value: value == "0" or _is_count(value),
+        accepts=lambda value: value == "0" or is_count(value),
         tunes=presets.workers_to_try,
         refuse=refusals.refuse_workers,
+    ),
+    Setting(
+        "prefetch",
+        ("N",),
+        "batches that each worker of your own DataLoader prepares",
+        takes="a whole number from 1 on",
+        kind=int,
+        tunes=presets.prefetches_to_try,
+        code="DataLoader(..., prefetch_factor={value})",
+        refuse=refusals.refuse_prefetch,
     ),
     Setting(
         "batch",
@@ -284,6 +269,18 @@ ROWS = (
                 "leave steps_per_execution out",
             )
         },
+    ),
+    switch(
+        "progress",
+        "off",
+        "on",
+        "no progress bar of Keras's `fit`",
+        "no progress bar",
+        only_of="Keras",
+        tunes=presets.progress_to_try,
+        best=first_of(presets.progress_to_try),
+        code="model.fit(..., verbose=0)",
+        refused_for={"infer": ("hides a progress bar, and nothing is trained", "leave progress out")},
     ),
     Setting(
         "parallel",

@@ -12,7 +12,8 @@ from laptime.model.plan import PlannedLane
 from laptime.model.tuning import ALL, ALLOWED, Changes, TuneAsk
 from laptime.planner.lanes import parse_lane
 from laptime.planner.refusals import LaneFacts, SubjectFacts
-from laptime.planner.settings import SETTINGS, Setting
+from laptime.planner.setting import Setting
+from laptime.planner.settings import SETTINGS
 
 Words = tuple[tuple[str, str], ...]
 """Settings that a lane has besides its own, each with its value, in the order of SETTINGS."""

@@ -13,6 +13,7 @@ from laptime.model.missing import Missing
 from laptime.model.record import Comparison, LaneResult
 from laptime.model.tuning import AtBest, SettingWorth, Standing, TunedLane, Tuning
 from laptime.model.why import ONLY_A_LANE, Factor
+from laptime.planner.settings import SETTINGS
 from laptime.planner.tuning import Words, change_of, written
 from laptime.questions.job import Job
 from laptime.questions.subject import find_subject
@@ -126,8 +127,12 @@ def _code_of(job: Job, search: Search, words: Words) -> tuple[str, ...]:
     """Return the lines of code that do the same in a training of your own, where there are any."""
     training = AskedTraining(search.tunable.base, job.machine, find_subject(job.plan.ask.what)[1])
     known = {each.settings[0]: each.code for each in list_experiments(training) if each.settings}
-    lines = (known.get(word, "") for word in written(words))
+    lines = (known.get(word) or SETTINGS[name].code.format(value=value) for word, (name, value) in _by_word(words))
     return tuple(line for line in lines if line and not line.startswith(ONLY_A_LANE))
+
+
+def _by_word(words: Words) -> list[tuple[str, tuple[str, str]]]:
+    return list(zip(written(words), words, strict=True))
 
 
 def _compare_winners(tuned: Sequence[TunedLane], fresh: Mapping[str, LaneResult]) -> tuple[AtBest, ...]:

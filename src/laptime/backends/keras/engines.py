@@ -14,7 +14,7 @@ from laptime.model.frameworks import find_framework
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 
-FEATURES = ("bf16", "compile")
+FEATURES = ("bf16", "compile", "progress")
 AMPERE = (8, 0)
 LACKS = {"no fp16": "Keras scales the loss on its own there and leaves out steps, which no proof here allows for yet"}
 
@@ -99,9 +99,9 @@ def card_features(capability: str) -> tuple[str, ...]:
     return (*FEATURES, "tf32") if numbers >= AMPERE else FEATURES
 
 
-def processor() -> Device:
-    """Return the processor as TensorFlow and JAX support it."""
-    return Device("cpu", "cpu", "the processor", usable=True, features=(*FEATURES, "malloc"), details=LACKS)
+def processor(*more: str) -> Device:
+    """Return the processor as TensorFlow and JAX support it, with the features that only one of them has."""
+    return Device("cpu", "cpu", "the processor", usable=True, features=(*FEATURES, "malloc", *more), details=LACKS)
 
 
 def open_engine(framework: str) -> Engine:

@@ -167,14 +167,14 @@ class NumberedBatches(keras.utils.PyDataset):
 
 
 class Feed(ABC):
-    """Calls `fit` on a lane's data, on its device. `as-written` shows Keras's progress bar, as for the authors."""
+    """Calls `fit` on a lane's data, on its device. As written, it shows Keras's progress bar, as for the authors."""
 
     ready_batches = 0
     holds = False
 
     def __init__(self, batch: int, at_once: int, settings: Settings, device: Callable[[], Any]) -> None:
         self.batch, self.at_once, self.device = batch, at_once, device
-        self._verbose: str | int = "auto" if settings.preset == "as-written" else 0
+        self._verbose: str | int = 0 if settings.value_of("progress") == "off" else "auto"
 
     @abstractmethod
     def epoch_steps(self) -> int:

@@ -18,7 +18,8 @@ from laptime.errors import LaneError
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 
-NOT_HERE = ("channels_last", "fused", "graph", "fp16")  # settings of our own loop that Keras's does not have
+# Settings of our own loop that Keras's does not have.
+NOT_HERE = ("channels_last", "fused", "graph", "fp16", "dropout", "cudnn", "onednn")
 
 
 class TorchEngine:
@@ -31,7 +32,7 @@ class TorchEngine:
         return tuple(
             replace(
                 each,
-                features=tuple(word for word in each.features if word not in NOT_HERE),
+                features=(*(word for word in each.features if word not in NOT_HERE), "progress"),
                 details={**each.details, **LACKS},
             )
             for each in list_devices()

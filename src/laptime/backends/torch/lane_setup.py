@@ -13,6 +13,8 @@ def take_device(order: HeatOrder) -> None:
     _take_threads(order.lane.settings)
     if order.lane.settings.denormals == "flush":
         flush_denormals()
+    if order.lane.settings.value_of("onednn") == "off":
+        torch.backends.mkldnn.enabled = False  # type: ignore[assignment]  # it is a property of the module
     if order.lane.device.kind == "cuda":
         torch.cuda.set_device(order.lane.device.name)
 
@@ -22,7 +24,7 @@ def set_up(settings: Settings, precision: LanePrecision, seed: int) -> None:
     _take_threads(settings)
     precision.apply()
     torch.manual_seed(seed)
-    torch.backends.cudnn.benchmark |= settings.preset != "as-written"
+    torch.backends.cudnn.benchmark |= settings.value_of("cudnn") == "search"
 
 
 def _take_threads(settings: Settings) -> None:

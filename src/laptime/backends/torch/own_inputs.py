@@ -24,22 +24,25 @@ QUEUE_A_WORKER = 2
 
 
 def open_loader(recipe: OwnData, settings: Settings) -> Any:
-    """Return the user's data; if the lane sets workers, a copy of its DataLoader with that number of workers."""
-    data, workers = shared_loader(recipe.training.data, recipe.group), settings.workers
-    if workers is None:
+    """Return the user's data; if the lane sets workers or what they prepare, a copy of its DataLoader with these."""
+    data, prefetch = shared_loader(recipe.training.data, recipe.group), settings.value_of("prefetch")
+    workers = settings.workers
+    if workers is None and prefetch is None:
         return data
+    word = f"prefetch={prefetch}" if workers is None else f"workers={workers}"
     if not isinstance(data, DataLoader) or type(data).__iter__ is not DataLoader.__iter__:
         raise TrainingError(
-            f"workers={workers}: the data of {recipe.name} are {type(data).__name__}, and no DataLoader of PyTorch's",
-            "give a DataLoader over a dataset that has items by number, or leave workers out",
+            f"{word}: the data of {recipe.name} are {type(data).__name__}, and no DataLoader of PyTorch's",
+            f"give a DataLoader over a dataset that has items by number, or leave {word} out",
         )
     if isinstance(data.dataset, IterableDataset):
         raise TrainingError(
-            f"workers={workers}: {type(data.dataset).__name__} of {recipe.name} is an iterable dataset, which each "
+            f"{word}: {type(data.dataset).__name__} of {recipe.name} is an iterable dataset, which each "
             "worker would walk through as a whole",
-            "give a dataset that has items by number, or leave workers out",
+            f"give a dataset that has items by number, or leave {word} out",
         )
-    return _rebuilt(data, workers)
+    ahead = data.prefetch_factor if prefetch is None else int(prefetch)
+    return _rebuilt(data, data.num_workers if workers is None else workers, ahead)
 
 
 def walk_own(data: Any, recipe: OwnData, settings: Settings) -> Generator[Batch, None, None]:
@@ -93,7 +96,9 @@ def shared_loader(data: Any, group: OneProcess) -> Any:
     """Return a rank's own part of a DataLoader over items by number, so that each item is loaded by one rank only."""
     if not isinstance(group, Ranks) or not _has_batches_of_numbers(data):
         return data
-    return _rebuilt(data, data.num_workers, batch_sampler=SharedBatches(data.batch_sampler, group))
+    return _rebuilt(
+        data, data.num_workers, data.prefetch_factor, batch_sampler=SharedBatches(data.batch_sampler, group)
+    )
 
 
 def hands_out_shares(data: Any) -> bool:
@@ -116,7 +121,7 @@ def ready_of(data: Any, settings: Settings) -> int:
     return -(-ready // (settings.joined or 1))
 
 
-def _rebuilt(given: DataLoader[Any], workers: int, batch_sampler: Any = None) -> DataLoader[Any]:
+def _rebuilt(given: DataLoader[Any], workers: int, prefetch: int | None, batch_sampler: Any = None) -> DataLoader[Any]:
     """Recreate the loader with the same dataset and order of items. Workers that a lane sets live across laps."""
     words: dict[str, Any] = {
         "collate_fn": given.collate_fn,
@@ -129,7 +134,7 @@ def _rebuilt(given: DataLoader[Any], workers: int, batch_sampler: Any = None) ->
     }
     if workers:
         words["multiprocessing_context"] = given.multiprocessing_context
-        words["prefetch_factor"] = given.prefetch_factor
+        words["prefetch_factor"] = prefetch
     if given.batch_sampler is None:
         return DataLoader(given.dataset, batch_size=None, sampler=given.sampler, **words)
     return DataLoader(given.dataset, batch_sampler=batch_sampler or given.batch_sampler, **words)

@@ -39,7 +39,7 @@ class TorchPredictor:
     def __init__(self, order: HeatOrder) -> None:
         self._settings, self._device = order.lane.settings, torch.device(order.lane.device.name)
         torch.manual_seed(order.seed)
-        torch.backends.cudnn.benchmark |= self._settings.preset != "as-written"
+        torch.backends.cudnn.benchmark |= self._settings.value_of("cudnn") == "search"
         recipe = open_recipe(order)
         if not isinstance(recipe, TorchRecipe):
             raise LaneError(f"{recipe.name}: a step of your own gives no answers to be timed", "leave --infer out")

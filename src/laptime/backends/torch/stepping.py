@@ -150,8 +150,8 @@ def forward_of(network: nn.Module, settings: Settings, device: torch.device) -> 
 
 
 def uses_word_dropout(settings: Settings, device: torch.device) -> bool:
-    """Whether dropout is the fast one: on a processor, except as written, which draws as PyTorch does."""
-    return device.type == "cpu" and settings.preset != "as-written"
+    """Whether dropout is the fast one, which draws whole random words, and not PyTorch's."""
+    return device.type == "cpu" and settings.value_of("dropout") == "fast"
 
 
 def as_float(outputs: Any) -> Any:
