@@ -3,7 +3,8 @@
     python bench/tune.py [--out FILE.json] [--only gain] [--only grid] [--only repeat] [--what cifar-mlp]
 
 **gain**: each network is tuned on PyTorch with --allow precision, then the winner races the lane as written once more,
-on its own. The winner has to beat it by the limits below, and the later race has to agree within 5 %. **grid**: all
+next to Keras on TensorFlow as written. The winner has to beat both by the limits below, and the later race has to
+agree within 5 %. **grid**: all
 sets of all settings that a tuning of cifar-mlp may try, a heat each; the best of them by the same rating races the
 winner of a tuning, which has a fifth of the time. **repeat**: short tunings, each with a later race; nine of ten have
 to agree within 5 %, and all name the same winner or a tie.
@@ -26,7 +27,9 @@ from laptime.questions.tune import TunePrepared, prepare_tune
 
 PARTS = ("gain", "grid", "repeat")
 LANE = "torch/cpu"
+KERAS = "keras-tf/cpu"
 LEAST = {"cifar-mlp": 2.8, "cifar-cnn": 2.4, "scenes-cnn": 6.0}
+LEAST_OF_KERAS = {"cifar-mlp": 1.4, "cifar-cnn": 1.8, "scenes-cnn": 2.2}
 AGREES = 0.05
 OF_GRID, OF_ITS_TIME = 0.97, 0.2
 REPEATS = 20
@@ -55,13 +58,16 @@ def main() -> int:
 def check_gain(what: str, budget: str, details: dict[str, Any]) -> list[Figure]:
     """Tune, then race the winner against the lane as written."""
     tuned, took_s = tune(what, budget)
-    stated, later = gain_of(tuned), race(what, tuned)
+    stated, (later, over_keras) = gain_of(tuned), race_with_keras(what, tuned)
     details[f"gain: {what}"] = {
         "words": tuned.words, "stated": stated, "later": later, "seemed": tuned.seemed, "tried": tuned.tried,
+        "over_keras": over_keras, "alone": {each.word: each.alone and each.alone.ratio for each in tuned.settings},
         "took_s": took_s, "ties": tuned.ties,
     }  # fmt: skip
-    print(f"{what}: {'+'.join(tuned.words)} stated {stated}, later {later}, {took_s:.0f} s", flush=True)
+    told = f"stated {stated}, later {later}, over Keras {over_keras}, {took_s:.0f} s"
+    print(f"{what}: {'+'.join(tuned.words)} {told}", flush=True)
     return [
+        Figure(f"{what}: the winner over Keras on TensorFlow", over_keras, "times", least=LEAST_OF_KERAS[what]),
         Figure(f"{what}: the winner's gain in a later race", later, "times", least=LEAST[what]),
         Figure(f"{what}: the stated gain over that, less 1", off(stated, later), "", most=AGREES, least=-AGREES),
     ]
@@ -135,6 +141,14 @@ def race(what: str, tuned: TunedLane) -> float | None:
     if not tuned.words:
         return 1.0
     return float(laptime.race(what, [LANE, tuned.winner], heats=7, budget="10m", progress=False).ratio.value)
+
+
+def race_with_keras(what: str, tuned: TunedLane) -> tuple[float, float]:
+    """Return how many times as fast the winner is as the lane as written, and as Keras on TensorFlow as written."""
+    found = laptime.race(what, [LANE, tuned.winner, KERAS], heats=5, budget="10m", progress=False)
+    winner = found.ratios[tuned.winner].value if tuned.words else 1.0
+    of_keras = next(ratio.value for name, ratio in found.ratios.items() if name.startswith(KERAS))
+    return float(winner), float(winner / of_keras)
 
 
 def gain_of(tuned: TunedLane) -> float | None:

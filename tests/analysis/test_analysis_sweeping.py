@@ -59,4 +59,6 @@ def test_an_empty_step_is_where_the_line_meets_nothing():
     found = find_empty_step([(batch, heats(3 + 0.5 * batch)) for batch in (1.0, 2.0, 4.0, 64.0)])
     assert found.value == pytest.approx(3.0, rel=1e-3)
     assert isinstance(found.low, Missing), "one round"
+    noisy = {1.0: 31.0, 2.0: 4.0, 4.0: 5.0, 8.0: 7.0, 16.0: 11.0}
+    assert find_empty_step([(batch, heats(ms)) for batch, ms in noisy.items()]).value == pytest.approx(3.0, rel=1e-3)
     assert isinstance(find_empty_step([(1.0, heats(3.5))]), Missing)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 from laptime.model.missing import Missing
 from laptime.model.record import Comparison, HeatResult
 from laptime.model.scaling import Bounded
-from laptime.stats import mean_interval
+from laptime.stats import mean_interval, median
 
 ALPHA = 0.05
 PLATEAU = 0.9
-EMPTY_POINTS = 3
+EMPTY_POINTS, EMPTY_POINTS_MOST = 3, 5
 ONE_ROUND = Missing("one round alone gives no interval")
 
 
@@ -89,11 +89,12 @@ def find_knee(rates: Sequence[tuple[str, float]]) -> str | Missing:
 
 
 def find_empty_step(heats: Sequence[tuple[float, Sequence[HeatResult]]]) -> Bounded | Missing:
-    """Return what a step without items would take: the line through the smallest batches, where it meets 0.
+    """Return what a step without items would take: where lines through the smallest batches meet 0.
 
-    Each round gives one such line.
+    Each round has one figure: the median of the lines through each two batches, so that one noisy heat spoils nothing
+    where there are five.
     """
-    smallest = sorted(heats, key=lambda pair: pair[0])[:EMPTY_POINTS]
+    smallest = sorted(heats, key=lambda pair: pair[0])[:EMPTY_POINTS_MOST]
     steps = [(value, [heat.step_ms for heat in each if heat.step_ms is not None]) for value, each in smallest]
     rounds = min((len(each) for _, each in steps), default=0)
     if len(steps) < EMPTY_POINTS or not rounds:
@@ -105,11 +106,7 @@ def find_empty_step(heats: Sequence[tuple[float, Sequence[HeatResult]]]) -> Boun
 
 
 def _at_zero(points: Sequence[tuple[float, float]]) -> float:
-    """Return where the line through points meets 0 (least squares of relative distances)."""
-    weights = [1 / ms**2 for _, ms in points]
-    whole = sum(weights)
-    across = sum(weight * value for weight, (value, _) in zip(weights, points, strict=True)) / whole
-    up = sum(weight * ms for weight, (_, ms) in zip(weights, points, strict=True)) / whole
-    spread = sum(weight * (value - across) ** 2 for weight, (value, _) in zip(weights, points, strict=True))
-    together = sum(weight * (value - across) * (ms - up) for weight, (value, ms) in zip(weights, points, strict=True))
-    return up - together / spread * across
+    """Return where the usual line through two of the points meets 0."""
+    return median(
+        [(ms * later - after * value) / (later - value) for (value, ms), (later, after) in combinations(points, 2)]
+    )

@@ -9,6 +9,7 @@ from laptime.model.digits import brief, taken
 from laptime.model.missing import Missing
 from laptime.model.questions import SweepAnswer
 from laptime.model.record import Record
+from laptime.model.scaling import Bounded
 from laptime.model.sweeping import Sweep, SweepCell, SweepCurve
 from laptime.pages import footnotes, race
 from laptime.pages.bars import bar
@@ -117,18 +118,17 @@ def _notes(curve: SweepCurve, sweep: Sweep) -> list[str]:
     told = []
     if curve.knee is not None:
         told.append(f"{name}{along} has 90 % of its highest rate from {axis} {curve.knee} on.")
-    if curve.empty_ms is not None and curve.empty_ms.value > 0:
-        told.append(f"A step of {name}{along} with nothing in it would take {_empty(curve)}.")
+    if curve.empty_ms is not None and (empty := _empty(curve.empty_ms)):
+        told.append(f"A step of {name}{along} with nothing in it would take {empty}.")
     if curve.largest is not None:
         told.append(f"The largest batch of {name}{along} that fits into memory is {curve.largest} (within 5 %).")
     return told
 
 
-def _empty(curve: SweepCurve) -> str:
-    empty = curve.empty_ms
-    assert empty is not None
-    if isinstance(empty.low, Missing) or isinstance(empty.high, Missing):
-        return taken(empty.value)
+def _empty(empty: Bounded) -> str:
+    """Return the figure with its interval, or nothing where one round alone gives none."""
+    if isinstance(empty.low, Missing) or isinstance(empty.high, Missing) or empty.value <= 0:
+        return ""
     return f"{taken(empty.value)} ({brief(max(0.0, empty.low))}-{brief(empty.high)} ms)"
 
 
