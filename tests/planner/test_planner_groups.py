@@ -83,6 +83,7 @@ REFUSED = [
     ("2xcuda/dp+sync=none", "sync=none leaves out what the processes of a lane exchange", {}),
     ("7xcpu", "7xcpu: 7 processes would share 6 cores", {}),
     ("2xcpu/threads=4", "2xcpu/threads=4: 2 processes of 4 threads share 6 cores", {}),
+    ("2xcpu/pinning=cores", "pinning=cores: each process of 2xcpu is kept to its own cores", {}),
     ("3xcpu/batch=100", "3xcpu: a batch of 100 cannot be shared out to 3 devices", {}),
     ("cuda:0+cpu", "cuda:0+cpu: devices of two kinds do not share one step", {}),
     ("cuda:0+cuda:0", "cuda:0+cuda:0: a device is named twice", {}),

@@ -141,6 +141,13 @@ def refuse_switch(name: str, value: str, settings: Settings, lane: LaneFacts) ->
         raise UsageError(f"{name}={value}: there is no such switch on {where}", "leave it out")
 
 
+def refuse_pinning(settings: Settings, lane: LaneFacts) -> None:
+    """Refuse to pin the threads of several processes: each would pin its own to the same cores."""
+    refuse_switch("pinning", "cores", settings, lane)
+    if settings.value_of("pinning") == "cores" and lane.devices:
+        raise UsageError(f"pinning=cores: each process of {lane.group} is kept to its own cores", "leave it out")
+
+
 def refuse_optimizer(settings: Settings, lane: LaneFacts) -> None:
     refuse_feature("optimizer", settings, lane)
     if settings.precision == "fp16" and settings.execution == "graph" and settings.optimizer != "fused":

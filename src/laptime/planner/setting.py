@@ -85,15 +85,9 @@ def is_count(value: str) -> bool:
 
 def switch(name: str, value: str, usual: str, about: str, takes: str, **more: Any) -> Setting:
     """Return a setting with one value besides the usual one, which only some devices have."""
-    return Setting(
-        name,
-        (value,),
-        about,
-        takes=f"{value} ({takes}) or {usual}",
-        accepts=lambda written: written in {value, usual},
-        refuse=partial(refusals.refuse_switch, name, value),
-        **more,
-    )
+    more = {"refuse": partial(refusals.refuse_switch, name, value), **more}
+    accepts = {value, usual}.__contains__
+    return Setting(name, (value,), about, takes=f"{value} ({takes}) or {usual}", accepts=accepts, **more)
 
 
 def first_of(tries: Callable[[LaneFacts], tuple[str, ...]]) -> Callable[[LaneFacts], str | None]:

@@ -126,6 +126,7 @@ ROWS = (
         "each thread stays on one core",
         "each thread stays on one core",
         tunes=presets.pinning_to_try,
+        refuse=refusals.refuse_pinning,
         environment=lambda settings, _device: PINNED if settings.value_of("pinning") == "cores" else {},
     ),
     Setting(
