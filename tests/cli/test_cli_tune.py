@@ -110,12 +110,24 @@ def check_tuned_lanes(house):
     assert "tune it again: laptime tune cifar-mlp fake/cpu" in words_of(refused.err)
 
 
-def test_reduced_precision_is_tried_only_where_it_is_allowed(house):
-    """Next to its speed is what else it changes."""
-    answer, tuning = tuned(house, PLANTED, "fake/cuda", "--allow", "precision")
-    assert "bf16" in tuning["lanes"][0]["words"]
+def test_reduced_precision_is_tried_only_where_it_is_allowed_and_shows_what_it_learns(house):
+    """Next to its speed is what else it changes: how far the proof is off, and loss and accuracy after whole laps."""
+    skill = '["fake/*bf16*"]\nskill = -0.3\n'
+    answer, tuning = tuned(house, PLANTED + skill, "fake/cuda", "--allow", "precision", "--laps", "1", budget="8s")
+    (lane,) = tuning["lanes"]
+    assert "bf16" in lane["words"]
     assert worth(tuning, "bf16")["changes"] == "arithmetic"
-    assert "the arithmetic" in answer.out
+    asked, winner = lane["learned"]
+    assert [asked["lane"], winner["lane"]] == [lane["asked"], lane["winner"]]
+    assert (asked["laps"], asked["over"], asked["items"]) == (1, "test", 10_000)
+    assert asked["accuracy"] - winner["accuracy"] == pytest.approx(0.3)
+    page = words_of(answer.out)
+    assert "bf16 changes the arithmetic: in the proof's 10 steps its loss is off by up to 1e-3 (allowed" in page
+    assert "learned in 1 lap test loss test accuracy" in page
+    assert f"{asked['accuracy']:.4f}" in page
+    assert "learning differs: fake/cuda:0/" in page
+    assert "--laps 1 --seeds 3 shows whether seeds explain it." in page
+    assert not list((house.home / "checkpoints").rglob("*.npz")), "nothing can be resumed"
 
 
 def test_nothing_is_credited_where_nothing_gains(house):
@@ -130,6 +142,26 @@ def test_settings_that_only_help_together_are_found(house):
     _, tuning = tuned(house, WORKS_TOGETHER, budget="60s")
     assert tuning["lanes"][0]["words"] == ["fused", "malloc=keep"]
     assert tuning["lanes"][0]["gain"]["ratio"] == pytest.approx(2.0, rel=0.05)
+
+
+def test_what_keeps_a_lane_from_its_laps_is_said(house):
+    """The gain stays. Ctrl-C in the laps keeps what is there, and a lane that fails in them has its reason."""
+    fails = '["fake/cpu/as-written"]\nfail = { how = "raise", phase = "lap 1" }\n'
+    hangs = '["fake/cpu/*malloc*"]\nfail = { how = "hang", phase = "lap 1" }\n'
+    house.script(PLANTED + fails + hangs)
+    process = house.start("tune", "cifar-mlp", "fake/cpu", "--budget", "1s", "--laps", "1")
+    house.read_until(process, "malloc=keep: begins")
+    process.send_signal(signal.SIGINT)
+    answer = house.finish(process)
+    assert answer.code == 130
+    (lane,) = house.kept()["answer"]["tuning"]["lanes"]
+    assert lane["standing"] == "confirmed"
+    why = [each["loss"]["missing"] for each in lane["learned"]]
+    assert why == [
+        "it ended in lap 1 of 1: RuntimeError: planted failure",
+        "it ended in lap 1 of 1: it was stopped",
+    ]
+    assert "fake/cpu has no loss and no accuracy: it ended in lap 1 of 1: RuntimeError" in words_of(answer.out)
 
 
 def test_ctrl_c_keeps_the_best_so_far_and_calls_it_unconfirmed(house):
@@ -188,6 +220,7 @@ def test_a_budget_that_is_too_small_is_said(house):
     [
         (("--allow", "speed"), "--allow speed: expected some of precision, batch"),
         (("--frameworks", "caffe"), "--frameworks caffe: it cannot run this here"),
+        (("--laps", "0"), "--laps 0: expected a whole number from 1 to 100,000"),
         (("fake/1xcpu",), "fake/1xcpu"),
     ],
 )

@@ -39,6 +39,15 @@ def test_the_answer_comes_first_and_what_failed_is_in_the_details():
     assert of_tune(tune_records.two_lanes())[0] == "torch/cpu 1.95x with bf16+malloc=keep"
 
 
+def test_a_winner_that_changes_arithmetic_names_the_command_that_shows_what_it_learns():
+    """Once that was seen, a race of the two is next."""
+    page = words_of(tune.render(tune_records.confirmed(), View(120)))
+    assert "Next: laptime train cifar-cnn torch/cpu torch/cpu/bf16+malloc=keep --laps 1" in page
+    page = words_of(tune.render(tune_records.learned(), View(120)))
+    assert "Next: laptime race cifar-cnn torch/cpu torch/cpu/bf16+malloc=keep" in page
+    assert "torch/cpu/bf16+malloc=keep has no accuracy: outputs and targets are not classes." in page
+
+
 def test_a_report_has_a_bar_for_each_setting():
     titles = [figure.title for figure in report_of(tune_records.two_lanes()).figures]
     assert titles[:2] == ["What each setting is worth on torch/cpu", "What each setting is worth on torch/cuda:0"]

@@ -23,16 +23,17 @@ graph, layout, optimizer, input, workers. What seems faster is joined, and the b
 as that helps. Settings that change the arithmetic or the batch are tried only if --allow names them. A setting that
 fails, hangs, or does other work than the reference is out, and the page says why. The best of many seems faster than
 it is, so at the end the winner races the lane as it was on fresh heats, and the page shows that gain. With
---frameworks all, each device is tuned on every installed framework. Ctrl-C ends the search; the best so far is then
-not confirmed.
+--frameworks all, each device is tuned on every installed framework. With --laps N, the lane and its winner are then
+trained N whole laps from the same seed, after the budget. Ctrl-C ends the search; the best so far is then not
+confirmed.
 """
 
 
 def make_tune_ask(given: dict[str, Any]) -> Ask:
     """Return the ask of the command."""
     told = dict(given)
-    allow, frameworks = told.pop("allow") or (), told.pop("frameworks") or ()
-    return replace(make_ask(told), tune=TuneAsk(allow, frameworks))
+    allow, frameworks, laps = told.pop("allow") or (), told.pop("frameworks") or (), told.pop("laps")
+    return replace(make_ask(told), tune=TuneAsk(allow, frameworks, laps))
 
 
 tune = make_command(
@@ -43,6 +44,7 @@ tune = make_command(
         *SUBJECT_OPTIONS,
         click.option("--allow", type=Words(), help="What may change besides: precision, batch."),
         click.option("--frameworks", type=Words(), help="Tune on each of these, or on all.  [default: the lane's]"),
+        click.option("--laps", type=int, help="Then train the lane and its winner N whole laps: loss and accuracy."),
         click.option("--budget", type=Duration(), default="5m", show_default=True, help=SAYS["budget"]),
         ALONE,
         *WATCH_OPTIONS,

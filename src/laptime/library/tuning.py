@@ -23,6 +23,7 @@ def tune(
     *,
     allow: str | Sequence[str] = (),
     frameworks: str | Sequence[str] = (),
+    laps: int | None = None,
     budget: DurationLike | None = None,
     alone: bool = False,
     every: bool = False,
@@ -41,8 +42,10 @@ def tune(
 ) -> TuneResult:
     """Search for the best settings of each lane, and race the winner again on fresh heats.
 
-    `allow` names what may change besides: "precision", "batch". `frameworks` are those to tune on, or "all". `.verdict`
-    is a sentence, `.tuned` has each lane's winner and what each setting is worth. For the other arguments see `race`.
+    `allow` names what may change besides: "precision", "batch". `frameworks` are those to tune on, or "all". With
+    `laps` the lane and its winner are then trained whole, and `.tuned[0].learned` has their loss and accuracy.
+    `.verdict` is a sentence, `.tuned` has each lane's winner and what each setting is worth. For the other arguments
+    see `race`.
     """
     ask = make_ask(
         what, lanes, budget=TUNE_BUDGET_S if budget is None and not isinstance(what, Ask) else budget, alone=alone,
@@ -51,7 +54,9 @@ def tune(
     )  # fmt: skip
     check_call(ask, "tune")
     if ask.tune is None:
-        ask = replace(ask, tune=TuneAsk(read_argument("allow", allow), read_argument("frameworks", frameworks)))
-    elif allow or frameworks:
+        counted = None if laps is None else read_argument("laps", laps)
+        words = (read_argument("allow", allow), read_argument("frameworks", frameworks))
+        ask = replace(ask, tune=TuneAsk(*words, counted))
+    elif allow or frameworks or laps is not None:
         raise UsageError("an Ask has all arguments in it, and others were given too", "Set them in its TuneAsk.")
     return TuneResult(*answer("tune", ask, progress=progress))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from laptime.model.missing import Missing
 from laptime.model.why import Factor
 
 Allowed = Literal["precision", "batch"]
@@ -19,11 +20,13 @@ Standing = Literal["confirmed", "no gain", "not confirmed", "not compared"]
 class TuneAsk:
     """What may change besides settings that keep arithmetic and learning, and the frameworks to try: names, or `all`.
 
-    Without frameworks, each lane is tuned on its own one.
+    Without frameworks, each lane is tuned on its own one. With `laps`, a lane as asked and its winner are then trained
+    for that many whole laps.
     """
 
     allow: tuple[str, ...] = ()
     frameworks: tuple[str, ...] = ()
+    laps: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +44,29 @@ class SettingWorth:
 
 
 @dataclass(frozen=True, slots=True)
+class Learned:
+    """What a lane had learned after `laps` whole laps: its loss and accuracy over some items.
+
+    They are those of the test, else of the validation after the last lap, else of the last lap itself. Where there are
+    none, they say why.
+    """
+
+    lane: str
+    laps: int
+    over: Literal["test", "validation", "training"]
+    items: int
+    loss: float | Missing
+    accuracy: float | Missing
+
+
+@dataclass(frozen=True, slots=True)
 class TunedLane:
     """A lane at its best. `words` are the settings of the winner, which the lane `winner` has besides its own.
 
     `gain` is that of fresh heats, in which the lane as asked and the winner alone raced. `seemed` is what the search
     showed, which flatters the best of many. `ties` are other sets of settings that the search cannot tell from it.
-    `code` does the same in a training of your own, `environment` are variables to set before it starts.
+    `code` does the same in a training of your own, `environment` are variables to set before it starts. `learned` is
+    what the lane as asked, and then the winner, had learned after the laps that were asked for; empty without these.
     """
 
     asked: str
@@ -62,6 +82,7 @@ class TunedLane:
     code: tuple[str, ...] = ()
     environment: dict[str, str] | None = None
     reason: str | None = None
+    learned: tuple[Learned, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

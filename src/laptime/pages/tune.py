@@ -14,6 +14,7 @@ from laptime.model.tuning import SettingWorth, TunedLane, Tuning
 from laptime.pages import footnotes, race
 from laptime.pages.bars import bar
 from laptime.pages.layout import Column, table_or_sentences, wrap
+from laptime.pages.learned import learned_notes, learned_table, next_command
 from laptime.pages.page import NARROWEST, PageParts, Said, View, header, quiet, rendered
 from laptime.pages.usage import usage_lines
 from laptime.pages.words import place_words, short_name
@@ -34,13 +35,13 @@ def page_parts(record: Record, view: View) -> PageParts:
         answer=[*footnotes.distrust(record), Said(f"{place_words(record)}: {tuning.says}")],
         figures=[line for each in tuning.lanes for line in _figures(each, len(tuning.lanes) > 1, view.inner)],
         notes=[
-            *(note for each in tuning.lanes for note in _notes(each, len(tuning.lanes) > 1)),
+            *(note for each in tuning.lanes for note in _notes(each, record, len(tuning.lanes) > 1)),
             *footnotes.doubts(record),
         ],
         done=" ".join(
             filter(None, [_tried(tuning), race.proof_sentence(_of_winners(record, tuning)), footnotes.closing(record)])
         ),
-        then=[_then(each, record) for each in tuning.lanes if each.standing == "confirmed"],
+        then=[next_command(each, record) for each in tuning.lanes if each.standing == "confirmed"],
         details=_details(record, tuning, view),
     )
 
@@ -66,7 +67,8 @@ def _figures(tuned: TunedLane, several: bool, view: View) -> list[str]:  # noqa:
     if not shown:
         return []
     title = [f"{short_name(tuned.asked)}"] if several else []
-    return [*title, *table_or_sentences(_columns(shown, view), shown, view.width, color=view.color)]
+    table = table_or_sentences(_columns(shown, view), shown, view.width, color=view.color)
+    return [*title, *table, *learned_table(tuned, view)]
 
 
 def _columns(shown: Sequence[SettingWorth], view: View) -> list[Column[SettingWorth]]:
@@ -93,13 +95,12 @@ def _between(each: SettingWorth) -> str:
     return f"{times(each.alone.low)} and {times(each.alone.high)}"
 
 
-def _notes(tuned: TunedLane, several: bool) -> list[str]:  # noqa: FBT001
-    """Return what is as good as the winner, how to set it in your own training, and what could not be raced."""
+def _notes(tuned: TunedLane, record: Record, several: bool) -> list[str]:  # noqa: FBT001
+    """Return what the winner changes, what is as good, how to set it in your own training, and what was not raced."""
     if tuned.standing in {"no gain", "not compared"}:
-        return []
+        return learned_notes(tuned, record)
     found = [f"{short_name(tuned.asked)} with {'+'.join(tuned.words)}:"] if several else []
-    if tuned.ties and tuned.standing == "confirmed":
-        found.append(f"As good, as far as the search can tell: {', '.join(tuned.ties[:3])}.")
+    found += learned_notes(tuned, record)
     if tuned.code:
         found.append(f"In a training of your own: {'; '.join(tuned.code)}")
     if tuned.environment:
@@ -107,6 +108,8 @@ def _notes(tuned: TunedLane, several: bool) -> list[str]:  # noqa: FBT001
         found.append(f"Set before it starts: {pairs}")
     lost = [each for each in tuned.settings if each.reason is not None and each.in_winner]
     found += [f"{each.word} was not raced alone: {each.reason}." for each in lost]
+    if tuned.ties and tuned.standing == "confirmed":
+        found.append(f"As good, as far as the search can tell: {', '.join(tuned.ties[:3])}.")
     return found
 
 
@@ -115,10 +118,6 @@ def _tried(tuning: Tuning) -> str:
     pairs = min((each.pairs for each in tuning.lanes if each.gain is not None), default=0)
     again = f" The winner then raced the lane as asked in {pairs} fresh rounds." if pairs else ""
     return f"{sets} sets of settings were raced.{again}"
-
-
-def _then(tuned: TunedLane, record: Record) -> str:
-    return f"Next: laptime race {record.workload.name} {short_name(tuned.asked)} {tuned.winner}"
 
 
 def _details(record: Record, tuning: Tuning, view: View) -> list[list[str]]:
@@ -130,6 +129,8 @@ def _details(record: Record, tuning: Tuning, view: View) -> list[list[str]]:
         sections += [
             wrap(f"{short_name(each.asked)}: {_standing_words(each)}", width, "  "),
             table_or_sentences(_columns(known, view), known, width, color=color) if known else [],
+            learned_table(each, view),
+            *(wrap(note, width, "    ") for note in _notes(each, record, several=False)),
             *(wrap(f"- {one.word}: {one.reason}", width, "    ") for one in each.settings if one.reason is not None),
         ]
     return [
