@@ -20,12 +20,12 @@ TUNE_HELP = f"""Find the best settings of each LANE for WHAT, and prove what the
 TUNE_MORE = """\
 The lane races in short heats against each single setting, and against what the presets set: threads, memory, compile,
 graph, layout, optimizer, input, workers. What seems faster is joined, and the best set is changed step by step as long
-as that helps. Settings that change the arithmetic or the batch are tried only if --allow names them. A setting that
-fails, hangs, or does other work than the reference is out, and the page says why. The best of many seems faster than
-it is, so at the end the winner races the lane as it was on fresh heats, and the page shows that gain. With
---frameworks all, each device is tuned on every installed framework. With --laps N, the lane and its winner are then
-trained N whole laps from the same seed, after the budget. Ctrl-C ends the search; the best so far is then not
-confirmed.
+as that helps. Settings that change the arithmetic or the batch are tried only if --allow names them. With --allow
+batch,learning another batch also gets the learning rate that belongs to it. A setting that fails, hangs, or does other
+work than the reference is out, and the page says why. The best of many seems faster than it is, so at the end the
+winner races the lane as it was on fresh heats, and the page shows that gain. With --frameworks all, each device is
+tuned on every installed framework. With --laps N, the lane and its winner are then trained N whole laps from the same
+seed, after the budget. Ctrl-C ends the search; the best so far is then not confirmed.
 """
 
 
@@ -42,7 +42,7 @@ tune = make_command(
     make_tune_ask,
     (
         *SUBJECT_OPTIONS,
-        click.option("--allow", type=Words(), help="What may change besides: precision, batch."),
+        click.option("--allow", type=Words(), help="What may change besides: precision, batch, learning."),
         click.option("--frameworks", type=Words(), help="Tune on each of these, or on all.  [default: the lane's]"),
         click.option("--laps", type=int, help="Then train the lane and its winner N whole laps: loss and accuracy."),
         click.option("--budget", type=Duration(), default="5m", show_default=True, help=SAYS["budget"]),

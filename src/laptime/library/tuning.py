@@ -42,10 +42,10 @@ def tune(
 ) -> TuneResult:
     """Search for the best settings of each lane, and race the winner again on fresh heats.
 
-    `allow` names what may change besides: "precision", "batch". `frameworks` are those to tune on, or "all". With
-    `laps` the lane and its winner are then trained whole, and `.tuned[0].learned` has their loss and accuracy.
-    `.verdict` is a sentence, `.tuned` has each lane's winner and what each setting is worth. For the other arguments
-    see `race`.
+    `allow` names what may change besides: "precision", "batch", "learning". `frameworks` are those to tune on, or
+    "all". With `laps` the lane and its winner are then trained whole, and `.tuned[0].learned` has their loss and
+    accuracy. `.verdict` is a sentence, `.tuned` has each lane's winner and what each setting is worth. For the other
+    arguments see `race`.
     """
     ask = make_ask(
         what, lanes, budget=TUNE_BUDGET_S if budget is None and not isinstance(what, Ask) else budget, alone=alone,

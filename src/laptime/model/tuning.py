@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from laptime.model.missing import Missing
 from laptime.model.why import Factor
 
-Allowed = Literal["precision", "batch"]
+Allowed = Literal["precision", "batch", "learning"]
 ALLOWED: tuple[Allowed, ...] = get_args(Allowed)
 ALL = "all"
 Changes = Literal["", "arithmetic", "learning"]
@@ -20,6 +20,7 @@ Standing = Literal["confirmed", "no gain", "not confirmed", "not compared"]
 class TuneAsk:
     """What may change besides settings that keep arithmetic and learning, and the frameworks to try: names, or `all`.
 
+    With `learning`, another batch also gets the learning rate that belongs to it.
     Without frameworks, each lane is tuned on its own one. With `laps`, a lane as asked and its winner are then trained
     for that many whole laps.
     """
@@ -33,6 +34,7 @@ class TuneAsk:
 class SettingWorth:
     """One setting, as a word of a lane, and by what factor it alone is faster. `changes` is what else it changes.
 
+    A batch may have its learning rate with it: `batch=2x+lr=0.02`.
     Without a factor, `reason` says why: it failed, it cannot be had here, or the budget had no room.
     """
 

@@ -13,7 +13,7 @@ from laptime.model.missing import Missing
 from laptime.model.record import Comparison, LaneResult
 from laptime.model.tuning import AtBest, SettingWorth, Standing, TunedLane, Tuning
 from laptime.model.why import ONLY_A_LANE, Factor
-from laptime.planner.tuning import Words, change_of, written
+from laptime.planner.tuning import Words, change_of
 from laptime.questions.job import Job
 from laptime.questions.subject import find_subject
 from laptime.questions.tune_search import Search
@@ -58,14 +58,14 @@ def _describe(job: Job, search: Search, lanes: Mapping[str, LaneResult], fresh: 
     return TunedLane(
         asked=base.name,
         winner=winner.name,
-        words=written(best),
+        words=search.tunable.written(best),
         standing=standing,
         gain=None if gain is None else Factor(gain.ratio, gain.low, gain.high),
         seemed=ratings[best].factor if best else None,
         pairs=0 if gain is None else gain.pairs,
         settings=_worths(search, best, ratings, lanes),
         tried=len(ratings),
-        ties=tuple("+".join(written(words)) or "as asked" for words in search.contenders(ratings) if words != best),
+        ties=tuple(_joined(search, words) or "as asked" for words in search.contenders(ratings) if words != best),
         code=_code_of(job, search, best),
         environment=more or None,
     )
@@ -86,16 +86,21 @@ def _worths(
     tried = [(words, ratings[words]) for words in search.tunable.singles() if words in ratings]
     tried.sort(key=lambda pair: -pair[1].log)
     found = [
-        SettingWorth(written(words)[0], change_of(words), _factor(rating), words[0] in best) for words, rating in tried
+        SettingWorth(_joined(search, words), change_of(words), _factor(rating), words[0] in best)
+        for words, rating in tried
     ]
     for words in search.tunable.singles():
         if words not in ratings:
             reason = _why_not(search, words, lanes)
-            found.append(SettingWorth(written(words)[0], change_of(words), None, words[0] in best, reason))
+            found.append(SettingWorth(_joined(search, words), change_of(words), None, words[0] in best, reason))
     refused = [
         SettingWorth(word, "", None, in_winner=False, reason=why) for word, why in search.tunable.refused.items()
     ]
     return (*found, *refused)
+
+
+def _joined(search: Search, words: Words) -> str:
+    return "+".join(search.tunable.written(words))
 
 
 def _why_not(search: Search, words: Words, lanes: Mapping[str, LaneResult]) -> str:
@@ -104,7 +109,7 @@ def _why_not(search: Search, words: Words, lanes: Mapping[str, LaneResult]) -> s
         return search.refused[words]
     if words not in search.tried:
         same = [other for other, lane in search.tried.items() if search.same(words, lane)]
-        return f"it is the same as {'+'.join(written(same[0]))}" if same and same[0] else NO_ROOM
+        return f"it is the same as {_joined(search, same[0])}" if same and same[0] else NO_ROOM
     lane = lanes[search.tried[words].name]
     if lane.status != "ok":
         return lane.reason or lane.status
@@ -126,7 +131,7 @@ def _code_of(job: Job, search: Search, words: Words) -> tuple[str, ...]:
     """Return the lines of code that do the same in a training of your own, where there are any."""
     training = AskedTraining(search.tunable.base, job.machine, find_subject(job.plan.ask.what)[1])
     known = {each.settings[0]: each.code for each in list_experiments(training) if each.settings}
-    lines = (known.get(word, "") for word in written(words))
+    lines = (known.get(word, "") for word in search.tunable.written(words))
     return tuple(line for line in lines if line and not line.startswith(ONLY_A_LANE))
 
 
