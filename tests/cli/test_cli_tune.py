@@ -202,6 +202,21 @@ def test_several_lanes_are_compared_at_their_best(house):
     assert "as fast as fake/cpu at its best" in words_of(answer.out)
 
 
+def test_the_cheapest_lane_at_its_best_is_not_the_fastest(house):
+    """The card is ten times as fast, and an hour of it costs forty times as much."""
+    house.script(PLANTED + '["fake/cuda*"]\ncompute_ms = 4.0\n')
+    prices = ("--for", "money", "--prices", "cpu=0.5,cuda=20")
+    answer = house.done("tune", "cifar-mlp", "fake/cpu", "fake/cuda", *prices, "--budget", "1s", "-q")
+    tuning = house.kept()["answer"]["tuning"]
+    assert tuning["lanes"][0]["gain"]["ratio"] == pytest.approx(1.5, rel=0.05), "one price: the cheapest is the fastest"
+    assert tuning["at_best"][0]["factor"]["ratio"] == pytest.approx(10 / 1.5 / 40, rel=0.05)
+    page = words_of(answer.out)
+    assert "fake/cpu does 1.5" in page
+    assert "as much for the money with" in page
+    assert "At its best, fake/cpu does the most for the money; fake/cuda:0 does 0.17x" in page
+    assert "Money a lap: fake/cpu" in page
+
+
 def test_a_budget_that_is_too_small_is_said(house):
     """Something is always raced: the lane and what the preset sets."""
     answer, tuning = tuned(house, PLANTED, budget="1s")
@@ -216,6 +231,9 @@ def test_a_budget_that_is_too_small_is_said(house):
         (("--allow", "speed"), "--allow speed: expected some of precision, batch, learning"),
         (("--allow", "learning"), "--allow learning: the learning rate changes no time, it goes with another batch"),
         (("--frameworks", "caffe"), "--frameworks caffe: it cannot run this here"),
+        (("--for", "speed"), "--for speed: expected time, money, energy"),
+        (("fake/cpu", "--for", "money"), "--for money: what an hour of cpu costs is not known"),
+        (("fake/cpu", "--for", "energy"), "--for energy: the power of cpu cannot be read: fake lanes have a clock of"),
         (("--laps", "0"), "--laps 0: expected a whole number from 1 to 100,000"),
         (("fake/1xcpu",), "fake/1xcpu"),
     ],

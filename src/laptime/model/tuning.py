@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from laptime.model.aims import DEFAULT_AIM, AimWord
 from laptime.model.missing import Missing
 from laptime.model.why import Factor
 
@@ -22,17 +23,18 @@ class TuneAsk:
 
     With `learning`, another batch also gets the learning rate that belongs to it.
     Without frameworks, each lane is tuned on its own one. With `laps`, a lane as asked and its winner are then trained
-    for that many whole laps.
+    for that many whole laps. `aim` is a word of `AIMS`: what is saved.
     """
 
     allow: tuple[str, ...] = ()
     frameworks: tuple[str, ...] = ()
     laps: int | None = None
+    aim: AimWord = DEFAULT_AIM
 
 
 @dataclass(frozen=True, slots=True)
 class SettingWorth:
-    """One setting, as a word of a lane, and by what factor it alone is faster. `changes` is what else it changes.
+    """One setting, as a word of a lane, and by what factor it alone is better. `changes` is what else it changes.
 
     A batch may have its learning rate with it: `batch=2x+lr=0.02`.
     Without a factor, `reason` says why: it failed, it cannot be had here, or the budget had no room.
@@ -63,10 +65,11 @@ class Learned:
 
 @dataclass(frozen=True, slots=True)
 class TunedLane:
-    """A lane at its best. `words` are the settings of the winner, which the lane `winner` has besides its own.
+    """A lane at its best, by the aim that was asked for.
 
-    `gain` is that of fresh heats, in which the lane as asked and the winner alone raced. `seemed` is what the search
-    showed, which flatters the best of many. `ties` are other sets of settings that the search cannot tell from it.
+    `words` are the settings of the winner, which the lane `winner` has besides its own. `gain` is that of fresh heats,
+    in which the lane as asked and the winner alone raced. `seemed` is what the search showed, which flatters the best
+    of many. `ties` are other sets of settings that the search cannot tell from it.
     `code` does the same in a training of your own, `environment` are variables to set before it starts. `learned` is
     what the lane as asked, and then the winner, had learned after the laps that were asked for; empty without these.
     """

@@ -42,7 +42,7 @@ OF_TRAINING = {
     "learning_rates": "--lr {}",
     "batches": "--batch {}",
 }
-OF_TUNING = {"allow": "--allow {}", "frameworks": "--frameworks {}", "laps": "--laps {}"}
+OF_TUNING = {"allow": "--allow {}", "frameworks": "--frameworks {}", "laps": "--laps {}", "aim": "--for {}"}
 
 
 def repeat_words(record: Record) -> str:

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 
+from laptime.model.aims import Aim
 from laptime.model.digits import times
 from laptime.model.missing import Missing
 from laptime.model.questions import TuneAnswer
@@ -16,7 +17,7 @@ from laptime.pages.bars import bar
 from laptime.pages.layout import Column, table_or_sentences, wrap
 from laptime.pages.learned import learned_notes, learned_table, next_command
 from laptime.pages.page import NARROWEST, PageParts, Said, View, header, quiet, rendered
-from laptime.pages.usage import usage_lines
+from laptime.pages.usage import energy_words, money_words, usage_lines
 from laptime.pages.words import place_words, short_name
 
 BAR, NARROW_BAR = 20, 10
@@ -33,8 +34,9 @@ def page_parts(record: Record, view: View) -> PageParts:
     view = replace(view, width=max(view.width, NARROWEST))
     return PageParts(
         answer=[*footnotes.distrust(record), Said(f"{place_words(record)}: {tuning.says}")],
-        figures=[line for each in tuning.lanes for line in _figures(each, len(tuning.lanes) > 1, view.inner)],
+        figures=[line for each in tuning.lanes for line in _figures(each, record, len(tuning.lanes) > 1, view.inner)],
         notes=[
+            *_lap_words(record, tuning),
             *(note for each in tuning.lanes for note in _notes(each, record, len(tuning.lanes) > 1)),
             *footnotes.doubts(record),
         ],
@@ -49,6 +51,12 @@ def page_parts(record: Record, view: View) -> PageParts:
 render = rendered(page_parts)
 
 
+def _lap_words(record: Record, tuning: Tuning) -> list[str]:
+    """Return what a lap of each lane as asked and of its winner takes, where that was aimed at, and what it costs."""
+    shown = _of_winners(record, tuning)
+    return [*(energy_words(shown) if record.ask.aim.unit == "J" else []), *money_words(shown)]
+
+
 def _of_winners(record: Record, tuning: Tuning) -> Record:
     """Return the record with the lanes as asked and their winners alone."""
     shown = {name for each in tuning.lanes for name in (each.asked, each.winner)}
@@ -61,17 +69,17 @@ def tuning_of(record: Record) -> Tuning | None:
     return tuning if tuning is not None and tuning.lanes else None
 
 
-def _figures(tuned: TunedLane, several: bool, view: View) -> list[str]:  # noqa: FBT001
+def _figures(tuned: TunedLane, record: Record, several: bool, view: View) -> list[str]:  # noqa: FBT001
     """Return a row for each setting that was tried alone, the best first."""
     shown = [each for each in tuned.settings if each.alone is not None][:SHOWN_MOST]
     if not shown:
         return []
     title = [f"{short_name(tuned.asked)}"] if several else []
-    table = table_or_sentences(_columns(shown, view), shown, view.width, color=view.color)
+    table = table_or_sentences(_columns(shown, record, view), shown, view.width, color=view.color)
     return [*title, *table, *learned_table(tuned, view)]
 
 
-def _columns(shown: Sequence[SettingWorth], view: View) -> list[Column[SettingWorth]]:
+def _columns(shown: Sequence[SettingWorth], record: Record, view: View) -> list[Column[SettingWorth]]:
     most = max((each.alone.ratio for each in shown if each.alone is not None), default=1.0)
 
     def bars(each: SettingWorth) -> str:
@@ -82,7 +90,11 @@ def _columns(shown: Sequence[SettingWorth], view: View) -> list[Column[SettingWo
     return [
         Column("setting", lambda each: each.word),
         Column("", bars),
-        Column("alone", lambda each: "-" if each.alone is None else times(each.alone.ratio), right=True),
+        Column(
+            f"alone {record.ask.aim.per}".rstrip(),
+            lambda each: "-" if each.alone is None else times(each.alone.ratio),
+            right=True,
+        ),
         Column("between", _between),
         Column("taken", lambda each: "yes" if each.in_winner else "-"),
         *(changes if any(each.changes for each in shown) else []),
@@ -127,8 +139,8 @@ def _details(record: Record, tuning: Tuning, view: View) -> list[list[str]]:
     for each in tuning.lanes:
         known = [one for one in each.settings if one.alone is not None]
         sections += [
-            wrap(f"{short_name(each.asked)}: {_standing_words(each)}", width, "  "),
-            table_or_sentences(_columns(known, view), known, width, color=color) if known else [],
+            wrap(f"{short_name(each.asked)}: {_standing_words(each, record.ask.aim)}", width, "  "),
+            table_or_sentences(_columns(known, record, view), known, width, color=color) if known else [],
             learned_table(each, view),
             *(wrap(note, width, "    ") for note in _notes(each, record, several=False)),
             *(wrap(f"- {one.word}: {one.reason}", width, "    ") for one in each.settings if one.reason is not None),
@@ -143,11 +155,11 @@ def _details(record: Record, tuning: Tuning, view: View) -> list[list[str]]:
     ]
 
 
-def _standing_words(tuned: TunedLane) -> str:
+def _standing_words(tuned: TunedLane, aim: Aim) -> str:
     if tuned.standing == "not compared":
         return f"nothing was compared: {tuned.reason}."
     if not tuned.words:
-        return "as asked, it is as fast as all that was tried."
+        return f"as asked, it {aim.does} {aim.as_much} as all that was tried."
     seemed = "" if tuned.seemed is None else f"; in the search it seemed {times(tuned.seemed)}"
     gain = "no fresh heats" if tuned.gain is None else f"{times(tuned.gain.ratio)} in {tuned.pairs} fresh rounds"
     return f"{tuned.winner} is {tuned.standing}: {gain}{seemed}."

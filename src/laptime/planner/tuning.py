@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from laptime.errors import UsageError
+from laptime.model.aims import AIMS
 from laptime.model.lane import Lane
 from laptime.model.machine import Machine
 from laptime.model.plan import PlannedLane
@@ -66,6 +67,8 @@ class Tunable:
 
 def check_tune(ask: TuneAsk) -> None:
     """Refuse words that are not known, and a learning rate without another batch."""
+    if ask.aim not in AIMS:
+        raise UsageError(f"--for {ask.aim}: expected {', '.join(AIMS)}", "such as --for energy")
     for word in ask.allow:
         if word not in ALLOWED:
             raise UsageError(f"--allow {word}: expected some of {', '.join(ALLOWED)}", "such as --allow precision")

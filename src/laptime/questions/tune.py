@@ -28,8 +28,9 @@ from laptime.planner.tuning import Tunable, Words, check_tune, find_tunable, lan
 from laptime.questions.asking import Prepared, facts_of, prepare
 from laptime.questions.heat_rounds import HeatRounds
 from laptime.questions.job import Job, Outcome, RecordStatus
+from laptime.questions.objective import Objective, check_objective
 from laptime.questions.subject import find_subject
-from laptime.questions.tune_laps import TunedLaps, check_laps
+from laptime.questions.tune_laps import TunedLaps, check_lanes, check_laps
 from laptime.questions.tune_search import Search
 from laptime.questions.tuned import describe_tuning
 from laptime.run.prestart import Prestarter
@@ -60,6 +61,7 @@ def prepare_tune(ask: Ask, machine: Machine) -> TunePrepared:
     """Scout and plan. With no lane named, it is the framework's card if there is one, else the processor."""
     wanted = ask.tune or TuneAsk()
     check_tune(wanted)
+    check_laps(wanted.laps)
     if ask.every:
         raise UsageError("laptime tune takes lanes, and --every races all that is installed", "name lanes")
     described, workload = find_subject(ask.what)
@@ -73,8 +75,9 @@ def prepare_tune(ask: Ask, machine: Machine) -> TunePrepared:
     planned = prepared.plan.lanes
     for lane in planned:
         refuse_group_for("tune", lane)
+    check_objective(ask, planned)
     if wanted.laps is not None:
-        check_laps(wanted.laps, prepared.plan)
+        check_lanes(wanted.laps, prepared.plan)
     given = facts_of(prepared, workload)
     plan = partial(plan_lane, machine=prepared.machine, subject=given)
     named = prepared.plan.ask.lanes or tuple(lane.name for lane in planned)
@@ -91,9 +94,11 @@ class Tune:
 
     def __init__(self, job: Job, prepared: TunePrepared) -> None:
         self._job = job
-        pace = shortest_pace(job.plan.pace, takes_turns=job.plan.alone is None)
+        self._objective = Objective(job.plan.ask)
+        reads_power = self._objective.needs_power(job.plan.lanes)
+        pace = shortest_pace(job.plan.pace, takes_turns=job.plan.alone is None, reads_power=reads_power)
         self._rounds = HeatRounds(job, pace, examines=lambda _lane: False)
-        self._searches = [Search(each, self._rounds) for each in prepared.tunables]
+        self._searches = [Search(each, self._rounds, self._objective) for each in prepared.tunables]
         self._heat_s: dict[str, float] = {}
         self._confirmed_from: int | None = None  # the first round of the confirming race
         laps = None if job.plan.ask.tune is None else job.plan.ask.tune.laps
@@ -187,8 +192,12 @@ class Tune:
         return True
 
     def _run(self, search: Search, lanes: Sequence[Words], prestarter: Prestarter) -> None:
+        """Run a round, and those lanes once more whose heats were too short for a figure."""
         planned = [search.tried[words] for words in lanes]
         self._run_lanes(planned, prestarter)
+        again = [lane for lane in planned if search.awaits_figure(lane)]
+        if again and self._job.left_s > 0:
+            self._run_lanes(again, prestarter)
 
     def _run_lanes(self, planned: Sequence[PlannedLane], prestarter: Prestarter) -> None:
         """Run a round, and learn what a heat of each lane costs: its part of the time that all took side by side."""
@@ -218,7 +227,8 @@ class Tune:
         return all(heat.process.status == "ok" for heat in self._rounds.heats[lane.name])
 
     def _goes_on(self, search: Search) -> bool:
-        return self._works(search.tunable.base)
+        """Whether the lane as asked finishes its heats, does its own work, and what it takes is known."""
+        return self._works(search.tunable.base) and () in search.ratings()
 
     def _confirm(self, prestarter: Prestarter) -> None:
         """Race each lane as asked and its winner, on fresh heats, until the budget is used up."""

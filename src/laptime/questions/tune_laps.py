@@ -24,9 +24,13 @@ NOT_BEGUN = Missing("it was not begun")
 NO_LENGTH = Missing("how many steps make a lap is not known: its data have no length, and it has no steps_per_lap")
 
 
-def check_laps(laps: int, plan: Plan) -> None:
-    """Refuse lanes that cannot be trained whole."""
+def check_laps(laps: int | None) -> None:
+    """Refuse a number of laps that is out of range."""
     check_full(FullAsk(laps=laps))
+
+
+def check_lanes(laps: int, plan: Plan) -> None:
+    """Refuse lanes that cannot be trained whole."""
     try:
         check_question(plan, "train")
     except UsageError as error:
