@@ -110,26 +110,53 @@ def check_tuned_lanes(house):
     assert "tune it again: laptime tune cifar-mlp fake/cpu" in words_of(refused.err)
 
 
-def test_reduced_precision_is_tried_only_where_it_is_allowed(house):
-    """Next to its speed is what else it changes."""
-    answer, tuning = tuned(house, PLANTED, "fake/cuda", "--allow", "precision")
-    assert "bf16" in tuning["lanes"][0]["words"]
-    assert worth(tuning, "bf16")["changes"] == "arithmetic"
-    assert "the arithmetic" in answer.out
+def test_what_changes_the_learning_is_tried_only_where_it_is_allowed_and_shows_what_it_learns(house):
+    """Next to its speed is what else it changes: how far the proof is off, and loss and accuracy after whole laps.
 
-
-def test_nothing_is_credited_where_nothing_gains(house):
-    answer, tuning = tuned(house, NOTHING)
+    With SGD, eight times the batch gets eight times the learning rate, in a word of the lane.
+    """
+    skill = '["fake/cuda*"]\nbatch_share = 0.1\n["fake/*bf16*lr=*"]\nskill = -0.3\n'
+    allowed = ("--allow", "precision,batch,learning", "--laps", "1")
+    answer, tuning = tuned(house, PLANTED + skill, "fake/cuda", *allowed, budget="15s")
     (lane,) = tuning["lanes"]
-    assert lane["standing"] == "no gain"
-    assert "No settings make fake/cpu surely faster than it is." in words_of(answer.out)
+    assert {"bf16", "batch=8x", "lr=0.08"} <= set(lane["words"])
+    assert worth(tuning, "bf16")["changes"] == "arithmetic"
+    assert worth(tuning, "batch=8x+lr=0.08")["changes"] == "learning"
+    asked, winner = lane["learned"]
+    assert [asked["lane"], winner["lane"]] == [lane["asked"], lane["winner"]]
+    assert (asked["laps"], asked["over"], asked["items"]) == (1, "test", 10_000)
+    assert asked["accuracy"] - winner["accuracy"] > 0.3
+    page = words_of(answer.out)
+    assert "bf16 changes the arithmetic: in the proof's 10 steps its loss is off by up to 1e-3 (allowed" in page
+    assert "learned in 1 lap test loss test accuracy" in page
+    assert f"{asked['accuracy']:.4f}" in page
+    details = words_of(house.done("show", "--details").out)
+    assert "batch=8x+lr=0.08 changes the learning." in details
+    assert "learning differs: fake/cuda:0/" in details
+    assert "--laps 1 --seeds 3 shows whether seeds explain it." in details
+    assert not list((house.home / "checkpoints").rglob("*.npz")), "nothing can be resumed"
+    (other,) = json.loads(house.done("plan", "cifar-mlp", "fake/cuda/tuned+batch=64", "--json").out)["lanes"]
+    assert "lr=" not in other["name"], "the winner's learning rate is that of its batch"
 
 
-def test_settings_that_only_help_together_are_found(house):
-    """Alone one gains nothing and the other costs a little."""
-    _, tuning = tuned(house, WORKS_TOGETHER, budget="60s")
-    assert tuning["lanes"][0]["words"] == ["fused", "malloc=keep"]
-    assert tuning["lanes"][0]["gain"]["ratio"] == pytest.approx(2.0, rel=0.05)
+def test_what_keeps_a_lane_from_its_laps_is_said(house):
+    """The gain stays. Ctrl-C in the laps keeps what is there, and a lane that fails in them has its reason."""
+    fails = '["fake/cpu/as-written"]\nfail = { how = "raise", phase = "lap 1" }\n'
+    hangs = '["fake/cpu/*malloc*"]\nfail = { how = "hang", phase = "lap 1" }\n'
+    house.script(PLANTED + fails + hangs)
+    process = house.start("tune", "cifar-mlp", "fake/cpu", "--budget", "1s", "--laps", "1")
+    house.read_until(process, "malloc=keep: begins")
+    process.send_signal(signal.SIGINT)
+    answer = house.finish(process)
+    assert answer.code == 130
+    (lane,) = house.kept()["answer"]["tuning"]["lanes"]
+    assert lane["standing"] == "confirmed"
+    why = [each["loss"]["missing"] for each in lane["learned"]]
+    assert why == [
+        "it ended in lap 1 of 1: RuntimeError: planted failure",
+        "it ended in lap 1 of 1: it was stopped",
+    ]
+    assert "fake/cpu has no loss and no accuracy: it ended in lap 1 of 1: RuntimeError" in words_of(answer.out)
 
 
 def test_ctrl_c_keeps_the_best_so_far_and_calls_it_unconfirmed(house):
@@ -175,6 +202,21 @@ def test_several_lanes_are_compared_at_their_best(house):
     assert "as fast as fake/cpu at its best" in words_of(answer.out)
 
 
+def test_the_cheapest_lane_at_its_best_is_not_the_fastest(house):
+    """The card is ten times as fast, and an hour of it costs forty times as much."""
+    house.script(PLANTED + '["fake/cuda*"]\ncompute_ms = 4.0\n')
+    prices = ("--for", "money", "--prices", "cpu=0.5,cuda=20")
+    answer = house.done("tune", "cifar-mlp", "fake/cpu", "fake/cuda", *prices, "--budget", "1s", "-q")
+    tuning = house.kept()["answer"]["tuning"]
+    assert tuning["lanes"][0]["gain"]["ratio"] == pytest.approx(1.5, rel=0.05), "one price: the cheapest is the fastest"
+    assert tuning["at_best"][0]["factor"]["ratio"] == pytest.approx(10 / 1.5 / 40, rel=0.05)
+    page = words_of(answer.out)
+    assert "fake/cpu does 1.5" in page
+    assert "as much for the money with" in page
+    assert "At its best, fake/cpu does the most for the money; fake/cuda:0 does 0.17x" in page
+    assert "Money a lap: fake/cpu" in page
+
+
 def test_a_budget_that_is_too_small_is_said(house):
     """Something is always raced: the lane and what the preset sets."""
     answer, tuning = tuned(house, PLANTED, budget="1s")
@@ -186,8 +228,13 @@ def test_a_budget_that_is_too_small_is_said(house):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--allow", "speed"), "--allow speed: expected some of precision, batch"),
+        (("--allow", "speed"), "--allow speed: expected some of precision, batch, learning"),
+        (("--allow", "learning"), "--allow learning: the learning rate changes no time, it goes with another batch"),
         (("--frameworks", "caffe"), "--frameworks caffe: it cannot run this here"),
+        (("--for", "speed"), "--for speed: expected time, money, energy"),
+        (("fake/cpu", "--for", "money"), "--for money: what an hour of cpu costs is not known"),
+        (("fake/cpu", "--for", "energy"), "--for energy: the power of cpu cannot be read: fake lanes have a clock of"),
+        (("--laps", "0"), "--laps 0: expected a whole number from 1 to 100,000"),
         (("fake/1xcpu",), "fake/1xcpu"),
     ],
 )

@@ -5,11 +5,14 @@ After a change that is meant, write the pages again with `LAPTIME_REGOLD=1 pytho
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import tune_records
 from shown import in_details
 
 from golden import assert_agreed
+from laptime.model.tuning import TuneAsk
 from laptime.pages import tune
 from laptime.pages.page import View
 from laptime.pages.summaries import of_tune
@@ -37,6 +40,26 @@ def test_the_answer_comes_first_and_what_failed_is_in_the_details():
     assert "compile: RuntimeError: no compiler" in words_of(details(record, 100))
     assert of_tune(record) == ["torch/cpu 1.95x with bf16+malloc=keep"]
     assert of_tune(tune_records.two_lanes())[0] == "torch/cpu 1.95x with bf16+malloc=keep"
+
+
+def test_a_winner_that_changes_arithmetic_names_the_command_that_shows_what_it_learns():
+    """Once that was seen, a race of the two is next."""
+    page = words_of(tune.render(tune_records.confirmed(), View(120)))
+    assert "Next: laptime train cifar-cnn torch/cpu torch/cpu/bf16+malloc=keep --laps 1" in page
+    page = words_of(tune.render(tune_records.learned(), View(120)))
+    assert "Next: laptime race cifar-cnn torch/cpu torch/cpu/bf16+malloc=keep" in page
+    assert "torch/cpu/bf16+malloc=keep has no accuracy: outputs and targets are not classes." in page
+
+
+def test_a_page_of_another_aim_has_its_words():
+    """What a lap takes is said, or why nobody knows."""
+    record = tune_records.confirmed()
+    record = replace(record, ask=replace(record.ask, tune=TuneAsk(aim="energy"), rate_per_hour=1.0))
+    page = words_of(tune.render(record, View(120)))
+    assert "setting alone per joule between" in page
+    assert "Energy a lap: no sensor was read." in page
+    assert "Money a lap: torch/cpu 0.0236, torch/cpu/bf16+malloc=keep 0.0118." in page
+    assert of_tune(record) == ["torch/cpu 1.95x per joule with bf16+malloc=keep"]
 
 
 def test_a_report_has_a_bar_for_each_setting():

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import records
 
+from laptime.model.missing import Missing
 from laptime.model.questions import TuneAnswer
 from laptime.model.record import Record
-from laptime.model.tuning import AtBest, SettingWorth, TuneAsk, TunedLane, Tuning
+from laptime.model.tuning import AtBest, Learned, SettingWorth, TuneAsk, TunedLane, Tuning
 from laptime.model.why import Factor
 
 SETTINGS = (
@@ -55,4 +56,14 @@ def two_lanes() -> Record:
     return tuned(says, WINNER, AS_IT_IS, at_best=(best,))
 
 
-SHOWN = {"confirmed": confirmed, "two-lanes": two_lanes}
+def learned() -> Record:
+    """The winner has a loss and no accuracy, as a training without classes."""
+    asked = Learned(WINNER.asked, 2, "test", 10_000, 1.3512, 0.5123)
+    best = Learned(WINNER.winner, 2, "test", 10_000, 1.355, Missing("outputs and targets are not classes"))
+    record = tuned(
+        "torch/cpu is 1.95x (1.92-1.98) as fast with bf16+malloc=keep.", replace(WINNER, learned=(asked, best))
+    )
+    return replace(record, ask=replace(record.ask, tune=TuneAsk(("precision",), laps=2)))
+
+
+SHOWN = {"confirmed": confirmed, "two-lanes": two_lanes, "learned": learned}

@@ -8,11 +8,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from laptime.analysis.heats import step_ratio
+from laptime.analysis.aggregate import bounds
+from laptime.analysis.heats import pairs_of_heats, step_ratio
+from laptime.analysis.lanes import compare_lanes
+from laptime.analysis.usage import summarise_usage
+from laptime.model.missing import Missing
 from laptime.model.record import HeatResult, LaneResult
+from laptime.model.why import Factor
+from laptime.stats import log_mean_interval
 
 # How much heats of one lane differ is assumed until enough were seen: two observations of this size.
 USUAL_SPREAD, USUAL_WEIGHT = 0.02, 2
@@ -30,6 +36,14 @@ class Rating:
     @property
     def factor(self) -> float:
         return math.exp(self.log)
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """How many times as much a lane does per unit of the aim as another, and from how many rounds that is known."""
+
+    factor: Factor
+    pairs: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,3 +109,44 @@ def _fit(links: Sequence[_Link], base: str) -> dict[str, float]:
             told += [logs[link.lane] - link.log for link in used if link.anchor == name]
             logs[name] = sum(told) / len(told)
     return logs
+
+
+def weigh(ratings: Mapping[str, Rating], per_s: Mapping[str, float | Missing], base: str) -> dict[str, Rating]:
+    """Return the ratings by what lanes take a second, against the base; none of a lane of which that is not known."""
+    known = {name: each for name, each in per_s.items() if not isinstance(each, Missing) and each > 0}
+    if base not in known:
+        return {}
+    return {
+        name: replace(rating, log=rating.log + math.log(known[base] / known[name]))
+        for name, rating in ratings.items()
+        if name in known
+    }
+
+
+def find_gain(
+    lane: LaneResult, reference: LaneResult, per_s: Callable[[LaneResult], float | Missing], alpha: float
+) -> Gain | Missing | None:
+    """Compare what two lanes do per unit, by the rounds that both finished; None where there is none.
+
+    Each round gives a ratio of times, and one of what a second took in its two heats. The interval is of the products.
+    """
+    times = compare_lanes(lane, reference, margin=1.0, alpha=alpha)
+    if times is None:
+        return None
+    pairs = pairs_of_heats(lane, reference)
+    taken = [(per_s(_in_heat(lane, ours)), per_s(_in_heat(reference, theirs))) for ours, theirs in pairs]
+    ratios = [
+        ratio * theirs / ours
+        for ratio, (ours, theirs) in zip(times.ratios, taken, strict=True)
+        if not isinstance(ours, Missing) and not isinstance(theirs, Missing)
+    ]
+    if not ratios:
+        return next(each for pair in taken for each in pair if isinstance(each, Missing))
+    interval = log_mean_interval(ratios, alpha)
+    return Gain(Factor(interval.estimate, *bounds(interval)), len(ratios))
+
+
+def _in_heat(lane: LaneResult, heat: HeatResult) -> LaneResult:
+    """Return a lane with one of its heats alone, and what it used there."""
+    usage = summarise_usage((heat,), lane.devices or (lane.device,), 1, None, None)
+    return replace(lane, heats=(heat,), usage=usage)

@@ -21,7 +21,7 @@ def figures(record: Record) -> list[Figure]:
     if tuning is None:
         return race_figures(record)
     return [
-        *(figure for each in tuning.lanes for figure in _worths(each)),
+        *(figure for each in tuning.lanes for figure in _worths(each, record)),
         *lane_bars(record),
         *proof_figures(record),
         *reading_figures(record),
@@ -29,9 +29,10 @@ def figures(record: Record) -> list[Figure]:
     ]
 
 
-def _worths(tuned: TunedLane) -> list[Figure]:
+def _worths(tuned: TunedLane, record: Record) -> list[Figure]:
     bars = tuple(_bar(each) for each in tuned.settings)
-    says = f"How many times as fast {short_name(tuned.asked)} is with one setting alone."
+    aim, lane = record.ask.aim, short_name(tuned.asked)
+    says = f"{lane} with one setting alone: how many times {aim.as_much} it {aim.does}."
     return (
         [Figure(f"What each setting is worth on {short_name(tuned.asked)}", Bars("times", bars), says)] if bars else []
     )

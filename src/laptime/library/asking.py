@@ -24,7 +24,7 @@ LaneNames: TypeAlias = str | Sequence[str]
 DurationLike: TypeAlias = str | float
 ShareLike: TypeAlias = str | float
 
-OTHER_NAMES = {"framework": "frameworks"}  # what a call names otherwise than the command
+OTHER_NAMES = {"framework": "frameworks", "for": "aim"}  # what a call names otherwise than the command
 OF_A_GATE = {"against", "fail_above"}
 OPTION = re.compile(r"(?<!\S)--([a-z]+(?:-[a-z]+)*)")
 

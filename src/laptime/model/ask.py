@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from laptime.model.aims import AIMS, Aim, LanePrices
+from laptime.model.device import Device
 from laptime.model.scaling import ScaleAsk
 from laptime.model.sweeping import SweepAsk
 from laptime.model.tuning import TuneAsk
@@ -31,7 +33,7 @@ class FullAsk:
 
 @dataclass(frozen=True, slots=True)
 class TypePrice:
-    """What an hour of a node of one type costs, in any currency."""
+    """What an hour of a node of one type costs, or of a device, in any currency."""
 
     of: str
     per_hour: float
@@ -56,7 +58,7 @@ class Ask:
     command; each lane is then raced as it is and once with each of `variants`, and a heat ends after `steps` timed
     steps. `scale` asks for each lane on several devices, `tune` for its best settings, `sweep` for it over batches.
     `on` is a word of `LAUNCHERS`: the heats run on that cluster. With `each`, the label or the resource of its nodes,
-    each lane races on each type of them; `prices` are theirs.
+    each lane races on each type of them; `prices` are theirs. In a tuning, `prices` are those of devices.
     """
 
     what: str = DEFAULT_WORKLOAD
@@ -97,3 +99,14 @@ class Ask:
         """The question that it means, unless it is asked another one, such as why."""
         meant = {"full": self.full, "scale": self.scale, "tune": self.tune, "sweep": self.sweep}
         return "infer" if self.infer else next((name for name, each in meant.items() if each is not None), "race")
+
+    @property
+    def aim(self) -> Aim:
+        """What a tuning saves."""
+        return AIMS[(self.tune or TuneAsk()).aim]
+
+    def prices_of(self, device: Device) -> LanePrices:
+        """Return what a device costs: the price of its own name, else that of its kind, else that of the machine."""
+        named = {price.of: price.per_hour for price in self.prices}
+        per_hour = named.get(device.name, named.get(device.kind, self.rate_per_hour))
+        return LanePrices(per_hour, self.price_per_kwh)

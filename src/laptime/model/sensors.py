@@ -17,21 +17,22 @@ class SensorRow:
 
     `watches` are the kinds of devices whose lanes it sees; empty where it sees every lane. `of_device` names a
     function, as "module:function", that takes a lane's device and returns the sensors of that device alone, or why
-    there is none.
+    there is none. `powers` are the kinds of devices whose power or energy it reads; None where that is not known.
     """
 
     name: str
     sensor: str
     watches: tuple[DeviceKind, ...] = ()
     of_device: str | None = None
+    powers: tuple[DeviceKind, ...] | None = None
 
 
 SENSORS = (
-    SensorRow("host", "laptime.sensors.host:HostSensor"),
-    SensorRow("rapl", "laptime.sensors.rapl:RaplSensor"),
-    SensorRow("nvml", "laptime.sensors.nvml:NvmlSensor", ("cuda",), "laptime.sensors.nvml:sensors_of"),
-    SensorRow("amd", "laptime.sensors.amd:AmdSensor", ("cuda",), "laptime.sensors.amd:sensors_of"),
-    SensorRow("apple", "laptime.sensors.apple:AppleSensor", ("mps",)),
+    SensorRow("host", "laptime.sensors.host:HostSensor", powers=()),
+    SensorRow("rapl", "laptime.sensors.rapl:RaplSensor", powers=("cpu",)),
+    SensorRow("nvml", "laptime.sensors.nvml:NvmlSensor", ("cuda",), "laptime.sensors.nvml:sensors_of", ("cuda",)),
+    SensorRow("amd", "laptime.sensors.amd:AmdSensor", ("cuda",), "laptime.sensors.amd:sensors_of", ("cuda",)),
+    SensorRow("apple", "laptime.sensors.apple:AppleSensor", ("mps",), powers=()),
 )
 
 

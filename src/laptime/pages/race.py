@@ -70,7 +70,7 @@ RACE_COLUMNS: list[RecordColumn[LaneResult]] = [
     RecordColumn("a lap", lambda lane, _: lap_words(lane)),
     RecordColumn("step", lambda lane, _: step_words(lane)),
     RecordColumn(lambda record: f"{record.workload.items}/s", lambda lane, _: rate_words(lane), right=True, leaves=2),
-    RecordColumn("cost of a lap", cost_cell, shown=lambda record: record.ask.prices),
+    RecordColumn("cost of a lap", cost_cell, shown=lambda record: record.ask.prices and record.ask.each),
     RecordColumn(against_title, _against, least=19, breaks_last=True),
     SAME_WORK,
 ]

@@ -8,8 +8,10 @@ from typing import Any
 
 from laptime.model.ask import WHY_BUDGET_S, Ask, FullAsk
 from laptime.model.record import Record
+from laptime.model.tuning import TuneAsk
 
 COMMANDS = {"full": "train"}
+Options = Ask | FullAsk | TuneAsk
 OPTIONS = {  # how an option of a command is written, by its field; a number of seconds has its unit
     "heats": "--heats {}",
     "budget_s": "--budget {:g}s",
@@ -40,6 +42,7 @@ OF_TRAINING = {
     "learning_rates": "--lr {}",
     "batches": "--batch {}",
 }
+OF_TUNING = {"allow": "--allow {}", "frameworks": "--frameworks {}", "laps": "--laps {}", "aim": "--for {}"}
 
 
 def repeat_words(record: Record) -> str:
@@ -52,10 +55,11 @@ def repeat_words(record: Record) -> str:
     left_out = {"profile"} if question == "profile" else set()
     words += _options({name: told for name, told in OPTIONS.items() if name not in left_out}, ask, plain)
     words += _options(OF_TRAINING, ask.full, FullAsk()) if ask.full is not None else []
+    words += _options(OF_TUNING, ask.tune, TuneAsk()) if ask.tune is not None else []
     return shlex.join(words)
 
 
-def _options(options: dict[str, str], asked: Ask | FullAsk, plain: Ask | FullAsk) -> list[str]:
+def _options(options: dict[str, str], asked: Options, plain: Options) -> list[str]:
     known = {each.name for each in fields(asked)}
     changed = [name for name in options if name in known and getattr(asked, name) != getattr(plain, name)]
     return [word for name in changed for word in _words(options[name], getattr(asked, name))]

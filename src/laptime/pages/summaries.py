@@ -72,8 +72,11 @@ def of_tune(record: Record) -> list[str]:
     if not isinstance(answer, TuneAnswer) or answer.tuning is None:
         return of_race(record)
     gains = [each for each in answer.tuning.lanes if each.standing == "confirmed" and each.gain is not None]
+    per = f" {record.ask.aim.per}".rstrip()
     told = [
-        f"{short_name(each.asked)} {each.gain.ratio:.2f}x with {'+'.join(each.words)}" for each in gains if each.gain
+        f"{short_name(each.asked)} {each.gain.ratio:.2f}x{per} with {'+'.join(each.words)}"
+        for each in gains
+        if each.gain
     ]
     return [*(told or ["no settings gain"]), *_failed(record)]
 

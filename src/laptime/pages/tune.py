@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 
+from laptime.model.aims import Aim
 from laptime.model.digits import times
 from laptime.model.missing import Missing
 from laptime.model.questions import TuneAnswer
@@ -14,8 +15,9 @@ from laptime.model.tuning import SettingWorth, TunedLane, Tuning
 from laptime.pages import footnotes, race
 from laptime.pages.bars import bar
 from laptime.pages.layout import Column, table_or_sentences, wrap
+from laptime.pages.learned import learned_notes, learned_table, next_command
 from laptime.pages.page import NARROWEST, PageParts, Said, View, header, quiet, rendered
-from laptime.pages.usage import usage_lines
+from laptime.pages.usage import energy_words, money_words, usage_lines
 from laptime.pages.words import place_words, short_name
 
 BAR, NARROW_BAR = 20, 10
@@ -32,20 +34,27 @@ def page_parts(record: Record, view: View) -> PageParts:
     view = replace(view, width=max(view.width, NARROWEST))
     return PageParts(
         answer=[*footnotes.distrust(record), Said(f"{place_words(record)}: {tuning.says}")],
-        figures=[line for each in tuning.lanes for line in _figures(each, len(tuning.lanes) > 1, view.inner)],
+        figures=[line for each in tuning.lanes for line in _figures(each, record, len(tuning.lanes) > 1, view.inner)],
         notes=[
-            *(note for each in tuning.lanes for note in _notes(each, len(tuning.lanes) > 1)),
+            *_lap_words(record, tuning),
+            *(note for each in tuning.lanes for note in _notes(each, record, len(tuning.lanes) > 1)),
             *footnotes.doubts(record),
         ],
         done=" ".join(
             filter(None, [_tried(tuning), race.proof_sentence(_of_winners(record, tuning)), footnotes.closing(record)])
         ),
-        then=[_then(each, record) for each in tuning.lanes if each.standing == "confirmed"],
+        then=[next_command(each, record) for each in tuning.lanes if each.standing == "confirmed"],
         details=_details(record, tuning, view),
     )
 
 
 render = rendered(page_parts)
+
+
+def _lap_words(record: Record, tuning: Tuning) -> list[str]:
+    """Return what a lap of each lane as asked and of its winner takes, where that was aimed at, and what it costs."""
+    shown = _of_winners(record, tuning)
+    return [*(energy_words(shown) if record.ask.aim.unit == "J" else []), *money_words(shown)]
 
 
 def _of_winners(record: Record, tuning: Tuning) -> Record:
@@ -60,16 +69,17 @@ def tuning_of(record: Record) -> Tuning | None:
     return tuning if tuning is not None and tuning.lanes else None
 
 
-def _figures(tuned: TunedLane, several: bool, view: View) -> list[str]:  # noqa: FBT001
+def _figures(tuned: TunedLane, record: Record, several: bool, view: View) -> list[str]:  # noqa: FBT001
     """Return a row for each setting that was tried alone, the best first."""
     shown = [each for each in tuned.settings if each.alone is not None][:SHOWN_MOST]
     if not shown:
         return []
     title = [f"{short_name(tuned.asked)}"] if several else []
-    return [*title, *table_or_sentences(_columns(shown, view), shown, view.width, color=view.color)]
+    table = table_or_sentences(_columns(shown, record, view), shown, view.width, color=view.color)
+    return [*title, *table, *learned_table(tuned, view)]
 
 
-def _columns(shown: Sequence[SettingWorth], view: View) -> list[Column[SettingWorth]]:
+def _columns(shown: Sequence[SettingWorth], record: Record, view: View) -> list[Column[SettingWorth]]:
     most = max((each.alone.ratio for each in shown if each.alone is not None), default=1.0)
 
     def bars(each: SettingWorth) -> str:
@@ -80,7 +90,11 @@ def _columns(shown: Sequence[SettingWorth], view: View) -> list[Column[SettingWo
     return [
         Column("setting", lambda each: each.word),
         Column("", bars),
-        Column("alone", lambda each: "-" if each.alone is None else times(each.alone.ratio), right=True),
+        Column(
+            f"alone {record.ask.aim.per}".rstrip(),
+            lambda each: "-" if each.alone is None else times(each.alone.ratio),
+            right=True,
+        ),
         Column("between", _between),
         Column("taken", lambda each: "yes" if each.in_winner else "-"),
         *(changes if any(each.changes for each in shown) else []),
@@ -93,13 +107,12 @@ def _between(each: SettingWorth) -> str:
     return f"{times(each.alone.low)} and {times(each.alone.high)}"
 
 
-def _notes(tuned: TunedLane, several: bool) -> list[str]:  # noqa: FBT001
-    """Return what is as good as the winner, how to set it in your own training, and what could not be raced."""
+def _notes(tuned: TunedLane, record: Record, several: bool) -> list[str]:  # noqa: FBT001
+    """Return what the winner changes, what is as good, how to set it in your own training, and what was not raced."""
     if tuned.standing in {"no gain", "not compared"}:
-        return []
+        return learned_notes(tuned, record)
     found = [f"{short_name(tuned.asked)} with {'+'.join(tuned.words)}:"] if several else []
-    if tuned.ties and tuned.standing == "confirmed":
-        found.append(f"As good, as far as the search can tell: {', '.join(tuned.ties[:3])}.")
+    found += learned_notes(tuned, record)
     if tuned.code:
         found.append(f"In a training of your own: {'; '.join(tuned.code)}")
     if tuned.environment:
@@ -107,6 +120,8 @@ def _notes(tuned: TunedLane, several: bool) -> list[str]:  # noqa: FBT001
         found.append(f"Set before it starts: {pairs}")
     lost = [each for each in tuned.settings if each.reason is not None and each.in_winner]
     found += [f"{each.word} was not raced alone: {each.reason}." for each in lost]
+    if tuned.ties and tuned.standing == "confirmed":
+        found.append(f"As good, as far as the search can tell: {', '.join(tuned.ties[:3])}.")
     return found
 
 
@@ -117,10 +132,6 @@ def _tried(tuning: Tuning) -> str:
     return f"{sets} sets of settings were raced.{again}"
 
 
-def _then(tuned: TunedLane, record: Record) -> str:
-    return f"Next: laptime race {record.workload.name} {short_name(tuned.asked)} {tuned.winner}"
-
-
 def _details(record: Record, tuning: Tuning, view: View) -> list[list[str]]:
     """Return all that was found, in sections."""
     width, color = view.width, view.color
@@ -128,8 +139,10 @@ def _details(record: Record, tuning: Tuning, view: View) -> list[list[str]]:
     for each in tuning.lanes:
         known = [one for one in each.settings if one.alone is not None]
         sections += [
-            wrap(f"{short_name(each.asked)}: {_standing_words(each)}", width, "  "),
-            table_or_sentences(_columns(known, view), known, width, color=color) if known else [],
+            wrap(f"{short_name(each.asked)}: {_standing_words(each, record.ask.aim)}", width, "  "),
+            table_or_sentences(_columns(known, record, view), known, width, color=color) if known else [],
+            learned_table(each, view),
+            *(wrap(note, width, "    ") for note in _notes(each, record, several=False)),
             *(wrap(f"- {one.word}: {one.reason}", width, "    ") for one in each.settings if one.reason is not None),
         ]
     return [
@@ -142,11 +155,11 @@ def _details(record: Record, tuning: Tuning, view: View) -> list[list[str]]:
     ]
 
 
-def _standing_words(tuned: TunedLane) -> str:
+def _standing_words(tuned: TunedLane, aim: Aim) -> str:
     if tuned.standing == "not compared":
         return f"nothing was compared: {tuned.reason}."
     if not tuned.words:
-        return "as asked, it is as fast as all that was tried."
+        return f"as asked, it {aim.does} {aim.as_much} as all that was tried."
     seemed = "" if tuned.seemed is None else f"; in the search it seemed {times(tuned.seemed)}"
     gain = "no fresh heats" if tuned.gain is None else f"{times(tuned.gain.ratio)} in {tuned.pairs} fresh rounds"
     return f"{tuned.winner} is {tuned.standing}: {gain}{seemed}."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from laptime.model.aims import LanePrices
 from laptime.model.missing import Missing
 from laptime.model.questions import InferAnswer, TrainingAnswer, inference_of, training_of
 from laptime.model.record import LaneResult, Record
@@ -93,16 +94,35 @@ def _or_dash(value: float | Missing, words: Callable[[float], str]) -> str:
 
 def money_words(record: Record) -> list[str]:
     """Return what a lap, a training or 1,000 answers cost on each lane, where a price was given."""
-    if record.ask.price_per_kwh is None and record.ask.rate_per_hour is None:
+    rows = _rows(record)
+    if not any(_is_priced(_prices(row)) for row in rows):
         return []
-    said = []
-    for column in USAGE_COLUMNS:
-        if column.title.startswith("money") and _kind(record) in column.shown:
-            costs = [(row.name, column.figure(row)) for row in _rows(record)]
-            known = [f"{name} {cost}" for name, cost in costs if not isinstance(cost, Missing)]
-            missing = {cost.missing for _, cost in costs if isinstance(cost, Missing)}
-            said.append(f"{column.title}: {', '.join(known) if known else '; '.join(sorted(missing))}.")
-    return [f"{each[0].upper()}{each[1:]}" for each in said]
+    columns = [each for each in USAGE_COLUMNS if each.title.startswith("money") and _kind(record) in each.shown]
+    return [_column_words(each.title, each, rows) for each in columns]
+
+
+def energy_words(record: Record) -> list[str]:
+    """Return the energy of a lap on each lane, or why it is not known."""
+    rows, column = _rows(record), next(each for each in USAGE_COLUMNS if each.of == "energy")
+    return [_column_words("energy a lap", column, rows)] if rows else []
+
+
+def _column_words(title: str, column: UsageColumn, rows: Sequence[UsageRow]) -> str:
+    """Return the figures of a column in a sentence."""
+    figures = [(row.name, column.figure(row)) for row in rows]
+    known = [f"{name} {figure}" for name, figure in figures if not isinstance(figure, Missing)]
+    missing = {figure.missing for _, figure in figures if isinstance(figure, Missing)}
+    return f"{title[0].upper()}{title[1:]}: {', '.join(known) if known else '; '.join(sorted(missing))}."
+
+
+def _prices(row: UsageRow) -> LanePrices:
+    """Return what a lane costs. The price of a type of nodes has a column of its own."""
+    ask = row.record.ask
+    return ask.prices_of(row.lane.device) if ask.each is None else LanePrices(ask.rate_per_hour, ask.price_per_kwh)
+
+
+def _is_priced(prices: LanePrices) -> bool:
+    return prices.per_hour is not None or prices.per_kwh is not None
 
 
 def _kind(record: Record) -> str:
@@ -118,11 +138,12 @@ def _rows(record: Record) -> list[UsageRow]:
 
 def _lanes(record: Record) -> list[UsageRow]:
     """Return a row for each lane that was watched and, where the time itself has a price, for each that finished."""
-    is_paid = record.ask.rate_per_hour is not None
-    rows = [
-        (lane, lane.usage or (NOT_WATCHED if is_paid and lane.lap_s is not None else None)) for lane in record.lanes
+    rows = [UsageRow(lane, lane.usage or NOT_WATCHED, record) for lane in record.lanes]
+    return [
+        row
+        for row in rows
+        if row.lane.usage is not None or (_prices(row).per_hour is not None and row.lane.lap_s is not None)
     ]
-    return [UsageRow(lane, usage, record) for lane, usage in rows if usage is not None]
 
 
 def _answers(record: Record) -> list[UsageRow]:
@@ -222,7 +243,7 @@ def _energy(value: float | Missing, how: str | Missing) -> str | Missing:
 def _money(row: UsageRow) -> str | Missing:
     lap = row.lane.lap_s
     seconds = Missing("how long a lap is was not told") if lap is None else lap.median
-    return _cost(row.record, row.usage.energy.wh_per_lap, seconds)
+    return _cost(row, row.usage.energy.wh_per_lap, seconds)
 
 
 def _whole_money(row: UsageRow) -> str | Missing:
@@ -231,19 +252,20 @@ def _whole_money(row: UsageRow) -> str | Missing:
     mine = [run for run in full.runs if run.process.lane == row.lane.name]
     taken = sorted(run.whole_s for run in mine if run.process.status == "ok")
     seconds = taken[len(taken) // 2] if taken else Missing("no training was whole")
-    return _cost(row.record, row.usage.energy.wh_whole, seconds)
+    return _cost(row, row.usage.energy.wh_whole, seconds)
 
 
 def _thousand_money(row: UsageRow) -> str | Missing:
     used, pace = row.usage.energy.j_per_1000_items, row.lane.items_per_s
     seconds = Missing("how many answers there are a second was not told") if pace is None else over(1000, pace.median)
-    return _cost(row.record, used if isinstance(used, Missing) else used / 3600, seconds)
+    return _cost(row, used if isinstance(used, Missing) else used / 3600, seconds)
 
 
-def _cost(record: Record, used_wh: float | Missing, seconds: float | Missing) -> str | Missing:
+def _cost(row: UsageRow, used_wh: float | Missing, seconds: float | Missing) -> str | Missing:
     """Return the cost of electricity, plus that of the time at the hourly rate."""
-    price, rate = record.ask.price_per_kwh, record.ask.rate_per_hour
-    if price is None and rate is None:
+    prices = _prices(row)
+    price, rate = prices.per_kwh, prices.per_hour
+    if not _is_priced(prices):
         return NONE
     if isinstance(seconds, Missing):
         return seconds

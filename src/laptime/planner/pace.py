@@ -19,6 +19,7 @@ WINDOWS_LEAST = 5
 TURN_S = 0.25
 TURNS_LEAST = 4
 TURNS_OVERHEAD_S = 2.5  # a first guess, as OVERHEAD_S: the processes of a round start side by side
+POWER_LEAST_S = 5.0  # energy needs 2 s between the readings of turns, and turns of 0.25 s hold two readings or three
 SLACK = 0.97  # share of the budget left: a heat begins its last window before its time is up, and so runs a little over
 MOST_OVER = 1.3  # a heat that took more than this multiple of `measure_s` cannot be shortened by a smaller `measure_s`
 PARTS = 1 + len(BATCHES)  # the single calls, then each batch size
@@ -84,9 +85,13 @@ def shorten_pace(pace: Pace, timed_s: list[float], round_s: float, left_s: float
     return replace(pace, measure_s=measure_s, window_s=measure_s / WINDOWS_A_HEAT)
 
 
-def shortest_pace(pace: Pace, *, takes_turns: bool) -> Pace:
-    """Return the pace of the shortest heats that show a difference: many of them fit into a budget."""
+def shortest_pace(pace: Pace, *, takes_turns: bool, reads_power: bool = False) -> Pace:
+    """Return the pace of the shortest heats that show a difference: many of them fit into a budget.
+
+    A heat whose power is read has to last longer.
+    """
     measure_s = TURNS_LEAST * TURN_S if takes_turns else MEASURE_LEAST_S
+    measure_s = max(measure_s, POWER_LEAST_S) if reads_power else measure_s
     shortest = replace(pace, measure_s=measure_s, adaptive=False)
     if not takes_turns:
         return replace(shortest, window_s=measure_s / WINDOWS_A_HEAT)

@@ -87,7 +87,7 @@ def _check_fleet(ask: Ask) -> None:
     """Refuse types of nodes without a cluster, and prices without types."""
     if ask.each is not None and ask.on is None:
         raise UsageError(f"--each {ask.each}: it is about the nodes of a cluster", "name one: --on ray")
-    if ask.prices and ask.each is None:
+    if ask.prices and ask.each is None and ask.tune is None:
         raise UsageError("--prices are of types of nodes", "name the types: --each machine; or give --rate")
     if ask.prices and ask.rate_per_hour is not None:
         raise UsageError("--prices and --rate both say what an hour costs", "leave one of the two out")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from laptime.errors import UsageError
+from laptime.model.aims import AIMS
 from laptime.model.lane import Lane
 from laptime.model.machine import Machine
 from laptime.model.plan import PlannedLane
 from laptime.model.tuning import ALL, ALLOWED, Changes, TuneAsk
 from laptime.planner.lanes import parse_lane
+from laptime.planner.learning_rates import rate_of_batch
 from laptime.planner.refusals import LaneFacts, SubjectFacts
 from laptime.planner.setting import Setting
 from laptime.planner.settings import SETTINGS
@@ -19,6 +21,9 @@ Words = tuple[tuple[str, str], ...]
 """Settings that a lane has besides its own, each with its value, in the order of SETTINGS."""
 NOT_TUNED = ("parallel", "scaling", "sync", "reads", "matmul")
 ALLOWED_BY = {"arithmetic": "precision", "learning": "batch"}
+BATCH, RATE = "batch", "lr"
+OWN_OPTIMIZER = "a training of your own brings its learning rate with its optimizer, and keeps it at another batch"
+OWN_RATE = "the lane names its learning rate, and keeps it at another batch"
 PlanLane = Callable[[Lane], PlannedLane]
 
 
@@ -27,6 +32,7 @@ class Tunable:
     """A lane to tune: as asked, and the values of each setting that may be tried on it.
 
     `known` are the sets of settings that presets have. `refused` are values that the lane cannot have, with the reason.
+    `rates` has, by value of the batch, the learning rate that goes with it.
     """
 
     lane: Lane
@@ -35,6 +41,7 @@ class Tunable:
     values: Mapping[str, tuple[str, ...]]
     known: tuple[Words, ...]
     refused: Mapping[str, str]
+    rates: Mapping[str, str] = field(default_factory=dict)
 
     def singles(self) -> list[Words]:
         """Return each single setting, those of the presets first."""
@@ -45,16 +52,30 @@ class Tunable:
     def with_words(self, words: Words) -> PlannedLane | str:
         """Return the lane with these settings, or why it cannot be."""
         try:
-            return self.plan(replace(self.lane, overrides=(*self.lane.overrides, *words)))
+            return self.plan(replace(self.lane, overrides=(*self.lane.overrides, *self._in_full(words))))
         except UsageError as error:
             return error.says
 
+    def written(self, words: Words) -> tuple[str, ...]:
+        """Return the words of a lane that has these settings."""
+        return written(self._in_full(words))
+
+    def _in_full(self, words: Words) -> Words:
+        """Return the settings with the learning rate that goes with their batch."""
+        rate = self.rates.get(dict(words).get(BATCH, ""))
+        return words if rate is None else changed(words, RATE, rate)
+
 
 def check_tune(ask: TuneAsk) -> None:
-    """Refuse words that are not known."""
+    """Refuse words that are not known, and a learning rate without another batch."""
+    if ask.aim not in AIMS:
+        raise UsageError(f"--for {ask.aim}: expected {', '.join(AIMS)}", "such as --for energy")
     for word in ask.allow:
         if word not in ALLOWED:
             raise UsageError(f"--allow {word}: expected some of {', '.join(ALLOWED)}", "such as --allow precision")
+    if "learning" in ask.allow and BATCH not in ask.allow:
+        says = "--allow learning: the learning rate changes no time, it goes with another batch"
+        raise UsageError(says, "add batch: --allow batch,learning")
 
 
 def lanes_of_frameworks(ask: TuneAsk, lanes: Sequence[str], able: Sequence[str]) -> tuple[str, ...]:
@@ -92,7 +113,31 @@ def find_tunable(text: str, machine: Machine, subject: SubjectFacts, plan: PlanL
                 possible.append(value)
         if possible:
             values[row.name] = tuple(possible)
-    return Tunable(lane, base, plan, values, _presets(facts, values, ask), refused)
+    rates: dict[str, str] = {}
+    if "learning" in ask.allow and BATCH in values:
+        if why := _why_no_rates(lane, subject):
+            refused[RATE] = why
+        else:
+            rates = _rates(lane, subject, plan, values[BATCH])
+    return Tunable(lane, base, plan, values, _presets(facts, values, ask), refused, rates)
+
+
+def _why_no_rates(lane: Lane, subject: SubjectFacts) -> str | None:
+    """Return why the learning rate of a lane stays as it is, or None."""
+    if subject.workload is None:
+        return OWN_OPTIMIZER
+    return OWN_RATE if RATE in dict(lane.overrides) else None
+
+
+def _rates(lane: Lane, subject: SubjectFacts, plan: PlanLane, batches: Sequence[str]) -> dict[str, str]:
+    """Return the learning rate that belongs to each batch."""
+    assert subject.workload is not None
+    found: dict[str, str] = {}
+    for value in batches:
+        batch = plan(replace(lane, overrides=(*lane.overrides, (BATCH, value)))).settings.batch
+        if batch is not None:
+            found[value] = f"{rate_of_batch(subject.workload, batch):g}"
+    return found
 
 
 def _is_allowed(row: Setting, ask: TuneAsk) -> bool:

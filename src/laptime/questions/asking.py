@@ -56,13 +56,17 @@ class Prepared:
     published: Published | None
     launcher: Launcher = field(default=LOCAL, kw_only=True)
 
-    keeps_checkpoints: ClassVar[bool] = False
     shares_process: ClassVar[bool] = False  # what is measured runs in this process, so laptime's own time is not known
 
     @property
     def outline(self) -> Plan | FullPlan | InferPlan:
         """What `laptime plan` shows."""
         return self.plan
+
+    @property
+    def keeps_checkpoints(self) -> bool:
+        """Whether whole trainings are run, which write checkpoints."""
+        return False
 
 
 @dataclass(frozen=True, slots=True)

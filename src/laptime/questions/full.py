@@ -7,27 +7,20 @@ from dataclasses import replace
 from pathlib import Path
 
 from laptime.analysis.aggregate import most_memory
-from laptime.analysis.full import compare_learning, find_factor, find_reached, summarise_full_lane
+from laptime.analysis.full import compare_learning, find_factor, summarise_full_lane
 from laptime.analysis.usage import training_usage
 from laptime.errors import UsageError
 from laptime.model.dataset import DataSource
 from laptime.model.plan import PlannedLane
-from laptime.model.process import Dnf, ProcessStatus
 from laptime.model.protocol import FullOrder, FullRun, Moment
 from laptime.model.questions import TrainingAnswer
 from laptime.model.record import LaneResult
 from laptime.planner.settings import learn_alike
-from laptime.questions.job import FAKE, Job, Outcome, RecordStatus
+from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.protocol import PreparedTraining, order_words
-from laptime.questions.proving import Proof, order_heat
-from laptime.questions.resuming import Before, check_built, find_changed, find_lost
-from laptime.run.runner import Limits
-from laptime.run.sensor_selection import SensorSelection
-from laptime.run.trainings import TrainingRunner
-
-FULL_HZ = 1.0  # a reading per second is enough for a training of hours, and keeps its record small
-READINGS_MOST = 14_400  # per instrument and process: four hours at 1 Hz; longer trainings are read less often
-Key = tuple[str, int]
+from laptime.questions.proving import Proof
+from laptime.questions.resuming import Before, find_lost
+from laptime.questions.training_runs import TrainingRuns, key_of, order_training
 
 
 class WholeTrainings:
@@ -35,11 +28,8 @@ class WholeTrainings:
 
     def __init__(self, job: Job, prepared: PreparedTraining) -> None:
         self._job, self._protocol, self._before = job, prepared.protocol, prepared.before
-        hz = job.plan.ask.sensors_hz
-        self._sensors = SensorSelection(job.plan.ask.sensors, FULL_HZ if hz is None else hz, READINGS_MOST)
+        self._trainings = TrainingRuns(job, prepared.before)
         self._proof = Proof(job.services.references, self._announce, job.own_code)
-        self._runs: dict[Key, FullRun] = {}
-        self._again: dict[Key, str] = {}
         if prepared.before is not None:
             self._take_up(prepared.before)
 
@@ -51,13 +41,13 @@ class WholeTrainings:
         _check_data(job.plan.data, self._before)
         job.plan = self._proof.make_ready(job.plan)
         for order in self._orders():
-            self._train(order)
-            proofs = self._runs[_key(order)].proofs
+            self._trainings.train(order)
+            proofs = self._trainings.runs[key_of(order)].proofs
             self._proof.hear_appeal(job.plan, order.heat.lane, [proofs] if proofs else [])
 
     def reduce(self, status: RecordStatus) -> Outcome:
         """Summarise the lanes, and compare each with the first that has finished a lap."""
-        runs = tuple(sorted(self._runs.values(), key=lambda run: run.order))
+        runs = tuple(sorted(self._trainings.runs.values(), key=lambda run: run.order))
         lanes = tuple(self._summarise(lane, runs) for lane in self._job.plan.lanes)
         # Usage is not shown between laps, and summing hours of readings takes time.
         lanes = lanes if status == "running" else tuple(self._add_usage(lane, runs) for lane in lanes)
@@ -78,14 +68,13 @@ class WholeTrainings:
     def _take_up(self, before: Before) -> None:
         """Take over what an earlier process found. Refuse to train finished laps again, unless that is allowed."""
         record = before.record
-        self._runs = {(run.process.lane, run.seed): run for run in before.runs}
         self._job.before_s = record.elapsed_s
         # Without digests it is unknown whether the reference of a user's own training belongs to the current sources.
         if record.workload.file is None or any(run.sources for run in before.runs):
             self._proof.references = {record.workload.name: record.reference}
             self._proof.appeals = {lane.name: lane.appeal for lane in record.lanes if lane.appeal is not None}
         for lost in find_lost(before, self._orders()):
-            self._again[_key(lost.order)] = lost.note
+            self._trainings.again[key_of(lost.order)] = lost.note
             if lost.is_damaged:
                 self._job.services.checkpoints.drop(Path(lost.order.checkpoint))
 
@@ -96,61 +85,12 @@ class WholeTrainings:
         for turn in range(self._protocol.seeds):
             for lane in plan.lanes if turn % 2 == 0 else plan.lanes[::-1]:
                 seed = first_seed + turn
-                done = self._runs.get((lane.name, seed))
-                heat = order_heat(plan, lane, plan.pace, number, seed)
-                number += 1
-                if done is not None and done.process.status == "ok":
-                    continue
+                done = self._trainings.runs.get((lane.name, seed))
                 prove = seed == first_seed and not (done is not None and done.proofs)
-                protocol = replace(self._protocol, steps_per_lap=self._steps_per_lap(heat.lane.settings.batch))
-                place = self._job.services.checkpoints.place(lane.name, seed)
-                orders.append(FullOrder(heat, protocol, str(place), prove))
+                if done is None or done.process.status != "ok":
+                    orders.append(order_training(self._job, self._protocol, lane, number, seed, prove=prove))
+                number += 1
         return orders
-
-    def _steps_per_lap(self, batch: int | None) -> int | None:
-        """Return the steps per lap. With another batch than the workload's, a lap has as many items as before."""
-        steps, meant = self._protocol.steps_per_lap, self._job.plan.subject.batch
-        if steps is None or batch is None or meant is None:
-            return steps
-        return max(1, round(steps * meant / batch))
-
-    def _train(self, order: FullOrder) -> None:
-        """Train one lane from one seed. If it fails, the others still run."""
-        key, job, lane = _key(order), self._job, order.heat.lane
-        before = self._runs.get(key)
-
-        def note(status: ProcessStatus, dnf: Dnf | None = None) -> None:
-            made = runner.training_run(status, dnf)
-            self._runs[key] = replace(made, reached=find_reached(made.laps, self._protocol.until_accuracy))
-
-        def keep() -> None:
-            note("running")
-            job.save()
-
-        def check(sources: dict[str, str]) -> None:
-            check_built(self._before, before, sources)
-
-        runner = TrainingRunner(
-            order,
-            Limits(job.plan.ask.patience_s, job.plan.ask.watchdog_s),
-            tell=job.services.tell,
-            keep=keep,
-            check=check,
-            sampler=None if lane.framework == FAKE else self._sensors.sampler_for(lane.name, lane.computes_on),
-            before=before,
-            changed=find_changed(self._before, before) if self._before is not None else (),
-            noted=(self._again[key],) if key in self._again else (),
-        )
-        try:
-            dnf = runner.run()
-        except KeyboardInterrupt:
-            note("interrupted")
-            raise
-        job.own_code.look_at(lane, runner)
-        note("dnf" if dnf else "ok", dnf)
-        job.save()
-        if dnf is None:
-            job.services.checkpoints.drop(Path(order.checkpoint))
 
     def _announce(self, note: str) -> None:
         self._job.services.tell(Moment("", None, note, self._protocol.laps, is_news=True))
@@ -177,7 +117,3 @@ def _check_data(data: DataSource | None, before: Before | None) -> None:
             f"the data in {began_with.folder} is not what this training began with",
             f"it had {began_with.train_items:,} items to train and {began_with.test_items:,} to test; begin again",
         )
-
-
-def _key(order: FullOrder) -> Key:
-    return order.heat.lane.name, order.heat.seed

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from laptime.errors import UsageError
 from laptime.model.ask import Ask, FullAsk
@@ -41,11 +40,13 @@ class PreparedTraining(Prepared):
     protocol: Protocol
     before: Before | None = None
 
-    keeps_checkpoints: ClassVar[bool] = True
-
     @property
     def outline(self) -> FullPlan:
         return FullPlan(self.plan, self.protocol, order_words(self.protocol.seeds))
+
+    @property
+    def keeps_checkpoints(self) -> bool:
+        return True
 
 
 def order_words(seeds: int) -> str:

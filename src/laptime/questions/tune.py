@@ -28,7 +28,9 @@ from laptime.planner.tuning import Tunable, Words, check_tune, find_tunable, lan
 from laptime.questions.asking import Prepared, facts_of, prepare
 from laptime.questions.heat_rounds import HeatRounds
 from laptime.questions.job import Job, Outcome, RecordStatus
+from laptime.questions.objective import Objective, check_objective
 from laptime.questions.subject import find_subject
+from laptime.questions.tune_laps import TunedLaps, check_lanes, check_laps
 from laptime.questions.tune_search import Search
 from laptime.questions.tuned import describe_tuning
 from laptime.run.prestart import Prestarter
@@ -50,11 +52,16 @@ class TunePrepared(Prepared):
 
     tunables: tuple[Tunable, ...]
 
+    @property
+    def keeps_checkpoints(self) -> bool:
+        return self.plan.ask.tune is not None and self.plan.ask.tune.laps is not None
+
 
 def prepare_tune(ask: Ask, machine: Machine) -> TunePrepared:
     """Scout and plan. With no lane named, it is the framework's card if there is one, else the processor."""
     wanted = ask.tune or TuneAsk()
     check_tune(wanted)
+    check_laps(wanted.laps)
     if ask.every:
         raise UsageError("laptime tune takes lanes, and --every races all that is installed", "name lanes")
     described, workload = find_subject(ask.what)
@@ -68,6 +75,9 @@ def prepare_tune(ask: Ask, machine: Machine) -> TunePrepared:
     planned = prepared.plan.lanes
     for lane in planned:
         refuse_group_for("tune", lane)
+    check_objective(ask, planned)
+    if wanted.laps is not None:
+        check_lanes(wanted.laps, prepared.plan)
     given = facts_of(prepared, workload)
     plan = partial(plan_lane, machine=prepared.machine, subject=given)
     named = prepared.plan.ask.lanes or tuple(lane.name for lane in planned)
@@ -77,15 +87,22 @@ def prepare_tune(ask: Ask, machine: Machine) -> TunePrepared:
 
 
 class Tune:
-    """A running tuning: a search for each lane, one after another, then the confirming race of all winners."""
+    """A running tuning: a search for each lane, one after another, then the confirming race of all winners.
+
+    Whole laps, if asked for, come last and are no part of the budget.
+    """
 
     def __init__(self, job: Job, prepared: TunePrepared) -> None:
         self._job = job
-        pace = shortest_pace(job.plan.pace, takes_turns=job.plan.alone is None)
+        self._objective = Objective(job.plan.ask)
+        reads_power = self._objective.needs_power(job.plan.lanes)
+        pace = shortest_pace(job.plan.pace, takes_turns=job.plan.alone is None, reads_power=reads_power)
         self._rounds = HeatRounds(job, pace, examines=lambda _lane: False)
-        self._searches = [Search(each, self._rounds) for each in prepared.tunables]
+        self._searches = [Search(each, self._rounds, self._objective) for each in prepared.tunables]
         self._heat_s: dict[str, float] = {}
         self._confirmed_from: int | None = None  # the first round of the confirming race
+        laps = None if job.plan.ask.tune is None else job.plan.ask.tune.laps
+        self._laps = None if laps is None else TunedLaps(job, laps)
 
     def run(self) -> None:
         rounds = self._rounds
@@ -96,18 +113,23 @@ class Tune:
                 share_s = (self._job.left_s - reserved_s) / (len(self._searches) - place)
                 self._search(search, self._job.left_s - share_s, prestarter)
             self._confirm(prestarter)
+        if self._laps is not None:
+            self._train(self._laps)
 
     def reduce(self, status: RecordStatus) -> Outcome:
         lanes, machine, rounds = self._rounds.results(), self._job.machine, self._rounds
-        answer = TuneAnswer(alone=rounds.why_alone)
+        answer, findings = TuneAnswer(alone=rounds.why_alone), find_unseen_cards(machine)
         if status != "running":
             tuning = describe_tuning(self._job, self._searches, lanes, self._confirmed_from)
+            findings = (*findings, *find_findings([lanes[0]], machine))
+            if self._laps is not None:
+                tuning = self._laps.fill(tuning)
+                findings = (*findings, *self._laps.findings(tuning))
             answer = replace(answer, tuning=tuning)
-        findings = find_findings([lanes[0]], machine) if status != "running" else ()
         return Outcome(
             lanes,
             answer,
-            (*find_unseen_cards(machine), *findings),
+            findings,
             rounds.proof.kept_reference(self._job.plan.subject),
             rounds.parameters,
         )
@@ -170,8 +192,12 @@ class Tune:
         return True
 
     def _run(self, search: Search, lanes: Sequence[Words], prestarter: Prestarter) -> None:
+        """Run a round, and those lanes once more whose heats were too short for a figure."""
         planned = [search.tried[words] for words in lanes]
         self._run_lanes(planned, prestarter)
+        again = [lane for lane in planned if search.awaits_figure(lane)]
+        if again and self._job.left_s > 0:
+            self._run_lanes(again, prestarter)
 
     def _run_lanes(self, planned: Sequence[PlannedLane], prestarter: Prestarter) -> None:
         """Run a round, and learn what a heat of each lane costs: its part of the time that all took side by side."""
@@ -201,7 +227,8 @@ class Tune:
         return all(heat.process.status == "ok" for heat in self._rounds.heats[lane.name])
 
     def _goes_on(self, search: Search) -> bool:
-        return self._works(search.tunable.base)
+        """Whether the lane as asked finishes its heats, does its own work, and what it takes is known."""
+        return self._works(search.tunable.base) and () in search.ratings()
 
     def _confirm(self, prestarter: Prestarter) -> None:
         """Race each lane as asked and its winner, on fresh heats, until the budget is used up."""
@@ -221,3 +248,16 @@ class Tune:
             self._confirmed_from, rounds = first, rounds + 1
             if len(wanted) < 2:
                 break
+
+    def _train(self, laps: TunedLaps) -> None:
+        """Train each lane as asked and its winner, one after another, for the laps that were asked for."""
+        pairs = [
+            [search.tunable.base, search.tried[best]]
+            for search in self._searches
+            if self._goes_on(search) and (best := search.winner())
+        ]
+        if pairs:
+            laps.announce("the lane as asked and its winner are trained for whole laps")
+        for place, lane in enumerate(lane for pair in pairs for lane in pair):
+            told = (heat.steps_per_lap for heat in self._rounds.heats[lane.name])
+            laps.train(lane, self._rounds.done + place, next(filter(None, told), None))

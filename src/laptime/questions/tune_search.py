@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from laptime.analysis.tuning import Rating, rate_lanes
+from laptime.analysis.tuning import Rating
+from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
 from laptime.planner.tuning import Tunable, Words, changed
 from laptime.questions.heat_rounds import HeatRounds
+from laptime.questions.objective import Objective
 
 GAINS = 0.01  # a setting that seems faster by this is joined with others
 HURTS = -0.15  # a setting that alone costs more than this is not tried together with others
@@ -15,8 +17,8 @@ SURE = 2.0  # standard errors
 class Search:
     """The search on one lane: the sets of settings that were tried, each with its lane, and those that failed."""
 
-    def __init__(self, tunable: Tunable, rounds: HeatRounds) -> None:
-        self.tunable, self._rounds = tunable, rounds
+    def __init__(self, tunable: Tunable, rounds: HeatRounds, objective: Objective) -> None:
+        self.tunable, self._rounds, self.objective = tunable, rounds, objective
         self.tried: dict[Words, PlannedLane] = {(): tunable.base}
         self.refused: dict[Words, str] = {}
         self._settled: dict[Words, Rating] | None = None
@@ -41,13 +43,13 @@ class Search:
         return not isinstance(planned, str) and planned.settings == lane.settings
 
     def ratings(self) -> dict[Words, Rating]:
-        """Return how fast each set of settings is that did the lane's own work; once it is settled, as it was then."""
+        """Return how good each set of settings is that did the lane's own work; once it is settled, as it was then."""
         if self._settled is not None:
             return self._settled
         mine = {lane.name for lane in self.tried.values()}
         lanes = [lane for lane in self._rounds.results() if lane.name in mine]
         sound = [lane for lane in lanes if lane.status == "ok" and lane.parity.status != "differs"]
-        found = rate_lanes([lane for lane in sound if lane.step_ms is not None], self.tunable.base.name)
+        found = self.objective.rate([lane for lane in sound if lane.step_ms is not None], self.tunable.base.name)
         return {words: found[lane.name] for words, lane in self.tried.items() if lane.name in found}
 
     def untried(self) -> list[Words]:
@@ -84,6 +86,11 @@ class Search:
     def has_failed(self, words: Words, ratings: dict[Words, Rating]) -> bool:
         """Whether a set of settings was tried and has no rating: it did not finish, or did other work."""
         return words not in ratings and bool(self._rounds.heats[self.tried[words].name])
+
+    def awaits_figure(self, planned: PlannedLane) -> bool:
+        """Whether a lane finished its heats, and these are too short to tell what a second takes."""
+        lane = next(each for each in self._rounds.results() if each.name == planned.name)
+        return lane.status == "ok" and lane.step_ms is not None and isinstance(self.objective.per_s(lane), Missing)
 
     @staticmethod
     def _alone(words: Words, ratings: dict[Words, Rating]) -> float:

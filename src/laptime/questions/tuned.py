@@ -5,24 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from laptime.analysis.lanes import compare_lanes
-from laptime.analysis.tuning import Rating
+from laptime.analysis.tuning import Gain, Rating
 from laptime.diagnosis.experiments import AskedTraining, list_experiments
+from laptime.model.aims import Aim
 from laptime.model.digits import times
 from laptime.model.missing import Missing
-from laptime.model.record import Comparison, LaneResult
+from laptime.model.record import LaneResult
 from laptime.model.tuning import AtBest, SettingWorth, Standing, TunedLane, Tuning
 from laptime.model.why import ONLY_A_LANE, Factor
-from laptime.planner.settings import SETTINGS
-from laptime.planner.tuning import Words, change_of, written
+from laptime.planner.settings import find_setting
+from laptime.planner.tuning import Words, change_of
 from laptime.questions.job import Job
+from laptime.questions.objective import ALPHA, Objective
 from laptime.questions.subject import find_subject
 from laptime.questions.tune_search import Search
 from laptime.stats import t_quantile
 
-ALPHA = 0.05
 NO_ROOM = "the budget had no room for it"
 NOT_COMPARED = "no other settings could be raced"
+OTHER_WORK = "it did other work"
 
 
 def describe_tuning(
@@ -35,8 +36,10 @@ def describe_tuning(
     fresh = {lane.name: _fresh(lane, confirmed_from) for lane in lanes}
     named = {lane.name: lane for lane in lanes}
     tuned = tuple(_describe(job, each, named, fresh) for each in searches)
-    at_best = _compare_winners(tuned, fresh)
-    return Tuning(" ".join([*map(_say, tuned), *_say_best(tuned, at_best)]), tuned, at_best)
+    objective = searches[0].objective
+    at_best = _compare_winners(tuned, fresh, objective)
+    said = [_say(each, objective.aim) for each in tuned]
+    return Tuning(" ".join([*said, *_say_best(tuned, at_best, objective.aim)]), tuned, at_best)
 
 
 def _fresh(lane: LaneResult, confirmed_from: int | None) -> LaneResult:
@@ -48,36 +51,45 @@ def _fresh(lane: LaneResult, confirmed_from: int | None) -> LaneResult:
 def _describe(job: Job, search: Search, lanes: Mapping[str, LaneResult], fresh: Mapping[str, LaneResult]) -> TunedLane:
     base, ratings = search.tunable.base, search.ratings()
     if len(ratings) < 2:
-        reason = lanes[base.name].reason or NOT_COMPARED
+        reason = _why_not_compared(lanes[base.name], search.objective)
         return TunedLane(base.name, base.name, (), "not compared", None, None, 0, _worths(search, (), ratings, lanes),
                          len(ratings), reason=reason)  # fmt: skip
     best = search.winner()
     winner = search.tried[best]
-    gain = compare_lanes(fresh[winner.name], fresh[base.name], margin=0.05, alpha=ALPHA) if best else None
-    standing = _standing(best, gain)
+    found = search.objective.compare(fresh[winner.name], fresh[base.name]) if best else None
+    gain = found if isinstance(found, Gain) else None
     more = {name: value for name, value in winner.environment.items() if base.environment.get(name) != value}
     return TunedLane(
         asked=base.name,
         winner=winner.name,
-        words=written(best),
-        standing=standing,
-        gain=None if gain is None else Factor(gain.ratio, gain.low, gain.high),
+        words=search.tunable.written(best),
+        standing=_standing(best, gain),
+        gain=None if gain is None else gain.factor,
         seemed=ratings[best].factor if best else None,
         pairs=0 if gain is None else gain.pairs,
         settings=_worths(search, best, ratings, lanes),
         tried=len(ratings),
-        ties=tuple("+".join(written(words)) or "as asked" for words in search.contenders(ratings) if words != best),
+        ties=tuple(_joined(search, words) or "as asked" for words in search.contenders(ratings) if words != best),
         code=_code_of(job, search, best),
         environment=more or None,
+        reason=found.missing if isinstance(found, Missing) else None,
     )
 
 
-def _standing(best: Words, gain: Comparison | None) -> Standing:
+def _why_not_compared(base: LaneResult, objective: Objective) -> str:
+    """Return why a lane as asked was compared with nothing."""
+    per_s = objective.per_s(base)
+    if base.status == "ok" and base.parity.status == "differs":
+        return OTHER_WORK
+    return base.reason or (per_s.missing if isinstance(per_s, Missing) else NOT_COMPARED)
+
+
+def _standing(best: Words, gain: Gain | None) -> Standing:
     if not best:
         return "no gain"
-    if gain is None or isinstance(gain.low, Missing):
+    if gain is None or isinstance(gain.factor.low, Missing):
         return "not confirmed"
-    return "confirmed" if gain.low > 1 else "no gain"
+    return "confirmed" if gain.factor.low > 1 else "no gain"
 
 
 def _worths(
@@ -87,16 +99,21 @@ def _worths(
     tried = [(words, ratings[words]) for words in search.tunable.singles() if words in ratings]
     tried.sort(key=lambda pair: -pair[1].log)
     found = [
-        SettingWorth(written(words)[0], change_of(words), _factor(rating), words[0] in best) for words, rating in tried
+        SettingWorth(_joined(search, words), change_of(words), _factor(rating), words[0] in best)
+        for words, rating in tried
     ]
     for words in search.tunable.singles():
         if words not in ratings:
             reason = _why_not(search, words, lanes)
-            found.append(SettingWorth(written(words)[0], change_of(words), None, words[0] in best, reason))
+            found.append(SettingWorth(_joined(search, words), change_of(words), None, words[0] in best, reason))
     refused = [
         SettingWorth(word, "", None, in_winner=False, reason=why) for word, why in search.tunable.refused.items()
     ]
     return (*found, *refused)
+
+
+def _joined(search: Search, words: Words) -> str:
+    return "+".join(search.tunable.written(words))
 
 
 def _why_not(search: Search, words: Words, lanes: Mapping[str, LaneResult]) -> str:
@@ -105,11 +122,14 @@ def _why_not(search: Search, words: Words, lanes: Mapping[str, LaneResult]) -> s
         return search.refused[words]
     if words not in search.tried:
         same = [other for other, lane in search.tried.items() if search.same(words, lane)]
-        return f"it is the same as {'+'.join(written(same[0]))}" if same and same[0] else NO_ROOM
+        return f"it is the same as {_joined(search, same[0])}" if same and same[0] else NO_ROOM
     lane = lanes[search.tried[words].name]
     if lane.status != "ok":
         return lane.reason or lane.status
-    return "it did other work" if lane.parity.status == "differs" else NO_ROOM
+    if lane.parity.status == "differs":
+        return OTHER_WORK
+    per_s = search.objective.per_s(lane)
+    return per_s.missing if isinstance(per_s, Missing) else NO_ROOM
 
 
 def _factor(rating: Rating) -> Factor:
@@ -127,23 +147,22 @@ def _code_of(job: Job, search: Search, words: Words) -> tuple[str, ...]:
     """Return the lines of code that do the same in a training of your own, where there are any."""
     training = AskedTraining(search.tunable.base, job.machine, find_subject(job.plan.ask.what)[1])
     known = {each.settings[0]: each.code for each in list_experiments(training) if each.settings}
-    lines = (known.get(word) or SETTINGS[name].code.format(value=value) for word, (name, value) in _by_word(words))
+    lines = (known.get(word) or _code_of_word(word) for word in search.tunable.written(words))
     return tuple(line for line in lines if line and not line.startswith(ONLY_A_LANE))
 
 
-def _by_word(words: Words) -> list[tuple[str, tuple[str, str]]]:
-    return list(zip(written(words), words, strict=True))
+def _code_of_word(word: str) -> str:
+    found = find_setting(word)
+    return "" if found is None else found[0].code.format(value=found[1])
 
 
-def _compare_winners(tuned: Sequence[TunedLane], fresh: Mapping[str, LaneResult]) -> tuple[AtBest, ...]:
+def _compare_winners(
+    tuned: Sequence[TunedLane], fresh: Mapping[str, LaneResult], objective: Objective
+) -> tuple[AtBest, ...]:
     """Compare the best of each lane with that of the first."""
     first, *others = tuned
-    found = [(each, compare_lanes(fresh[each.winner], fresh[first.winner], 0.05, ALPHA)) for each in others]
-    return tuple(
-        AtBest(each.winner, first.winner, Factor(gain.ratio, gain.low, gain.high))
-        for each, gain in found
-        if gain is not None
-    )
+    found = [(each, objective.compare(fresh[each.winner], fresh[first.winner])) for each in others]
+    return tuple(AtBest(each.winner, first.winner, gain.factor) for each, gain in found if isinstance(gain, Gain))
 
 
 def times_words(factor: Factor) -> str:
@@ -154,29 +173,31 @@ def times_words(factor: Factor) -> str:
     return f"{times(factor.ratio)} ({low}-{high})"
 
 
-def _say(tuned: TunedLane) -> str:
+def _say(tuned: TunedLane, aim: Aim) -> str:
     """Return the verdict on one lane."""
     lane, settings = _short(tuned.asked), "+".join(tuned.words)
     if tuned.standing == "not compared":
         return f"{lane} was not tuned: {tuned.reason}."
     if tuned.standing == "no gain":
-        return f"No settings make {lane} surely faster than it is."
+        return aim.none.format(lane)
     if tuned.standing == "confirmed" and tuned.gain is not None:
-        return f"{lane} is {times_words(tuned.gain)} as fast with {settings}."
-    return f"{lane} seems {times(tuned.seemed or 1.0)} as fast with {settings}, which no fresh heats have confirmed."
+        return f"{lane} {aim.does} {times_words(tuned.gain)} {aim.as_much} with {settings}."
+    why = "" if tuned.reason is None else f": {tuned.reason}"
+    seemed = f"{lane} {aim.seems} {times(tuned.seemed or 1.0)} {aim.as_much} with {settings}"
+    return f"{seemed}, which no fresh heats have confirmed{why}."
 
 
 def _short(name: str) -> str:
     return name.removesuffix("/as-written")
 
 
-def _say_best(tuned: Sequence[TunedLane], at_best: Sequence[AtBest]) -> list[str]:
-    """Return which lane is the fastest at its best."""
+def _say_best(tuned: Sequence[TunedLane], at_best: Sequence[AtBest], aim: Aim) -> list[str]:
+    """Return which lane is the best at its best."""
     if not at_best:
         return []
     asked = {each.winner: _short(each.asked) for each in tuned}
     next_ = max(at_best, key=lambda each: each.factor.ratio)
-    first, other, times_as_fast = asked[tuned[0].winner], asked[next_.lane], times_words(next_.factor)
+    first, other, how_much = asked[tuned[0].winner], asked[next_.lane], times_words(next_.factor)
     if next_.factor.ratio < 1:
-        return [f"At its best, {first} is the fastest; {other} is {times_as_fast} as fast."]
-    return [f"At its best, {other} is {times_as_fast} as fast as {first} at its best."]
+        return [f"At its best, {first} {aim.does} {aim.most}; {other} {aim.does} {how_much} {aim.as_much}."]
+    return [f"At its best, {other} {aim.does} {how_much} {aim.as_much} as {first} at its best."]

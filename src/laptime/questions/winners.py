@@ -15,6 +15,7 @@ from laptime.model.record import Record, RecordRow
 from laptime.model.tuning import TunedLane
 from laptime.planner.lanes import GPU, parse_lane
 from laptime.planner.settings import SETTINGS, TUNED, find_setting
+from laptime.planner.tuning import BATCH, RATE
 
 
 def with_winners(ask: Ask, rows: Callable[[], Sequence[RecordRow]], load: Callable[[str], Record]) -> Ask:
@@ -55,6 +56,7 @@ def _settled(text: str, ask: Ask, machine: Machine, rows: Sequence[RecordRow], l
     else:
         raise UsageError(f"lane '{text}': no tuning of {ask.what} on it was confirmed here", again)
     own = {name for name, _ in lane.overrides}
+    own |= {RATE} if BATCH in own else set()  # a winner's learning rate is that of the winner's batch
     words = [word for word in winner.words if (named := find_setting(word)) is None or named[0].name not in own]
     settings = "+".join((*(SETTINGS[name].written(value) for name, value in lane.overrides), *words))
     return "/".join(filter(None, (lane.framework, lane.device or winner.asked.split("/")[1], settings)))

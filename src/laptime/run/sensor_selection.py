@@ -14,6 +14,7 @@ from laptime.run.sampler import DEFAULT_HZ, Sampler
 from laptime.sensors.base import PATIENCE_S, PendingAnswer, Sensor
 
 Absent = tuple[str, Missing]
+NOT_ASKED_FOR = Missing("it was not asked for")
 
 
 class SensorSelection:
@@ -38,6 +39,18 @@ class SensorSelection:
             self._samplers[lane] = Sampler(list(of), self._hz, tuple(absent), most=self._most, of=own)
         return self._samplers[lane]
 
+    def why_no_power(self, device: Device) -> Missing | None:
+        """Return why nothing can read a device's power; None if something can, or that is not known beforehand."""
+        reasons: list[str] = []
+        for row in all_sensors().values():
+            if row.powers is None or device.kind in row.powers:
+                is_asked_for = self._words is None or row.name in self._words
+                found = _open(row, device) if is_asked_for else NOT_ASKED_FOR
+                if not isinstance(found, Missing):
+                    return None
+                reasons.append(f"{row.name}: {found.missing}")
+        return Missing("; ".join(reasons) or "no instrument reads it")
+
     def _choose(self, devices: Sequence[Device]) -> tuple[dict[Sensor, str | None], list[Absent]]:
         """Return the sensors, each with the device that it watches alone, and those that are absent."""
         sensors: dict[Sensor, str | None] = {}
@@ -47,7 +60,7 @@ class SensorSelection:
             if not seen:
                 continue
             if self._words is not None and row.name not in self._words:
-                absent.append((row.name, Missing("it was not asked for")))
+                absent.append((row.name, NOT_ASKED_FOR))
                 continue
             for device in seen if row.of_device is not None else seen[:1]:
                 found = _open(row, device)

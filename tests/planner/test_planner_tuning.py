@@ -1,0 +1,69 @@
+"""What a tuning may try: another batch has the learning rate that belongs to it, unless nobody knows one."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+from planner_machines import CPU, machine_with
+
+from laptime.errors import UsageError
+from laptime.model.tuning import TuneAsk
+from laptime.planner.learning_rates import rate_of_batch
+from laptime.planner.plan import plan_lane
+from laptime.planner.refusals import SubjectFacts
+from laptime.planner.tuning import check_tune, find_tunable
+from laptime.workloads import CATALOGUE
+
+
+@pytest.mark.parametrize(
+    ("name", "rate", "times", "expected"),
+    [
+        ("cifar-mlp", 0.01, 4, 0.04),
+        ("cifar-mlp", 0.01, 0.5, 0.005),
+        ("cifar-cnn", 0.001, 4, 0.002),
+        ("cifar-cnn", 0.001, 2, 0.001414),
+    ],
+)
+def test_the_rate_of_sgd_grows_as_the_batch_and_that_of_adam_as_its_root(name, rate, times, expected):
+    workload = CATALOGUE[name]
+    assert workload.optimizer.learning_rate == rate
+    assert rate_of_batch(workload, int(times * workload.batch)) == pytest.approx(expected)
+
+
+def test_the_published_batch_has_the_published_rate():
+    for workload in CATALOGUE.values():
+        assert rate_of_batch(workload, workload.batch) == workload.optimizer.learning_rate
+
+
+def tunable(lane, workload, allow=("batch", "learning")):
+    machine, facts = machine_with(CPU), SubjectFacts(workload, name="my.py:training")
+    return find_tunable(lane, machine, facts, partial(plan_lane, machine=machine, subject=facts), TuneAsk(allow))
+
+
+def test_another_batch_has_its_learning_rate_in_a_word_of_the_lane():
+    """Without `learning` it has none."""
+    found = tunable("torch/cpu", CATALOGUE["cifar-cnn"])
+    assert found.written((("batch", "4x"), ("threads", "1"))) == ("threads=1", "batch=4x", "lr=0.002")
+    assert found.with_words((("batch", "4x"),)).settings.learning_rate == 0.002
+    plain = tunable("torch/cpu", CATALOGUE["cifar-cnn"], ("batch",))
+    assert plain.written((("batch", "4x"),)) == ("batch=4x",)
+
+
+@pytest.mark.parametrize(
+    ("lane", "workload", "why"),
+    [
+        ("torch/cpu", None, "a training of your own brings its learning rate with its optimizer"),
+        ("torch/cpu/lr=0.1", CATALOGUE["cifar-cnn"], "the lane names its learning rate"),
+    ],
+)
+def test_a_learning_rate_that_is_not_ours_stays_and_the_reason_is_kept(lane, workload, why):
+    found = tunable(lane, workload)
+    assert found.refused["lr"].startswith(why)
+    assert found.written((("batch", "4x"),)) == ("batch=4x",)
+
+
+def test_a_learning_rate_without_a_batch_is_refused():
+    with pytest.raises(UsageError, match="it goes with another batch"):
+        check_tune(TuneAsk(("precision", "learning")))
+    check_tune(TuneAsk(("batch", "learning")))
