@@ -23,6 +23,17 @@ fail = { how = "memory", phase = "build" }
 fail = { how = "memory", phase = "build" }
 """
 CROSSOVER = (11.2 - 4) / (1.125 - 0.15)
+# 1 GB and 5 MB an item in 24 GB: 4,600 items fit.
+FULL = """
+["fake/cuda"]
+spread = 0.002
+["fake/cuda*"]
+item_mb = 5.0
+["fake/cuda*batch=[5-9][0-9][0-9][0-9]"]
+fail = { how = "memory", phase = "build" }
+[cards]
+"cuda:0" = { memory_gb = 24 }
+"""
 THREADS = """
 ["fake/*"]
 compute_ms = 40.0
@@ -67,6 +78,24 @@ def test_a_planted_crossover_the_largest_batch_and_an_empty_step_are_found(house
     place = tmp_path / "sweep.html"
     house.done("report", "-o", str(place))
     assert "Rate over batch" in place.read_text()
+
+
+def test_what_surely_does_not_fit_is_left_out_and_the_search_starts_at_the_estimate(house):
+    """The line through two batches says what a third will hold; the largest that fits is then near its estimate."""
+    answer, sweep = swept(house, FULL, "fake/cuda", "--batch", "1000,2000,4000,8000,16000", "--details", budget="5s")
+    cells = {each["at"][0]: each for each in sweep["cells"]}
+    assert "missing" in cells["1000"]["estimated_memory_bytes"]
+    assert cells["4000"]["estimated_memory_bytes"] == cells["4000"]["memory_bytes"] == 21e9
+    assert cells["8000"]["too_large"]
+    assert cells["8000"]["reason"] == "it would need about 41.0 GB, and 24.0 GB are all that cuda:0 has"
+    assert cells["16000"]["too_large"]
+    assert sweep["curves"][0]["largest"] in range(4_750, 5_000), "to within 5 %"
+    ran = [each["name"] for each in house.kept()["lanes"] if each["heats"]]
+    assert "fake/cuda:0/batch=4600" in ran, "the largest by its estimate is tried first"
+    assert not any(name.endswith(("=8000", "=16000")) for name in ran)
+    assert "too large" in answer.out
+    page = words_of(house.done("show").out)
+    assert "fake/cuda:0 was left out at batch 8000 and above: it would need about 41.0 GB, and 24.0 GB are all" in page
 
 
 def test_two_axes_make_a_table_for_each_value_of_the_second(house):

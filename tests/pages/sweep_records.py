@@ -35,7 +35,7 @@ def crossover() -> Record:
     cells = (
         *(cell(CPU, batch, rate=rate) for batch, rate in zip(BATCHES.values, (617.0, 843.0, 879.0), strict=True)),
         *(cell(CUDA, batch, rate=rate) for batch, rate in zip(BATCHES.values[:2], (646.0, 3082.0), strict=True)),
-        cell(CUDA, "512", rate=None, **full),
+        cell(CUDA, "512", rate=None, estimated_memory_bytes=26_100_000_000, **full),
     )
     curves = (
         SweepCurve(

@@ -10,7 +10,7 @@ from planner_machines import machine_with
 from laptime.model.ask import Ask
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
-from laptime.planner.duets import Need, expect_need, why_alone, why_no_room
+from laptime.planner.duets import Need, expect_need, why_alone, why_no_room, why_too_large
 
 GIB = 2**30
 CPU = Device("cpu", "cpu", "processor", usable=True)
@@ -52,3 +52,19 @@ def test_a_heat_that_never_ran_may_need_as_much_as_the_largest():
 def test_memory_decides(need, free, why):
     """That of the machine, and that of the card with those that hold some of it; a fifth more is kept free."""
     assert why_no_room(need, [Need(CARD, GIB, 4 * GIB), Need(CPU, GIB, NOTHING)], free) == why
+
+
+@pytest.mark.parametrize(
+    ("device", "needed_gb", "why"),
+    [
+        (CPU, 23.5, None),
+        (CPU, 34.2, "it would need about 34.2 GB, and 20.0 GB are free"),
+        (CARD, 12.6, None),
+        (CARD, 12.7, "it would need about 12.7 GB, and 10.7 GB are all that cuda:0 has"),
+        (replace(CARD, memory_bytes=NOTHING), 1e6, None),
+    ],
+)
+def test_a_heat_is_too_large_if_even_the_least_of_its_estimate_does_not_fit(device, needed_gb, why):
+    """An estimate may be 15 % too high."""
+    assert why_too_large(device, round(1e9 * needed_gb), round(20e9)) == why
+    assert why_too_large(CPU, round(1e15), NOTHING) is None

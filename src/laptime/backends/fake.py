@@ -27,6 +27,7 @@
     signs = { reads = 2.0, shapes = 3, sites = [{ where = "my.py:7", what = ".item()", per_step = 2.0 }] }
                           # what the step breakdown finds: fields of laptime.model.symptoms.StepSymptoms;
                           # times not given here are those of the stages, counts not given are 0
+    item_mb = 5.0         # of a card: memory that each item of a batch takes, next to 1 GB whatever the batch
     ranks = [1.0, 1.2]    # of several processes: how many times as long each of them computes
     exchange_ms = [0.1, 20.0]   # of several processes: an exchange of next to nothing, and of all gradients
     hidden_ms = 5.0       # of several processes: how much of that a step hides
@@ -35,7 +36,7 @@
 
     [cards]               # how the framework identifies the fake cards; two, or more if more are named
     "cuda:0" = { uuid = "GPU-1f...", bus = "0000:3b:00" }
-    "cuda:1" = { works = "yes" }   # it is out of order else
+    "cuda:1" = { works = "yes", memory_gb = 24 }   # it is out of order else; no memory is reported else
 
 The limits of fake devices have their own table; a word instead of a rate makes that measurement fail in this way:
 
@@ -58,6 +59,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from laptime.backends.base import Exercise, MarkedRunner
 from laptime.backends.fake_questions import FakeEvaluator, FakeLearner, FakePredictor, FakeProfiler
@@ -191,7 +193,9 @@ class FakeTraining:
         return FakeProfiler(self._script, self._order, self._clock)
 
     def device_memory_bytes(self) -> int | Missing:
-        return Missing("a fake device holds no memory")
+        if self._script.item_mb is None or self._order.lane.device.kind == "cpu":
+            return Missing("a fake device holds no memory")
+        return round(1e9 + 1e6 * self._script.item_mb * self.items_per_step)
 
     def _run(self, precision: str, stray: float, jolt: float) -> ProofRun:
         losses = tuple(2.3 * 0.99**step * (1 + stray) for step in range(self._order.proof.steps))
@@ -233,11 +237,13 @@ class FakeBackend:
         return FakeExercises(device, self.clock)
 
 
-def _card(name: str, details: dict[str, str]) -> Device:
+def _card(name: str, details: dict[str, Any]) -> Device:
     works = details.pop("works", "no" if name == OUT_OF_ORDER else "yes")
+    size_gb = details.pop("memory_gb", None)
+    memory = Missing("not reported") if size_gb is None else round(1e9 * size_gb)
     if works == "no":
         return Device(name, "cuda", LABEL, usable=False, reason="it is out of order", details=details)
-    return Device(name, "cuda", LABEL, usable=True, features=FEATURES, details=details)
+    return Device(name, "cuda", LABEL, usable=True, memory_bytes=memory, features=FEATURES, details=details)
 
 
 def open_room(_framework: str = "fake") -> FakeBackend:

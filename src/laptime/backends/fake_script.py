@@ -71,6 +71,7 @@ class Script:
     batch_share: float | None = None
     gains: dict[str, Any] = field(default_factory=dict)
     signs: dict[str, Any] = field(default_factory=dict)
+    item_mb: float | None = None
     ranks: tuple[float, ...] = ()
     exchange_ms: tuple[float, float] = (0.1, 20.0)
     hidden_ms: float = 0.0
@@ -113,9 +114,9 @@ def script_for(order: HeatOrder) -> Script:
     return script
 
 
-def read_cards() -> dict[str, dict[str, str]]:
+def read_cards() -> dict[str, dict[str, Any]]:
     """Return how drivers know the fake cards, where the script has a table for it."""
-    given: dict[str, dict[str, str]] = read_scripts().get(CARDS, {})
+    given: dict[str, dict[str, Any]] = read_scripts().get(CARDS, {})
     return given
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import floor, isfinite, log10
 
+SIZE_UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 STEP_UNITS = ((1e3, "s"), (1.0, "ms"), (1e-3, "µs"))
 
 
@@ -29,6 +30,12 @@ def step(ms: float) -> str:
         return number(ms)
     per_unit, unit = next((each for each in STEP_UNITS if rounded(ms) >= each[0]), STEP_UNITS[-1])
     return f"{number(ms / per_unit)} {unit}"
+
+
+def size(count_bytes: float) -> str:
+    """Bytes in decimal units, as memory is sold."""
+    per_unit, unit = next((each for each in SIZE_UNITS if rounded(count_bytes) >= each[0]), (1.0, "bytes"))
+    return f"{number(count_bytes / per_unit)} {unit}"
 
 
 def rounded(value: float) -> float:

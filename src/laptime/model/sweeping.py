@@ -30,6 +30,9 @@ class SweepAxis:
 class SweepCell:
     """One asked lane at one value of each axis. `lane` is its name in the record; none where it was refused or left
     out, with the `reason`.
+
+    `memory_bytes` is the most that it held, and `estimated_memory_bytes` what was expected before it ran: None where
+    nothing was estimated. One that is `too_large` was left out, because it surely does not fit into memory.
     """
 
     of: str
@@ -40,6 +43,8 @@ class SweepCell:
     memory_bytes: int | Missing | None = None
     reason: str | None = None
     out_of_memory: bool = False
+    estimated_memory_bytes: int | Missing | None = None
+    too_large: bool = False
 
 
 @dataclass(frozen=True, slots=True)

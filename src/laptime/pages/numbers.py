@@ -9,10 +9,9 @@ from laptime.model.missing import Missing
 from laptime.model.record import Estimate
 
 WIDE = 0.5  # half an interval, as a share of its figure
-SIZE_UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
-number, step = digits.number, digits.step  # shared by all rooms
+number, step, size = digits.number, digits.step, digits.size  # shared by all rooms
 
 
 def lap(seconds: float) -> str:
@@ -92,12 +91,6 @@ def tiny(value: float) -> str:
         return "not a number"
     digit, _, power = f"{value:.0e}".partition("e")
     return f"{digit}e{int(power)}" if value else "0"
-
-
-def size(count_bytes: float) -> str:
-    """Return bytes in decimal units, as memory is sold."""
-    per_unit, unit = next((each for each in SIZE_UNITS if digits.rounded(count_bytes) >= each[0]), (1.0, "bytes"))
-    return f"{number(count_bytes / per_unit)} {unit}"
 
 
 def whole_size(count_bytes: float) -> str:

@@ -97,8 +97,14 @@ def _bar(cell: SweepCell | None, most: float, view: View) -> str:
 
 def _rate(cell: SweepCell | None) -> Cell:
     if cell is None or cell.items_per_s is None:
-        return Cell("no memory" if cell is not None and cell.out_of_memory else "-", "bad")
+        return Cell(_why_no_rate(cell), "bad")
     return Cell(number(cell.items_per_s))
+
+
+def _why_no_rate(cell: SweepCell | None) -> str:
+    if cell is None:
+        return "-"
+    return "no memory" if cell.out_of_memory else "too large" if cell.too_large else "-"
 
 
 def _step(cell: SweepCell | None) -> str:
@@ -106,9 +112,11 @@ def _step(cell: SweepCell | None) -> str:
 
 
 def _memory(cell: SweepCell | None) -> str:
-    if cell is None or cell.memory_bytes is None or isinstance(cell.memory_bytes, Missing):
-        return "-"
-    return size(cell.memory_bytes)
+    return "-" if cell is None else _size(cell.memory_bytes)
+
+
+def _size(count_bytes: int | Missing | None) -> str:
+    return "-" if count_bytes is None or isinstance(count_bytes, Missing) else size(count_bytes)
 
 
 def _notes(curve: SweepCurve, sweep: Sweep) -> list[str]:
@@ -122,7 +130,20 @@ def _notes(curve: SweepCurve, sweep: Sweep) -> list[str]:
         told.append(f"A step of {name}{along} with nothing in it would take {empty}.")
     if curve.largest is not None:
         told.append(f"The largest batch of {name}{along} that fits into memory is {curve.largest} (within 5 %).")
-    return told
+    return [*told, *_left_out(curve, sweep, f"{name}{along}")]
+
+
+def _left_out(curve: SweepCurve, sweep: Sweep, name: str) -> list[str]:
+    """Return what of a lane was not run because it surely does not fit, and by which estimate."""
+    mine = [each for each in sweep.cells if each.of == curve.of and each.at[1:] == _rest(curve) and each.too_large]
+    if not mine:
+        return []
+    from_on = " and above" if len(mine) > 1 else ""
+    return [f"{name} was left out at {sweep.axes[0].name} {mine[0].at[0]}{from_on}: {mine[0].reason}."]
+
+
+def _rest(curve: SweepCurve) -> tuple[str, ...]:
+    return () if curve.along is None else (curve.along,)
 
 
 def _empty(empty: Bounded) -> str:
@@ -147,6 +168,8 @@ def _details(record: Record, sweep: Sweep, view: View) -> list[list[str]]:
         Column(f"{record.workload.items}/s", _rate, right=True),
         Column("memory", _memory, right=True),
     ]
+    if any(isinstance(each.estimated_memory_bytes, int) for each in sweep.cells):
+        columns.append(Column("estimated before", lambda each: _size(each.estimated_memory_bytes), right=True))
     reasons = dict.fromkeys(
         f"{short_name(each.of)}, {', '.join(each.at)}: {each.reason}" for each in sweep.cells if each.reason
     )

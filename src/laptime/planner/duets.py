@@ -1,4 +1,7 @@
-"""Whether the heats of a round may be alive at once and take turns, or must run one after another, and why."""
+"""Whether the heats of a round may be alive at once and take turns, or must run one after another, and why.
+
+And whether there is room for a heat at all.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from laptime.model.ask import Ask
+from laptime.model.digits import size
 from laptime.model.machine import Device, Machine
 from laptime.model.missing import Missing
 
 # A new heat may need somewhat more memory than one of another lane, or than it needed before.
 MEMORY_SPARE = 1.2
+# An estimate may be this much too high (bench/memory.py).
+ESTIMATE_MAY_BE_OFF = 0.15
 ONE_PROCESS = {"tpu": "a TPU admits one process"}
 
 
@@ -55,3 +61,17 @@ def why_no_room(need: Need, held: Sequence[Need], free_bytes: int | Missing) -> 
     if wanted > device.memory_bytes:
         return f"{device.name} has {device.memory_bytes / 2**30:.1f} GiB, and together they need {wanted / 2**30:.1f}"
     return None
+
+
+def room_for(device: Device, free_bytes: int | Missing) -> int | Missing:
+    """Return the memory in which a heat that runs alone has to fit: what is free here, or all that a card has."""
+    return free_bytes if device.kind == "cpu" else device.memory_bytes
+
+
+def why_too_large(device: Device, needed_bytes: int, free_bytes: int | Missing) -> str | None:
+    """Return why a heat surely does not fit, even if its estimate is too high; or None."""
+    room = room_for(device, free_bytes)
+    if isinstance(room, Missing) or (1 - ESTIMATE_MAY_BE_OFF) * needed_bytes <= room:
+        return None
+    there = "are free" if device.kind == "cpu" else f"are all that {device.name} has"
+    return f"it would need about {size(needed_bytes)}, and {size(room)} {there}"

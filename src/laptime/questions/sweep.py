@@ -1,7 +1,8 @@
 """How fast are lanes over a range of batches, threads or workers, and where does one overtake another?
 
-At each value of the axes, all lanes race each other in turns, in short heats. Where one has no memory left, larger
-batches are left out, and the largest that fits is found by halving.
+At each value of the axes, all lanes race each other in turns, in short heats. What surely does not fit into memory is
+left out. Where a lane has no memory left, larger batches are left out, too. The largest that fits is found by halving,
+from the largest by its estimate on.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from laptime.errors import UsageError
 from laptime.model.ask import Ask
 from laptime.model.lane import Lane
 from laptime.model.machine import Machine
+from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
 from laptime.model.questions import SweepAnswer
 from laptime.model.sweeping import SweepAsk, SweepAxis
@@ -24,6 +26,7 @@ from laptime.planner.plan import pace_of, plan_lane
 from laptime.planner.sweeping import At, between, grid, lane_at, read_axes
 from laptime.planner.tuning import PlanLane
 from laptime.questions.asking import Prepared, facts_of, prepare
+from laptime.questions.fitting import Fitting
 from laptime.questions.heat_rounds import HeatRounds
 from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.subject import find_subject
@@ -81,7 +84,10 @@ class SweepRace:
         self._job, self._prepared = job, prepared
         pace = shortest_pace(job.plan.pace, takes_turns=job.plan.alone is None)
         self._rounds = HeatRounds(job, pace, examines=lambda _lane: False)
+        self._fitting = Fitting(self._rounds)
         self._left_out: dict[Place, str] = {}
+        self._too_large: set[Place] = set()
+        self._estimates: dict[Place, int | Missing] = {}
         self._largest: dict[tuple[str, str | None], int] = {}
         self._round_s = 0.0
 
@@ -107,7 +113,11 @@ class SweepRace:
         if status != "running":
             reasons = {place: each for place, each in prepared.cells.items() if isinstance(each, str)} | self._left_out
             names = {place: each.name for place, each in prepared.cells.items() if not isinstance(each, str)}
-            sweep = describe_sweep(Swept(prepared.axes, tuple(prepared.lanes), names, reasons, self._largest), lanes)
+            swept = Swept(
+                prepared.axes, tuple(prepared.lanes), names, reasons, self._largest, self._estimates,
+                frozenset(self._too_large),
+            )  # fmt: skip
+            sweep = describe_sweep(swept, lanes)
         return Outcome(
             lanes,
             SweepAnswer(sweep, rounds.why_alone),
@@ -127,10 +137,21 @@ class SweepRace:
                 if self._fails_before(name, at):
                     self._left_out[name, at] = "a smaller batch had no room in memory"
                     continue
+                if not self._rounds.heats[planned.name] and not self._may_fit(name, at, planned):
+                    continue
                 wanted.append(planned)
         if wanted:
             self._rounds.run_round(wanted, prestarter)
             self._rounds.hear_appeals()
+
+    def _may_fit(self, name: str, at: At, lane: PlannedLane) -> bool:
+        """Estimate the memory of a cell before it runs, and leave it out if it surely does not fit."""
+        self._estimates[name, at] = self._fitting.estimate(lane)
+        why = self._fitting.why_too_large(lane)
+        if why is not None:
+            self._left_out[name, at] = why
+            self._too_large.add((name, at))
+        return why is None
 
     def _has_failed(self, lane: PlannedLane) -> bool:
         return any(heat.process.status != "ok" for heat in self._rounds.heats[lane.name])
@@ -161,24 +182,39 @@ class SweepRace:
                 self._halve(name, lane, rest, prestarter)
 
     def _halve(self, name: str, lane: Lane, rest: At, prestarter: Prestarter) -> None:
-        axes = self._prepared.axes
-        full = [int(value) for value in axes[0].values if self._has_no_room(name, (value, *rest))]
+        """Find the largest batch of a lane, unless the budget ends before."""
+        values = self._prepared.axes[0].values
+        full = [int(value) for value in values if self._does_not_fit(name, (value, *rest))]
         if not full:
             return
-        fits = max((int(value) for value in axes[0].values if self._fits(name, (value, *rest))), default=0)
+        fits = max((int(value) for value in values if self._fits(name, (value, *rest))), default=0)
         fails = min(full)
-        while (value := between(fits, fails)) is not None:
-            planned = lane_at(lane, axes, (str(value), *rest), self._prepared.plan_cell)
+        value = self._likely_largest(lane, rest, fits, fails) or between(fits, fails)
+        while value is not None and self._job.left_s > 0:
+            planned = lane_at(lane, self._prepared.axes, (str(value), *rest), self._prepared.plan_cell)
             if isinstance(planned, str):
-                break
-            self._rounds.admit(planned)
-            self._rounds.run_apart([planned], prestarter)
-            if self._has_failed(planned):
-                fails = value
-            else:
-                fits = value
-        if fits:
+                return
+            fits, fails = (value, fails) if self._tries(planned, prestarter) else (fits, value)
+            value = between(fits, fails)
+        if fits and value is None:
             self._largest[name, rest[0] if rest else None] = fits
+
+    def _likely_largest(self, lane: Lane, rest: At, fits: int, fails: int) -> int | None:
+        """Return the largest batch that fits by its estimate, if it is between one that does and one that does not."""
+        planned = lane_at(lane, self._prepared.axes, (str(fails), *rest), self._prepared.plan_cell)
+        likely = None if isinstance(planned, str) else self._fitting.largest_batch(planned)
+        return likely if likely is not None and fits < likely < fails else None
+
+    def _tries(self, planned: PlannedLane, prestarter: Prestarter) -> bool:
+        """Whether a lane runs at a batch; one that surely does not fit is not started."""
+        if self._fitting.why_too_large(planned) is not None:
+            return False
+        self._rounds.admit(planned)
+        self._rounds.run_apart([planned], prestarter)
+        return not self._has_failed(planned)
+
+    def _does_not_fit(self, name: str, at: At) -> bool:
+        return (name, at) in self._too_large or self._has_no_room(name, at)
 
     def _fits(self, name: str, at: At) -> bool:
         planned = self._prepared.cells.get((name, at))

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from laptime.analysis.lanes import compare_lanes
+from laptime.analysis.memory import memory_of
 from laptime.analysis.sweeping import ALPHA, find_crossovers, find_empty_step, find_knee, point_of
 from laptime.model.digits import brief
 from laptime.model.memory_errors import find_refusal
@@ -18,18 +19,24 @@ from laptime.planner.sweeping import At, pairs_of
 
 NOT_BATCH = Missing("only batches say what a step without items takes")
 FITS_ALL = Missing("all batches fit")
+NOT_FOUND = Missing("the budget ended before the largest batch that fits was found")
 Place = tuple[str, At]
 
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What was raced: the names of the cells' lanes, why some have none, and the largest batches that fit."""
+    """What was raced: the names of the cells' lanes, why some have none, and the largest batches that fit.
+
+    `estimates` are of the memory of cells, each from before it ran. Those that are `too_large` were left out for it.
+    """
 
     axes: tuple[SweepAxis, ...]
     asked: tuple[str, ...]
     names: Mapping[Place, str]
     reasons: Mapping[Place, str]
     largest: Mapping[tuple[str, str | None], int]
+    estimates: Mapping[Place, int | Missing]
+    too_large: frozenset[Place]
 
 
 def describe_sweep(swept: Swept, lanes: Sequence[LaneResult]) -> Sweep:
@@ -37,7 +44,14 @@ def describe_sweep(swept: Swept, lanes: Sequence[LaneResult]) -> Sweep:
     axes, asked, names, reasons = swept.axes, swept.asked, swept.names, swept.reasons
     found = {lane.name: lane for lane in lanes}
     places = sorted({*names, *reasons}, key=lambda place: (asked.index(place[0]), [float(each) for each in place[1]]))
-    cells = tuple(_cell(place, names, reasons, found) for place in places)
+    cells = tuple(
+        replace(
+            _cell(place, names, reasons, found),
+            estimated_memory_bytes=swept.estimates.get(place),
+            too_large=place in swept.too_large,
+        )
+        for place in places
+    )
     curves: list[SweepCurve] = []
     crossovers: list[Crossover] = []
     for along in axes[1].values if len(axes) > 1 else (None,):
@@ -51,7 +65,10 @@ def describe_sweep(swept: Swept, lanes: Sequence[LaneResult]) -> Sweep:
             for name in asked
         }
         for name, each in row.items():
-            curve = _curve(name, along, axes[0], each, swept.largest.get((name, along)))
+            mine = [cell for cell in cells if cell.of == name and cell.at[1:] == rest]
+            is_full = any(cell.too_large or cell.out_of_memory for cell in mine)
+            largest = swept.largest.get((name, along)) or (NOT_FOUND if is_full else FITS_ALL)
+            curve = _curve(name, along, axes[0], each, largest)
             curves += [] if curve is None else [curve]
         crossovers += _crossovers(row, along)
     sweep = Sweep("", axes, cells, tuple(curves), tuple(crossovers))
@@ -69,8 +86,7 @@ def _cell(
         dnfs = [heat.process.dnf for heat in lane.heats if heat.process.dnf is not None]
         no_room = any(map(is_out_of_memory, dnfs))
         return SweepCell(name, at, lane.name, reason=lane.reason or "it was not raced", out_of_memory=no_room)
-    memory = lane.peak_memory_bytes if lane.device.kind == "cpu" else lane.device_memory_bytes
-    return SweepCell(name, at, lane.name, lane.step_ms.median, lane.items_per_s.median, memory)
+    return SweepCell(name, at, lane.name, lane.step_ms.median, lane.items_per_s.median, memory_of(lane))
 
 
 def is_out_of_memory(dnf: Dnf) -> bool:
@@ -78,7 +94,7 @@ def is_out_of_memory(dnf: Dnf) -> bool:
 
 
 def _curve(
-    name: str, along: str | None, axis: SweepAxis, row: Sequence[tuple[str, LaneResult]], largest: int | None
+    name: str, along: str | None, axis: SweepAxis, row: Sequence[tuple[str, LaneResult]], largest: int | Missing
 ) -> SweepCurve | None:
     rates = [(value, lane.items_per_s.median) for value, lane in row if lane.items_per_s is not None]
     if not rates:
@@ -90,18 +106,16 @@ def _curve(
         if axis.name != "batch"
         else find_empty_step([(float(value), lane.heats) for value, lane in row if lane.step_ms])
     )
-    absent = {key: each for key, each in (("knee", knee), ("empty_ms", empty)) if isinstance(each, Missing)}
-    if largest is None:
-        absent["largest"] = FITS_ALL
+    found = (("knee", knee), ("empty_ms", empty), ("largest", largest))
     return SweepCurve(
         name,
         along,
         best_at,
         best,
         knee=None if isinstance(knee, Missing) else knee,
-        largest=largest,
+        largest=None if isinstance(largest, Missing) else largest,
         empty_ms=None if isinstance(empty, Missing) else empty,
-        absent=absent,
+        absent={key: each for key, each in found if isinstance(each, Missing)},
     )
 
 

@@ -6,6 +6,7 @@ from laptime.analysis.tuning import Rating
 from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
 from laptime.planner.tuning import Tunable, Words, changed
+from laptime.questions.fitting import Fitting
 from laptime.questions.heat_rounds import HeatRounds
 from laptime.questions.objective import Objective
 
@@ -18,16 +19,16 @@ class Search:
     """The search on one lane: the sets of settings that were tried, each with its lane, and those that failed."""
 
     def __init__(self, tunable: Tunable, rounds: HeatRounds, objective: Objective) -> None:
-        self.tunable, self._rounds, self.objective = tunable, rounds, objective
+        self.tunable, self._rounds, self.objective, self._fitting = tunable, rounds, objective, Fitting(rounds)
         self.tried: dict[Words, PlannedLane] = {(): tunable.base}
         self.refused: dict[Words, str] = {}
         self._settled: dict[Words, Rating] | None = None
 
     def add(self, words: Words) -> bool:
-        """Add a set of settings. Return whether there can be such a lane, and it is new."""
+        """Add a set of settings. Return whether there can be such a lane, it may fit into memory, and it is new."""
         if words in self.tried or words in self.refused:
             return False
-        planned = self.tunable.with_words(words)
+        planned = self._planned(words)
         if isinstance(planned, str):
             self.refused[words] = planned
             return False
@@ -36,6 +37,11 @@ class Search:
         self.tried[words] = planned
         self._rounds.admit(planned)
         return True
+
+    def _planned(self, words: Words) -> PlannedLane | str:
+        """Return the lane with these settings, or why it cannot be, or surely does not fit into memory."""
+        planned = self.tunable.with_words(words)
+        return planned if isinstance(planned, str) else self._fitting.why_too_large(planned) or planned
 
     def same(self, words: Words, lane: PlannedLane) -> bool:
         """Whether a set of settings is what a lane has."""
@@ -79,6 +85,7 @@ class Search:
         }
         promise = {each: gain for each, gain in (others | without).items() if each}
         failed = {pair for each in self.tried if len(each) == 1 and self.has_failed(each, ratings) for pair in each}
+        failed |= {pair for each in self.refused if len(each) == 1 for pair in each}
         new = [each for each in promise if not failed & set(each)]
         new = [each for each in new if each not in self.tried and each not in self.refused]
         return sorted(new, key=lambda each: -promise[each])

@@ -1,0 +1,78 @@
+"""How near the estimates of memory come to what heats of the five networks hold, as `laptime sweep` uses them.
+
+    python bench/memory.py [--out FILE.json] [--what plates-cnn]
+
+Each network is swept on PyTorch, on the processor, at half, once, twice and four times the published batch
+(pets-densenet at an eighth, a quarter and a half: more does not fit everywhere). The memory of a heat is the most that
+its process held. From the heat at each batch, that at each other is estimated by the shapes of the layers, and has to
+be within 15 %. What a step holds by its shapes alone, without the framework, has to be less than the memory of the
+heat. For information: the estimate on the line through the two smallest batches, as for a training of your own.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import laptime
+from common import Figure, WorkerError, compare_each, finish, fresh_home, parser_for
+from laptime.analysis.memory import estimate_memory
+from laptime.model.lane import Settings
+from laptime.model.missing import Missing
+from laptime.workloads import CATALOGUE
+from laptime.workloads.memory import count_heat_memory, count_step_memory
+
+LANE = "torch/cpu"
+SHARES = {"pets-densenet": (0.125, 0.25, 0.5)}
+USUAL = (0.5, 1, 2, 4)
+WITHIN = 0.15
+BUDGET = "1s"  # one round of all batches is run in any case
+
+
+def main() -> int:
+    parser = parser_for(__doc__)
+    parser.add_argument("--what", dest="workloads", choices=CATALOGUE, action="append", help="only these networks")
+    given = parser.parse_args()
+    given.workloads = given.workloads or list(CATALOGUE)
+    details: dict[str, Any] = {}
+    with fresh_home() as _place:
+        figures = compare_each(given, lambda name, _given: check_network(name), details)
+    return finish("memory", figures, given.out, details=details)
+
+
+def check_network(name: str) -> tuple[list[Figure], dict[str, Any]]:
+    peaks = measure_peaks(name)
+    workload = CATALOGUE[name]
+    shapes = {each: count_heat_memory(workload, Settings(batch=each), "cpu") for each in peaks}
+    alone = {each: count_step_memory(workload, each, "cpu") for each in peaks}
+    from_one = {one: {other: off(peaks, {one: peaks[one]}, other, shapes) for other in peaks} for one in peaks}
+    lines = {other: off(peaks, dict(sorted(peaks.items())[:2]), other, None) for other in sorted(peaks)[2:]}
+    errors = [error for each in from_one.values() for error in each.values() if error is not None]
+    figures = [
+        Figure(f"{name}: largest estimate over the peak, less 1", max(errors), "", most=WITHIN),
+        Figure(f"{name}: smallest estimate over the peak, less 1", min(errors), "", least=-WITHIN),
+        Figure(f"{name}: shapes alone over the peak", max(alone[each] / peaks[each] for each in peaks), "", most=1),
+        *(Figure(f"{name}: line at batch {batch} over the peak, less 1", error) for batch, error in lines.items()),
+    ]
+    return figures, {"peak_bytes": peaks, "shapes_bytes": shapes, "step_alone_bytes": alone, "off": from_one}
+
+
+def measure_peaks(name: str) -> dict[int, int]:
+    """Return the most that a heat held, at each batch."""
+    batches = [int(share * CATALOGUE[name].batch) for share in SHARES.get(name, USUAL)]
+    cells = laptime.sweep(name, LANE, batch=batches, budget=BUDGET, sensors="none", progress=False).cells
+    peaks = {int(cell.at[0]): cell.memory_bytes for cell in cells}
+    found = {batch: peak for batch, peak in peaks.items() if isinstance(peak, int)}
+    if len(found) < len(batches):
+        raise WorkerError(f"of the batches {batches} only {list(found)} have a result")
+    return found
+
+
+def off(peaks: dict[int, int], known: dict[int, int], batch: int, shapes: dict[int, int] | None) -> float | None:
+    """Return an estimate from the known peaks over the measured peak, less 1."""
+    estimate = estimate_memory(batch, known, Missing("not used") if shapes is None else shapes.__getitem__)
+    return None if isinstance(estimate, Missing) else estimate / peaks[batch] - 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

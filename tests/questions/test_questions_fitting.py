@@ -1,0 +1,85 @@
+"""Which lanes surely do not fit into memory, before they run and after a batch of theirs has run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from measured import heat_of
+
+from laptime.model.ask import Ask
+from laptime.model.machine import Device, Framework, Machine, Processor
+from laptime.model.missing import Missing
+from laptime.model.tuning import TuneAsk
+from laptime.planner import make_plan
+from laptime.planner.plan import plan_lane
+from laptime.planner.tuning import find_tunable
+from laptime.questions.asking import Prepared, facts_of
+from laptime.questions.fitting import Fitting
+from laptime.questions.heat_rounds import HeatRounds
+from laptime.questions.job import CheckpointFiles, Job, Services
+from laptime.questions.proving import ReferenceCache
+from laptime.questions.subject import find_subject
+from laptime.questions.tune_search import Search
+from laptime.workloads.memory import count_heat_memory, count_step_memory
+
+CARD = Device("cuda:0", "cuda", "a card", usable=True, memory_bytes=20 * 10**9, features=("bf16", "compile"))
+NONE = Missing("none")
+MACHINE = Machine(
+    Processor("a processor", "x86_64", 2, 2, NONE), 1 << 34, NONE, "Linux 6.1", "3.11.7", None,
+    (Framework("torch", "2.13.0", {"torch": "2.13.0"}, (CARD,)),),
+)  # fmt: skip
+PETS, WORKLOAD = find_subject("pets-densenet")
+OVERHEAD = 2 * 10**9
+
+
+@pytest.fixture
+def prepared():
+    lanes = ("cuda", "cuda/batch=32", "cuda/batch=256", "cuda/batch=256+bf16")
+    plan = make_plan(Ask("pets-densenet", tuple(f"torch/{lane}" for lane in lanes)), MACHINE, PETS, WORKLOAD)
+    return Prepared(plan, MACHINE, WORKLOAD.published)
+
+
+@pytest.fixture
+def rounds(prepared):
+    """No process runs: heats are planted."""
+    services = Services("r-1", "2026-01-01T00:00:00+00:00", {}, lambda _record: None,
+                        ReferenceCache({}.get, lambda _kept: None), CheckpointFiles(Path, Path.unlink), Path,
+                        lambda _record, _note: None, lambda _moment: None)  # fmt: skip
+    return HeatRounds(Job("tune", prepared, services), prepared.plan.pace)
+
+
+def test_shapes_alone_refuse_what_even_a_step_without_the_framework_does_not_fit(rounds):
+    usual, _, large, half = rounds.job.plan.lanes
+    fitting = Fitting(rounds)
+    assert isinstance(fitting.estimate(large), Missing), "nothing has run"
+    step_gb = count_step_memory(WORKLOAD, 256, "cuda") / 1e9
+    assert fitting.why_too_large(large) == (
+        f"it would need about {step_gb:.1f} GB, and 20.0 GB are all that cuda:0 has"
+    )
+    assert fitting.why_too_large(usual) is None
+    assert fitting.why_too_large(half) is None, "what bf16 holds is not known"
+
+
+def test_a_heat_at_one_batch_adds_what_the_framework_holds(rounds):
+    usual, small, large, _ = rounds.job.plan.lanes
+    held = count_heat_memory(WORKLOAD, small.settings, "cuda") + OVERHEAD
+    rounds.heats[small.name].append(heat_of(100.0, lane=small.name, items_per_step=32, device_memory_bytes=held))
+    fitting = Fitting(rounds)
+    assert fitting.estimate(usual) == count_heat_memory(WORKLOAD, usual.settings, "cuda") + OVERHEAD
+    assert fitting.estimate(small) == held
+    most = fitting.largest_batch(usual)
+    assert fitting.why_too_large(large) is not None
+    assert most == pytest.approx((CARD.memory_bytes - OVERHEAD) / 131e6, rel=0.02)
+
+
+def test_a_tuning_does_not_try_a_batch_that_does_not_fit_nor_anything_with_it(prepared, rounds):
+    """Four times 64 images would need 34 GB; twice may fit."""
+    facts = facts_of(prepared, WORKLOAD)
+    lane = prepared.plan.ask.lanes[0]
+    tunable = find_tunable(lane, MACHINE, facts, lambda each: plan_lane(each, MACHINE, facts), TuneAsk(("batch",)))
+    search = Search(tunable, rounds)
+    assert search.add((("batch", "2x"),))
+    assert not search.add((("batch", "4x"),))
+    assert search.refused[("batch", "4x"),].startswith("it would need about 33.6 GB")
+    assert not [words for words in search.neighbours((), {}) if ("batch", "4x") in words]
