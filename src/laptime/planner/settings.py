@@ -281,7 +281,6 @@ ROWS = (
         tunes=presets.progress_to_try,
         best=first_of(presets.progress_to_try),
         code="model.fit(..., verbose=0)",
-        refused_for={"infer": ("hides a progress bar, and nothing is trained", "leave progress out")},
     ),
     Setting(
         "parallel",
