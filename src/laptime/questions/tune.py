@@ -195,7 +195,7 @@ class Tune:
         """Run a round, and those lanes once more whose heats were too short for a figure."""
         planned = [search.tried[words] for words in lanes]
         self._run_lanes(planned, prestarter)
-        again = [lane for lane in planned if search.awaits_figure(lane)]
+        again = search.lacking(planned)
         if again and self._job.left_s > 0:
             self._run_lanes(again, prestarter)
 
