@@ -178,6 +178,14 @@ def test_a_lane_that_does_not_finish_is_not_tuned(house):
     assert "fake/cpu was not tuned: RuntimeError: planted failure" in words_of(answer.out)
 
 
+def test_a_lane_that_does_other_work_is_not_tuned(house):
+    """There is nothing to compare its settings with."""
+    house.script('["fake/*"]\nstray = 0.1\n')
+    answer = house.run("tune", "cifar-mlp", "fake/cpu", "-q")
+    assert answer.code == 4
+    assert "fake/cpu was not tuned: it did other work." in words_of(answer.out)
+
+
 def test_what_fails_or_does_other_work_is_out_with_its_reason(house):
     answer, tuning = tuned(house, FAILS, "fake/cpu", "--details")
     assert tuning["lanes"][0]["words"] == ["malloc=keep"]
