@@ -72,9 +72,10 @@ def test_a_lane_of_which_nobody_knows_what_it_takes_has_no_rating():
 
 def test_a_price_is_that_of_the_device_else_of_its_kind_else_of_the_machine():
     card = replace(CPU, name="cuda:0", kind="cuda")
-    ask = Ask(prices=(TypePrice("cuda", 2.0), TypePrice("cuda:1", 3.0)), rate_per_hour=0.5)
     devices = (card, replace(card, name="cuda:1"), CPU)
-    assert [ask.prices_of(each).per_hour for each in devices] == [2.0, 3.0, 0.5]
+    ask = Ask(prices=(TypePrice("cuda", 2.0), TypePrice("cuda:1", 3.0)))
+    assert [ask.prices_of(each).per_hour for each in devices] == [2.0, 3.0, None]
+    assert [Ask(rate_per_hour=0.5).prices_of(each).per_hour for each in devices] == [0.5, 0.5, 0.5]
     prices = LanePrices(per_hour=3.6, per_kwh=0.36)
     assert AIMS["money"].per_s(100.0, prices) == pytest.approx(0.001 + 0.00001)
     assert AIMS["money"].per_s(TOO_SHORT, prices) == TOO_SHORT

@@ -156,7 +156,7 @@ def test_what_keeps_a_lane_from_its_laps_is_said(house):
         "it ended in lap 1 of 1: RuntimeError: planted failure",
         "it ended in lap 1 of 1: it was stopped",
     ]
-    assert "fake/cpu has no loss and no accuracy: it ended in lap 1 of 1: RuntimeError" in words_of(answer.out)
+    assert "No loss and accuracy of fake/cpu: it ended in lap 1 of 1: RuntimeError" in words_of(answer.out)
 
 
 def test_ctrl_c_keeps_the_best_so_far_and_calls_it_unconfirmed(house):
@@ -176,6 +176,14 @@ def test_a_lane_that_does_not_finish_is_not_tuned(house):
     answer = house.run("tune", "cifar-mlp", "fake/cpu", "-q")
     assert answer.code == 3
     assert "fake/cpu was not tuned: RuntimeError: planted failure" in words_of(answer.out)
+
+
+def test_a_lane_that_does_other_work_is_not_tuned(house):
+    """There is nothing to compare its settings with."""
+    house.script('["fake/*"]\nstray = 0.1\n')
+    answer = house.run("tune", "cifar-mlp", "fake/cpu", "-q")
+    assert answer.code == 4
+    assert "fake/cpu was not tuned: it did other work." in words_of(answer.out)
 
 
 def test_what_fails_or_does_other_work_is_out_with_its_reason(house):
@@ -204,7 +212,8 @@ def test_several_lanes_are_compared_at_their_best(house):
 
 def test_the_cheapest_lane_at_its_best_is_not_the_fastest(house):
     """The card is ten times as fast, and an hour of it costs forty times as much."""
-    house.script(PLANTED + '["fake/cuda*"]\ncompute_ms = 4.0\n')
+    gains = 'compute_ms = 40.0\nspread = 0.004\ngains = { "malloc=keep" = 1.5 }\n'
+    house.script(f'["fake/*"]\n{gains}["fake/cuda*"]\ncompute_ms = 4.0\n')
     prices = ("--for", "money", "--prices", "cpu=0.5,cuda=20")
     answer = house.done("tune", "cifar-mlp", "fake/cpu", "fake/cuda", *prices, "--budget", "1s", "-q")
     tuning = house.kept()["answer"]["tuning"]

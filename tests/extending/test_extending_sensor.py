@@ -51,12 +51,21 @@ def site(tmp_path):
     return folder
 
 
+def test_what_reads_no_power_is_known_beforehand():
+    """Of an instrument that was not asked for, and of a device whose power none reads."""
+    nothing = SensorSelection(("none",), 100.0)
+    assert nothing.why_no_power(CPU) == Missing("rapl: it was not asked for")
+    assert nothing.why_no_power(Device("mps", "mps", "Apple", usable=True)) == Missing("no instrument reads it")
+
+
 def test_a_sensor_added_from_outside_is_read(site, monkeypatch):
     """It is chosen by its word, and its channel is in the timeline; what it lacks has its reason there."""
     monkeypatch.syspath_prepend(site)
     all_sensors.cache_clear()
     try:
-        sampler = SensorSelection(("room",), 100.0).sampler_for("a lane", (CPU,))
+        selection = SensorSelection(("room",), 100.0)
+        sampler = selection.sampler_for("a lane", (CPU,))
+        assert selection.why_no_power(CPU) is None, "its row leaves open whether it reads the power"
     finally:
         all_sensors.cache_clear()
     sampler.begin(os.getpid())

@@ -48,7 +48,7 @@ def test_a_winner_that_changes_arithmetic_names_the_command_that_shows_what_it_l
     assert "Next: laptime train cifar-cnn torch/cpu torch/cpu/bf16+malloc=keep --laps 1" in page
     page = words_of(tune.render(tune_records.learned(), View(120)))
     assert "Next: laptime race cifar-cnn torch/cpu torch/cpu/bf16+malloc=keep" in page
-    assert "torch/cpu/bf16+malloc=keep has no accuracy: outputs and targets are not classes." in page
+    assert "No accuracy of torch/cpu/bf16+malloc=keep: outputs and targets are not classes." in page
 
 
 def test_a_page_of_another_aim_has_its_words():

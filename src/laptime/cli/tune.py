@@ -29,7 +29,7 @@ TUNE_HELP = f"""Find the best settings of each LANE for WHAT, and prove what the
 {WORDS}
 {ONE_LANE}
 """
-AIM_HELP = f"What to save: {', '.join(AIMS)}."
+AIM_HELP = f"What to minimise: {', '.join(AIMS)}."
 TUNE_MORE = """\
 The lane races in short heats against each single setting, and against what the presets set: threads, memory, compile,
 graph, layout, optimizer, input, workers. What seems faster is joined, and the best set is changed step by step as long
@@ -61,7 +61,7 @@ tune = make_command(
         click.option("--for", "aim", default=DEFAULT_AIM, metavar="AIM", show_default=True, help=AIM_HELP),
         click.option("--allow", type=Words(), help="What may change besides: precision, batch, learning."),
         click.option("--frameworks", type=Words(), help="Tune on each of these, or on all.  [default: the lane's]"),
-        click.option("--laps", type=int, help="Then train the lane and its winner N whole laps: loss and accuracy."),
+        click.option("--laps", type=int, help="After the budget, train the lane and its winner N laps."),
         click.option("--budget", type=Duration(), default="5m", show_default=True, help=SAYS["budget"]),
         ALONE,
         *WATCH_OPTIONS,

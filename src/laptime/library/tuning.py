@@ -47,8 +47,9 @@ def tune(
 
     `allow` names what may change besides: "precision", "batch", "learning". `frameworks` are those to tune on, or
     "all". With `laps` the lane and its winner are then trained whole, and `.tuned[0].learned` has their loss and
-    accuracy. `aim` is what to save: "time", "energy" or "money"; `prices` are those of an hour, by device. `.verdict`
-    is a sentence, `.tuned` has each lane's winner and what each setting is worth. For the other arguments see `race`.
+    accuracy. `aim` is what to minimise: "time", "energy" or "money"; `prices` are those of an hour, by device.
+    `.verdict` is a sentence, `.tuned` has each lane's winner and what each setting is worth. For the other arguments
+    see `race`.
     """
     ask = make_ask(
         what, lanes, budget=TUNE_BUDGET_S if budget is None and not isinstance(what, Ask) else budget, alone=alone,

@@ -102,7 +102,7 @@ class Ask:
 
     @property
     def aim(self) -> Aim:
-        """What a tuning saves."""
+        """What a tuning minimises."""
         return AIMS[(self.tune or TuneAsk()).aim]
 
     def prices_of(self, device: Device) -> LanePrices:

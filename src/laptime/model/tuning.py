@@ -23,7 +23,7 @@ class TuneAsk:
 
     With `learning`, another batch also gets the learning rate that belongs to it.
     Without frameworks, each lane is tuned on its own one. With `laps`, a lane as asked and its winner are then trained
-    for that many whole laps. `aim` is a word of `AIMS`: what is saved.
+    for that many whole laps. `aim` is a word of `AIMS`: what is minimised.
     """
 
     allow: tuple[str, ...] = ()

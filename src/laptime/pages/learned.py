@@ -89,14 +89,18 @@ def _missing(tuned: TunedLane, record: Record) -> list[str]:
         return []
     if not tuned.learned:
         return [NO_WINNER]
-    return [f"{short_name(each.lane)} has no {lacks}: {why}." for each in tuned.learned for lacks, why in _lacks(each)]
+    told: dict[tuple[str, str], list[str]] = {}
+    for each in tuned.learned:
+        for lack in _lacks(each):
+            told.setdefault(lack, []).append(short_name(each.lane))
+    return [f"No {lacks} of {joined(lanes)}: {why}." for (lacks, why), lanes in told.items()]
 
 
 def _lacks(each: Learned) -> list[tuple[str, str]]:
     """Return which figures are missing, with the reason."""
     loss, accuracy = each.loss, each.accuracy
     if isinstance(loss, Missing) and loss == accuracy:
-        return [("loss and no accuracy", loss.missing)]
+        return [("loss and accuracy", loss.missing)]
     figures = (("loss", loss), ("accuracy", accuracy))
     return [(name, value.missing) for name, value in figures if isinstance(value, Missing)]
 

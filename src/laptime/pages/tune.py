@@ -70,13 +70,11 @@ def tuning_of(record: Record) -> Tuning | None:
 
 
 def _figures(tuned: TunedLane, record: Record, several: bool, view: View) -> list[str]:  # noqa: FBT001
-    """Return a row for each setting that was tried alone, the best first."""
+    """Return a row for each setting that was tried alone, the best first; then what the lane and its winner learned."""
     shown = [each for each in tuned.settings if each.alone is not None][:SHOWN_MOST]
-    if not shown:
-        return []
-    title = [f"{short_name(tuned.asked)}"] if several else []
-    table = table_or_sentences(_columns(shown, record, view), shown, view.width, color=view.color)
-    return [*title, *table, *learned_table(tuned, view)]
+    table = table_or_sentences(_columns(shown, record, view), shown, view.width, color=view.color) if shown else []
+    rows = [*table, *learned_table(tuned, view)]
+    return [short_name(tuned.asked), *rows] if several and rows else rows
 
 
 def _columns(shown: Sequence[SettingWorth], record: Record, view: View) -> list[Column[SettingWorth]]:

@@ -21,6 +21,7 @@ from laptime.questions.protocol import PreparedTraining, order_words
 from laptime.questions.proving import Proof
 from laptime.questions.resuming import Before, find_lost
 from laptime.questions.training_runs import TrainingRuns, key_of, order_training
+from laptime.run.runner import Limits
 
 
 class WholeTrainings:
@@ -28,7 +29,8 @@ class WholeTrainings:
 
     def __init__(self, job: Job, prepared: PreparedTraining) -> None:
         self._job, self._protocol, self._before = job, prepared.protocol, prepared.before
-        self._trainings = TrainingRuns(job, prepared.before)
+        limits = Limits(job.plan.ask.patience_s, job.plan.ask.watchdog_s)
+        self._trainings = TrainingRuns(job, limits, prepared.before)
         self._proof = Proof(job.services.references, self._announce, job.own_code)
         if prepared.before is not None:
             self._take_up(prepared.before)

@@ -27,8 +27,8 @@ class TrainingRuns:
     `again` has a note for each training whose finished laps are trained again.
     """
 
-    def __init__(self, job: Job, before: Before | None = None) -> None:
-        self._job, self._before = job, before
+    def __init__(self, job: Job, limits: Limits, before: Before | None = None) -> None:
+        self._job, self._limits, self._before = job, limits, before
         hz = job.plan.ask.sensors_hz
         self._sensors = SensorSelection(job.plan.ask.sensors, FULL_HZ if hz is None else hz, READINGS_MOST)
         self.runs: dict[Key, FullRun] = {}
@@ -54,7 +54,7 @@ class TrainingRuns:
 
         runner = TrainingRunner(
             order,
-            Limits(job.plan.ask.patience_s, job.plan.ask.watchdog_s),
+            self._limits,
             tell=job.services.tell,
             keep=keep,
             check=check,

@@ -48,9 +48,13 @@ PATIENCE_LEAST_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class TunePrepared(Prepared):
-    """A prepared tuning: what may be tried on each lane."""
+    """A prepared tuning: what may be tried on each lane.
+
+    `patience_s` is that of whole laps, as it was asked for. A heat of the search has less.
+    """
 
     tunables: tuple[Tunable, ...]
+    patience_s: float
 
     @property
     def keeps_checkpoints(self) -> bool:
@@ -69,7 +73,8 @@ def prepare_tune(ask: Ask, machine: Machine) -> TunePrepared:
         name for name in able_frameworks(machine, described) if workload is None or not find_framework(name).refusal
     ]
     lanes = lanes_of_frameworks(wanted, ask.lanes, able)
-    patience_s = min(ask.patience_s, max(PATIENCE_LEAST_S, PATIENCE_SHARE * ask.budget_s))
+    asked_s = ask.patience_s
+    patience_s = min(asked_s, max(PATIENCE_LEAST_S, PATIENCE_SHARE * ask.budget_s))
     ask = replace(ask, lanes=lanes, tune=wanted, patience_s=patience_s)
     prepared = prepare(ask, machine, one_lane=True)
     planned = prepared.plan.lanes
@@ -83,7 +88,9 @@ def prepare_tune(ask: Ask, machine: Machine) -> TunePrepared:
     named = prepared.plan.ask.lanes or tuple(lane.name for lane in planned)
     tunables = tuple(find_tunable(text, prepared.machine, given, plan, wanted) for text in named)
     alone, pace = pace_of(ask, prepared.machine, [planned[0], planned[0]])  # it never races without another lane
-    return TunePrepared(replace(prepared.plan, alone=alone, pace=pace), prepared.machine, prepared.published, tunables)
+    return TunePrepared(
+        replace(prepared.plan, alone=alone, pace=pace), prepared.machine, prepared.published, tunables, asked_s
+    )
 
 
 class Tune:
@@ -102,7 +109,7 @@ class Tune:
         self._heat_s: dict[str, float] = {}
         self._confirmed_from: int | None = None  # the first round of the confirming race
         laps = None if job.plan.ask.tune is None else job.plan.ask.tune.laps
-        self._laps = None if laps is None else TunedLaps(job, laps)
+        self._laps = None if laps is None else TunedLaps(job, laps, prepared.patience_s)
 
     def run(self) -> None:
         rounds = self._rounds
@@ -195,7 +202,7 @@ class Tune:
         """Run a round, and those lanes once more whose heats were too short for a figure."""
         planned = [search.tried[words] for words in lanes]
         self._run_lanes(planned, prestarter)
-        again = [lane for lane in planned if search.awaits_figure(lane)]
+        again = search.lacking(planned)
         if again and self._job.left_s > 0:
             self._run_lanes(again, prestarter)
 

@@ -18,6 +18,7 @@ from laptime.questions.job import Job
 from laptime.questions.protocol import check_full, make_protocol
 from laptime.questions.subject import find_subject
 from laptime.questions.training_runs import TrainingRuns, order_training
+from laptime.run.runner import Limits
 
 TRAIN = "laptime train: "
 NOT_BEGUN = Missing("it was not begun")
@@ -40,11 +41,11 @@ def check_lanes(laps: int, plan: Plan) -> None:
 class TunedLaps:
     """Whole laps of some lanes of a tuning. The proof is that of their heats, and nothing can be resumed."""
 
-    def __init__(self, job: Job, laps: int) -> None:
+    def __init__(self, job: Job, laps: int, patience_s: float) -> None:
         self._job = job
         protocol = make_protocol(FullAsk(laps=laps), find_subject(job.plan.ask.what)[1])
         self._protocol = replace(protocol, predictions=0)
-        self._trainings = TrainingRuns(job)
+        self._trainings = TrainingRuns(job, Limits(patience_s, job.plan.ask.watchdog_s))
         self._why_not: dict[str, Missing] = {}
 
     def train(self, lane: PlannedLane, number: int, told_steps: int | None) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from laptime.analysis.tuning import Rating
 from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
@@ -94,10 +96,11 @@ class Search:
         """Whether a set of settings was tried and has no rating: it did not finish, or did other work."""
         return words not in ratings and bool(self._rounds.heats[self.tried[words].name])
 
-    def awaits_figure(self, planned: PlannedLane) -> bool:
-        """Whether a lane finished its heats, and these are too short to tell what a second takes."""
-        lane = next(each for each in self._rounds.results() if each.name == planned.name)
-        return lane.status == "ok" and lane.step_ms is not None and isinstance(self.objective.per_s(lane), Missing)
+    def lacking(self, lanes: Sequence[PlannedLane]) -> list[PlannedLane]:
+        """Return the lanes that finished their heats, which were too short to tell what a second takes."""
+        done = {lane.name: lane for lane in self._rounds.results() if lane.status == "ok" and lane.step_ms is not None}
+        ran = [lane for lane in lanes if lane.name in done]
+        return [lane for lane in ran if isinstance(self.objective.per_s(done[lane.name]), Missing)]
 
     @staticmethod
     def _alone(words: Words, ratings: dict[Words, Rating]) -> float:
