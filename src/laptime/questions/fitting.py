@@ -62,7 +62,7 @@ class Fitting:
 
     def _counted(self, lane: PlannedLane) -> Workload | Missing:
         """Return the workload of a lane whose steps hold what its shapes say."""
-        subject, settings = self._rounds.job.plan.subject, lane.settings
+        subject, settings = self._rounds.job.plan.subject_of(lane), lane.settings
         is_plain = settings.execution == "eager" and settings.precision in FULL_PRECISION
         if not (subject.is_built_in and lane.framework == "torch" and is_plain):
             return NOT_COUNTED
@@ -75,7 +75,7 @@ class Fitting:
 
     def _batch_of(self, lane: PlannedLane) -> int | Missing:
         """Return the items of a step. Where batches are joined, those of the lane as it is written are known."""
-        own = lane.settings.batch or self._rounds.job.plan.subject.batch
+        own = lane.settings.batch or self._rounds.job.plan.subject_of(lane).batch
         if own is None:
             settings = ((each.settings, each.items_per_step) for each in self._finished(lane))
             own = next((items for each, items in settings if each.joined is None and each.batch is None), None)
@@ -90,6 +90,7 @@ class Fitting:
             if each.status == "ok"
             and each.heats
             and (planned.framework, planned.device.name) == (lane.framework, lane.device.name)
+            and planned.training == lane.training
             and _settings_but_batch(planned.settings) == wanted
         ]
 

@@ -129,7 +129,10 @@ class HeatRounds:
 
     @property
     def parameters(self) -> int | None:
-        known = (heat.process.parameters for heats in self.heats.values() for heat in heats)
+        """Return the parameters of what the plan trains first, as a process found them."""
+        plan = self.job.plan
+        mine = (lane for lane in plan.lanes if plan.subject_of(lane) == plan.subject)
+        known = (heat.process.parameters for lane in mine for heat in self.heats[lane.name])
         return next((each for each in known if each), None)
 
     def run_one(
