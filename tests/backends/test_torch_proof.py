@@ -38,7 +38,8 @@ def references(torch_cache):
 
 
 def kept_or_made(order):
-    key = _reference_key(Plan(Ask(seed=order.seed), order.subject, (order.lane,), order.proof, order.pace), "torch")
+    plan = Plan(Ask(seed=order.seed), order.subject, (order.lane,), order.proof, order.pace)
+    key = _reference_key(plan, order.subject, "torch")
     found = load_reference(key)
     if found is None:
         found = replace(refer(BuiltInRecipe(order)), key=key)

@@ -23,6 +23,19 @@ fail = { how = "memory", phase = "build" }
 fail = { how = "memory", phase = "build" }
 """
 CROSSOVER = (11.2 - 4) / (1.125 - 0.15)
+# A step takes 20 ms at width 0.25 and four times as long at twice the width; 80 ms on the card, whatever the width.
+WIDTHS = """
+["fake/*"]
+compute_ms = 80.0
+["fake/cpu*@0.25"]
+compute_ms = 5.0
+["fake/cpu*@0.5"]
+compute_ms = 20.0
+["fake/cpu*@2"]
+compute_ms = 320.0
+["fake/cuda*"]
+compute_ms = 40.0
+"""
 # 1 GB and 5 MB an item in 24 GB: 4,600 items fit.
 FULL = """
 ["fake/cuda"]
@@ -98,6 +111,20 @@ def test_what_surely_does_not_fit_is_left_out_and_the_search_starts_at_the_estim
     assert "fake/cuda:0 was left out at batch 8000 and above: it would need about 41.0 GB, and 24.0 GB are all" in page
 
 
+def test_a_crossover_over_widths_is_of_networks_that_are_scaled(house):
+    """Each width is a training of its own, with its parameters; half way from 20 to 80 ms is 40."""
+    answer, sweep = swept(house, WIDTHS, "fake/cpu", "fake/cuda", "--width", "0.25..2", "--details", budget="1s")
+    (found,) = sweep["crossovers"]
+    assert found["lane"] == "fake/cuda:0/as-written"
+    assert found["at"]["value"] == pytest.approx(2**-0.5, rel=0.01)
+    cells = {(each["of"], each["at"][0]): each for each in sweep["cells"]}
+    at_half = 3072 * 1500 + 1500 + 1500 * 500 + 500 + 500 * 10 + 10
+    assert cells["fake/cpu/as-written", "0.5"]["parameters"] == at_half
+    assert cells["fake/cpu/as-written", "1"]["parameters"] == house.kept()["workload"]["parameters"] == 12_230_010
+    assert cells["fake/cuda:0/as-written", "2"]["lane"] == "fake/cuda:0/as-written of cifar-mlp@2"
+    assert f"{at_half:,}" in answer.out
+
+
 def test_two_axes_make_a_table_for_each_value_of_the_second(house):
     """Threads that the machine does not have are a cell without a result."""
     answer, sweep = swept(house, THREADS, "fake/cpu", "--batch", "8,32", "--threads", "1,2,4096", budget="10s")
@@ -125,6 +152,9 @@ def test_a_lane_that_is_faster_everywhere_overtakes_nobody(house):
         (("--batch", "1,2", "--threads", "1,2", "--workers", "0,1"), "one axis or two, and 3 are given"),
         (("fake/cpu/batch=4",), "--batch: the lane names batch itself"),
         (("fake/cpu", "--threads", "5000,6000"), "laptime sweep: no cell can be"),
+        (("--width", "0..2"), "--width 0..2: '0' cannot be"),
+        (("--width", "1,1.0"), "--width 1,1.0: a value is named twice"),
+        (("--batch", "0.5..8"), "--batch 0.5..8: '0.5' cannot be"),
     ],
 )
 def test_axes_that_cannot_be_are_refused(house, words, says):
@@ -132,6 +162,15 @@ def test_axes_that_cannot_be_are_refused(house, words, says):
     answer = house.run("sweep", "cifar-mlp", *words)
     assert answer.code == 2
     assert says in words_of(answer.err)
+
+
+def test_the_network_of_a_training_of_your_own_has_no_widths(house, tmp_path):
+    place = tmp_path / "own.py"
+    place.write_text("import laptime\ndef training(): return laptime.Training(model=None)\n")
+    answer = house.run("sweep", str(place), "torch/cpu", "--width", "0.5,1")
+    assert answer.code == 2
+    assert "--width: laptime knows the layers of built-in trainings" in words_of(answer.err)
+    assert "a width is an axis of laptime sweep" in words_of(house.run("race", "cifar-mlp@2", "fake/cpu").err)
 
 
 def test_a_plan_has_a_lane_for_each_cell(house):

@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 
 from laptime.errors import UsageError
-from laptime.model.plan import Subject
-from laptime.questions.subject import find_subject, find_subjects
-from laptime.workloads import CATALOGUE
+from laptime.model.ask import Ask
+from laptime.model.lane import Settings
+from laptime.model.machine import Device
+from laptime.model.plan import Pace, Plan, PlannedLane, Subject
+from laptime.questions.proving import _reference_key
+from laptime.questions.subject import find_subject, find_subjects, find_widths
+from laptime.workloads import CATALOGUE, find_workload
 
 MINE = """\
 from elsewhere import borrowed
@@ -32,6 +36,18 @@ def test_a_workload_is_found_by_its_name(name):
     subject, workload = find_subject(name)
     assert workload is CATALOGUE[name]
     assert (name, workload.parameters, workload.batch) == (subject.name, subject.parameters, subject.batch)
+
+
+def test_a_width_is_a_training_of_its_own_with_a_reference_of_its_own():
+    """But for width 1, which is the training as it is published."""
+    subject, workload = find_subject("cifar-mlp")
+    widths = find_widths(subject, ("0.5", "1", "2.0"))
+    assert widths["1"] == subject
+    assert [each.name for each in widths.values()] == ["cifar-mlp@0.5", "cifar-mlp", "cifar-mlp@2"]
+    assert widths["0.5"].parameters == find_workload("cifar-mlp@0.5").parameters < subject.parameters
+    lanes = tuple(PlannedLane(name, "torch", Device("cpu", "cpu", "", usable=True), Settings()) for name in widths)
+    plan = Plan(Ask(), subject, lanes, workload.proof, Pace(1, 1, adaptive=False, measure_s=1.0, window_s=0.2))
+    assert len({_reference_key(plan, each, "torch") for each in widths.values()}) == 3
 
 
 @pytest.mark.parametrize("function", ["training", "second", "bound", "borrowed", "renamed"])

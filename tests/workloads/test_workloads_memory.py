@@ -11,7 +11,7 @@ from laptime.backends.torch.networks import build_network
 from laptime.model.lane import Settings
 from laptime.model.network import Conv, Dense, Dropout, Flatten, MaxPool, Relu
 from laptime.model.workload import Adam, ProofPlan, Sgd
-from laptime.workloads import CATALOGUE
+from laptime.workloads import CATALOGUE, find_workload
 from laptime.workloads.memory import count_heat_memory, count_kept, count_step_memory
 
 SMALL = replace(
@@ -48,10 +48,10 @@ def kept_by_torch(workload, batch):
     return sum(each.nbytes() for each in kept.values())
 
 
-@pytest.mark.parametrize("name", CATALOGUE)
+@pytest.mark.parametrize("name", [*CATALOGUE, "plates-cnn@0.5", "pets-densenet@0.25"])
 def test_a_step_keeps_for_each_item_what_pytorch_keeps(name):
     """To the last byte; what does not grow with the batch (means of a batch norm) is not counted."""
-    workload = CATALOGUE[name]
+    workload = find_workload(name)
     assert kept_by_torch(workload, 3) - kept_by_torch(workload, 2) == count_kept(workload, 1, "cpu")
 
 

@@ -1,4 +1,4 @@
-"""`laptime sweep`: lanes over a range of batches, threads or workers."""
+"""`laptime sweep`: lanes over a range of batches, threads, workers or widths."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ SWEEP_HELP = f"""How fast is each LANE at each batch, and where does one overtak
 SWEEP_MORE = """\
 `1..1024` doubles from the first value to the last, `8,16,24` is a list. One axis or two. At each value all lanes race
 in turns, in short heats, and again as long as the budget allows. Between two values the crossover is found on
-logarithmic axes, with its interval. Where a lane has no memory left, larger batches are left out, and the largest
-that fits is found to within 5 %. The page has the batch from which on a lane has 90 % of its highest rate, and what a
-step with nothing in it would take.
+logarithmic axes, with its interval. Memory is estimated before a batch runs: what surely does not fit is left out.
+Where a lane has no memory left, larger batches are left out, too, and the largest that fits is found to within 5 %. The
+page has the batch from which on a lane has 90 % of its highest rate, and what a step with nothing in it would take.
+--width multiplies the filters and hidden units of a built-in network; inputs and classes stay.
 """
 
 
@@ -44,6 +45,7 @@ sweep = make_command(
         click.option("--threads", metavar="A..B", help="Threads on the processor."),
         click.option("--workers", metavar="A..B", help="Workers of the loader."),
         rare("--lr", metavar="A,B", help="Learning rates."),
+        click.option("--width", metavar="A..B", help="Widths of a built-in network: 0.25..4."),
         click.option("--budget", type=Duration(), default="5m", show_default=True, help=SAYS["budget"]),
         ALONE,
         *WATCH_OPTIONS,

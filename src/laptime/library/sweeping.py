@@ -1,4 +1,4 @@
-"""`laptime.sweep`: lanes over a range of batches, threads or workers."""
+"""`laptime.sweep`: lanes over a range of batches, threads, workers or widths."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ def sweep(
     threads: str | Sequence[int] | None = None,
     workers: str | Sequence[int] | None = None,
     lr: str | Sequence[float] | None = None,
+    width: str | Sequence[float] | None = None,
     budget: DurationLike | None = None,
     alone: bool = False,
     every: bool = False,
@@ -51,7 +52,9 @@ def sweep(
         sensors=sensors, sensor_rate=sensor_rate, price=price, rate=rate, label=label,
     )  # fmt: skip
     check_call(ask, "sweep")
-    given = {name: each for name, each in zip(AXES, (batch, threads, workers, lr), strict=True) if each is not None}
+    given = {
+        name: each for name, each in zip(AXES, (batch, threads, workers, lr, width), strict=True) if each is not None
+    }
     if ask.sweep is None:
         texts = {name: each if isinstance(each, str) else ",".join(map(str, each)) for name, each in given.items()}
         ask = replace(ask, sweep=SweepAsk(**texts))

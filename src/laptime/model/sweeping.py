@@ -1,4 +1,4 @@
-"""How fast lanes are over a range of batches, threads or workers, and where one overtakes another."""
+"""How fast lanes are over a range of batches, threads, workers or widths, and where one overtakes another."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from laptime.model.missing import Missing
 from laptime.model.scaling import Bounded
 
-AXES = ("batch", "threads", "workers", "lr")
+WIDTH = "width"
+AXES = ("batch", "threads", "workers", "lr", WIDTH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,7 @@ class SweepAsk:
     threads: str | None = None
     workers: str | None = None
     lr: str | None = None
+    width: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,7 @@ class SweepCell:
 
     `memory_bytes` is the most that it held, and `estimated_memory_bytes` what was expected before it ran: None where
     nothing was estimated. One that is `too_large` was left out, because it surely does not fit into memory.
+    `parameters` are those of its network, as a process counted them.
     """
 
     of: str
@@ -45,6 +48,7 @@ class SweepCell:
     out_of_memory: bool = False
     estimated_memory_bytes: int | Missing | None = None
     too_large: bool = False
+    parameters: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -12,9 +13,21 @@ from laptime.model.network import Layer
 
 TEST_MOST_BYTES = 256 << 20
 FLOAT_BYTES = 4
+AT_WIDTH = "@"  # in a workload's name, before the width of its network
+WIDTHS = (0.01, 100.0)
 
 Loader = Literal["memory", "threads", "one by one", "dataloader"]
 Loss = Literal["softmax_crossentropy", "sigmoid_crossentropy"]
+
+
+def is_width(text: str) -> bool:
+    """Whether a text is a width: a factor on the filters and hidden units of a network."""
+    return re.fullmatch(r"[0-9]{0,3}\.?[0-9]{1,4}", text) is not None and WIDTHS[0] <= float(text) <= WIDTHS[1]
+
+
+def name_at_width(name: str, width: str) -> str:
+    """Return the name of a workload at a width; at width 1, it is the workload itself."""
+    return name if float(width) == 1 else f"{name}{AT_WIDTH}{float(width):g}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from laptime.model.missing import Missing
 from laptime.model.questions import SweepAnswer
 from laptime.model.record import Record
 from laptime.model.scaling import Bounded
-from laptime.model.sweeping import Sweep, SweepCell, SweepCurve
+from laptime.model.sweeping import WIDTH, Sweep, SweepCell, SweepCurve
 from laptime.pages import footnotes, race
 from laptime.pages.bars import bar
 from laptime.pages.layout import Cell, Column, table_or_sentences, wrap
@@ -111,6 +111,10 @@ def _step(cell: SweepCell | None) -> str:
     return "-" if cell is None or cell.step_ms is None else step(cell.step_ms)
 
 
+def _parameters(cell: SweepCell) -> str:
+    return "-" if cell.parameters is None else f"{cell.parameters:,}"
+
+
 def _memory(cell: SweepCell | None) -> str:
     return "-" if cell is None else _size(cell.memory_bytes)
 
@@ -168,6 +172,8 @@ def _details(record: Record, sweep: Sweep, view: View) -> list[list[str]]:
         Column(f"{record.workload.items}/s", _rate, right=True),
         Column("memory", _memory, right=True),
     ]
+    if any(axis.name == WIDTH for axis in sweep.axes):
+        columns.insert(2, Column("parameters", _parameters, right=True))
     if any(isinstance(each.estimated_memory_bytes, int) for each in sweep.cells):
         columns.append(Column("estimated before", lambda each: _size(each.estimated_memory_bytes), right=True))
     reasons = dict.fromkeys(

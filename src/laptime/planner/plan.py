@@ -159,14 +159,15 @@ def join_plans(plans: Sequence[Plan], machine: Machine) -> Plan:
     """Return one plan of several trainings: lane by lane, each with every training."""
     if len(plans) == 1:
         return plans[0]
-    trainings = [[_with_training(lane, plan.subject) for lane in plan.lanes] for plan in plans]
+    trainings = [[with_training(lane, plan.subject) for lane in plan.lanes] for plan in plans]
     lanes = tuple(lane for row in zip_longest(*trainings) for lane in row if lane is not None)
     alone, pace = pace_of(plans[0].ask, machine, lanes)
     others = tuple(plan.subject for plan in plans[1:])
     return replace(plans[0], lanes=lanes, others=others, alone=alone, pace=pace)
 
 
-def _with_training(lane: PlannedLane, training: Subject) -> PlannedLane:
+def with_training(lane: PlannedLane, training: Subject) -> PlannedLane:
+    """Return a lane that trains one of several trainings, which is then in its name."""
     return replace(lane, name=f"{lane.name}{OF_TRAINING}{training.name}", training=training)
 
 

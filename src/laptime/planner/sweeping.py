@@ -10,11 +10,13 @@ from dataclasses import replace
 from laptime.errors import UsageError
 from laptime.model.lane import Lane
 from laptime.model.plan import PlannedLane
-from laptime.model.sweeping import AXES, SweepAsk, SweepAxis
+from laptime.model.sweeping import AXES, WIDTH, SweepAsk, SweepAxis
+from laptime.model.workload import is_width
 from laptime.planner.settings import SETTINGS
 from laptime.planner.tuning import PlanLane
 
-RANGE = re.compile(r"([0-9]{1,7})\.\.([0-9]{1,7})")
+NUMBER = r"([0-9]{0,7}\.?[0-9]{1,7})"
+RANGE = re.compile(rf"{NUMBER}\.\.{NUMBER}")
 DEFAULT = SweepAxis("batch", tuple(str(1 << power) for power in range(11)))
 VALUES_MOST, CELLS_MOST = 40, 400
 At = tuple[str, ...]
@@ -32,26 +34,29 @@ def read_axes(ask: SweepAsk) -> tuple[SweepAxis, ...]:
 def _read_values(name: str, text: str) -> At:
     """Return the values that a text means: doubled from the first to the last, or a list."""
     if (found := RANGE.fullmatch(text)) is not None:
-        first, last = map(int, found.groups())
+        first, last = map(float, found.groups())
         if first >= last:
             raise UsageError(f"--{name} {text}: the first value has to be less than the last", "such as 1..1024")
-        values = [str(each) for each in _doubled(first, last)]
+        values = [str(int(each)) if each.is_integer() else f"{each:g}" for each in _doubled(first, last)]
     else:
         values = text.split(",")
-    row = SETTINGS[name]
     for value in values:
-        if not row.can_be(value) or value.endswith("x"):
+        if not _can_be(name, value):
             raise UsageError(f"--{name} {text}: '{value}' cannot be", f"such as --{name} 1..64 or --{name} 1,2,3")
-    if len(set(values)) < len(values):
+    if len(set(map(float, values))) < len(values):
         raise UsageError(f"--{name} {text}: a value is named twice", "name each once")
     if not 2 <= len(values) <= VALUES_MOST:
         raise UsageError(f"--{name} {text}: expected 2 to {VALUES_MOST} values", f"such as --{name} 1..64")
     return tuple(sorted(values, key=float))
 
 
-def _doubled(first: int, last: int) -> list[int]:
-    values = [first] if first else [0]
-    while (following := max(1, 2 * values[-1])) < last:
+def _can_be(name: str, value: str) -> bool:
+    return is_width(value) if name == WIDTH else SETTINGS[name].can_be(value) and not value.endswith("x")
+
+
+def _doubled(first: float, last: float) -> list[float]:
+    values = [first]
+    while (following := 2 * values[-1] or 1.0) < last:
         values.append(following)
     return [*values, last]
 
@@ -68,12 +73,12 @@ def grid(axes: Sequence[SweepAxis]) -> list[At]:
 
 
 def lane_at(lane: Lane, axes: Sequence[SweepAxis], at: At, plan: PlanLane) -> PlannedLane | str:
-    """Return a lane at one value of each axis, or why it cannot be."""
+    """Return a lane at one value of each axis, or why it cannot be. A width is no setting of a lane."""
     named = dict(lane.overrides)
     for axis in axes:
         if axis.name in named:
             raise UsageError(f"--{axis.name}: the lane names {axis.name} itself", "leave one of the two out")
-    words = tuple((axis.name, value) for axis, value in zip(axes, at, strict=True))
+    words = tuple((axis.name, value) for axis, value in zip(axes, at, strict=True) if axis.name != WIDTH)
     try:
         return plan(replace(lane, overrides=(*lane.overrides, *words)))
     except UsageError as error:

@@ -42,9 +42,10 @@ def find_bounds(plan: Plan, machine: Machine, recall: Recall) -> dict[str, Bound
 def _work_of(plan: Plan, lane: PlannedLane) -> StepWork | Missing:
     if lane.settings.input in NO_TRAINING:
         return TRAINS_NOTHING
-    if not plan.subject.is_built_in:
+    subject = plan.subject_of(lane)
+    if not subject.is_built_in:
         return NOT_COUNTED
-    workload = find_workload(plan.subject.name)
+    workload = find_workload(subject.name)
     return count_step(workload, lane.settings.batch or workload.batch, lane.settings.precision)
 
 

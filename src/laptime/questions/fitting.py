@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from laptime.analysis.memory import estimate_memory, find_largest_batch, memory_of
 from laptime.machine.processor import available_memory_bytes
-from laptime.model.lane import Settings
+from laptime.model.lane import NO_TRAINING
 from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
 from laptime.model.record import LaneResult
@@ -62,9 +62,10 @@ class Fitting:
 
     def _counted(self, lane: PlannedLane) -> Workload | Missing:
         """Return the workload of a lane whose steps hold what its shapes say."""
-        subject, settings = self._rounds.job.plan.subject, lane.settings
+        subject, settings = self._rounds.job.plan.subject_of(lane), lane.settings
         is_plain = settings.execution == "eager" and settings.precision in FULL_PRECISION
-        if not (subject.is_built_in and lane.framework == "torch" and is_plain):
+        trains = lane.framework == "torch" and settings.input not in NO_TRAINING
+        if not (subject.is_built_in and trains and is_plain):
             return NOT_COUNTED
         return find_workload(subject.name)
 
@@ -75,7 +76,7 @@ class Fitting:
 
     def _batch_of(self, lane: PlannedLane) -> int | Missing:
         """Return the items of a step. Where batches are joined, those of the lane as it is written are known."""
-        own = lane.settings.batch or self._rounds.job.plan.subject.batch
+        own = lane.settings.batch or self._rounds.job.plan.subject_of(lane).batch
         if own is None:
             settings = ((each.settings, each.items_per_step) for each in self._finished(lane))
             own = next((items for each, items in settings if each.joined is None and each.batch is None), None)
@@ -83,17 +84,12 @@ class Fitting:
 
     def _finished(self, lane: PlannedLane) -> list[LaneResult]:
         """Return the results of this lane at all batches that have finished a heat."""
-        wanted = _settings_but_batch(lane.settings)
-        return [
-            each
-            for each, planned in zip(self._rounds.results(), self._rounds.job.plan.lanes, strict=True)
-            if each.status == "ok"
-            and each.heats
-            and (planned.framework, planned.device.name) == (lane.framework, lane.device.name)
-            and _settings_but_batch(planned.settings) == wanted
-        ]
+        rounds, wanted = self._rounds, _all_but_batch(lane)
+        alike = (each for each in rounds.job.plan.lanes if rounds.heats[each.name] and _all_but_batch(each) == wanted)
+        return [result for result in map(rounds.result_of, alike) if result.status == "ok"]
 
 
-def _settings_but_batch(settings: Settings) -> Settings:
+def _all_but_batch(lane: PlannedLane) -> tuple[object, ...]:
     """Return what else decides how much a lane holds."""
-    return replace(settings, batch=None, joined=None, learning_rate=None)
+    settings = replace(lane.settings, batch=None, joined=None, learning_rate=None)
+    return lane.framework, lane.device.name, lane.training, settings

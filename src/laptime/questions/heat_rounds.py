@@ -117,7 +117,7 @@ class HeatRounds:
 
     def results(self, profiles: dict[str, ProfileRun] | None = None) -> tuple[LaneResult, ...]:
         """Return the result of each lane so far."""
-        lanes = tuple(self._result(lane) for lane in self.job.plan.lanes)
+        lanes = tuple(self.result_of(lane) for lane in self.job.plan.lanes)
         if profiles is not None:
             lanes = tuple(with_profile(lane, profiles.get(lane.name)) for lane in lanes)
         return tuple(with_roofline(each, self._bounds[each.name]) if self._bounds else each for each in lanes)
@@ -129,7 +129,10 @@ class HeatRounds:
 
     @property
     def parameters(self) -> int | None:
-        known = (heat.process.parameters for heats in self.heats.values() for heat in heats)
+        """Return the parameters of what the plan trains first, as a process found them."""
+        plan = self.job.plan
+        mine = (lane for lane in plan.lanes if plan.subject_of(lane) == plan.subject)
+        known = (heat.process.parameters for lane in mine for heat in self.heats[lane.name])
         return next((each for each in known if each), None)
 
     def run_one(
@@ -196,7 +199,8 @@ class HeatRounds:
             return 0
         return max(protocol.validation_items, protocol.evaluation_items)
 
-    def _result(self, lane: PlannedLane) -> LaneResult:
+    def result_of(self, lane: PlannedLane) -> LaneResult:
+        """Return the result of a lane so far, without its roofline."""
         plan = self.job.plan
         return summarise_lane(
             plan,

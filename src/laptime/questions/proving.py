@@ -117,7 +117,7 @@ class Proof:
         if training.command or all(lane.settings.input in NO_TRAINING for lane in lanes):
             return None
         framework = lanes[0].framework
-        key = _reference_key(plan, framework, shares)
+        key = _reference_key(plan, training, framework, shares)
         recalled = self._cache.recall(key) if key else None
         if recalled is not None:
             return recalled
@@ -165,16 +165,16 @@ def place_batches(plan: Plan, cache: ReferenceCache) -> Plan:
     return replace(plan, kept_batches=dict(zip((training.name for training in own), places, strict=True)))
 
 
-def _reference_key(plan: Plan, framework: str, shares: int = 1) -> str | None:
-    if not plan.subject.is_built_in:
+def _reference_key(plan: Plan, training: Subject, framework: str, shares: int = 1) -> str | None:
+    if not training.is_built_in:
         return None
     what = [
         PROOF_VERSION,
         framework,
-        plan.subject.name,
+        training.name,
         plan.ask.seed,
         plan.ask.pretrained,
         asdict(plan.proof),
         shares,
     ]
-    return f"{plan.subject.name}-{hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]}"
+    return f"{training.name}-{hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]}"

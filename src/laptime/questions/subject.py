@@ -19,7 +19,7 @@ from laptime.model.dataset import DataSource
 from laptime.model.frameworks import all_frameworks, find_framework
 from laptime.model.lane import FROM_FILES
 from laptime.model.plan import Plan, Subject
-from laptime.model.workload import Adam, Workload
+from laptime.model.workload import AT_WIDTH, Adam, Workload, name_at_width
 from laptime.workloads import find_workload
 
 EVERYTHING = "*"  # what `from x import *` binds is known only when it runs
@@ -35,8 +35,18 @@ def find_subject(what: str) -> tuple[Subject, Workload | None]:
     """Return the subject that WHAT names, and its workload if it is built in. No user code runs here."""
     if names_a_file(what):
         return _own_subject(what), None
+    if AT_WIDTH in what:
+        raise UsageError(f"{what}: a width is an axis of laptime sweep", "laptime sweep cifar-cnn --width 0.5,1")
     workload = find_workload(what)
     return _describe(workload), workload
+
+
+def find_widths(subject: Subject, widths: Sequence[str]) -> dict[str, Subject]:
+    """Return a built-in training at each width."""
+    if not subject.is_built_in:
+        says = "--width: laptime knows the layers of built-in trainings, and not those of a training of your own"
+        raise UsageError(says, "name a built-in one (laptime workloads), or race functions that build each width")
+    return {width: _describe(find_workload(name_at_width(subject.name, width))) for width in widths}
 
 
 def find_subjects(whats: Sequence[str]) -> list[tuple[Subject, Workload | None]]:

@@ -1,4 +1,4 @@
-"""How fast are lanes over a range of batches, threads or workers, and where does one overtake another?
+"""How fast are lanes over a range of batches, threads, workers or widths, and where does one overtake another?
 
 At each value of the axes, all lanes race each other in turns, in short heats. What surely does not fit into memory is
 left out. Where a lane has no memory left, larger batches are left out, too. The largest that fits is found by halving,
@@ -7,6 +7,7 @@ from the largest by its estimate on.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -16,24 +17,26 @@ from laptime.model.ask import Ask
 from laptime.model.lane import Lane
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
-from laptime.model.plan import PlannedLane
+from laptime.model.plan import PlannedLane, Subject
 from laptime.model.questions import SweepAnswer
-from laptime.model.sweeping import SweepAsk, SweepAxis
+from laptime.model.sweeping import WIDTH, SweepAsk, SweepAxis
 from laptime.planner.groups import refuse_group_for
 from laptime.planner.lanes import parse_lane
 from laptime.planner.pace import HEATS_USUAL, shortest_pace
-from laptime.planner.plan import pace_of, plan_lane
+from laptime.planner.plan import pace_of, plan_lane, with_training
 from laptime.planner.sweeping import At, between, grid, lane_at, read_axes
 from laptime.planner.tuning import PlanLane
 from laptime.questions.asking import Prepared, facts_of, prepare
 from laptime.questions.fitting import Fitting
 from laptime.questions.heat_rounds import HeatRounds
 from laptime.questions.job import Job, Outcome, RecordStatus
-from laptime.questions.subject import find_subject
+from laptime.questions.subject import find_subject, find_widths
 from laptime.questions.swept import Swept, describe_sweep, is_out_of_memory
 from laptime.run.prestart import Prestarter
 
 HEATS_VARY = 1.1
+PlanCell = Callable[[Lane, At], "PlannedLane | str"]
+"""Returns a lane at a value of each axis, or why it cannot be."""
 Place = tuple[str, At]
 """An asked lane, and a value of each axis."""
 
@@ -45,7 +48,7 @@ class SweepPrepared(Prepared):
     axes: tuple[SweepAxis, ...]
     lanes: dict[str, Lane]
     cells: dict[Place, PlannedLane | str]
-    plan_cell: PlanLane
+    plan_cell: PlanCell
 
 
 def prepare_sweep(ask: Ask, machine: Machine) -> SweepPrepared:
@@ -54,27 +57,43 @@ def prepare_sweep(ask: Ask, machine: Machine) -> SweepPrepared:
     if ask.every:
         raise UsageError("laptime sweep takes lanes, and --every races all that is installed", "name lanes")
     ask = replace(ask, sweep=ask.sweep or SweepAsk())
+    subject, workload = find_subject(ask.what)
+    widths = _find_widths(ask, axes, subject)
     prepared = prepare(ask, machine, one_lane=True)
-    workload = find_subject(ask.what)[1]
     for planned in prepared.plan.lanes:
         refuse_group_for("sweep", planned)
     given = facts_of(prepared, workload)
-    plan = partial(plan_lane, machine=prepared.machine, subject=given)
+    plan = partial(_plan_cell, axes, widths, partial(plan_lane, machine=prepared.machine, subject=given))
     names = [planned.name for planned in prepared.plan.lanes]
     lanes = {
         name: replace(parse_lane(text), device=planned.device.name)
         for name, text, planned in zip(names, prepared.plan.ask.lanes or names, prepared.plan.lanes, strict=True)
     }
-    cells = {(name, at): lane_at(lane, axes, at, plan) for at in grid(axes) for name, lane in lanes.items()}
+    cells = {(name, at): plan(lane, at) for at in grid(axes) for name, lane in lanes.items()}
     planned_cells = tuple(each for each in cells.values() if not isinstance(each, str))
     if not planned_cells:
         why = next(each for each in cells.values() if isinstance(each, str))
         raise UsageError(f"laptime sweep: no cell can be: {why}", "name other lanes or values")
     alone, pace = pace_of(ask, prepared.machine, planned_cells)
-    return SweepPrepared(
-        replace(prepared.plan, lanes=planned_cells, alone=alone, pace=pace), prepared.machine, prepared.published,
-        axes, lanes, cells, plan,
-    )  # fmt: skip
+    others = tuple(each for each in widths.values() if each != prepared.plan.subject)
+    whole = replace(prepared.plan, lanes=planned_cells, alone=alone, pace=pace, others=others)
+    return SweepPrepared(whole, prepared.machine, prepared.published, axes, lanes, cells, plan)
+
+
+def _find_widths(ask: Ask, axes: Sequence[SweepAxis], subject: Subject) -> dict[str, Subject]:
+    """Return the training at each width that the axes name."""
+    wanted = next((axis.values for axis in axes if axis.name == WIDTH), ())
+    if wanted and ask.pretrained:
+        raise UsageError("--width: there are no pre-trained weights of other widths", "leave --pretrained out")
+    return find_widths(subject, wanted) if wanted else {}
+
+
+def _plan_cell(
+    axes: Sequence[SweepAxis], widths: Mapping[str, Subject], plan: PlanLane, lane: Lane, at: At
+) -> PlannedLane | str:
+    planned = lane_at(lane, axes, at, plan)
+    width = next((value for axis, value in zip(axes, at, strict=True) if axis.name == WIDTH), None)
+    return planned if isinstance(planned, str) or width is None else with_training(planned, widths[width])
 
 
 class SweepRace:
@@ -191,7 +210,7 @@ class SweepRace:
         fails = min(full)
         value = self._likely_largest(lane, rest, fits, fails) or between(fits, fails)
         while value is not None and self._job.left_s > 0:
-            planned = lane_at(lane, self._prepared.axes, (str(value), *rest), self._prepared.plan_cell)
+            planned = self._prepared.plan_cell(lane, (str(value), *rest))
             if isinstance(planned, str):
                 return
             fits, fails = (value, fails) if self._tries(planned, prestarter) else (fits, value)
@@ -201,7 +220,7 @@ class SweepRace:
 
     def _likely_largest(self, lane: Lane, rest: At, fits: int, fails: int) -> int | None:
         """Return the largest batch that fits by its estimate, if it is between one that does and one that does not."""
-        planned = lane_at(lane, self._prepared.axes, (str(fails), *rest), self._prepared.plan_cell)
+        planned = self._prepared.plan_cell(lane, (str(fails), *rest))
         likely = None if isinstance(planned, str) else self._fitting.largest_batch(planned)
         return likely if likely is not None and fits < likely < fails else None
 

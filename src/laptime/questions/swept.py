@@ -86,7 +86,11 @@ def _cell(
         dnfs = [heat.process.dnf for heat in lane.heats if heat.process.dnf is not None]
         no_room = any(map(is_out_of_memory, dnfs))
         return SweepCell(name, at, lane.name, reason=lane.reason or "it was not raced", out_of_memory=no_room)
-    return SweepCell(name, at, lane.name, lane.step_ms.median, lane.items_per_s.median, memory_of(lane))
+    counted = (heat.process.parameters for heat in lane.heats)
+    return SweepCell(
+        name, at, lane.name, lane.step_ms.median, lane.items_per_s.median, memory_of(lane),
+        parameters=next((each for each in counted if each is not None), None),
+    )  # fmt: skip
 
 
 def is_out_of_memory(dnf: Dnf) -> bool:

@@ -21,6 +21,7 @@ from laptime.model.network import (
 )
 from laptime.model.workload import Adam, ProofPlan, Sgd, Workload
 from laptime.workloads.published import read_published
+from laptime.workloads.scaling import scale_workload, split_width
 
 CIFAR_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 PLATE_CHARACTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -210,9 +211,10 @@ CATALOGUE: dict[str, Workload] = {
 
 
 def find_workload(name: str) -> Workload:
-    """Return the workload of that name; a UsageError names the nearest ones."""
-    if name in CATALOGUE:
-        return CATALOGUE[name]
+    """Return the workload of that name, as in cifar-cnn or cifar-cnn@0.5; a UsageError names the nearest ones."""
+    plain, width = split_width(name)
+    if plain in CATALOGUE:
+        return scale_workload(CATALOGUE[plain], width)
     near = difflib.get_close_matches(name, CATALOGUE, n=2, cutoff=0.4) or list(CATALOGUE)
     raise UsageError(
         f"unknown workload '{name}'; nearest: {', '.join(near)}",
