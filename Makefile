@@ -44,7 +44,7 @@ types: $(VENV)/.installed-dev
 # Many tests start processes and wait for them. On a machine that others share, one in four thousand may wait in vain: what
 # failed runs once more, on its own, and has failed if it fails again.
 tests: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n logical --maxprocesses 8 --dist worksteal || { [ $$? -eq 1 ] && \
+	$(BIN)/python -m pytest -n auto --dist worksteal || { [ $$? -eq 1 ] && \
 		echo "once more, by themselves:" && $(BIN)/python -m pytest --last-failed --last-failed-no-failures none -x -v; }
 
 # What needs no framework and is fast. tests/walls hides the frameworks from these processes and from all that they start.
@@ -54,7 +54,7 @@ test-quick: $(VENV)/.installed-dev
 		tests/test_architecture.py tests/test_checkpoint.py --ignore=tests/workloads/test_workloads_arithmetic.py \
 		--ignore=tests/workloads/test_workloads_memory.py \
 		--ignore=tests/sensors/test_sensors_load.py \
-		-m 'not framework' -n logical --maxprocesses 8 --dist worksteal
+		-m 'not framework' -n auto --dist worksteal
 
 $(VENV)/.installed-docs: $(BIN)/python pyproject.toml constraints.txt
 	$(INSTALL) -e '.[docs]'
@@ -69,7 +69,7 @@ schema: $(VENV)/.installed
 
 # The same attacks that `make test` tries for seconds, for as long as docs/reliability.md says.
 attack: $(VENV)/.installed-dev
-	LAPTIME_ATTACK=long $(BIN)/python -m pytest tests/attack -n logical --maxprocesses 8 --dist worksteal
+	LAPTIME_ATTACK=long $(BIN)/python -m pytest tests/attack -n auto --dist worksteal
 
 # Each framework alone, in an environment of its own, with the tests of what has to work there.
 ALONE_torch := .[torch,images]

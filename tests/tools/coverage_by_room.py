@@ -31,7 +31,7 @@ data_file = {folder}/data
 exclude_also =
     if TYPE_CHECKING:
 """
-ALL = ("tests", "-n", "logical", "--maxprocesses", "8", "--dist", "worksteal")
+ALL = ("tests", "-n", "auto", "--dist", "worksteal")
 COUNTS = ("covered_lines", "num_statements", "covered_branches", "num_branches")
 
 

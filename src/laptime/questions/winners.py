@@ -57,7 +57,8 @@ def _settled(text: str, ask: Ask, machine: Machine, rows: Sequence[RecordRow], l
         raise UsageError(f"lane '{text}': no tuning of {ask.what} on it was confirmed here", again)
     own = {name for name, _ in lane.overrides}
     own |= {RATE} if BATCH in own else set()  # a winner's learning rate is that of the winner's batch
-    words = [word for word in winner.words if (named := find_setting(word)) is None or named[0].name not in own]
+    gained = winner.words if winner.standing == "confirmed" else ()
+    words = [word for word in gained if (named := find_setting(word)) is None or named[0].name not in own]
     settings = "+".join((*(SETTINGS[name].written(value) for name, value in lane.overrides), *words))
     return "/".join(filter(None, (lane.framework, lane.device or winner.asked.split("/")[1], settings)))
 
