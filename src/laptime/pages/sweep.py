@@ -143,7 +143,9 @@ def _left_out(curve: SweepCurve, sweep: Sweep, name: str) -> list[str]:
     if not mine:
         return []
     from_on = " and above" if len(mine) > 1 else ""
-    return [f"{name} was left out at {sweep.axes[0].name} {mine[0].at[0]}{from_on}: {mine[0].reason}."]
+    told = [f"{name} was left out at {sweep.axes[0].name} {mine[0].at[0]}{from_on}: {mine[0].reason}."]
+    why_not_found = curve.absent.get("largest")
+    return told if why_not_found is None else [f"{told[0]} For {name}, {why_not_found.missing}."]
 
 
 def _rest(curve: SweepCurve) -> tuple[str, ...]:

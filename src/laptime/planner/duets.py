@@ -15,8 +15,8 @@ from laptime.model.missing import Missing
 
 # A new heat may need somewhat more memory than one of another lane, or than it needed before.
 MEMORY_SPARE = 1.2
-# An estimate may be this much too high (bench/memory.py).
-ESTIMATE_MAY_BE_OFF = 0.15
+# An estimate may be this much too high: one from shapes, and one on a line through two batches (bench/memory.py).
+SHAPES_MAY_BE_OFF, LINE_MAY_BE_OFF = 0.15, 0.3
 ONE_PROCESS = {"tpu": "a TPU admits one process"}
 
 
@@ -68,10 +68,10 @@ def room_for(device: Device, free_bytes: int | Missing) -> int | Missing:
     return free_bytes if device.kind == "cpu" else device.memory_bytes
 
 
-def why_too_large(device: Device, needed_bytes: int, free_bytes: int | Missing) -> str | None:
+def why_too_large(device: Device, needed_bytes: int, may_be_off: float, free_bytes: int | Missing) -> str | None:
     """Return why a heat surely does not fit, even if its estimate is too high; or None."""
     room = room_for(device, free_bytes)
-    if isinstance(room, Missing) or (1 - ESTIMATE_MAY_BE_OFF) * needed_bytes <= room:
+    if isinstance(room, Missing) or (1 - may_be_off) * needed_bytes <= room:
         return None
     there = "are free" if device.kind == "cpu" else f"are all that {device.name} has"
     return f"it would need about {size(needed_bytes)}, and {size(room)} {there}"

@@ -12,7 +12,7 @@ from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
 from laptime.model.record import LaneResult
 from laptime.model.workload import Workload
-from laptime.planner.duets import room_for, why_too_large
+from laptime.planner.duets import LINE_MAY_BE_OFF, SHAPES_MAY_BE_OFF, room_for, why_too_large
 from laptime.questions.heat_rounds import HeatRounds
 from laptime.workloads import find_workload
 from laptime.workloads.memory import count_heat_memory, count_step_memory
@@ -37,7 +37,10 @@ class Fitting:
         needed = self.estimate(lane)
         if isinstance(needed, Missing):
             needed = self._least(lane)
-        return None if isinstance(needed, Missing) else why_too_large(lane.device, needed, available_memory_bytes())
+        if isinstance(needed, Missing):
+            return None
+        may_be_off = LINE_MAY_BE_OFF if isinstance(self._counted(lane), Missing) else SHAPES_MAY_BE_OFF
+        return why_too_large(lane.device, needed, may_be_off, available_memory_bytes())
 
     def largest_batch(self, lane: PlannedLane) -> int | None:
         """Return the largest batch of a lane that fits by its estimate, or None if that is not known."""

@@ -14,10 +14,11 @@ from laptime.model.missing import Missing
 from laptime.model.process import Dnf
 from laptime.model.record import LaneResult
 from laptime.model.scaling import Bounded
-from laptime.model.sweeping import Crossover, Sweep, SweepAxis, SweepCell, SweepCurve
+from laptime.model.sweeping import WIDTH, Crossover, Sweep, SweepAxis, SweepCell, SweepCurve
 from laptime.planner.sweeping import At, pairs_of
 
 NOT_BATCH = Missing("only batches say what a step without items takes")
+NOT_A_WIDTH = Missing("a wider network computes more for each item")
 FITS_ALL = Missing("all batches fit")
 NOT_FOUND = Missing("the budget ended before the largest batch that fits was found")
 Place = tuple[str, At]
@@ -104,7 +105,7 @@ def _curve(
     if not rates:
         return None
     best_at, best = max(rates, key=lambda pair: pair[1])
-    knee = find_knee(rates)
+    knee = NOT_A_WIDTH if axis.name == WIDTH else find_knee(rates)
     empty = (
         NOT_BATCH
         if axis.name != "batch"
