@@ -27,6 +27,7 @@ HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
 BENCHES: dict[str, tuple[str, ...]] = {
     "peaks": ("peaks.py",),
+    "memory": ("memory.py",),
     "startup": ("startup.py",),
     "record": ("record.py",),
     "store": ("store.py",),
