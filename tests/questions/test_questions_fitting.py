@@ -18,6 +18,7 @@ from laptime.questions.asking import Prepared, facts_of
 from laptime.questions.fitting import Fitting
 from laptime.questions.heat_rounds import HeatRounds
 from laptime.questions.job import CheckpointFiles, Job, Services
+from laptime.questions.objective import Objective
 from laptime.questions.proving import ReferenceCache
 from laptime.questions.subject import find_subject
 from laptime.questions.tune_search import Search
@@ -78,7 +79,7 @@ def test_a_tuning_does_not_try_a_batch_that_does_not_fit_nor_anything_with_it(pr
     facts = facts_of(prepared, WORKLOAD)
     lane = prepared.plan.ask.lanes[0]
     tunable = find_tunable(lane, MACHINE, facts, lambda each: plan_lane(each, MACHINE, facts), TuneAsk(("batch",)))
-    search = Search(tunable, rounds)
+    search = Search(tunable, rounds, Objective(prepared.plan.ask))
     assert search.add((("batch", "2x"),))
     assert not search.add((("batch", "4x"),))
     assert search.refused[("batch", "4x"),].startswith("it would need about 33.6 GB")
