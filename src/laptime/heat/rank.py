@@ -10,7 +10,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
@@ -18,6 +18,7 @@ from laptime.backends.base import Backend, Exercise, Runner
 from laptime.backends.shared import SharedTraining
 from laptime.heat import rank_messages as to
 from laptime.heat.collectives import watch_collectives
+from laptime.heat.lockstep import LockstepSteps
 from laptime.heat.memory import peak_memory_bytes
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, RankPlace
@@ -31,11 +32,7 @@ Clock = Callable[[], int]
 
 @dataclass(slots=True)
 class Rank:
-    """A training of this process, and how long its steps take.
-
-    In lockstep, the ranks wait for each other before each step, off the clock. Without an exchange they would drift
-    apart, and no longer read from one disk at the same time as they do in training.
-    """
+    """A training of this process, and how long its steps take; `in_lockstep` with those of the other ranks, or not."""
 
     number: int
     device: str
@@ -47,10 +44,9 @@ class Rank:
     timed_ns: int = 0
     _began_ns: int | None = None
     _ended_ns: int = 0
+    _outside_ns: int = 0
     _marks: Sequence[object] = ()
-    _lockstep_ns: list[int] = field(default_factory=list)
-    _marked_ns: tuple[int, ...] = ()
-    _meeting: Exercise | None = None
+    _steps: Runner | LockstepSteps | None = None
     _waited_before_s: float | Missing = NO_SCHEDSTAT
     _reported: RankReport | None = None
 
@@ -59,36 +55,35 @@ class Rank:
         assert self.runner is not None
         return self.runner
 
+    @property
+    def steps(self) -> Runner | LockstepSteps:
+        assert self._steps is not None
+        return self._steps
+
     def start(self) -> Runner:
         self._waited_before_s = waited_s()
-        self.runner = self.training.start()
-        self._meeting = self.training.exchange(to.SMALL_BYTES) if self.in_lockstep else None
+        self.runner = self._steps = self.training.start()
+        if self.in_lockstep:
+            self._steps = LockstepSteps(self.runner, self.training.exchange(to.SMALL_BYTES), self.clock)
         return self.runner
 
     def run(self, steps: int) -> None:
-        if self._meeting is not None:
-            self._run_in_lockstep(steps, self._meeting)
-            return
         self._begin()
-        self.running.run(steps)
+        self.steps.run(steps)
         self._end()
 
     def run_marked(self, steps: int) -> Sequence[object]:
-        if self._meeting is not None:
-            self._marked_ns = self._run_in_lockstep(steps, self._meeting)
-            return ()
         self._begin()
-        self._marks = self.running.run_marked(steps)
+        self._marks = self.steps.run_marked(steps)
         self._end()
         return self._marks
 
     def fence(self) -> int:
         """Return how long the steps since the last fence took, all of which are done."""
-        took_ns = sum(self._lockstep_ns)
-        self._lockstep_ns.clear()
-        if self._began_ns is not None:
-            took_ns = self._ended_ns - self._began_ns
-            self._began_ns = None
+        if self._began_ns is None:
+            return 0
+        took_ns = self._ended_ns - self._began_ns - (self.steps.outside_ns - self._outside_ns)
+        self._began_ns = None
         self.first_step_ns = self.first_step_ns or took_ns
         self.timed_ns += took_ns
         return took_ns
@@ -96,8 +91,7 @@ class Rank:
     def step_ns(self) -> tuple[int, ...]:
         """Return the times of the marked steps before the last fence."""
         marks, self._marks = self._marks, ()
-        marked_ns, self._marked_ns = self._marked_ns, ()
-        return self.running.step_ns(marks) if marks else marked_ns
+        return self.steps.step_ns(marks) if marks else ()
 
     def all_reduce(self, size_bytes: int, times: int) -> int:
         """Return how long this many exchanges took together, after one that is not timed."""
@@ -135,27 +129,13 @@ class Rank:
             absent={"collectives": NOT_PROFILED},
         )
 
-    def _run_in_lockstep(self, steps: int, meeting: Exercise) -> tuple[int, ...]:
-        """Return how long each step took, without the wait for the other ranks before it."""
-        stride = self.running.stride
-        took_ns = []
-        for count in [stride] * (steps // stride) + [steps % stride] * (steps % stride > 0):
-            meeting.once()
-            meeting.fence()
-            began_ns = self.clock()
-            self.running.run(count)
-            self.running.fence()
-            took_ns.append(self.clock() - began_ns)
-        self._lockstep_ns += took_ns
-        return tuple(took_ns)
-
     def _begin(self) -> None:
         if self._began_ns is None:
-            self._began_ns = self.clock()
+            self._began_ns, self._outside_ns = self.clock(), self.steps.outside_ns
 
     def _end(self) -> None:
         """Wait until all steps are done. The order to do so may come long after them, from another node."""
-        self.running.fence()
+        self.steps.fence()
         self._ended_ns = self.clock()
 
 
