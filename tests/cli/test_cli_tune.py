@@ -39,6 +39,7 @@ fail = { how = "raise", phase = "build" }
 ["fake/*graph*"]
 stray = 0.1
 """
+SLOW_START = 'fail = { how = "hang", phase = "build", seconds = 1.0 }\n'
 
 
 def words_of(text):
@@ -229,7 +230,7 @@ def test_the_cheapest_lane_at_its_best_is_not_the_fastest(house):
 
 def test_a_budget_that_is_too_small_is_said(house):
     """Something is always raced: the lane and what the preset sets."""
-    answer, tuning = tuned(house, PLANTED, budget="1s")
+    answer, tuning = tuned(house, PLANTED + SLOW_START, budget="1s")
     assert tuning["lanes"][0]["standing"] in {"confirmed", "not confirmed"}
     assert "the budget had no room for it" in {each["reason"] for each in tuning["lanes"][0]["settings"]}
     assert answer.code == 0

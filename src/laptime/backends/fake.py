@@ -32,7 +32,8 @@
     exchange_ms = [0.1, 20.0]   # of several processes: an exchange of next to nothing, and of all gradients
     hidden_ms = 5.0       # of several processes: how much of that a step hides
     fail = { how = "raise", phase = "timing", heat = 1 }   # raise, exit, kill, hang, nan, memory, print; of several
-                          # processes, `rank = 1` fails in the proof
+                          # processes, `rank = 1` fails in the proof. With `seconds`, a hang ends after so long: real
+                          # seconds, not those of the virtual clock
 
     [cards]               # how the framework identifies the fake cards; two, or more if more are named
     "cuda:0" = { uuid = "GPU-1f...", bus = "0000:3b:00" }

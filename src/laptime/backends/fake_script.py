@@ -151,7 +151,7 @@ def fail_if_told(script: Script, order: HeatOrder, phase: str) -> None:
         case "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         case "hang":
-            time.sleep(1e6)
+            time.sleep(script.fail.get("seconds", 1e6))
         case "print":
             print("a framework that chats\n" * 3, flush=True)  # noqa: T201
 
