@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
+
 import numpy as np
 import planted_orders
 import pytest
 import torch
+from PIL import Image
 
 from image_sets import write_set
-from laptime.backends.torch.files import FileBatchSource, is_published
+from laptime.backends.torch.files import BatchWarp, FileBatchSource, is_published
 from laptime.backends.torch.inputs import open_source
 from laptime.backends.torch.recipe import BuiltInRecipe
 from laptime.data import read_source
 from laptime.model.lane import Settings
+from laptime.pipelines import make_job, open_fast_pipeline
 from laptime.pipelines.job import workers_for
 from laptime.workloads import find_workload
 
@@ -63,6 +68,33 @@ def test_every_loader_gives_the_networks_batches(what, data, kind, workers, layo
                 assert 0 <= int(labels.min()) <= int(labels.max()) < 36
     finally:
         taken.close()
+
+
+def test_images_are_turned_in_whole_batches_where_the_lane_says_so(tmp_path):
+    """On the device, a batch is turned as a whole after it was read; on the host, each image as it is read."""
+    workload = find_workload("scenes-cnn")
+    slopes = np.linspace(0, 255, 150, dtype=np.uint8)
+    for number, name in enumerate(workload.classes):
+        place = tmp_path / "train" / name / "slope.png"
+        place.parent.mkdir(parents=True)
+        Image.fromarray(np.stack([np.tile(slopes, (150, 1))] * 3, -1) // (number + 1)).save(place)
+    shutil.copytree(tmp_path / "train", tmp_path / "test")
+    slope = read_source(workload, tmp_path, 0)
+    on_host = source("scenes-cnn", slope, input="fast", workers=0)
+    on_device = source("scenes-cnn", slope, input="fast", workers=0, extra={"augment": "device"})
+    still = open_fast_pipeline(replace(make_job(workload, slope, "train", 8, 0), turned=False), 0, 0)
+    try:
+        images, labels = on_device()
+        expected = BatchWarp(0, 0)(torch.from_numpy(still()[0].copy()).permute(0, 3, 1, 2) / 255)
+        assert torch.allclose(images, expected, atol=1e-6)
+        by_itself, known = on_host()
+        assert torch.equal(labels, known)
+        off = (by_itself - images).abs().mean()
+        assert 0 < off < 0.02, "the nearest pixel in place of a mean of four"
+    finally:
+        on_host.close()
+        on_device.close()
+        still.close()
 
 
 @pytest.mark.parametrize("kind", ["published", "fast"])

@@ -136,6 +136,20 @@ def test_two_axes_make_a_table_for_each_value_of_the_second(house):
     assert "threads 1" in answer.out
 
 
+def test_items_are_an_axis_and_one_number_of_them_is_for_all_cells(house):
+    """From 4,000 on they no longer fit into memory, as is planted."""
+    slow = THREADS + '["fake/cpu/items=[4-9]???"]\ncompute_ms = 100.0\n'
+    answer, sweep = swept(house, slow, "fake/cpu", "--items", "1000..8000", budget="10s")
+    rates = {each["at"][0]: each["items_per_s"] for each in sweep["cells"]}
+    assert list(rates) == ["1000", "2000", "4000", "8000"]
+    assert rates["2000"] == pytest.approx(2.5 * rates["4000"], rel=0.02)
+    assert "fake/cpu is fastest at items" in words_of(answer.out)
+    words = ("--items", "500", "--batch", "8,16", "--budget", "1s", "-q", "--json")
+    told = json.loads(house.done("sweep", "cifar-mlp", "fake/cpu", *words).out)
+    assert told["ask"]["items"] == 500
+    assert [axis["name"] for axis in told["answer"]["sweep"]["axes"]] == ["batch"]
+
+
 def test_a_lane_that_is_faster_everywhere_overtakes_nobody(house):
     answer, sweep = swept(house, THREADS, "fake/cpu", "fake/cpu/threads=2", "--batch", "16,32,64", budget="10s")
     assert sweep["crossovers"] == []
@@ -154,6 +168,8 @@ def test_a_lane_that_is_faster_everywhere_overtakes_nobody(house):
         (("fake/cpu", "--threads", "5000,6000"), "laptime sweep: no cell can be"),
         (("--width", "0..2"), "--width 0..2: '0' cannot be"),
         (("--width", "1,1.0"), "--width 1,1.0: a value is named twice"),
+        (("--items", "2,4"), "laptime sweep: no cell can be: items=2: cifar-mlp has items of 10 classes"),
+        (("--items", "all,500"), "--items all,500: 'all' cannot be"),
         (("--batch", "0.5..8"), "--batch 0.5..8: '0.5' cannot be"),
     ],
 )

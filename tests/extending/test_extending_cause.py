@@ -17,9 +17,9 @@ from laptime.diagnosis.judging import Signature, judge
 from laptime.pages.page import View
 from laptime.pages.why import render
 from laptime.planner.experiments import AskedLane, plan_experiment
+from laptime.planner.facts import SubjectFacts
 from laptime.planner.lanes import parse_lane
 from laptime.planner.plan import plan_lane
-from laptime.planner.refusals import SubjectFacts
 from laptime.questions.why import list_possible
 from laptime.store.schema import decode, encode
 

@@ -15,7 +15,7 @@ CPU = Device(
     "cpu",
     "processor",
     usable=True,
-    features=("bf16", "fp16", "channels_last", "fused", "compile", "malloc", "dropout", "onednn", "pinning"),
+    features=("bf16", "fp16", "channels_last", "fused", "compile", "malloc", "dropout", "onednn", "pinning", "augment"),
 )
 PLAIN_CPU = Device("cpu", "cpu", "processor", usable=True)
 AMPERE = Device(
@@ -23,7 +23,7 @@ AMPERE = Device(
     "cuda",
     "NVIDIA A100",
     usable=True,
-    features=("fp16", "channels_last", "fused", "graph", "malloc", "cudnn", "tf32", "bf16", "compile"),
+    features=("fp16", "channels_last", "fused", "graph", "malloc", "cudnn", "augment", "tf32", "bf16", "compile"),
 )
 PASCAL = Device(
     "cuda:0", "cuda", "GTX 1080", usable=True, features=("fp16", "channels_last", "fused", "compile", "malloc")

@@ -12,9 +12,9 @@ from laptime.diagnosis.experiments import AskedTraining
 from laptime.model.machine import Machine
 from laptime.model.why import STAGES
 from laptime.planner.experiments import AskedLane, plan_experiment
+from laptime.planner.facts import SubjectFacts
 from laptime.planner.lanes import parse_lane
 from laptime.planner.plan import plan_lane
-from laptime.planner.refusals import SubjectFacts
 from laptime.questions.why import list_possible
 from laptime.workloads import find_workload
 

@@ -11,9 +11,9 @@ from laptime.errors import UsageError
 from laptime.model.machine import Framework, NodeRoom
 from laptime.model.plan import OwnTraining
 from laptime.model.scaling import ScaleAsk
+from laptime.planner.facts import SubjectFacts
 from laptime.planner.lanes import names_a_lane, parse_lane
 from laptime.planner.plan import plan_lane
-from laptime.planner.refusals import SubjectFacts
 from laptime.planner.scale_lanes import ScaleFacts, check_scale, plan_scale, without_groups
 from laptime.workloads import find_workload
 

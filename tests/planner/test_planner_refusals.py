@@ -96,6 +96,22 @@ def test_a_device_may_bring_its_own_reason():
             ),
         ),
         (
+            "cpu/items=100",
+            "my.py:training",
+            ("items=100: a training of your own brings its data with it", "leave items out"),
+        ),
+        ("cpu/items=9", "cifar-cnn", ("items=9: cifar-cnn has items of 10 classes", "10 or more")),
+        (
+            "cpu/augment=device",
+            "plates-cnn",
+            ("augment=device: laptime turns no images of plates-cnn", "leave it out"),
+        ),
+        (
+            "cpu/augment=device+input=fast",
+            "scenes-cnn",
+            ("augment=device: torch turns images on the host", "leave it out"),
+        ),
+        (
             "cpu/pinning=cores",
             "cifar-cnn",
             ("pinning=cores: there is no such switch on torch/cpu", "leave it out"),
@@ -118,6 +134,19 @@ def test_a_device_may_bring_its_own_reason():
 def test_settings_that_make_no_sense_are_refused(lane, what, refused):
     """The sentence names the setting with its value, the hint the way out."""
     assert refused == refusal(machine_with(PLAIN_CPU), lane, what=what)
+
+
+def test_where_images_are_turned_is_said_of_our_loader_alone():
+    """The authors' loader turns them as it reads them."""
+    says = "augment=device: only our loader can do it in either place"
+    for lane in ("cpu/augment=device", "cpu/augment=device+input=only"):
+        assert refusal(machine_with(CPU), lane, what="scenes-cnn") == (says, "add input=fast")
+    assert plan_for(machine_with(CPU), "cpu/augment=device+input=fast", what="scenes-cnn").lanes
+
+
+def test_real_data_has_the_items_that_it_has():
+    refused = refusal(machine_with(CPU), "cpu/items=500", data="/somewhere")
+    assert refused == ("items=500 is how many are made, and --data brings its own", "leave one of them out")
 
 
 def test_a_loss_scaler_that_waits_for_the_device_is_not_recorded():

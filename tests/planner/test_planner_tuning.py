@@ -9,9 +9,9 @@ from planner_machines import CPU, machine_with
 
 from laptime.errors import UsageError
 from laptime.model.tuning import TuneAsk
+from laptime.planner.facts import SubjectFacts
 from laptime.planner.learning_rates import rate_of_batch
 from laptime.planner.plan import plan_lane
-from laptime.planner.refusals import SubjectFacts
 from laptime.planner.tuning import check_tune, find_tunable
 from laptime.workloads import CATALOGUE
 
@@ -61,6 +61,18 @@ def test_a_learning_rate_that_is_not_ours_stays_and_the_reason_is_kept(lane, wor
     found = tunable(lane, workload)
     assert found.refused["lr"].startswith(why)
     assert found.written((("batch", "4x"),)) == ("batch=4x",)
+
+
+def test_what_a_lane_has_only_in_company_is_tried_with_what_a_preset_sets():
+    """Images are turned on the device by our loader alone: not as a single setting, but with input=fast."""
+    found = tunable("torch/cpu", CATALOGUE["scenes-cnn"])
+    pair = ("augment", "device")
+    assert found.in_company == {pair}
+    assert found.values["augment"] == ("device",)
+    assert (pair,) not in found.singles()
+    assert found.refused["augment=device"].startswith("augment=device: only our loader")
+    assert found.with_words((("input", "fast"), pair)).settings.value_of("augment") == "device"
+    assert "augment" not in tunable("torch/cpu", CATALOGUE["cifar-cnn"]).values
 
 
 def test_a_learning_rate_without_a_batch_is_refused():

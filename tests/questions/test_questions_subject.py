@@ -9,8 +9,8 @@ from laptime.model.ask import Ask
 from laptime.model.lane import Settings
 from laptime.model.machine import Device
 from laptime.model.plan import Pace, Plan, PlannedLane, Subject
-from laptime.questions.proving import _reference_key
-from laptime.questions.subject import find_subject, find_subjects, find_widths
+from laptime.questions.proving import _reference_key, order_heat
+from laptime.questions.subject import describe_supply, find_subject, find_subjects, find_widths, supply
 from laptime.workloads import CATALOGUE, find_workload
 
 MINE = """\
@@ -36,6 +36,24 @@ def test_a_workload_is_found_by_its_name(name):
     subject, workload = find_subject(name)
     assert workload is CATALOGUE[name]
     assert (name, workload.parameters, workload.batch) == (subject.name, subject.parameters, subject.batch)
+
+
+def test_lanes_that_name_a_number_of_items_read_a_set_of_that_size(tmp_path, monkeypatch):
+    """What the others read is made for them alone, and a fake lane reads nothing."""
+    monkeypatch.setenv("LAPTIME_CACHE", str(tmp_path))
+    subject, workload = find_subject("plates-cnn")
+    names = ("torch/8", "torch/16", "fake/32", "torch/cached")
+    more = ({"items": "8"}, {"items": "16"}, {"items": "32"}, {})
+    lanes = tuple(
+        PlannedLane(name, name.split("/")[0], Device("cpu", "cpu", "", usable=True), Settings(input=kind, extra=extra))
+        for name, extra, kind in zip(names, more, ("fast", "fast", "fast", "cached"), strict=True)
+    )
+    plan = Plan(Ask(), subject, lanes, workload.proof, Pace(1, 1, adaptive=False, measure_s=1.0, window_s=0.2))
+    assert describe_supply(plan).count("will be written to") == 2
+    made = supply(plan, lambda _note: None)
+    assert {count: each.train_items for count, each in made.sets.items()} == {8: 8, 16: 16}
+    assert made.data is None
+    assert [order_heat(made, lane, made.pace, 0).data for lane in lanes] == [made.sets[8], made.sets[16], None, None]
 
 
 def test_a_width_is_a_training_of_its_own_with_a_reference_of_its_own():

@@ -16,9 +16,9 @@ from laptime.pages.page import View
 from laptime.pages.why import render
 from laptime.planner import make_plan
 from laptime.planner.experiments import AskedLane
+from laptime.planner.facts import SubjectFacts
 from laptime.planner.lanes import parse_lane
 from laptime.planner.plan import plan_lane
-from laptime.planner.refusals import SubjectFacts
 from laptime.questions.job import CheckpointFiles, Job, Services, run_question
 from laptime.questions.proving import ReferenceCache
 from laptime.questions.subject import find_subject

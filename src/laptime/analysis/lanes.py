@@ -21,6 +21,7 @@ from laptime.analysis.parity import is_same_work, judge_parity, tell_chance
 from laptime.analysis.script_losses import judge_losses
 from laptime.analysis.usage import summarise_usage
 from laptime.model import digits
+from laptime.model.dataset import DataSource
 from laptime.model.lane import NO_TRAINING
 from laptime.model.missing import Missing
 from laptime.model.plan import Plan, PlannedLane
@@ -88,7 +89,9 @@ def summarise_lane(
                 chain(lane.notes, *(heat.process.notes for heat in heats), tell_chance(parity), _tell_cut(reference))
             )
         ),
-        whole=forecast_whole(kept, mean, None if trains_nothing else protocol, steps, _fresh_steps(plan, items)),
+        whole=forecast_whole(
+            kept, mean, None if trains_nothing else protocol, steps, _fresh_steps(plan.data_of(lane), items)
+        ),
         appeal=appeal,
         usage=usage,
         absent={} if untold is None else {"lap": untold},
@@ -112,9 +115,9 @@ def _tell_cut(reference: Reference | FirstLosses | str | None) -> tuple[str, ...
     return (f"batch norm sees each of {reference.shares} parts of a batch alone, and so does the lane's reference",)
 
 
-def _fresh_steps(plan: Plan, items_per_step: int | None) -> float | None:
+def _fresh_steps(data: DataSource | None, items_per_step: int | None) -> float | None:
     """Return after how many steps every item on disk was seen once."""
-    return None if plan.data is None or not items_per_step else plan.data.train_items / items_per_step
+    return None if data is None or not items_per_step else data.train_items / items_per_step
 
 
 def steps_of_lap(plan: Plan, lane: PlannedLane, told: int | None) -> float | None:

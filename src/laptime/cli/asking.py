@@ -146,12 +146,13 @@ BEHIND = "laptime.behind"  # the words behind --, in a context's notes
 
 WHAT = click.argument("what", default=DEFAULT_WORKLOAD, shell_complete=complete_what)
 LANES = click.argument("lanes", nargs=-1, metavar="[LANE]...", shell_complete=complete_lane)
+ITEMS = rare("--items", type=ItemCount("number", "is not a count; such as 5000, or all"), help=SAYS["items"])
 SUBJECT_OPTIONS = (
     WHAT,
     LANES,
     rare("--every", is_flag=True, help="Every installed framework on every device, as written."),
     click.option("--data", type=click.Path(), help=SAYS["data"]),
-    rare("--items", type=ItemCount("number", "is not a count; such as 5000, or all"), help=SAYS["items"]),
+    ITEMS,
     rare("--pretrained", is_flag=True, help=SAYS["pretrained"]),
     rare("--seed", type=int, default=0, show_default=True, help=SAYS["seed"]),
     rare("--patience", type=Duration(), default="10m", show_default=True, help=SAYS["patience"]),

@@ -1,13 +1,14 @@
-"""`laptime sweep`: lanes over a range of batches, threads, workers or widths."""
+"""`laptime sweep`: lanes over a range of batches, threads, workers, items or widths."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
 import click
 
-from laptime.cli.asking import ALONE, MONEY_OPTIONS, SAYS, SUBJECT_OPTIONS, WATCH_OPTIONS, Duration, make_ask
+from laptime.cli.asking import ALONE, ITEMS, MONEY_OPTIONS, SAYS, SUBJECT_OPTIONS, WATCH_OPTIONS, Duration, make_ask
 from laptime.cli.help import rare
 from laptime.cli.questions import ONE_LANE, WORDS, make_command
 from laptime.model.ask import Ask
@@ -24,7 +25,8 @@ in turns, in short heats, and again as long as the budget allows. Between two va
 logarithmic axes, with its interval. Memory is estimated before a batch runs: what surely does not fit is left out.
 Where a lane has no memory left, larger batches are left out, too, and the largest that fits is found to within 5 %. The
 page has the batch from which on a lane has 90 % of its highest rate, and what a step with nothing in it would take.
---width multiplies the filters and hidden units of a built-in network; inputs and classes stay.
+--items makes a data set of each size, to see where it no longer fits into memory. --width multiplies the filters and
+hidden units of a built-in network; inputs and classes stay.
 """
 
 
@@ -32,6 +34,9 @@ def make_sweep_ask(given: dict[str, Any]) -> Ask:
     """Return the ask of the command."""
     told = dict(given)
     axes = {name: told.pop(name) for name in AXES}
+    told["items"] = None
+    if axes["items"] is not None and re.fullmatch("all|[1-9][0-9]*", axes["items"]):  # one number is for all cells
+        told["items"], axes["items"] = 0 if axes["items"] == "all" else int(axes["items"]), None
     return replace(make_ask(told), sweep=SweepAsk(**axes))
 
 
@@ -40,10 +45,11 @@ sweep = make_command(
     SWEEP_HELP,
     make_sweep_ask,
     (
-        *SUBJECT_OPTIONS,
+        *(option for option in SUBJECT_OPTIONS if option is not ITEMS),
         click.option("--batch", metavar="A..B", help="Batches: 1..1024, or 8,16,24.  [default: 1..1024]"),
         click.option("--threads", metavar="A..B", help="Threads on the processor."),
         click.option("--workers", metavar="A..B", help="Workers of the loader."),
+        click.option("--items", metavar="A..B", help="Items that are made to train on; one number is for all."),
         rare("--lr", metavar="A,B", help="Learning rates."),
         click.option("--width", metavar="A..B", help="Widths of a built-in network: 0.25..4."),
         click.option("--budget", type=Duration(), default="5m", show_default=True, help=SAYS["budget"]),

@@ -107,7 +107,7 @@ def choose_counts(workload: Workload, items: int | None, items_per_s: float) -> 
     if items == ALL:
         return ItemCounts(workload.train_items, workload.test_items)
     share = workload.test_items / workload.train_items
-    least = least_items(workload)
+    least = workload.least_items
     if items is None:
         batches = int(items_per_s * MAKING_S / (1 + share) / workload.batch)
         items = min(max(batches, LEAST_BATCHES) * workload.batch, workload.train_items)
@@ -115,11 +115,6 @@ def choose_counts(workload: Workload, items: int | None, items_per_s: float) -> 
         says = f"{items} items are too few for {workload.name}"
         raise UsageError(says, f"--items is expected to be {least} or more, so that every class is there, or all.")
     return ItemCounts(items, max(least, round(items * share)))
-
-
-def least_items(workload: Workload) -> int:
-    """Return how many items are needed to have one of each class."""
-    return 1 if workload.data_layout == "plates" else workload.outputs[-1]
 
 
 def announce(workload: Workload, counts: ItemCounts, rate: MakingRate, place: Path, tell: Tell) -> None:

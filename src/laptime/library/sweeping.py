@@ -1,4 +1,4 @@
-"""`laptime.sweep`: lanes over a range of batches, threads, workers or widths."""
+"""`laptime.sweep`: lanes over a range of batches, threads, workers, items or widths."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ def sweep(
     batch: str | Sequence[int] | None = None,
     threads: str | Sequence[int] | None = None,
     workers: str | Sequence[int] | None = None,
+    items: Items | str | Sequence[int] | None = None,
     lr: str | Sequence[float] | None = None,
     width: str | Sequence[float] | None = None,
     budget: DurationLike | None = None,
@@ -31,7 +32,6 @@ def sweep(
     every: bool = False,
     seed: int | None = None,
     data: PathLike | None = None,
-    items: Items | None = None,
     pretrained: bool = False,
     patience: DurationLike | None = None,
     watchdog: DurationLike | None = None,
@@ -44,16 +44,20 @@ def sweep(
 ) -> SweepResult:
     """Race the lanes at each value of one axis or two: `"1..1024"` doubles, `[8, 16, 24]` is a list.
 
-    `.verdict` is a sentence, `.curves`, `.crossovers` and `.cells` have the figures. For other arguments see `race`.
+    One number of `items` is for all cells, several are an axis. `.verdict` is a sentence, `.curves`, `.crossovers` and
+    `.cells` have the figures. For other arguments see `race`.
     """
+    for_all, sizes = _split_items(items)
     ask = make_ask(
         what, lanes, budget=SWEEP_BUDGET_S if budget is None and not isinstance(what, Ask) else budget, alone=alone,
-        every=every, seed=seed, data=data, items=items, pretrained=pretrained, patience=patience, watchdog=watchdog,
+        every=every, seed=seed, data=data, items=for_all, pretrained=pretrained, patience=patience, watchdog=watchdog,
         sensors=sensors, sensor_rate=sensor_rate, price=price, rate=rate, label=label,
     )  # fmt: skip
     check_call(ask, "sweep")
     given = {
-        name: each for name, each in zip(AXES, (batch, threads, workers, lr, width), strict=True) if each is not None
+        name: each
+        for name, each in zip(AXES, (batch, threads, workers, sizes, lr, width), strict=True)
+        if each is not None
     }
     if ask.sweep is None:
         texts = {name: each if isinstance(each, str) else ",".join(map(str, each)) for name, each in given.items()}
@@ -61,3 +65,12 @@ def sweep(
     elif given:
         raise UsageError("an Ask has all arguments in it, and others were given too", "Set them in its SweepAsk.")
     return SweepResult(*answer("sweep", ask, progress=progress))
+
+
+def _split_items(
+    items: Items | str | Sequence[int] | None,
+) -> tuple[Items | None, str | Sequence[int] | None]:
+    """Return the number of items for all cells, or those of an axis."""
+    if items is None or isinstance(items, int):
+        return items, None
+    return ("all", None) if items == "all" else (None, items)

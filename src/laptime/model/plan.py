@@ -82,6 +82,12 @@ class PlannedLane:
     spread: tuple[int, ...] = ()
 
     @property
+    def items(self) -> int | None:
+        """How many items are made for this lane; None where it reads those of the plan."""
+        named = self.settings.value_of("items")
+        return None if named is None else int(named)
+
+    @property
     def computes_on(self) -> tuple[Device, ...]:
         return self.devices or (self.device,)
 
@@ -153,6 +159,7 @@ class Pace:
 class Plan:
     """All decisions. `others` are further trainings of a race, whose lanes name theirs.
 
+    `data` is what lanes read, and `sets` what those lanes read that name a number of items, by that number.
     `kept_batches` holds, for each training of a user's own, the file with the batches of its proof. `alone` is why
     heats run one after another; else those of a round take turns. `nodes` are those of a fleet.
     """
@@ -164,6 +171,7 @@ class Plan:
     pace: Pace
     notes: tuple[str, ...] = ()
     data: DataSource | None = None
+    sets: dict[int, DataSource] = field(default_factory=dict)
     kept_batches: dict[str, str] = field(default_factory=dict)
     alone: str | None = None
     others: tuple[Subject, ...] = ()
@@ -177,6 +185,10 @@ class Plan:
     def subject_of(self, lane: PlannedLane) -> Subject:
         """Return what a lane trains."""
         return lane.training or self.subject
+
+    def data_of(self, lane: PlannedLane) -> DataSource | None:
+        """Return what a lane reads from disk."""
+        return self.data if lane.items is None else self.sets.get(lane.items)
 
 
 @dataclass(frozen=True, slots=True)

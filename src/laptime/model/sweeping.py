@@ -8,7 +8,7 @@ from laptime.model.missing import Missing
 from laptime.model.scaling import Bounded
 
 WIDTH = "width"
-AXES = ("batch", "threads", "workers", "lr", WIDTH)
+AXES = ("batch", "threads", "workers", "items", "lr", WIDTH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +18,7 @@ class SweepAsk:
     batch: str | None = None
     threads: str | None = None
     workers: str | None = None
+    items: str | None = None
     lr: str | None = None
     width: str | None = None
 

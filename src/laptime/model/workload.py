@@ -147,6 +147,11 @@ class Workload:
         return self.loader != "memory"
 
     @property
+    def least_items(self) -> int:
+        """Return how many items a set needs to have one of each class."""
+        return 1 if self.data_layout == "plates" else self.outputs[-1]
+
+    @property
     def test_items_made(self) -> int:
         """As many test items are made in memory as were published, or as many as fit in 256 MiB."""
         return min(self.test_items, TEST_MOST_BYTES // (FLOAT_BYTES * math.prod(self.image_shape)))

@@ -14,7 +14,7 @@ from laptime.model.lane import DATA_PARALLEL, RANKED, SHARDED, SPLIT, Lane, Sett
 from laptime.model.machine import Device, Machine
 from laptime.model.plan import PlannedLane
 from laptime.model.workload import ProofPlan
-from laptime.planner.refusals import LaneFacts
+from laptime.planner.facts import LaneFacts
 
 COUNTED = re.compile(r"([1-9][0-9]{0,3})x(gpu|cpu|cuda|mps|xpu|tpu)", re.ASCII)
 BETWEEN = "+"

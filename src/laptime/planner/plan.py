@@ -18,6 +18,7 @@ from laptime.model.plan import OwnTraining, Pace, Plan, PlannedLane, Subject
 from laptime.model.sensors import all_sensors
 from laptime.model.workload import ProofPlan, Workload
 from laptime.planner.duets import why_alone
+from laptime.planner.facts import LaneFacts, SubjectFacts
 from laptime.planner.frameworks import able_frameworks, default_framework, devices_to_race
 from laptime.planner.groups import (
     devices_on_nodes,
@@ -34,7 +35,7 @@ from laptime.planner.groups import (
 )
 from laptime.planner.lanes import GPU, name_lane, parse_lane, spread_lanes
 from laptime.planner.pace import choose_pace
-from laptime.planner.refusals import LaneFacts, SubjectFacts, refuse_framework, refuse_lane_for, refuse_training
+from laptime.planner.refusals import refuse_framework, refuse_lane_for, refuse_training
 from laptime.planner.setting import LARGEST_COUNT
 from laptime.planner.settings import SETTINGS
 
@@ -133,7 +134,9 @@ def make_plan(
 ) -> Plan:
     """Decide everything that will run. `workload` is None for a user's own training, and `own` what is known of it."""
     check_ask(ask)
-    facts = SubjectFacts(workload, reads_images, own, subject.name, gives_step=subject.gives_step)
+    facts = SubjectFacts(
+        workload, reads_images, own, subject.name, subject.gives_step, data_is_given=ask.data is not None
+    )
     if ask.every:
         planned = plan_every(ask, machine, subject, facts)
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from laptime.planner.refusals import LaneFacts
+from laptime.planner.facts import LaneFacts
 
 FAST_BF16 = {"avx512_bf16", "amx_bf16", "bf16", "sve_bf16"}
 
@@ -84,6 +84,12 @@ def inputs_to_try(lane: LaneFacts) -> tuple[str, ...]:
     """Return inputs that train on all items, shuffled as written: kept batches are not."""
     best = best_input(lane)
     return () if best is None else (best,)
+
+
+def augments_to_try(lane: LaneFacts) -> tuple[str, ...]:
+    """Return where our loader may turn images besides where it does so by itself."""
+    can = "augment" in lane.device.features and lane.workload is not None and lane.workload.turned
+    return (("device" if lane.on_processor else "host"),) if can else ()
 
 
 def progress_to_try(lane: LaneFacts) -> tuple[str, ...]:

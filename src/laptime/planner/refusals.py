@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from laptime.errors import UsageError
 from laptime.model.frameworks import SCRIPT, FrameworkRow, find_framework
 from laptime.model.installation import install_command
-from laptime.model.lane import FROM_FILES, KEPT, NO_TRAINING, Settings
-from laptime.model.machine import Device, Machine
-from laptime.model.network import Conv, Dropout
+from laptime.model.lane import AS_WRITTEN, FROM_FILES, KEPT, NO_TRAINING, Settings
 from laptime.model.plan import OwnTraining, PlannedLane, Subject
-from laptime.model.workload import Workload
+from laptime.planner.facts import LaneFacts
 
 PLAIN = ("fp32", "eager", "framework")  # what every device can do
 RETURNS = {
@@ -26,65 +22,6 @@ WHY_NOT = {
     "fp16": "its arithmetic is not to be had there",
     "bf16": "its arithmetic is not to be had there (NVIDIA GPUs have it from Ampere on)",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class SubjectFacts:
-    """What settings depend on in the subject. `own` is what a user's function returned, if it was called."""
-
-    workload: Workload | None
-    reads_images: bool = True
-    own: OwnTraining | None = None
-    name: str = ""
-    gives_step: bool = False
-
-    @property
-    def may_convolve(self) -> bool:
-        return self.workload is None or any(isinstance(layer, Conv) for layer in self.workload.layers)
-
-    @property
-    def may_drop(self) -> bool:
-        return self.workload is None or any(isinstance(layer, Dropout) for layer in self.workload.layers)
-
-    @property
-    def reads_files(self) -> bool:
-        return self.workload is not None and self.workload.reads_files
-
-
-@dataclass(frozen=True, slots=True)
-class LaneFacts:
-    """Everything that a lane's settings depend on: where it runs, and what it trains."""
-
-    framework: str
-    device: Device
-    machine: Machine
-    subject: SubjectFacts
-    devices: tuple[Device, ...] = ()  # all, of a lane on several
-    group: str = ""  # the name of these
-    spread: tuple[int, ...] = ()  # how many of these are on each of several nodes
-
-    @property
-    def cores(self) -> int:
-        """How many cores one process may use: on a processor, the processes of a group share those of a node out."""
-        share = self.most_on_a_node if self.devices and self.on_processor and self.row.spreads == "ranks" else 1
-        return self.machine.processor.cores_usable // share
-
-    @property
-    def most_on_a_node(self) -> int:
-        """How many of its devices are on one node, at most."""
-        return max(self.spread, default=len(self.devices))
-
-    @property
-    def row(self) -> FrameworkRow:
-        return find_framework(self.framework)
-
-    @property
-    def workload(self) -> Workload | None:
-        return self.subject.workload
-
-    @property
-    def on_processor(self) -> bool:
-        return self.device.kind == "cpu"
 
 
 def refuse_framework(lane: LaneFacts) -> None:
@@ -265,6 +202,34 @@ def refuse_batch(settings: Settings, lane: LaneFacts) -> None:
 def refuse_rate(settings: Settings, lane: LaneFacts) -> None:
     if lane.workload is None and settings.learning_rate is not None:
         raise UsageError("lr=X: a training of your own brings its optimizer with it", "set the rate there")
+
+
+def refuse_items(settings: Settings, lane: LaneFacts) -> None:
+    """Refuse a number of items where laptime makes none, and one with which a class would have no item."""
+    items, workload = settings.value_of("items"), lane.workload
+    if items is None:
+        return
+    if workload is None:
+        raise UsageError(f"items={items}: a training of your own brings its data with it", "leave items out")
+    if lane.subject.data_is_given:
+        raise UsageError(f"items={items} is how many are made, and --data brings its own", "leave one of them out")
+    if int(items) < workload.least_items:
+        says = f"items={items}: {workload.name} has items of {workload.least_items} classes"
+        raise UsageError(says, f"{workload.least_items} or more")
+
+
+def refuse_augment(settings: Settings, lane: LaneFacts) -> None:
+    """Refuse to say where images are turned if laptime's loader does not turn them."""
+    where, workload = settings.value_of("augment"), lane.workload
+    if where is None:
+        return
+    if workload is None or not workload.turned:
+        what = lane.subject.name if workload is None else workload.name
+        raise UsageError(f"augment={where}: laptime turns no images of {what}", "leave it out")
+    if "augment" not in lane.device.features:
+        raise UsageError(f"augment={where}: {lane.framework} turns images on the host", "leave it out")
+    if settings.input != "fast" and (settings.input != "only" or settings.preset == AS_WRITTEN):
+        raise UsageError(f"augment={where}: only our loader can do it in either place", "add input=fast")
 
 
 def refuse_steps_at_once(settings: Settings, lane: LaneFacts) -> None:

@@ -14,9 +14,9 @@ from laptime.model.lane import AS_WRITTEN, Lane, Settings
 from laptime.model.machine import Device, Machine
 from laptime.model.plan import Plan, PlannedLane, Subject
 from laptime.model.workload import ProofPlan
+from laptime.planner.facts import LaneFacts, SubjectFacts
 from laptime.planner.lanes import GPU, name_lane, parse_lane
 from laptime.planner.plan import check_ask, pace_of, refuse_twice, with_values
-from laptime.planner.refusals import LaneFacts, SubjectFacts
 from laptime.planner.settings import SETTINGS
 
 SET_OUTSIDE = ("threads", "malloc", "denormals", "matmul", "workers", "input")

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from laptime.model.lane import Settings
 from laptime.model.machine import Device
 from laptime.planner import refusals
-from laptime.planner.refusals import LaneFacts
+from laptime.planner.facts import LaneFacts
 
 LARGEST_COUNT = 1_000_000
 

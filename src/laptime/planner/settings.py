@@ -2,67 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from functools import partial
-from typing import Any
 
-from laptime.errors import UsageError
 from laptime.model.inference import BATCHES
 from laptime.model.lane import Preset, Settings
-from laptime.model.machine import Device
-from laptime.planner import groups, presets, refusals
-from laptime.planner.refusals import LaneFacts
+from laptime.planner import batches, environments, groups, presets, refusals
+from laptime.planner.facts import LaneFacts
 from laptime.planner.setting import LARGEST_COUNT, Setting, first_of, is_count, switch
 
 PRESETS: tuple[Preset, ...] = ("as-written", "best", "fastest")
 TUNED = "tuned"  # in place of a preset: what the newest `laptime tune` found (questions/winners.py)
-LARGEST_RATE = 100.0
 SIZES = ", ".join(map(str, BATCHES))
-# glibc returns freed memory to the system, and the next step takes page faults for it. These thresholds keep it.
-KEEP_MEMORY = {
-    "MALLOC_MMAP_THRESHOLD_": str(1 << 32),
-    "MALLOC_TRIM_THRESHOLD_": str(1 << 36),
-    "MALLOC_TOP_PAD_": str(64 << 20),
-}
-
-# One place for each core, and threads spread over them, as OpenMP reads it.
-PINNED = {"OMP_PROC_BIND": "spread", "OMP_PLACES": "cores"}
-WITHOUT_ONEDNN = {"TF_ENABLE_ONEDNN_OPTS": "0"}  # PyTorch has a switch of its own
-
-
-def _is_batch(value: str) -> bool:
-    return value == "0.5x" or is_count(value.removesuffix("x"))
-
-
-def _is_rate(value: str) -> bool:
-    written = re.fullmatch(r"(?=\.?[0-9])[0-9]{0,3}\.?[0-9]{0,9}(e-?[0-9]{1,2})?", value)
-    return written is not None and 0 < float(value) <= LARGEST_RATE
-
-
-def _as_batch(text: str, lane: LaneFacts) -> dict[str, Any]:
-    """Return the items of a batch, or how many batches of a user's own training are joined into one step."""
-    if not text.endswith("x"):
-        return {"batch": int(text)}
-    if lane.workload is not None:
-        return {"batch": max(1, int(float(text[:-1]) * lane.workload.batch))}
-    if not lane.row.changes_own_steps:
-        raise UsageError(
-            f"batch={text}: a training of your own has no published batch to multiply, and only torch lanes join "
-            "its batches",
-            "set the batch in its own data, or race two functions",
-        )
-    if text == "0.5x":
-        raise UsageError(
-            "batch=0.5x: batches of a training of your own are joined, and not cut",
-            "set a smaller batch in its own data, and race two functions",
-        )
-    return {"joined": int(text[:-1])}
-
-
-def _thread_environment(settings: Settings, device: Device) -> dict[str, str]:
-    if settings.threads is None or device.kind != "cpu":
-        return {}
-    return {"OMP_NUM_THREADS": str(settings.threads), "MKL_NUM_THREADS": str(settings.threads)}
 
 
 def _refuse_threads(settings: Settings, lane: LaneFacts) -> None:
@@ -117,7 +67,7 @@ ROWS = (
         tunes=presets.threads_to_try,
         best=lambda lane: lane.cores if lane.on_processor else None,
         refuse=_refuse_threads,
-        environment=_thread_environment,
+        environment=environments.of_threads,
     ),
     switch(
         "pinning",
@@ -127,7 +77,7 @@ ROWS = (
         "each thread stays on one core",
         tunes=presets.pinning_to_try,
         refuse=refusals.refuse_pinning,
-        environment=lambda settings, _device: PINNED if settings.value_of("pinning") == "cores" else {},
+        environment=environments.of_pinning,
     ),
     Setting(
         "malloc",
@@ -138,7 +88,7 @@ ROWS = (
         tunes=presets.allocators_to_try,
         best=first_of(presets.allocators_to_try),
         refuse=refusals.refuse_malloc,
-        environment=lambda settings, _device: KEEP_MEMORY if settings.malloc == "keep" else {},
+        environment=environments.of_malloc,
     ),
     switch(
         "dropout",
@@ -166,7 +116,7 @@ ROWS = (
         "products and convolutions of a processor without Intel's oneDNN",
         "the framework's other kernels",
         tunes=presets.onednn_to_try,
-        environment=lambda settings, _device: WITHOUT_ONEDNN if settings.value_of("onednn") == "off" else {},
+        environment=environments.of_onednn,
         code="torch.backends.mkldnn.enabled = False",
     ),
     Setting(
@@ -230,16 +180,37 @@ ROWS = (
         refuse=refusals.refuse_prefetch,
     ),
     Setting(
+        "augment",
+        ("host", "device"),
+        "where our loader turns images: as it reads them, or on the lane's device, whole batches at once",
+        takes="host (as images are read) or device (whole batches on the lane's device)",
+        tunes=presets.augments_to_try,
+        refuse=refusals.refuse_augment,
+    ),
+    Setting(
+        "items",
+        ("N",),
+        "how many items are made to train on, where there is no real data",
+        takes="a whole number from 1 on",
+        changes="learning",
+        kind=int,
+        refuse=refusals.refuse_items,
+        refused_for={
+            "train": ("names a number of items, and all lanes train on the same", "leave items out: --items N"),
+            "infer": ("names a number of items, and nothing is trained", "leave items out"),
+        },
+    ),
+    Setting(
         "batch",
         ("N", "4x", "0.5x"),
         "items a step, or how many times the published batch",
         takes=f"a whole number from 1 to {LARGEST_COUNT:,}, or a multiple such as 4x; or 0.5x, the half",
         changes="learning",
         kind=int,
-        accepts=_is_batch,
+        accepts=batches.is_batch,
         tunes=lambda _lane: ("0.5x", "2x", "4x", "8x"),
         fields=("batch", "joined"),
-        read=_as_batch,
+        read=batches.as_batch,
         refuse=refusals.refuse_batch,
         refused_for={"infer": (f"names a batch, and every lane is asked in batches of {SIZES}", "leave batch out")},
     ),
@@ -250,7 +221,7 @@ ROWS = (
         takes="a learning rate above 0 and up to 100, such as 0.001 or 1e-3",
         changes="learning",
         kind=float,
-        accepts=_is_rate,
+        accepts=batches.is_rate,
         fields=("learning_rate",),
         refuse=refusals.refuse_rate,
         refused_for={"infer": ("names a learning rate, and nothing is trained", "leave lr out")},

@@ -11,15 +11,15 @@ from laptime.model.lane import Lane
 from laptime.model.machine import Machine
 from laptime.model.plan import PlannedLane
 from laptime.model.tuning import ALL, ALLOWED, Changes, TuneAsk
+from laptime.planner.facts import LaneFacts, SubjectFacts
 from laptime.planner.lanes import parse_lane
 from laptime.planner.learning_rates import rate_of_batch
-from laptime.planner.refusals import LaneFacts, SubjectFacts
 from laptime.planner.setting import Setting
 from laptime.planner.settings import SETTINGS
 
 Words = tuple[tuple[str, str], ...]
 """Settings that a lane has besides its own, each with its value, in the order of SETTINGS."""
-NOT_TUNED = ("parallel", "scaling", "sync", "reads", "matmul")
+NOT_TUNED = ("parallel", "scaling", "sync", "reads", "matmul", "items")
 ALLOWED_BY = {"arithmetic": "precision", "learning": "batch"}
 BATCH, RATE = "batch", "lr"
 OWN_OPTIMIZER = "a training of your own brings its learning rate with its optimizer, and keeps it at another batch"
@@ -31,8 +31,9 @@ PlanLane = Callable[[Lane], PlannedLane]
 class Tunable:
     """A lane to tune: as asked, and the values of each setting that may be tried on it.
 
-    `known` are the sets of settings that presets have. `refused` are values that the lane cannot have, with the reason.
-    `rates` has, by value of the batch, the learning rate that goes with it.
+    `known` are the sets of settings that presets have. `refused` are values that the lane as asked cannot have, with
+    the reason; those in `in_company` it can have together with what a preset sets. `rates` has, by value of the batch,
+    the learning rate that goes with it.
     """
 
     lane: Lane
@@ -42,19 +43,18 @@ class Tunable:
     known: tuple[Words, ...]
     refused: Mapping[str, str]
     rates: Mapping[str, str] = field(default_factory=dict)
+    in_company: frozenset[tuple[str, str]] = frozenset()
 
     def singles(self) -> list[Words]:
         """Return each single setting, those of the presets first."""
         every = [((name, value),) for name, values in self.values.items() for value in values]
+        every = [words for words in every if words[0] not in self.in_company]
         likely = {pair for words in self.known for pair in words}
         return sorted(every, key=lambda words: words[0] not in likely)
 
     def with_words(self, words: Words) -> PlannedLane | str:
         """Return the lane with these settings, or why it cannot be."""
-        try:
-            return self.plan(replace(self.lane, overrides=(*self.lane.overrides, *self._in_full(words))))
-        except UsageError as error:
-            return error.says
+        return _planned_with(self.lane, self._in_full(words), self.plan)
 
     def written(self, words: Words) -> tuple[str, ...]:
         """Return the words of a lane that has these settings."""
@@ -97,29 +97,43 @@ def find_tunable(text: str, machine: Machine, subject: SubjectFacts, plan: PlanL
     lane = replace(lane, device=base.device.name)
     facts = LaneFacts(lane.framework, base.device, machine, subject)
     own = {name for name, _ in lane.overrides}
-    values: dict[str, tuple[str, ...]] = {}
-    refused: dict[str, str] = {}
-    for row in SETTINGS.values():
-        if row.name in own or not _is_allowed(row, ask):
-            continue
-        possible: list[str] = []
-        for value in row.tunes(facts):
-            try:
-                planned = plan(replace(lane, overrides=(*lane.overrides, (row.name, value))))
-            except UsageError as error:
-                refused[row.written(value)] = error.says
-                continue
-            if planned.settings != base.settings:
-                possible.append(value)
-        if possible:
-            values[row.name] = tuple(possible)
+    tries = [
+        (row.name, value)
+        for row in SETTINGS.values()
+        if row.name not in own and _is_allowed(row, ask)
+        for value in row.tunes(facts)
+    ]
+    alone = {pair: _planned_with(lane, (pair,), plan) for pair in tries}
+    refused = {written((pair,))[0]: each for pair, each in alone.items() if isinstance(each, str)}
+    able = [pair for pair, each in alone.items() if not isinstance(each, str) and each.settings != base.settings]
+    presets = _presets(facts, _by_name(able), ask)
+    in_company = frozenset(
+        pair
+        for pair in tries
+        if isinstance(alone[pair], str)
+        and any(not isinstance(_planned_with(lane, changed(words, *pair), plan), str) for words in presets)
+    )
+    values = _by_name([pair for pair in tries if pair in able or pair in in_company])
     rates: dict[str, str] = {}
     if "learning" in ask.allow and BATCH in values:
         if why := _why_no_rates(lane, subject):
             refused[RATE] = why
         else:
             rates = _rates(lane, subject, plan, values[BATCH])
-    return Tunable(lane, base, plan, values, _presets(facts, values, ask), refused, rates)
+    return Tunable(lane, base, plan, values, presets, refused, rates, in_company)
+
+
+def _planned_with(lane: Lane, words: Words, plan: PlanLane) -> PlannedLane | str:
+    """Return a lane with these settings besides its own, or why it cannot be."""
+    try:
+        return plan(replace(lane, overrides=(*lane.overrides, *words)))
+    except UsageError as error:
+        return error.says
+
+
+def _by_name(pairs: Sequence[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
+    """Return the values of each setting."""
+    return {name: tuple(value for each, value in pairs if each == name) for name, _ in pairs}
 
 
 def _why_no_rates(lane: Lane, subject: SubjectFacts) -> str | None:

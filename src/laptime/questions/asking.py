@@ -19,11 +19,11 @@ from laptime.model.plan import OwnTraining, Plan, Subject
 from laptime.model.protocol import FullPlan
 from laptime.model.workload import Published, Workload
 from laptime.planner import join_plans, make_plan
+from laptime.planner.facts import SubjectFacts
 from laptime.planner.frameworks import default_framework, frameworks_asked
 from laptime.planner.lanes import names_a_lane
 from laptime.planner.pace import choose_pace
 from laptime.planner.plan import check_ask
-from laptime.planner.refusals import SubjectFacts
 from laptime.questions.own_code import family_of, inspect_training
 from laptime.questions.subject import describe_supply, find_given, find_subjects, names_a_file
 from laptime.run.launchers import LOCAL, Launcher
@@ -137,7 +137,8 @@ def _plan(ask: Ask, machine: Machine, trained: Sequence[Trained], launcher: Laun
 
 def facts_of(prepared: Prepared, workload: Workload | None) -> SubjectFacts:
     """Return what further lanes of a prepared training depend on."""
-    return SubjectFacts(workload, util.find_spec("PIL") is not None, gives_step=prepared.plan.subject.gives_step)
+    plan, reads = prepared.plan, util.find_spec("PIL") is not None
+    return SubjectFacts(workload, reads, gives_step=plan.subject.gives_step, data_is_given=plan.ask.data is not None)
 
 
 def keep_apart(plan: Plan, why: str | None) -> Plan:

@@ -19,9 +19,9 @@ from laptime.model.plan import PlannedLane
 from laptime.model.process import ProcessRun
 from laptime.model.questions import InferAnswer
 from laptime.model.record import InferFactor, InferLane, LaneResult
+from laptime.planner.environments import KEEP_MEMORY
 from laptime.planner.pace import choose_infer_pace
 from laptime.planner.plan import check_question
-from laptime.planner.settings import KEEP_MEMORY
 from laptime.questions.asking import Prepared, prepare, say_end
 from laptime.questions.job import FAKE, SHOWN_AT, Job, Outcome, RecordStatus
 from laptime.questions.proving import order_heat

@@ -13,8 +13,8 @@ from laptime.model.protocol import FullPlan, Protocol
 from laptime.model.questions import TrainingAnswer
 from laptime.model.record import Record
 from laptime.model.workload import Workload
+from laptime.planner.batches import LARGEST_RATE
 from laptime.planner.plan import check_question
-from laptime.planner.settings import LARGEST_RATE
 from laptime.questions.asking import Prepared, prepare
 from laptime.questions.resuming import Before, check_sources
 from laptime.questions.subject import find_subject
@@ -121,7 +121,8 @@ def find_protocol(plan: Plan) -> Protocol | None:
     if not plan.subject.is_built_in:
         return None
     workload = find_workload(plan.subject.name)
-    there = workload.test_items_made if plan.data is None else plan.data.test_items
+    on_disk = [each.test_items for each in (plan.data, *plan.sets.values()) if each is not None]
+    there = min(on_disk, default=workload.test_items_made)
     meant = make_protocol(FullAsk(), workload)
     return replace(
         meant,

@@ -14,8 +14,8 @@ from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Pace, Plan, PlannedLane, Subject
 from laptime.model.sample import Appeal, ProofRun, Reference
+from laptime.planner.environments import KEEP_MEMORY
 from laptime.planner.plan import name_device
-from laptime.planner.settings import KEEP_MEMORY
 from laptime.questions.own_code import OwnCode
 from laptime.run.launchers import LOCAL, Launcher
 from laptime.run.scout import Failure, ask_proof, ask_reference
@@ -150,7 +150,7 @@ def order_heat(plan: Plan, lane: PlannedLane, pace: Pace, number: int, seed: int
         pace,
         number,
         plan.ask.pretrained,
-        plan.data,
+        plan.data_of(lane),
         plan.ask.seed,
         kept_batches=plan.kept_batches.get(training.name) if wanted == plan.ask.seed else None,
     )

@@ -18,7 +18,7 @@ from laptime.model.ask import Ask
 from laptime.model.dataset import DataSource
 from laptime.model.frameworks import all_frameworks, find_framework
 from laptime.model.lane import FROM_FILES
-from laptime.model.plan import Plan, Subject
+from laptime.model.plan import Plan, PlannedLane, Subject
 from laptime.model.workload import AT_WIDTH, Adam, Workload, name_at_width
 from laptime.workloads import find_workload
 
@@ -242,26 +242,38 @@ def find_given(ask: Ask, workload: Workload | None) -> DataSource | None:
 
 def supply(plan: Plan, tell: Callable[[str], None]) -> Plan:
     """Return the plan with its data, which is made only if a lane reads it."""
-    if plan.data is not None or not needs_files(plan):
-        return plan
-    return replace(plan, data=make_source(find_workload(plan.subject.name), plan.ask.items, tell))
+    sets = {count: make_source(find_workload(plan.subject.name), count, tell) for count in _counts_named(plan)}
+    if plan.data is None and needs_files(plan):
+        plan = replace(plan, data=make_source(find_workload(plan.subject.name), plan.ask.items, tell))
+    return replace(plan, sets=sets)
 
 
 def describe_supply(plan: Plan) -> str | None:
-    """Return a sentence on the data that would be read or made, or None."""
+    """Return sentences on the data that would be read or made, or None."""
     if plan.data is not None:
         return (
             f"data: {plan.data.folder}, {plan.data.train_items:,} items to train and {plan.data.test_items:,} to test"
         )
-    return describe_made(find_workload(plan.subject.name), plan.ask.items) if needs_files(plan) else None
+    counts = [*([plan.ask.items] if needs_files(plan) else []), *_counts_named(plan)]
+    return "; ".join(describe_made(find_workload(plan.subject.name), count) for count in counts) or None
 
 
 def needs_files(plan: Plan) -> bool:
-    """Whether any lane reads files. --items asks for made files even if arrays would be enough."""
-    if not plan.subject.is_built_in or not any(find_framework(lane.framework).runs_own_code for lane in plan.lanes):
-        return False
+    """Whether any lane reads the plan's files. --items asks for made files even if arrays would be enough."""
+    lanes = [lane for lane in _lanes_of_built_in(plan) if lane.items is None]
     if plan.ask.items is not None:
-        return True
-    return find_workload(plan.subject.name).reads_files and any(
-        lane.settings.input in FROM_FILES for lane in plan.lanes
-    )
+        return bool(lanes)
+    reads = bool(lanes) and find_workload(plan.subject.name).reads_files
+    return reads and any(lane.settings.input in FROM_FILES for lane in lanes)
+
+
+def _counts_named(plan: Plan) -> list[int]:
+    """Return the numbers of items that lanes name for themselves."""
+    return sorted({lane.items for lane in _lanes_of_built_in(plan) if lane.items is not None})
+
+
+def _lanes_of_built_in(plan: Plan) -> list[PlannedLane]:
+    """Return the lanes that train a built-in workload, and do not only pretend to."""
+    if not plan.subject.is_built_in:
+        return []
+    return [lane for lane in plan.lanes if find_framework(lane.framework).runs_own_code]

@@ -89,8 +89,14 @@ class Search:
         failed = {pair for each in self.tried if len(each) == 1 and self.has_failed(each, ratings) for pair in each}
         failed |= {pair for each in self.refused if len(each) == 1 for pair in each}
         new = [each for each in promise if not failed & set(each)]
-        new = [each for each in new if each not in self.tried and each not in self.refused]
+        new = [each for each in new if each not in self.tried and self._can_be(each)]
         return sorted(new, key=lambda each: -promise[each])
+
+    def _can_be(self, words: Words) -> bool:
+        """Whether there can be such a lane; if not, the reason is kept."""
+        if words not in self.refused and isinstance(planned := self._planned(words), str):
+            self.refused[words] = planned
+        return words not in self.refused
 
     def has_failed(self, words: Words, ratings: dict[Words, Rating]) -> bool:
         """Whether a set of settings was tried and has no rating: it did not finish, or did other work."""

@@ -106,8 +106,9 @@ def _worths(
         if words not in ratings:
             reason = _why_not(search, words, lanes)
             found.append(SettingWorth(_joined(search, words), change_of(words), None, words[0] in best, reason))
+    has = search.tunable.written(best)
     refused = [
-        SettingWorth(word, "", None, in_winner=False, reason=why) for word, why in search.tunable.refused.items()
+        SettingWorth(word, "", None, in_winner=word in has, reason=why) for word, why in search.tunable.refused.items()
     ]
     return (*found, *refused)
 

@@ -73,7 +73,7 @@ def find_onednn(configuration: str) -> str | None:
 
 
 def _processor() -> Device:
-    features = ["bf16", "fp16", "channels_last", "fused", "dropout", "onednn", "pinning"]
+    features = ["bf16", "fp16", "channels_last", "fused", "dropout", "onednn", "pinning", "augment"]
     features += ["compile"] if shutil.which("g++") or shutil.which("clang++") else []
     features += ["malloc"] if platform.libc_ver()[0] == "glibc" else []
     details = {"threads": str(torch.get_num_threads()), "vector": torch.backends.cpu.get_cpu_capability()}
@@ -91,7 +91,7 @@ def _cuda() -> list[Device]:
 def _cuda_device(index: int, driver: dict[str, str]) -> Device:
     found = torch.cuda.get_device_properties(index)
     capability = (found.major, found.minor)
-    features = ["fp16", "channels_last", "fused", "graph", "malloc", "cudnn"]
+    features = ["fp16", "channels_last", "fused", "graph", "malloc", "cudnn", "augment"]
     features += ["tf32", "bf16"] if capability >= AMPERE else []
     features += ["compile"] if util.find_spec("triton") is not None else []
     usable, reason = _try_product(f"cuda:{index}")

@@ -175,10 +175,16 @@ def open_files(
             return FileBatchSource(Loader(job, first), device, channels_last=channels_last)
         pipeline = open_published_pipeline(workload, job, first, workers)
         return FileBatchSource(pipeline, device, channels_last=channels_last)
-    warp = BatchWarp(seed, first) if job.turned and device.type == "cuda" else None
+    warp = BatchWarp(seed, first) if job.turned and _turns_on_device(settings, device) else None
     job = replace(job, turned=job.turned and warp is None)
     pipeline = open_fast_pipeline(job, workers_for(settings, device.type), first)
     return FileBatchSource(pipeline, device, channels_last=channels_last, warp=warp)
+
+
+def _turns_on_device(settings: Settings, device: torch.device) -> bool:
+    """Whether images are turned in whole batches by the device: by default where that is a card."""
+    where: str = settings.value_of("augment") or ("device" if device.type == "cuda" else "host")
+    return where == "device"
 
 
 def is_published(settings: Settings) -> bool:
