@@ -125,7 +125,7 @@ def check_repeats(what: str, repeats: int, details: dict[str, Any]) -> list[Figu
     agree, winners, every = [], [], []
     for _ in range(repeats):
         tuned, took_s = tune(what, "90s")
-        stated, later = gain_of(tuned), race(what, tuned)
+        stated, later = gain_of(tuned), race(what, tuned, budget="1m")
         agree.append(abs(off(stated, later) or 0.0) <= AGREES)
         winners.append(tuned.words)
         every.append({"words": tuned.words, "stated": stated, "later": later, "ties": tuned.ties, "took_s": took_s})
@@ -145,11 +145,11 @@ def tune(what: str, budget: str) -> tuple[TunedLane, float]:
     return found.tuned[0], time.monotonic() - began_s
 
 
-def race(what: str, tuned: TunedLane) -> float | None:
+def race(what: str, tuned: TunedLane, budget: str = "10m") -> float | None:
     """Return how many times as fast as the lane as written the winner is, in a race of its own."""
     if not tuned.words:
         return 1.0
-    return float(laptime.race(what, [LANE, tuned.winner], heats=7, budget="10m", progress=False).ratio.value)
+    return float(laptime.race(what, [LANE, tuned.winner], heats=7, budget=budget, progress=False).ratio.value)
 
 
 def race_with_keras(what: str, tuned: TunedLane) -> tuple[float, float]:
