@@ -29,6 +29,7 @@ COMMANDS = {
     "scale": ("scale:scale", "What do 2, 4, 8 devices bring, and why not 2, 4, 8 times as much?"),
     "tune": ("tune:tune", "Which settings are best on each lane, and what do they gain?"),
     "sweep": ("sweep:sweep", "How fast is each lane at each batch, and where does one overtake another?"),
+    "forecast": ("forecast:forecast", "What would it take on hardware that is not here, and cost?"),
     "profile": ("questions:profile", "Which operators take the time of a step?"),
     "watch": ("watch:watch", "Run a script unchanged: where does the time of its training go?"),
     "resume": ("questions:resume", "Go on with a training that was ended."),

@@ -1,0 +1,130 @@
+"""`laptime forecast` end to end, from races on fake devices whose steps and loaders are planted."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+pytestmark = pytest.mark.usefixtures("known_references")
+
+PLANTED = """
+["fake/*"]
+compute_ms = 400.0
+spread = 0.002
+"""
+READS = """
+["fake/*"]
+loader_ms = 3200.0
+compute_ms = 100.0
+spread = 0.002
+"""
+MINE = """
+[[device]]
+name = "My card"
+short = "my-card"
+kind = "cuda"
+architecture = "Ada"
+fp32_tflops = 80.0
+bandwidth_gb_s = 1000
+memory_gb = 0.5
+"""
+
+
+def words_of(text):
+    return " ".join(text.split())
+
+
+@pytest.fixture
+def raced(house):
+    house.script(PLANTED)
+    house.done("race", "cifar-cnn", "fake/cpu", "fake/cpu/best", "--budget", "1s", "-q")
+    return house
+
+
+def test_a_record_says_what_common_devices_would_take_and_cost(raced):
+    """As ranges, by time or by money, with what was measured here and the source of each price."""
+    answer = raced.done("forecast", "latest")
+    page = words_of(answer.out)
+    assert page.startswith("cifar-cnn: ")
+    assert "times as fast as fake/cpu/best here, for about" in page
+    assert "Measured here: fake/cpu/best" in page
+    assert "Tesla T4" in answer.out
+    told = json.loads(raced.done("forecast", "latest", "--json").out)
+    rows = {each["device"]["short"]: each for each in told["rows"]}
+    assert len(rows) == 8
+    t4, h100 = rows["t4"], rows["h100-sxm"]
+    assert t4["step_ms"]["low"] < t4["step_ms"]["middle"] < t4["step_ms"]["high"]
+    assert t4["lap_s"]["middle"] == pytest.approx(500 * t4["step_ms"]["middle"] / 1e3)
+    assert t4["cost"] == pytest.approx(0.526 * t4["whole_s"]["middle"] / 3600)
+    assert t4["energy_wh"] == pytest.approx(70 * t4["whole_s"]["middle"] / 3600)
+    assert h100["step_ms"]["middle"] < t4["step_ms"]["middle"]
+    assert h100["factor"]["middle"] == pytest.approx(told["measured_ms"] / h100["step_ms"]["middle"])
+    details = words_of(raced.done("forecast", "latest", "--by", "money", "--details").out)
+    assert "0.526 USD an hour: AWS g4dn.xlarge, 2026-02." in details
+    first, last = (raced.done("forecast", "latest", "--by", by).out.splitlines()[3] for by in ("time", "money"))
+    assert first != last
+
+
+def test_every_known_device_has_a_row_or_a_reason(raced):
+    told = json.loads(raced.done("forecast", "latest", "fake/cpu", "--all", "--json").out)
+    assert told["lane"] == "fake/cpu/as-written"
+    assert len(told["rows"]) >= 60
+    assert told["refused"]["tpu-v5e"] == "no step on a TPU was measured"
+    page = words_of(raced.done("forecast", "latest", "--all", "--details").out)
+    assert "tpu-v5e: not predicted, no step on a TPU was measured." in page
+
+
+def test_a_device_of_your_own_may_have_no_room(raced, tmp_path):
+    place = tmp_path / "mine.toml"
+    place.write_text(MINE)
+    answer = raced.done("forecast", "latest", "--on", "my-card", "--device-file", str(place))
+    assert "no device has room for it." in words_of(answer.out)
+    assert "no room" in answer.out
+
+
+def test_a_loader_that_was_timed_alone_binds_a_fast_card(house):
+    """The authors' loader takes one core there, too: 32 images in 3.2 s."""
+    house.script(READS)
+    house.done("race", "scenes-cnn", "fake/cpu", "fake/cpu/input=only", "--budget", "1s", "-q")
+    answer = house.done("forecast", "latest", "--on", "a100-40gb")
+    assert "no device would surely be faster" in words_of(answer.out)
+    assert "your loader" in answer.out
+    told = json.loads(house.done("forecast", "latest", "--on", "a100-40gb", "--json").out)
+    assert told["rows"][0]["binds"] == "loader"
+    assert told["rows"][0]["step_ms"]["middle"] == pytest.approx(3200, rel=0.02)
+
+
+def test_a_training_is_raced_first(house):
+    house.script(PLANTED)
+    answer = house.done("forecast", "cifar-mlp", "fake/cpu", "--on", "t4", "--budget", "1s", "-q")
+    assert words_of(answer.out).startswith("cifar-mlp: Tesla T4 would take")
+    assert house.kept()["question"] == "race"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--on", "rtx-309"), "no device 'rtx-309' is known"),
+        (("--on", "tpu-v5e"), "nothing can be said of tpu-v5e: no step on a TPU was measured"),
+        (("--on", "t4", "--all"), "--on names devices, and --all is all of them"),
+        (("fake/cuda",), "has no measured lane fake/cuda"),
+        (("--device-file", "/nowhere.toml"), "--device-file /nowhere.toml cannot be read"),
+    ],
+)
+def test_what_cannot_be_predicted_is_refused_in_words(raced, words, says):
+    answer = raced.run("forecast", "latest", *words)
+    assert answer.code != 0
+    assert says in words_of(answer.err)
+
+
+def test_predictions_are_held_against_what_was_published(house):
+    """The cards of the second experiment are within their ranges; what the hardware does not explain is said so."""
+    checked = json.loads(house.done("forecast", "--check", "--json").out)
+    found = {(each["what"], each["device"]): each for each in checked}
+    card = found["cifar-cnn", "NVIDIA GeForce GTX 1080 Ti"]
+    assert card["measured_ms"] == 8.0
+    assert card["predicted_ms"]["low"] <= 8.0 <= card["predicted_ms"]["high"]
+    page = house.done("forecast", "--check").out
+    assert "i5-8250U" in page
+    assert "not explained by the hardware" in words_of(page)
