@@ -28,17 +28,17 @@ from laptime.hardware import EFFICIENCIES
 from laptime.model.forecasting import Efficiencies
 from laptime.model.missing import Missing
 
-REGIMES = ("fp32", "tf32", "matrix", "cpu")
-PRODUCTS = ("conv", "pointwise", "grouped", "product", "attention")
+REGIMES = ("fp32", "tf32", "matrix")
+PRODUCTS = ("conv", "pointwise", "narrow", "grouped", "product", "attention")
 EXECUTIONS = ("eager", "graph")
 MOST_OFF, MOST_OFF_CONVOLUTIONS = 0.15, 0.10
 HOLDS = (0.75, 0.90)
 # Where the fit begins, and how strongly it is held there: a share that nothing measured stays as it is.
-SHARES = (0.6, 0.6, 0.1, 0.6, 0.4)
+SHARES = (0.6, 0.6, 0.2, 0.1, 0.6, 0.4)
 OF_BANDWIDTH, LEAST_US, MOVE_US, HOST_US = 0.6, 10.0, 5.0, (30.0, 5.0)
 HELD = {"shares": 0.1, "memory": 0.3, "least": 0.3, "host": 0.3, "sources": 0.35, "architectures": 0.35}
 # The sources whose frameworks are nearest to those of today.
-CURRENT = ("laptime: PyTorch 2.11", "lambdal: PyTorch 2.3", "lambdal: PyTorch 1.13", "huggingface: PyTorch 1.12 cu113")
+CURRENT = ("laptime: PyTorch 2.11", "lambdal: PyTorch 2.3", "lambdal: PyTorch 1.13")
 ROUNDS, ROUNDS_AGAIN = 60, 8
 UNSEEN = "unseen"
 Floats = npt.NDArray[np.float64]
@@ -104,7 +104,7 @@ def make_table() -> Table:
     operators = [operator for each in steps for operator in each.operators]
     sources = sorted({each.source for each in steps})
     pairs = [(architecture_of(each.device), REGIMES[place]) for each, place in zip(steps, regimes, strict=True)]
-    architectures = sorted({pair for pair in pairs if pair[1] != "cpu"})
+    architectures = sorted(set(pairs))
     kinds = {name: place for place, name in enumerate((*PRODUCTS, "move", "update"))}
     return Table(
         steps=steps,
@@ -119,7 +119,7 @@ def make_table() -> Table:
         ms=np.array([each.step_ms for each in steps]),
         regime=np.array(regimes),
         source=np.array([sources.index(each.source) for each in steps]),
-        architecture=np.array([architectures.index(pair) if pair in architectures else -1 for pair in pairs]),
+        architecture=np.array([architectures.index(pair) for pair in pairs]),
         execution=np.array([EXECUTIONS.index(each.execution) for each in steps]),
         sources=sources,
         architectures=architectures,
@@ -152,13 +152,13 @@ def predict(table: Table, fitted: Floats, *, with_sources: bool = True) -> Float
     part = parts_of(table, fitted)
     shares = part["shares"].reshape(len(REGIMES), len(PRODUCTS))
     regime, is_product = table.regime[table.of], table.flops > 0
-    factor = np.append(part["architectures"], 0.0)[table.architecture][table.of]
+    factor = part["architectures"][table.architecture][table.of]
     share = np.exp(shares[regime, np.minimum(table.kind, len(PRODUCTS) - 1)] + factor)
     computing = np.where(is_product, table.flops / (table.peak[table.of] * share), 0.0)
     moving = table.bytes / (table.bandwidth[table.of] * np.exp(part["memory"][regime]))
     least = np.exp(np.where(is_product, part["least"][:-1][regime], part["least"][-1])) / 1e6
     device = np.add.reduceat(np.maximum(computing, moving) + least, table.starts)
-    host = table.count * np.exp(part["host"])[table.execution] / 1e6 * (table.regime != REGIMES.index("cpu"))
+    host = table.count * np.exp(part["host"])[table.execution] / 1e6
     both = (device**SHARPNESS + host**SHARPNESS) ** (1 / SHARPNESS)
     return 1e3 * both * (np.exp(part["sources"][table.source]) if with_sources else 1.0)
 
@@ -186,9 +186,17 @@ def leave_out(table: Table, fitted: Floats) -> Floats:
     return predicted
 
 
+def has_others(table: Table) -> npt.NDArray[np.bool_]:
+    """Return for each step whether its source has other devices: else what the source has in common is not known."""
+    devices: dict[str, set[str]] = {}
+    for each in table.steps:
+        devices.setdefault(each.source, set()).add(each.device.short)
+    return np.array([len(devices[each.source]) > 1 or each.source in CURRENT for each in table.steps])
+
+
 def spreads(table: Table, predicted: Floats) -> dict[str, float]:
     """Return the spread of each regime: that with which the 80 % range holds 80 % of what was left out."""
-    off = np.abs(np.log(predicted / table.ms))
+    off, known = np.abs(np.log(predicted / table.ms)), has_others(table)
     others = [
         not any(
             architecture_of(other.device) == architecture_of(each.device) and other.device.short != each.device.short
@@ -196,13 +204,13 @@ def spreads(table: Table, predicted: Floats) -> dict[str, float]:
         )
         for each in table.steps
     ]
-    alone = np.array(others) & (table.regime != REGIMES.index("cpu"))
+    alone = np.array(others)
     found = {
         name: float(np.quantile(off[mine], 0.8) / IN_EIGHTY)
         for place, name in enumerate(REGIMES)
-        if (mine := (table.regime == place) & ~alone).any()
+        if (mine := (table.regime == place) & ~alone & known).any()
     }
-    return found | {UNSEEN: max([*found.values(), float(np.quantile(off[alone], 0.8) / IN_EIGHTY)])}
+    return found | {UNSEEN: max([*found.values(), float(np.quantile(off[alone & known], 0.8) / IN_EIGHTY)])}
 
 
 def as_efficiencies(table: Table, fitted: Floats, spread: dict[str, float]) -> Efficiencies:
@@ -250,19 +258,18 @@ def check_same(table: Table, fitted: Floats, known: Efficiencies) -> None:
 
 
 def figures_of(table: Table, seen: Floats, left_out: Floats, spread: dict[str, float]) -> list[Figure]:
-    off = left_out / table.ms - 1
-    convolves = np.array([each.convolves for each in table.steps])
-    card = table.regime != REGIMES.index("cpu")
+    known = has_others(table)
+    off = (left_out / table.ms - 1)[known]
+    convolves = np.array([each.convolves for each in table.steps])[known]
     wide = np.exp(IN_EIGHTY * np.array([spread[REGIMES[place]] for place in table.regime]))
-    holds = (table.ms >= left_out / wide) & (table.ms <= left_out * wide)
+    holds = ((table.ms >= left_out / wide) & (table.ms <= left_out * wide))[known]
     return [
-        Figure("measured steps", float(len(off)), ""),
+        Figure("measured steps", float(len(table.steps)), ""),
+        Figure("of these, with other devices of their source", float(len(off)), ""),
         Figure("devices", float(len({each.device.short for each in table.steps})), ""),
         Figure("off, of devices that the fit has seen", mean_off(seen / table.ms - 1), ""),
         Figure("off, of devices that were left out", mean_off(off), "", most=MOST_OFF),
-        Figure(
-            "off, of convolution networks on cards", mean_off(off[convolves & card]), "", most=MOST_OFF_CONVOLUTIONS
-        ),
+        Figure("off, of convolution networks", mean_off(off[convolves]), "", most=MOST_OFF_CONVOLUTIONS),
         Figure("off, median", float(np.median(np.abs(off))), ""),
         Figure("measured steps within the 80 % range", float(holds.mean()), "", least=HOLDS[0], most=HOLDS[1]),
     ]

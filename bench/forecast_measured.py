@@ -6,12 +6,12 @@ import csv
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from forecast_networks import build
 from laptime.hardware import known_devices, match_label
-from laptime.model.forecasting import Operator
+from laptime.model.forecasting import StepOperator
 from laptime.model.hardware import KnownDevice
 from laptime.workloads import find_workload
 from laptime.workloads.operators import OperatorList, list_operators
@@ -23,8 +23,8 @@ PRECISIONS = {"amp": "fp16"}
 COMPILED = ("TensorFlow", "MKL-DNN", "neon")  # frameworks whose host launches a graph, not an operator
 # What others may not have done in a step: of these sources, the time is of forward and backward alone.
 FIRST_GRADIENT = ("cnn-benchmarks", "u39kun")
-# Lines that contradict others of their source: see docs/forecast.md.
-LEFT_OUT = {("NVIDIA B200-192GB", "amp")}
+# A card whose reduced precision is as slow as its float32, and a source that empties the allocator's cache each step.
+LEFT_OUT, LEFT_OUT_SOURCES = {("NVIDIA B200-192GB", "amp")}, ("sitar-lab",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,11 @@ class Measured:
     precision: str
     execution: str
     step_ms: float
-    operators: tuple[Operator, ...]
+    operators: tuple[StepOperator, ...]
 
     @property
     def convolves(self) -> bool:
-        return any(each.kind in {"conv", "pointwise"} for each in self.operators)
+        return any(each.kind in {"conv", "pointwise", "narrow"} for each in self.operators)
 
 
 def all_measured() -> list[Measured]:
@@ -53,7 +53,9 @@ def of_others() -> Iterator[Measured]:
     with TRAINING.open(newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
             device = _device_of(row["device"])
-            if device is None or (row["device"], row["precision"]) in LEFT_OUT or not row["batch"]:
+            if device is None or device.kind == "cpu" or not row["batch"]:
+                continue
+            if (row["device"], row["precision"]) in LEFT_OUT or row["source"].startswith(LEFT_OUT_SOURCES):
                 continue
             batch = int(row["batch"])
             first = any(each in row["source"] for each in FIRST_GRADIENT)
@@ -75,14 +77,8 @@ def of_others() -> Iterator[Measured]:
 
 
 def _device_of(label: str) -> KnownDevice | None:
-    """Return the device that a line names; two sockets have twice of everything."""
-    plain = re.sub(r" \(.*\)$", "", label)
-    if not plain.startswith("2x "):
-        return match_label(label, known_devices()) or match_label(plain, known_devices())
-    one = match_label(plain[3:], known_devices())
-    if one is None or one.fp32_tflops is None or one.bandwidth_gb_s is None:
-        return None
-    return replace(one, fp32_tflops=2 * one.fp32_tflops, bandwidth_gb_s=2 * one.bandwidth_gb_s)
+    """Return the device that a line names, with or without what it adds in brackets."""
+    return match_label(label, known_devices()) or match_label(re.sub(r" \(.*\)$", "", label), known_devices())
 
 
 def _update_of(optimizer: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from laptime.model.forecasting import OperatorKind
-from laptime.workloads.operators import OperatorList
+from laptime.workloads.operators import OperatorList, kind_of_convolution
 
 MOST_OFF = 0.04  # of figures that are published with two digits
 # Billions of multiplications forward, and millions of weights, as timm or torchvision list them.
@@ -67,7 +67,7 @@ class Network:
         high = _after(self.high, size, stride, padding)
         wide = _after(self.wide, across, stride, padding)
         weights = size * across * self.channels // groups * filters
-        kind: OperatorKind = "grouped" if groups > 1 else "pointwise" if size == across == 1 else "conv"
+        kind: OperatorKind = "grouped" if groups > 1 else kind_of_convolution(max(size, across), self.channels)
         self._product(kind, high * wide * weights, self.values, high * wide * filters, weights)
         self.high, self.wide, self.channels = high, wide, filters
         self._found.move("norm", self.values, 2 * filters) if norm else None

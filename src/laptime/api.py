@@ -17,13 +17,11 @@ from laptime.errors import StoreError
 from laptime.exports import frames
 from laptime.exports.tables import TABLES
 from laptime.exports.targets import EXPORTS
-from laptime.hardware import find_device, known_devices, known_efficiencies, read_devices
 from laptime.machine import look_around, look_at_machine
 from laptime.model.ask import Ask
 from laptime.model.checkup import Checkup
 from laptime.model.compared import Compared
 from laptime.model.dataset import MadeSet
-from laptime.model.forecasting import CheckedForecast, HardwareForecast
 from laptime.model.history import History
 from laptime.model.inference import InferPlan
 from laptime.model.machine import Machine
@@ -32,7 +30,7 @@ from laptime.model.protocol import Consent, FullPlan, Moment
 from laptime.model.questions import Question, find_question
 from laptime.model.record import Record
 from laptime.planner.settings import PRESETS, SETTINGS, TUNED
-from laptime.questions import comparing, forecasting, launching, winners
+from laptime.questions import comparing, launching, winners
 from laptime.questions.asking import Prepared, installed_of, names_a_file, names_a_lane, scout_machine
 from laptime.questions.doctor import examine
 from laptime.questions.following import make_history
@@ -262,36 +260,6 @@ def history(what: str, lane: str | None = None, *, question: str = "race", limit
     return make_history(what, lane, question, rows=files.list_records(), load=lookup.load, limit=limit)
 
 
-def race_to_forecast(what: str, lane: str | None, budget_s: float, **told: Any) -> Record:
-    """Race what a forecast begins with: a lane of a built-in training, and its loader alone if it reads files."""
-    return answer("race", Ask(what, forecasting.lanes_to_race(what, lane), budget_s=budget_s), **told)
-
-
-def forecast(
-    record: Record,
-    lane: str | None = None,
-    *,
-    on: Sequence[str] | None = None,
-    every: bool = False,
-    device_file: Path | None = None,
-) -> HardwareForecast:
-    """Predict what the training of a record would take on devices that are not here.
-
-    By default these are common ones; `on` names others, and `every` is all that are known.
-    """
-    known = known_devices() if device_file is None else read_devices(device_file)
-    names = [each.short for each in known] if every else on or forecasting.COMMON
-    chosen = list(dict.fromkeys(find_device(name, known) for name in names))
-    return forecasting.make_forecast(record, lane, chosen, known_efficiencies())
-
-
-def check_forecasts(device_file: Path | None = None) -> tuple[CheckedForecast, ...]:
-    """Hold predictions against what was published, and against all saved races of known devices."""
-    known = known_devices() if device_file is None else read_devices(device_file)
-    rows = [row for row in files.list_records() if row.question == "race" and row.unreadable is None]
-    return forecasting.check_forecasts([lookup.load(row.id) for row in rows], known, known_efficiencies())
-
-
 def remove_records(names: Sequence[str]) -> tuple[str, ...]:
     """Remove saved records with their checkpoints and traces, and return their ids. If one cannot go, none does."""
     found = tuple(dict.fromkeys(map(lookup.find_removable, names)))
@@ -329,7 +297,6 @@ compared_frame = frames.compared_frame
 history_frame = frames.history_frame
 record_frame = frames.record_frame
 import_records = exchange.import_records
-names_a_training = forecasting.names_a_training
 validate = exchange.validate
 encode = schema.encode
 workloads = tuple(CATALOGUE.values())
@@ -340,7 +307,6 @@ __all__ = [
     "add_limits",
     "answer",
     "ask_again",
-    "check_forecasts",
     "check_gate",
     "compare",
     "compare_records",
@@ -353,7 +319,6 @@ __all__ = [
     "export_bytes",
     "export_tables",
     "exports",
-    "forecast",
     "full",
     "history",
     "history_frame",
@@ -366,14 +331,12 @@ __all__ = [
     "measure_peaks",
     "names_a_file",
     "names_a_lane",
-    "names_a_training",
     "outline",
     "plan",
     "presets",
     "profile",
     "question_of",
     "race",
-    "race_to_forecast",
     "record_frame",
     "records",
     "remove_data",

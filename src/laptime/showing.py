@@ -20,7 +20,6 @@ from laptime.model.checkup import Checkup
 from laptime.model.compared import Compared
 from laptime.model.dataset import DataSource, MadeSet
 from laptime.model.figure import Report
-from laptime.model.forecasting import CheckedForecast, HardwareForecast
 from laptime.model.history import History
 from laptime.model.inference import InferPlan
 from laptime.model.kept import FileCheck, Imported
@@ -30,7 +29,6 @@ from laptime.model.protocol import FullPlan, Moment
 from laptime.model.questions import find_question
 from laptime.model.record import Record, RecordRow
 from laptime.pages import compare as compare_page
-from laptime.pages import forecast as forecast_page
 from laptime.pages import full as full_page
 from laptime.pages import history as history_page
 from laptime.pages import laps, listing, workloads
@@ -220,22 +218,6 @@ def history_as_text(found: History, view: View, *, is_short: bool = True) -> str
     """Return the page of a history, of at most 40 lines if it `is_short`."""
     lines_most = history_page.LINES_MOST if is_short else None
     return history_page.render_history(found, view, lines_most=lines_most).rstrip("\n")
-
-
-@in_words
-def forecast_as_text(found: HardwareForecast, view: View, by: str = "time") -> str:
-    """Return the page of a forecast, its rows by time or by money."""
-    return forecast_page.render_forecast(found, view, by).rstrip("\n")
-
-
-def forecast_verdict(found: HardwareForecast) -> str:
-    """Return the sentence on top of the page of a forecast."""
-    return forecast_page.say(found)
-
-
-@in_words
-def checked_as_text(found: Sequence[CheckedForecast], view: View) -> str:
-    return forecast_page.render_checked(found, view).rstrip("\n")
 
 
 def workloads_as_text(width: int) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from laptime.analysis.forecasting import forecast_step, range_of, regime_of, spread_of
-from laptime.model.forecasting import Efficiencies, Operator
+from laptime.model.forecasting import Efficiencies, StepOperator
 from laptime.model.hardware import KnownDevice
 from laptime.model.missing import Missing
 
@@ -16,15 +16,15 @@ CARD = KnownDevice(
     "A card", "card", "cuda", "Ada", fp32_tflops=10.0, tf32_tflops=20.0, fp16_tflops=40.0, bandwidth_gb_s=100.0
 )
 KNOWN = Efficiencies(
-    products={"fp32": {"conv": 0.5}, "tf32": {"conv": 0.5}, "matrix": {"conv": 0.5}, "cpu": {"conv": 0.8}},
-    memory={"fp32": 0.5, "tf32": 0.5, "matrix": 0.5, "cpu": 0.5},
-    least_us={"fp32": 10.0, "tf32": 10.0, "matrix": 10.0, "cpu": 1.0, "move": 5.0},
+    products={"fp32": {"conv": 0.5}, "tf32": {"conv": 0.5}, "matrix": {"conv": 0.5}},
+    memory={"fp32": 0.5, "tf32": 0.5, "matrix": 0.5},
+    least_us={"fp32": 10.0, "tf32": 10.0, "matrix": 10.0, "move": 5.0},
     host_us={"eager": 2_000.0, "graph": 0.0},
     architectures={"Ada": {"fp32": 2.0}},
-    spread={"fp32": 0.1, "tf32": 0.2, "matrix": 0.3, "cpu": 0.4, "unseen": 0.5},
+    spread={"fp32": 0.1, "tf32": 0.2, "matrix": 0.3, "unseen": 0.5},
 )
-CONV = Operator("conv", flops=1e10, bytes=1e7)  # 1 ms at 10 TFLOP/s, 0.2 ms at 50 GB/s
-MOVE = Operator("move", flops=0.0, bytes=1e8)  # 2 ms at 50 GB/s
+CONV = StepOperator("conv", flops=1e10, bytes=1e7)  # 1 ms at 10 TFLOP/s, 0.2 ms at 50 GB/s
+MOVE = StepOperator("move", flops=0.0, bytes=1e8)  # 2 ms at 50 GB/s
 
 
 def step_of(*operators, device=CARD, precision="fp32", execution="graph"):
@@ -52,7 +52,6 @@ def test_without_units_for_a_precision_the_next_best_computes():
     assert regime_of(CARD, "tf32") == ("tf32", 20e12)
     old = replace(CARD, tf32_tflops=None, fp16_tflops=None)
     assert regime_of(old, "bf16") == ("fp32", 10e12)
-    assert regime_of(replace(CARD, kind="cpu"), "fp32") == ("cpu", 10e12)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +59,7 @@ def test_without_units_for_a_precision_the_next_best_computes():
     [
         (replace(CARD, fp32_tflops=None), CONV, "it has no units for fp32"),
         (replace(CARD, bandwidth_gb_s=None), CONV, "its bandwidth is not known"),
-        (CARD, Operator("grouped", 1.0, 1.0), "no efficiency of grouped operators was measured on such a device"),
+        (CARD, StepOperator("grouped", 1.0, 1.0), "no efficiency of grouped operators was measured on such a device"),
     ],
 )
 def test_what_nobody_measured_has_a_reason_in_place_of_a_number(device, operator, why):
@@ -70,7 +69,6 @@ def test_what_nobody_measured_has_a_reason_in_place_of_a_number(device, operator
 def test_an_architecture_that_was_not_measured_has_the_widest_range():
     assert spread_of(CARD, "fp32", KNOWN) == 0.1
     assert spread_of(replace(CARD, architecture="Next"), "fp32", KNOWN) == 0.5
-    assert spread_of(replace(CARD, kind="cpu", architecture="Next"), "fp32", KNOWN) == 0.4
 
 
 def test_a_range_has_a_tenth_of_a_normal_distribution_outside_on_each_side():

@@ -49,7 +49,7 @@ def test_a_record_says_what_common_devices_would_take_and_cost(raced):
     assert page.startswith("cifar-cnn: ")
     assert "times as fast as fake/cpu/best here, for about" in page
     assert "Measured here: fake/cpu/best" in page
-    assert "Tesla T4" in answer.out
+    assert "RTX 4090" in answer.out
     told = json.loads(raced.done("forecast", "latest", "--json").out)
     rows = {each["device"]["short"]: each for each in told["rows"]}
     assert len(rows) == 8
@@ -62,14 +62,17 @@ def test_a_record_says_what_common_devices_would_take_and_cost(raced):
     assert h100["factor"]["middle"] == pytest.approx(told["measured_ms"] / h100["step_ms"]["middle"])
     details = words_of(raced.done("forecast", "latest", "--by", "money", "--details").out)
     assert "0.526 USD an hour: AWS g4dn.xlarge, 2026-02." in details
-    first, last = (raced.done("forecast", "latest", "--by", by).out.splitlines()[3] for by in ("time", "money"))
-    assert first != last
+    fastest, cheapest = (raced.done("forecast", "latest", "--by", by).out for by in ("time", "money"))
+    lines = [line for line in cheapest.splitlines() if "USD" in line and line.startswith("  ")]
+    costs = [float(line.split()[-2]) for line in lines if line.endswith("USD")]
+    assert costs == sorted(costs)
+    assert fastest != cheapest
 
 
 def test_every_known_device_has_a_row_or_a_reason(raced):
     told = json.loads(raced.done("forecast", "latest", "fake/cpu", "--all", "--json").out)
     assert told["lane"] == "fake/cpu/as-written"
-    assert len(told["rows"]) >= 60
+    assert len(told["rows"]) >= 55
     assert told["refused"]["tpu-v5e"] == "no step on a TPU was measured"
     page = words_of(raced.done("forecast", "latest", "--all", "--details").out)
     assert "tpu-v5e: not predicted, no step on a TPU was measured." in page
@@ -98,7 +101,7 @@ def test_a_loader_that_was_timed_alone_binds_a_fast_card(house):
 def test_a_training_is_raced_first(house):
     house.script(PLANTED)
     answer = house.done("forecast", "cifar-mlp", "fake/cpu", "--on", "t4", "--budget", "1s", "-q")
-    assert words_of(answer.out).startswith("cifar-mlp: Tesla T4 would take")
+    assert words_of(answer.out).startswith("cifar-mlp: T4 would take")
     assert house.kept()["question"] == "race"
 
 
@@ -119,12 +122,12 @@ def test_what_cannot_be_predicted_is_refused_in_words(raced, words, says):
 
 
 def test_predictions_are_held_against_what_was_published(house):
-    """The cards of the second experiment are within their ranges; what the hardware does not explain is said so."""
+    """The cards of the second experiment were all slower by one factor, and are within their ranges with it."""
     checked = json.loads(house.done("forecast", "--check", "--json").out)
     found = {(each["what"], each["device"]): each for each in checked}
     card = found["cifar-cnn", "NVIDIA GeForce GTX 1080 Ti"]
     assert card["measured_ms"] == 8.0
-    assert card["predicted_ms"]["low"] <= 8.0 <= card["predicted_ms"]["high"]
-    page = house.done("forecast", "--check").out
-    assert "i5-8250U" in page
-    assert "not explained by the hardware" in words_of(page)
+    assert 1 < card["software"] < 5
+    assert len(found) == 3
+    assert all(each["predicted_ms"]["low"] <= each["measured_ms"] <= each["predicted_ms"]["high"] for each in checked)
+    assert "3 steps, off by" in house.done("forecast", "--check").out

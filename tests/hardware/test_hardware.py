@@ -89,7 +89,7 @@ def test_a_file_that_cannot_be_is_refused_with_its_reason(tmp_path, text, says):
 def test_what_was_fitted_is_there_for_each_kind_of_arithmetic():
     """Each regime has its memory, its least time and its spread."""
     known = known_efficiencies()
-    assert set(known.products) == set(known.memory) == {"fp32", "tf32", "matrix", "cpu"}
+    assert set(known.products) == set(known.memory) == {"fp32", "tf32", "matrix"}
     for regime in known.products:
         assert 0.1 < known.memory[regime] < 2
         assert known.least_us[regime] > 0

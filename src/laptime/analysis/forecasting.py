@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from laptime.model.forecasting import Binds, Efficiencies, Operator, Range, Regime
+from laptime.model.forecasting import Binds, Efficiencies, Range, Regime, StepOperator
 from laptime.model.hardware import KnownDevice
 from laptime.model.missing import Missing
 
@@ -40,9 +40,6 @@ def regime_of(device: KnownDevice, precision: str) -> tuple[Regime, float] | Mis
 
     Where there are no units for a precision, float32 is what it computes in.
     """
-    if device.kind == "cpu":
-        peak = device.peak_flops("fp32")
-        return Missing("the peak of its products is not known") if peak is None else ("cpu", peak)
     for each in NEXT_BEST.get(precision, (precision,)):
         peak = device.peak_flops(each)
         if peak is not None:
@@ -51,7 +48,7 @@ def regime_of(device: KnownDevice, precision: str) -> tuple[Regime, float] | Mis
 
 
 def forecast_step(
-    operators: Sequence[Operator], device: KnownDevice, precision: str, execution: str, known: Efficiencies
+    operators: Sequence[StepOperator], device: KnownDevice, precision: str, execution: str, known: Efficiencies
 ) -> StepForecast | Missing:
     """Return how long a step would take on a device, or why that is not known."""
     found = regime_of(device, precision)
@@ -80,7 +77,7 @@ def forecast_step(
         memory_s += moving_s if moving_s > computing_s else 0.0
         least += least_s
     device_s = products_s + memory_s + least
-    host_s = 0.0 if device.kind == "cpu" else len(operators) * known.host_us[execution] / 1e6
+    host_s = len(operators) * known.host_us[execution] / 1e6
     parts: dict[Binds, float] = {"products": products_s, "memory": memory_s, "launches": max(least, host_s)}
     return StepForecast(device_s, host_s, max(parts, key=lambda name: parts[name]))
 
@@ -95,7 +92,7 @@ def spread_of(device: KnownDevice, precision: str, known: Efficiencies) -> float
     found = regime_of(device, precision)
     assert not isinstance(found, Missing)
     seen = found[0] in known.architectures.get(architecture_of(device), {})
-    return known.spread[found[0] if seen or device.kind == "cpu" else "unseen"]
+    return known.spread[found[0] if seen else "unseen"]
 
 
 def range_of(middle: float, spread: float) -> Range:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from laptime import api, showing
+from laptime import api, forecasts, showing
 from laptime.cli.asking import SAYS, Duration, Words
 from laptime.cli.help import Command, rare
 from laptime.cli.output import may_colour, may_draw, page_width
@@ -67,18 +67,18 @@ def forecast(
         raise UsageError("--on names devices, and --all is all of them", "leave one of the two out")
     view = showing.View(page_width(), color=may_colour(), blocks=may_draw(), details=details)
     if check:
-        checked = api.check_forecasts(device_file)
+        checked = forecasts.check(device_file)
         if as_json:
             emit_json(showing.to_json(checked))
         else:
-            emit(showing.checked_as_text(checked, view), color=view.color)
+            emit(forecasts.checked_as_text(checked, view), color=view.color)
         return
-    if api.names_a_training(what):
-        record = with_progress(partial(api.race_to_forecast, what, lane, budget), quiet=quiet).record
+    if forecasts.names_a_training(what):
+        record = with_progress(partial(forecasts.race_first, what, lane, budget), quiet=quiet).record
     else:
         record = api.load(what)
-    found = api.forecast(record, lane, on=on, every=every, device_file=device_file)
+    found = forecasts.forecast(record, lane, on=on, every=every, device_file=device_file)
     if as_json:
         emit_json(showing.to_json(found))
     else:
-        emit(showing.forecast_as_text(found, view, by), color=view.color)
+        emit(forecasts.as_text(found, view, by), color=view.color)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from laptime import api, showing
+from laptime import forecasts, showing
 from laptime.errors import UsageError
 from laptime.library.saved import Recorded, record_of
 from laptime.library.shown import Shown
@@ -30,7 +30,7 @@ class ForecastResult(Shown):
     @property
     def verdict(self) -> str:
         """The sentence on top of the page."""
-        return showing.forecast_verdict(self.forecast)
+        return forecasts.verdict(self.forecast)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the forecast as `--json` prints it."""
@@ -38,7 +38,7 @@ class ForecastResult(Shown):
         return found
 
     def _page(self, width: int, *, details: bool) -> str:
-        return showing.forecast_as_text(self.forecast, showing.View(width, details=details))
+        return forecasts.as_text(self.forecast, showing.View(width, details=details))
 
 
 def forecast(
@@ -57,4 +57,4 @@ def forecast(
         raise UsageError("on= names devices, and every= is all of them", "Leave one of the two out.")
     names = on.split(",") if isinstance(on, str) else on
     place = None if device_file is None else Path(device_file)
-    return ForecastResult(api.forecast(record_of(result), lane, on=names, every=every, device_file=place))
+    return ForecastResult(forecasts.forecast(record_of(result), lane, on=names, every=every, device_file=place))

@@ -9,13 +9,13 @@ from typing import Literal
 from laptime.model.hardware import KnownDevice
 from laptime.model.missing import Missing
 
-OperatorKind = Literal["conv", "pointwise", "grouped", "product", "attention", "move", "update"]
-Regime = Literal["fp32", "tf32", "matrix", "cpu"]
+OperatorKind = Literal["conv", "pointwise", "narrow", "grouped", "product", "attention", "move", "update"]
+Regime = Literal["fp32", "tf32", "matrix"]
 Binds = Literal["products", "memory", "launches", "loader"]
 
 
 @dataclass(frozen=True, slots=True)
-class Operator:
+class StepOperator:
     """One operator of a training step: its kind, its operations, and the bytes that it reads and writes."""
 
     kind: OperatorKind
@@ -94,13 +94,17 @@ class HardwareForecast:
 
 @dataclass(frozen=True, slots=True)
 class CheckedForecast:
-    """A prediction next to what was measured. `source` is where that was: published, or the id of a record."""
+    """A prediction next to what was measured. `source` is where that was: published, or the id of a record.
+
+    `software` is how many times as slow the cards of a published experiment all were; the prediction has it in it.
+    """
 
     what: str
     device: str
     source: str
     measured_ms: float
     predicted_ms: Range
+    software: float = 1.0
 
     @property
     def off(self) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf
 
@@ -47,7 +47,7 @@ def say(found: HardwareForecast) -> str:
     priced = [each for each in faster if not isinstance(each.cost, Missing)]
     best = min(priced, key=_cost) if priced else faster[0]
     cost = "" if isinstance(best.cost, Missing) else f", for about {usd(best.cost)}"
-    told = f"{_short(best)} would take {_span(best.lap_s)} a lap, {_times(best.factor)} as fast as"
+    told = f"{_short(best)} would take {_ends(best.lap_s, lap, ' to ')} a lap, {_times(best.factor)} as fast as"
     return f"{told} {short_name(found.lane)} here{cost}.{_loaders(faster)}"
 
 
@@ -68,10 +68,10 @@ def _loaders(rows: Sequence[DeviceForecast]) -> str:
 def _columns(found: HardwareForecast, view: View) -> list[Column[DeviceForecast]]:
     columns: list[Column[DeviceForecast]] = [
         Column("", lambda each: Cell(_short(each), "" if each.fits else "bad")),
-        Column("step", lambda each: _steps(each.step_ms), right=True),
-        Column("lap", lambda each: _span(each.lap_s), right=True),
+        Column("step", lambda each: _ends(each.step_ms, step), right=True),
+        Column("lap", lambda each: _ends(each.lap_s, lap), right=True),
         Column(f"{found.laps} laps", lambda each: duration(each.whole_s.middle), right=True),
-        Column("as fast", lambda each: _times(each.factor), right=True),
+        Column("as fast", lambda each: f"{number(each.factor.low)}-{number(each.factor.high)}x", right=True),
         Column("binds", lambda each: BINDS[each.binds] if each.fits else "no room"),
     ]
     if any(not isinstance(each.cost, Missing) for each in found.rows):
@@ -99,23 +99,12 @@ def _short(row: DeviceForecast) -> str:
     return row.device.name.removeprefix("NVIDIA ").removeprefix("GeForce ")
 
 
-def _steps(found: Range) -> str:
-    return (
-        f"{step(found.low).split()[0]}-{step(found.high)}"
-        if _same_unit(found)
-        else f"{step(found.low)}-{step(found.high)}"
-    )
-
-
-def _same_unit(found: Range) -> bool:
-    return step(found.low).split()[1] == step(found.high).split()[1]
-
-
-def _span(found: Range) -> str:
-    low, high = lap(found.low), lap(found.high)
+def _ends(found: Range, show: Callable[[float], str], between: str = "-") -> str:
+    """Return both ends of a range; one unit is written once."""
+    low, high = show(found.low), show(found.high)
     if low.count(" ") == high.count(" ") == 1 and low.split()[1] == high.split()[1]:
-        return f"{low.split()[0]} to {high}"
-    return f"{low} to {high}"
+        return f"{low.split()[0]}{between}{high}"
+    return f"{low}{between}{high}"
 
 
 def _times(found: Range) -> str:
@@ -145,7 +134,7 @@ def render_checked(found: Sequence[CheckedForecast], view: View) -> str:
         Column("training", lambda each: each.what),
         Column("device", lambda each: each.device, least=12),
         Column("measured", lambda each: step(each.measured_ms), right=True),
-        Column("predicted", lambda each: _steps(each.predicted_ms), right=True),
+        Column("predicted", lambda each: _ends(each.predicted_ms, step), right=True),
         Column("off", lambda each: Cell(f"{100 * each.off:+.0f} %", "" if each.is_within else "bad"), right=True),
         Column("", lambda each: "" if each.is_within else "not explained by the hardware", least=10),
         Column("source", lambda each: each.source),

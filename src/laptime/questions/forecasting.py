@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from laptime.analysis.forecasting import StepForecast, forecast_step, range_of, spread_of
 from laptime.errors import RecordError, UsageError
-from laptime.hardware import match_label
 from laptime.model.forecasting import (
     CheckedForecast,
     DeviceForecast,
@@ -23,6 +22,7 @@ from laptime.model.selection import is_exactly, is_lane
 from laptime.model.workload import AT_WIDTH, Workload
 from laptime.questions.comparing import in_words
 from laptime.questions.subject import names_a_file
+from laptime.stats import median
 from laptime.workloads import CATALOGUE, find_workload
 from laptime.workloads.memory import count_heat_memory
 from laptime.workloads.operators import list_operators
@@ -31,8 +31,15 @@ COMMON = ("t4", "l4", "a10g", "rtx-3090", "rtx-4090", "v100-sxm2-16gb", "a100-40
 FRAMEWORK_BYTES = 600_000_000  # what CUDA and its libraries take of a card
 FULL = 0.95  # of a card's memory
 LOADER_SPREAD = 0.25  # of a loader on another processor, as a logarithm
-NOT_MEASURED = {"tpu": "no step on a TPU was measured", "xpu": "no step on an Intel card was measured"}
+NOT_MEASURED = {
+    "cpu": "what a framework reaches on a processor depends on its build: race it there",
+    "tpu": "no step on a TPU was measured",
+    "xpu": "no step on an Intel card was measured",
+}
+LEAST_TO_COMPARE = 3  # devices of a published experiment
 HOST_ALONE = 1  # core that a loader leaves to the training's own process
+Match = Callable[[str], KnownDevice | None]
+"""Returns the device that a label means, if it is known."""
 NO_LOADER = Missing("its loader was not timed alone")
 
 
@@ -131,20 +138,17 @@ def _forecast(measured: _Measured, device: KnownDevice, known: Efficiencies) -> 
     if device.kind in NOT_MEASURED:
         return Missing(NOT_MEASURED[device.kind])
     workload, settings, batch = measured.workload, measured.lane.settings, measured.batch
-    target = as_instance(device)
     precision = "bf16" if settings.preset == "fastest" else settings.precision
     operators = list_operators(workload, batch, precision)
-    found = forecast_step(operators, target, precision, _execution(measured.lane), known)
+    found = forecast_step(operators, device, precision, _execution(measured.lane), known)
     if isinstance(found, Missing):
         return found
     loading_s = _loading_s(measured, device)
     step_s, binds = found.step_s, found.binds
-    spread = spread_of(target, precision, known)
-    if device.kind == "cpu":
-        step_s += loading_s
-    elif loading_s > step_s:
+    spread = spread_of(device, precision, known)
+    if loading_s > step_s:
         step_s, binds, spread = loading_s, "loader", LOADER_SPREAD
-    needed = _memory_of(measured, device)
+    needed = _memory_of(measured)
     steps = workload.steps_per_lap * workload.batch / batch
     lap_s = range_of(step_s * steps, spread)
     whole_s = range_of(step_s * steps * workload.laps, spread)
@@ -158,23 +162,11 @@ def _forecast(measured: _Measured, device: KnownDevice, known: Efficiencies) -> 
         lap_s=lap_s,
         whole_s=whole_s,
         memory_bytes=needed,
-        fits=room is None or isinstance(needed, Missing) or needed <= room,
+        fits=room is None or needed <= room,
         energy_wh=_per_hour(device.power_w, whole_s, "its power is not known"),
         cost=_per_hour(device.price_per_hour, whole_s, "no price of an hour is known"),
         factor=range_of(measured.step_ms / 1e3 / step_s, spread),
-        notes=_notes(device, target, precision, known, found),
-    )
-
-
-def as_instance(device: KnownDevice) -> KnownDevice:
-    """Return the part of a processor that its instance has: a socket is shared out by its threads."""
-    if device.kind != "cpu" or not device.threads or not device.host_cores or device.host_cores >= device.threads:
-        return device
-    share = device.host_cores / device.threads
-    return replace(
-        device,
-        fp32_tflops=None if device.fp32_tflops is None else device.fp32_tflops * share,
-        bandwidth_gb_s=None if device.bandwidth_gb_s is None else device.bandwidth_gb_s * share,
+        notes=_notes(device, precision, known, found),
     )
 
 
@@ -190,13 +182,11 @@ def _loading_s(measured: _Measured, device: KnownDevice) -> float:
         return 0.0
     cores = 1
     if measured.lane.settings.input == "fast":
-        cores = max(1, (device.host_cores or 1) - (HOST_ALONE if device.kind != "cpu" else 0))
+        cores = max(1, (device.host_cores or 1) - HOST_ALONE)
     return measured.batch / (measured.loader * cores)
 
 
-def _memory_of(measured: _Measured, device: KnownDevice) -> int | Missing:
-    if device.kind == "cpu":
-        return Missing("the memory of a processor's machine is not in question")
+def _memory_of(measured: _Measured) -> int:
     settings = replace(measured.lane.settings, batch=measured.batch)
     return FRAMEWORK_BYTES + count_heat_memory(measured.workload, settings, "cuda")
 
@@ -205,17 +195,13 @@ def _per_hour(rate: float | None, whole_s: Range, why_not: str) -> float | Missi
     return Missing(why_not) if rate is None else rate * whole_s.middle / 3600
 
 
-def _notes(
-    device: KnownDevice, target: KnownDevice, precision: str, known: Efficiencies, found: StepForecast
-) -> tuple[str, ...]:
+def _notes(device: KnownDevice, precision: str, known: Efficiencies, found: StepForecast) -> tuple[str, ...]:
     told = []
-    if spread_of(target, precision, known) == known.spread["unseen"]:
+    if spread_of(device, precision, known) == known.spread["unseen"]:
         told.append(f"no other {device.architecture} device was measured")
     if device.price_per_hour is not None:
         told.append(f"{device.price_per_hour:g} USD an hour: {device.price_provider}, {device.price_date}")
-    if target is not device:
-        told.append(f"{device.host_cores} of its {device.threads} threads: {device.host}")
-    if device.kind != "cpu" and found.host_s > found.device_s:
+    if found.host_s > found.device_s:
         told.append("its host launches operators more slowly than it computes them")
     return tuple(told)
 
@@ -233,26 +219,40 @@ class _Step:
     source: str
 
 
-def check_forecasts(
-    records: Sequence[Record], devices: Sequence[KnownDevice], known: Efficiencies
-) -> tuple[CheckedForecast, ...]:
+def check_forecasts(records: Sequence[Record], match: Match, known: Efficiencies) -> tuple[CheckedForecast, ...]:
     """Hold predictions against what was published of the built-in trainings, and against saved records."""
-    steps = [*_published_steps(devices), *(each for record in records for each in _recorded_steps(record, devices))]
-    return tuple(each for each in (_check(step, known) for step in steps) if each is not None)
+    recorded = [each for record in records for each in _recorded_steps(record, match)]
+    found = [each for each in (_check(step, known) for step in recorded) if each is not None]
+    return (*_check_published(match, known), *found)
 
 
-def _published_steps(devices: Sequence[KnownDevice]) -> Iterator[_Step]:
+def _check_published(match: Match, known: Efficiencies) -> Iterator[CheckedForecast]:
+    """Yield the published steps of each experiment. What all its cards have in common is its software, and no error."""
     for workload in CATALOGUE.values():
-        for result in workload.published.results:
-            device = match_label(result.device, devices)
-            if device is not None and result.lap_s and device.kind not in NOT_MEASURED:
-                ms = 1e3 * sorted(result.lap_s)[len(result.lap_s) // 2] / workload.steps_per_lap
-                yield _Step(workload, workload.batch, "fp32", "graph", device, ms, "published")
+        found = [
+            each for each in (_check(step, known) for step in _published_steps(workload, match)) if each is not None
+        ]
+        if len(found) < LEAST_TO_COMPARE:
+            continue
+        slower = median([each.measured_ms / each.predicted_ms.middle for each in found])
+        for each in found:
+            predicted = Range(
+                *(slower * end for end in (each.predicted_ms.middle, each.predicted_ms.low, each.predicted_ms.high))
+            )
+            yield replace(each, predicted_ms=predicted, software=slower)
 
 
-def _recorded_steps(record: Record, devices: Sequence[KnownDevice]) -> Iterator[_Step]:
+def _published_steps(workload: Workload, match: Match) -> Iterator[_Step]:
+    for result in workload.published.results:
+        device = match(result.device)
+        if device is not None and result.lap_s and device.kind not in NOT_MEASURED:
+            ms = 1e3 * median(list(result.lap_s)) / workload.steps_per_lap
+            yield _Step(workload, workload.batch, "fp32", "graph", device, ms, "published")
+
+
+def _recorded_steps(record: Record, match: Match) -> Iterator[_Step]:
     for lane in record.lanes:
-        device, subject = match_label(lane.device.label, devices), lane.training or record.workload.name
+        device, subject = match(lane.device.label), lane.training or record.workload.name
         if device is None or lane.step_ms is None or subject.partition("@")[0] not in CATALOGUE or lane.devices:
             continue
         if lane.settings.input in NO_TRAINING:

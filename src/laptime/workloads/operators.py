@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from laptime.model.forecasting import Operator, OperatorKind
+from laptime.model.forecasting import OperatorKind, StepOperator
 from laptime.model.network import AveragePool, BatchNorm, Conv, Dense, Dropout, GlobalAveragePool, MaxPool, Relu
 from laptime.model.workload import FLOAT_BYTES, Adam, Workload
 from laptime.workloads.arithmetic import VALUE_BYTES
@@ -21,6 +21,7 @@ PASSES |= {"gelu": (2, 3), "softmax": (2, 3), "embedding": (2, 2)}
 # Passes over the weights that an update makes: SGD reads gradient and weight, and writes the weight. A momentum, and
 # each of Adam's two, are read and written.
 UPDATE_PASSES = {"sgd": 3, "momentum": 5, "adam": 7, "none": 0}
+NARROW = 16  # channels
 CAST_BYTES = 6  # of a weight that is cast to two bytes in each step
 
 
@@ -30,7 +31,7 @@ class OperatorList:
     def __init__(self, batch: int, value_bytes: int, *, first_needs_gradient: bool = False) -> None:
         self._batch, self._value_bytes, self._weights = batch, value_bytes, 0.0
         self._skips = not first_needs_gradient
-        self.found: list[Operator] = []
+        self.found: list[StepOperator] = []
 
     def product(
         self, kind: OperatorKind, multiplications: float, inputs: float, outputs: float, weights: float
@@ -38,25 +39,25 @@ class OperatorList:
         """Add a layer's products. Values are those of one item. The first layer needs no gradient of its input."""
         flops = 2 * multiplications * self._batch
         moved = self._value_bytes * (self._batch * (inputs + outputs) + weights)
-        self.found += [Operator(kind, flops, moved)] * (2 if self._skips and weights else 3)
+        self.found += [StepOperator(kind, flops, moved)] * (2 if self._skips and weights else 3)
         self._skips = self._skips and not weights
         self._weights += weights
 
     def move(self, how: str, values: float, weights: float = 0.0) -> None:
         """Add what computes hardly anything: a rectifier, a norm, a pooling."""
         moved = self._value_bytes * self._batch * values
-        self.found += [Operator("move", 0.0, passes * moved) for passes in PASSES[how]]
+        self.found += [StepOperator("move", 0.0, passes * moved) for passes in PASSES[how]]
         self._weights += weights
 
     def update(self, how: str) -> None:
         """Add the optimizer's update; and the casts of weights where values take fewer bytes than these."""
         moved = UPDATE_PASSES[how] * FLOAT_BYTES * self._weights
-        self.found += [Operator("update", 0.0, moved)] if moved else []
+        self.found += [StepOperator("update", 0.0, moved)] if moved else []
         if self._value_bytes < FLOAT_BYTES:
-            self.found.append(Operator("update", 0.0, CAST_BYTES * self._weights))
+            self.found.append(StepOperator("update", 0.0, CAST_BYTES * self._weights))
 
 
-def list_operators(workload: Workload, batch: int, precision: str = "fp32") -> tuple[Operator, ...]:
+def list_operators(workload: Workload, batch: int, precision: str = "fp32") -> tuple[StepOperator, ...]:
     """Return the operators of a step of a built-in training."""
     found = OperatorList(batch, VALUE_BYTES[precision])
     shape: Shape = workload.image_shape
@@ -66,7 +67,7 @@ def list_operators(workload: Workload, batch: int, precision: str = "fp32") -> t
         match layer:
             case Conv(kernel=kernel):
                 multiplications = results * kernel**2 * shape[-1]
-                kind: OperatorKind = "pointwise" if kernel == 1 else "conv"
+                kind = kind_of_convolution(kernel, shape[-1])
                 found.product(kind, multiplications, values, results, _weights_of(layer, shape))
             case Dense():
                 found.product("product", results * shape[-1], values, results, _weights_of(layer, shape))
@@ -85,6 +86,13 @@ def list_operators(workload: Workload, batch: int, precision: str = "fp32") -> t
         shape = after
     found.update("adam" if isinstance(workload.optimizer, Adam) else "sgd")
     return tuple(found.found)
+
+
+def kind_of_convolution(size: int, channels: int) -> OperatorKind:
+    """Return which efficiency a convolution has: one that sees the few channels of an image cannot fill the units."""
+    if channels < NARROW:
+        return "narrow"
+    return "pointwise" if size == 1 else "conv"
 
 
 def _weights_of(layer: Conv | Dense | BatchNorm, shape: Shape) -> int:
