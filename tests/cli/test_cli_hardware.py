@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from laptime.questions.forecasting import lanes_to_race
+
 pytestmark = pytest.mark.usefixtures("known_references")
 
 PLANTED = """
@@ -47,7 +49,7 @@ def test_a_record_says_what_common_devices_would_take_and_cost(raced):
     answer = raced.done("forecast", "latest")
     page = words_of(answer.out)
     assert page.startswith("cifar-cnn: ")
-    assert "times as fast as fake/cpu/best here, for about" in page
+    assert "times as fast as fake/cpu/best here; 10 laps would cost about 0.00" in page
     assert "Measured here: fake/cpu/best" in page
     assert "RTX 4090" in answer.out
     told = json.loads(raced.done("forecast", "latest", "--json").out)
@@ -103,6 +105,20 @@ def test_a_training_is_raced_first(house):
     answer = house.done("forecast", "cifar-mlp", "fake/cpu", "--on", "t4", "--budget", "1s", "-q")
     assert words_of(answer.out).startswith("cifar-mlp: T4 would take")
     assert house.kept()["question"] == "race"
+
+
+@pytest.mark.parametrize(
+    ("what", "lane", "lanes"),
+    [
+        ("cifar-cnn", None, ("cpu", "cpu/best")),
+        ("scenes-cnn", None, ("cpu", "cpu/best", "cpu/best+input=only")),
+        ("scenes-cnn", "torch/cpu", ("torch/cpu", "torch/cpu/input=only")),
+        ("scenes-cnn", "cpu/as-written", ("cpu/as-written", "cpu/as-written+input=only")),
+        ("scenes-cnn", "cpu/best+input=fast", ("cpu/best+input=fast",)),
+    ],
+)
+def test_a_loader_is_timed_alone_where_there_is_one(what, lane, lanes):
+    assert lanes_to_race(what, lane) == lanes
 
 
 @pytest.mark.parametrize(

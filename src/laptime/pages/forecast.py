@@ -46,7 +46,7 @@ def say(found: HardwareForecast) -> str:
         return f"no device would surely be faster than {short_name(found.lane)} here."
     priced = [each for each in faster if not isinstance(each.cost, Missing)]
     best = min(priced, key=_cost) if priced else faster[0]
-    cost = "" if isinstance(best.cost, Missing) else f", for about {usd(best.cost)}"
+    cost = "" if isinstance(best.cost, Missing) else f"; {found.laps} laps would cost about {usd(best.cost)}"
     told = f"{_short(best)} would take {_ends(best.lap_s, lap, ' to ')} a lap, {_times(best.factor)} as fast as"
     return f"{told} {short_name(found.lane)} here{cost}.{_loaders(faster)}"
 

@@ -20,6 +20,7 @@ from laptime.model.missing import Missing
 from laptime.model.record import LaneResult, Record
 from laptime.model.selection import is_exactly, is_lane
 from laptime.model.workload import AT_WIDTH, Workload
+from laptime.planner.lanes import parse_lane
 from laptime.questions.comparing import in_words
 from laptime.questions.subject import names_a_file
 from laptime.stats import median
@@ -66,10 +67,10 @@ def names_a_training(what: str) -> bool:
 def lanes_to_race(what: str, lane: str | None) -> tuple[str, ...]:
     """Return the lanes of the race that a forecast begins with: the loader alone is one of them if there is one."""
     lanes = ("cpu", "cpu/best") if lane is None else (lane,)
-    if what not in CATALOGUE or not find_workload(what).reads_files or "input=" in lanes[-1]:
+    device, last = parse_lane(lanes[-1]).device, lanes[-1].rpartition("/")[2]
+    if what not in CATALOGUE or not find_workload(what).reads_files or "input=" in last or device is None:
         return lanes
-    joined = "+" if "/" in lanes[-1].partition("/")[2] or lane is None else "/"
-    return (*lanes, f"{lanes[-1]}{joined}input=only")
+    return (*lanes, f"{lanes[-1]}{'/' if last == device else '+'}input=only")
 
 
 @in_words
