@@ -28,6 +28,7 @@ RESULTS = HERE / "results"
 BENCHES: dict[str, tuple[str, ...]] = {
     "peaks": ("peaks.py",),
     "memory": ("memory.py",),
+    "forecast_devices": ("forecast_devices.py",),
     "startup": ("startup.py",),
     "record": ("record.py",),
     "store": ("store.py",),

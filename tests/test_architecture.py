@@ -26,11 +26,7 @@ CLOSED = {"errors", "model", "visible", "stats", "attach"}  # import nothing of 
 
 # All that is not listed is forbidden; `errors` and `model` are open to every room that is not closed.
 MAY_IMPORT: dict[str, set[str]] = {
-    "errors": set(),
-    "model": set(),
-    "visible": set(),
-    "stats": set(),
-    "attach": set(),
+    **{room: set() for room in CLOSED},
     "workloads": set(),
     "data": {"workloads", "disk", "sensors"},
     "pipelines": {"data", "workloads", "sensors"},
@@ -47,6 +43,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "backends": {"workloads", "data", "pipelines"},
     "heat": {"wire", "backends", "workloads", "disk", "checkpoint", "analysis", "attach"},
     "machine": {"sensors"},
+    "hardware": set(),
     "planner": set(),
     "run": {"wire", "sensors", "streams", "attach", "machine"},
     "analysis": {"stats", "attach"},
@@ -54,9 +51,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "questions": {"planner", "run", "analysis", "diagnosis", "stats", "workloads", "machine", "data", "disk"},
     "remedies": {"sensors", "disk"},
     "api": {"questions", "planner", "store", "machine", "workloads", "data", "disk", "exports"},
+    "forecasts": {"api", "showing", "questions", "hardware", "pages"},
     "showing": {"api", "questions", "store", "pages", "figures", "drawing", "data", "workloads"},
-    "cli": {"api", "showing", "streams"},
-    "library": {"api", "showing", "questions", "run", "disk"},
+    "cli": {"api", "showing", "forecasts", "streams"},
+    "library": {"api", "showing", "forecasts", "questions", "run", "disk"},
     "__init__": {"library", "remedies"},
     "__main__": {"cli"},
 }

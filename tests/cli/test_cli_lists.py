@@ -59,6 +59,7 @@ def test_a_plan_says_all_that_would_run(raced):
         "pace",
         "notes",
         "data",
+        "sets",
         "kept_batches",
         "alone",
         "others",

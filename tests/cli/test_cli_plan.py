@@ -39,7 +39,20 @@ def test_a_plan_says_what_each_lane_would_do(house, words, says):
     [
         (
             "race",
-            {"ask", "subject", "lanes", "proof", "pace", "notes", "data", "kept_batches", "alone", "others", "nodes"},
+            {
+                "ask",
+                "subject",
+                "lanes",
+                "proof",
+                "pace",
+                "notes",
+                "data",
+                "sets",
+                "kept_batches",
+                "alone",
+                "others",
+                "nodes",
+            },
         ),
         ("train", {"plan", "protocol", "order"}),
         ("infer", {"plan", "pace"}),

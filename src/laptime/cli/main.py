@@ -30,6 +30,7 @@ COMMANDS = {
     "tune": ("tune:tune", "Which settings are best on each lane, and what do they gain?"),
     "sweep": ("sweep:sweep", "How fast is each lane at each batch, and where does one overtake another?"),
     "profile": ("questions:profile", "Which operators take the time of a step?"),
+    "forecast": ("forecast:forecast", "What would it take on hardware that is not here, and cost?"),
     "watch": ("watch:watch", "Run a script unchanged: where does the time of its training go?"),
     "resume": ("questions:resume", "Go on with a training that was ended."),
     "plan": ("questions:plan", "Print what a race would run, and run nothing."),

@@ -3,6 +3,7 @@
 from laptime.library.blocks import WatchedBatches, Watching, steps, watching
 from laptime.library.calls import devices, doctor, infer, plan, profile, race, resume, train, watch, why
 from laptime.library.comparing import CompareResult, HistoryResult
+from laptime.library.forecasting import ForecastResult, forecast
 from laptime.library.lanes import LaneFigures, LaneList, Ratio
 from laptime.library.results import (
     DevicesResult,
@@ -25,6 +26,7 @@ __all__ = [
     "CompareResult",
     "DevicesResult",
     "DoctorResult",
+    "ForecastResult",
     "HistoryResult",
     "LaneFigures",
     "LaneList",
@@ -42,6 +44,7 @@ __all__ = [
     "compare",
     "devices",
     "doctor",
+    "forecast",
     "history",
     "infer",
     "load",

@@ -87,7 +87,7 @@ def inputs_to_try(lane: LaneFacts) -> tuple[str, ...]:
 
 
 def augments_to_try(lane: LaneFacts) -> tuple[str, ...]:
-    """Return where our loader may turn images besides where it does so by itself."""
+    """Return where our loader may turn images besides where it does so on its own."""
     can = "augment" in lane.device.features and lane.workload is not None and lane.workload.turned
     return (("device" if lane.on_processor else "host"),) if can else ()
 

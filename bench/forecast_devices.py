@@ -1,0 +1,312 @@
+"""How right are forecasts of devices that are not here? Fit their efficiencies, and leave each device out in turn.
+
+    python bench/forecast_devices.py [--out FILE.json]     fit, and predict each device from all others
+    python bench/forecast_devices.py --write               and write src/laptime/hardware/efficiencies.toml
+
+Measured steps are those of others (bench/forecasts/training.csv), our own of a card, and those of the second published
+experiment (bench/forecast_measured.py). The fit finds shares of peaks, least times and factors of architectures that
+make the predicted logarithms nearest to the measured ones. What a source has in common (its framework and version, its
+host, what it counts as a step) is a factor of its own, which is near 1 and is not shipped: those of current PyTorch
+are the measure. A device is then predicted from a fit that has not seen it. Of its source, other devices have.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import least_squares
+
+from common import Figure, finish, parser_for
+from forecast_measured import Measured, all_measured
+from laptime.analysis.forecasting import IN_EIGHTY, SHARPNESS, architecture_of, forecast_step, regime_of
+from laptime.hardware import EFFICIENCIES
+from laptime.model.forecasting import Efficiencies
+from laptime.model.missing import Missing
+
+REGIMES = ("fp32", "tf32", "matrix")
+PRODUCTS = ("conv", "pointwise", "narrow", "grouped", "product", "attention")
+EXECUTIONS = ("eager", "graph")
+MOST_OFF, MOST_OFF_CONVOLUTIONS = 0.15, 0.10
+HOLDS = (0.75, 0.90)
+# Where the fit begins, and how strongly it is held there: a share that nothing measured stays as it is.
+SHARES = (0.6, 0.6, 0.2, 0.1, 0.6, 0.4)
+OF_BANDWIDTH, LEAST_US, MOVE_US, HOST_US = 0.6, 10.0, 5.0, (30.0, 5.0)
+HELD = {"shares": 0.1, "memory": 0.3, "least": 0.3, "host": 0.3, "sources": 0.35, "architectures": 0.35}
+# The sources whose frameworks are nearest to those of today.
+CURRENT = ("laptime: PyTorch 2.11", "lambdal: PyTorch 2.3", "lambdal: PyTorch 1.13")
+ROUNDS, ROUNDS_AGAIN = 60, 8
+UNSEEN = "unseen"
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Table:
+    """All measured steps, and their operators one after another."""
+
+    steps: list[Measured]
+    kind: npt.NDArray[np.int64]
+    flops: Floats
+    bytes: Floats
+    of: npt.NDArray[np.int64]
+    starts: npt.NDArray[np.int64]
+    peak: Floats
+    bandwidth: Floats
+    count: npt.NDArray[np.int64]
+    ms: Floats
+    regime: npt.NDArray[np.int64]
+    source: npt.NDArray[np.int64]
+    architecture: npt.NDArray[np.int64]
+    execution: npt.NDArray[np.int64]
+    sources: list[str]
+    architectures: list[tuple[str, str]]
+
+
+def main() -> int:
+    parser = parser_for(__doc__)
+    parser.add_argument("--write", action="store_true", help="write the fitted efficiencies where laptime reads them")
+    given = parser.parse_args()
+    table = make_table()
+    every = np.ones(len(table.steps), bool)
+    fitted = fit(table, every, begin(table), ROUNDS)
+    seen, left_out = predict(table, fitted), leave_out(table, fitted)
+    spread = spreads(table, left_out)
+    known = as_efficiencies(table, fitted, spread)
+    check_same(table, fitted, known)
+    show(table, seen, left_out)
+    if given.write:
+        EFFICIENCIES.write_text(as_toml(known), encoding="utf-8")
+    details = {
+        "steps": [
+            {"source": each.source, "network": each.network, "device": each.device.short, "precision": each.precision,
+             "execution": each.execution, "step_ms": each.step_ms, "predicted_ms": float(ms)}
+            for each, ms in zip(table.steps, left_out, strict=True)
+        ],
+        "sources": dict(zip(table.sources, np.exp(parts_of(table, fitted)["sources"]).tolist(), strict=True)),
+    }  # fmt: skip
+    return finish("forecast_devices", figures_of(table, seen, left_out, spread), given.out, details=details)
+
+
+def make_table() -> Table:
+    steps, regimes, peaks = [], [], []
+    for each in all_measured():
+        found = regime_of(each.device, each.precision)
+        if isinstance(found, Missing) or each.device.bandwidth_gb_s is None:
+            continue
+        steps.append(each)
+        regimes.append(REGIMES.index(found[0]))
+        peaks.append(found[1])
+    counts = np.array([len(each.operators) for each in steps])
+    operators = [operator for each in steps for operator in each.operators]
+    sources = sorted({each.source for each in steps})
+    pairs = [(architecture_of(each.device), REGIMES[place]) for each, place in zip(steps, regimes, strict=True)]
+    architectures = sorted(set(pairs))
+    kinds = {name: place for place, name in enumerate((*PRODUCTS, "move", "update"))}
+    return Table(
+        steps=steps,
+        kind=np.array([kinds[each.kind] for each in operators]),
+        flops=np.array([each.flops for each in operators]),
+        bytes=np.array([each.bytes for each in operators]),
+        of=np.repeat(np.arange(len(steps)), counts),
+        starts=np.concatenate([[0], np.cumsum(counts)[:-1]]),
+        peak=np.array(peaks),
+        bandwidth=np.array([1e9 * (each.device.bandwidth_gb_s or 0) for each in steps]),
+        count=counts,
+        ms=np.array([each.step_ms for each in steps]),
+        regime=np.array(regimes),
+        source=np.array([sources.index(each.source) for each in steps]),
+        architecture=np.array([architectures.index(pair) for pair in pairs]),
+        execution=np.array([EXECUTIONS.index(each.execution) for each in steps]),
+        sources=sources,
+        architectures=architectures,
+    )
+
+
+def begin(table: Table) -> Floats:
+    """Return the logarithms where the fit begins: shares, memory, least times, host, sources, architectures."""
+    regimes = len(REGIMES)
+    least = [LEAST_US] * regimes + [MOVE_US]
+    return np.concatenate(
+        [np.log(SHARES * regimes), np.log([OF_BANDWIDTH] * regimes), np.log(least), np.log(HOST_US),
+         np.zeros(len(table.sources)), np.zeros(len(table.architectures))]
+    )  # fmt: skip
+
+
+def parts_of(table: Table, fitted: Floats) -> dict[str, Floats]:
+    """Return the parts of what is fitted, by name."""
+    regimes = len(REGIMES)
+    sizes = {
+        "shares": regimes * len(PRODUCTS), "memory": regimes, "least": regimes + 1, "host": len(EXECUTIONS),
+        "sources": len(table.sources), "architectures": len(table.architectures),
+    }  # fmt: skip
+    ends = np.cumsum(list(sizes.values()))
+    return dict(zip(sizes, np.split(fitted, ends[:-1]), strict=True))
+
+
+def predict(table: Table, fitted: Floats, *, with_sources: bool = True) -> Floats:
+    """Return the predicted milliseconds of all steps, as laptime.analysis.forecasting does one by one."""
+    part = parts_of(table, fitted)
+    shares = part["shares"].reshape(len(REGIMES), len(PRODUCTS))
+    regime, is_product = table.regime[table.of], table.flops > 0
+    factor = part["architectures"][table.architecture][table.of]
+    share = np.exp(shares[regime, np.minimum(table.kind, len(PRODUCTS) - 1)] + factor)
+    computing = np.where(is_product, table.flops / (table.peak[table.of] * share), 0.0)
+    moving = table.bytes / (table.bandwidth[table.of] * np.exp(part["memory"][regime]))
+    least = np.exp(np.where(is_product, part["least"][:-1][regime], part["least"][-1])) / 1e6
+    device = np.add.reduceat(np.maximum(computing, moving) + least, table.starts)
+    host = table.count * np.exp(part["host"])[table.execution] / 1e6
+    both = (device**SHARPNESS + host**SHARPNESS) ** (1 / SHARPNESS)
+    return 1e3 * both * (np.exp(part["sources"][table.source]) if with_sources else 1.0)
+
+
+def fit(table: Table, used: npt.NDArray[np.bool_], start: Floats, rounds: int) -> Floats:
+    """Return what makes the predictions of the used steps nearest to what was measured."""
+    held = parts_of(table, begin(table))
+    weights = np.concatenate([np.full(len(part), HELD[name]) for name, part in held.items()])
+    middle = begin(table)
+
+    def off(fitted: Floats) -> Floats:
+        errors: Floats = np.log(predict(table, fitted) / table.ms)[used]
+        return np.concatenate([errors, weights * (fitted - middle)])
+
+    found: Floats = least_squares(off, start, loss="soft_l1", f_scale=0.2, max_nfev=rounds).x
+    return found
+
+
+def leave_out(table: Table, fitted: Floats) -> Floats:
+    """Predict each device by a fit that has not seen it."""
+    predicted = np.zeros(len(table.steps))
+    for short in sorted({each.device.short for each in table.steps}):
+        mine = np.array([each.device.short == short for each in table.steps])
+        predicted[mine] = predict(table, fit(table, ~mine, fitted, ROUNDS_AGAIN))[mine]
+    return predicted
+
+
+def has_others(table: Table) -> npt.NDArray[np.bool_]:
+    """Return for each step whether its source has other devices: else what the source has in common is not known."""
+    devices: dict[str, set[str]] = {}
+    for each in table.steps:
+        devices.setdefault(each.source, set()).add(each.device.short)
+    return np.array([len(devices[each.source]) > 1 or each.source in CURRENT for each in table.steps])
+
+
+def spreads(table: Table, predicted: Floats) -> dict[str, float]:
+    """Return the spread of each regime: that with which the 80 % range holds 80 % of what was left out."""
+    off, known = np.abs(np.log(predicted / table.ms)), has_others(table)
+    others = [
+        not any(
+            architecture_of(other.device) == architecture_of(each.device) and other.device.short != each.device.short
+            for other in table.steps
+        )
+        for each in table.steps
+    ]
+    alone = np.array(others)
+    found = {
+        name: float(np.quantile(off[mine], 0.8) / IN_EIGHTY)
+        for place, name in enumerate(REGIMES)
+        if (mine := (table.regime == place) & ~alone & known).any()
+    }
+    return found | {UNSEEN: max([*found.values(), float(np.quantile(off[alone & known], 0.8) / IN_EIGHTY)])}
+
+
+def as_efficiencies(table: Table, fitted: Floats, spread: dict[str, float]) -> Efficiencies:
+    """Return what is shipped: of the sources, the mean factor of the current ones is put into all rates."""
+    part = parts_of(table, fitted)
+    now = float(np.exp(np.mean([part["sources"][table.sources.index(each)] for each in CURRENT])))
+    shares = np.exp(part["shares"]).reshape(len(REGIMES), len(PRODUCTS)) / now
+    memory, least, host = np.exp(part["memory"]) / now, np.exp(part["least"]) * now, np.exp(part["host"]) * now
+    measured = {
+        (REGIMES[table.regime[step]], each.kind)
+        for step, each in (
+            (step, operator) for step, measured in enumerate(table.steps) for operator in measured.operators
+        )
+    }
+    factors: dict[str, dict[str, float]] = {}
+    for (architecture, regime), factor in zip(table.architectures, np.exp(part["architectures"]), strict=True):
+        factors.setdefault(architecture, {})[regime] = float(factor)
+    used = [name for name in REGIMES if any(name == regime for regime, _ in measured)]
+    return Efficiencies(
+        products={
+            name: {
+                kind: float(shares[REGIMES.index(name), place])
+                for place, kind in enumerate(PRODUCTS)
+                if (name, kind) in measured
+            }
+            for name in used
+        },
+        memory={name: float(memory[REGIMES.index(name)]) for name in used},
+        least_us={name: float(least[REGIMES.index(name)]) for name in used} | {"move": float(least[-1])},
+        host_us=dict(zip(EXECUTIONS, host.tolist(), strict=True)),
+        architectures=factors,
+        spread=spread,
+    )
+
+
+def check_same(table: Table, fitted: Floats, known: Efficiencies) -> None:
+    """Make sure that laptime predicts what was fitted."""
+    part = parts_of(table, fitted)
+    now = float(np.exp(np.mean([part["sources"][table.sources.index(each)] for each in CURRENT])))
+    plain = predict(table, fitted, with_sources=False) * now
+    for each, ms in zip(table.steps, plain, strict=True):
+        found = forecast_step(each.operators, each.device, each.precision, each.execution, known)
+        assert not isinstance(found, Missing), found
+        assert abs(1e3 * found.step_s / ms - 1) < 1e-6, (each.network, each.device.short, found, ms)
+
+
+def figures_of(table: Table, seen: Floats, left_out: Floats, spread: dict[str, float]) -> list[Figure]:
+    known = has_others(table)
+    off = (left_out / table.ms - 1)[known]
+    convolves = np.array([each.convolves for each in table.steps])[known]
+    wide = np.exp(IN_EIGHTY * np.array([spread[REGIMES[place]] for place in table.regime]))
+    holds = ((table.ms >= left_out / wide) & (table.ms <= left_out * wide))[known]
+    return [
+        Figure("measured steps", float(len(table.steps)), ""),
+        Figure("of these, with other devices of their source", float(len(off)), ""),
+        Figure("devices", float(len({each.device.short for each in table.steps})), ""),
+        Figure("off, of devices that the fit has seen", mean_off(seen / table.ms - 1), ""),
+        Figure("off, of devices that were left out", mean_off(off), "", most=MOST_OFF),
+        Figure("off, of convolution networks", mean_off(off[convolves]), "", most=MOST_OFF_CONVOLUTIONS),
+        Figure("off, median", float(np.median(np.abs(off))), ""),
+        Figure("measured steps within the 80 % range", float(holds.mean()), "", least=HOLDS[0], most=HOLDS[1]),
+    ]
+
+
+def mean_off(off: Floats) -> float:
+    return float(np.abs(off).mean())
+
+
+def show(table: Table, seen: Floats, left_out: Floats) -> None:
+    """Print how far off each device and each network is."""
+    for what, name_of in (
+        ("device", lambda each: each.device.short),
+        ("network", lambda each: each.network),
+        ("source", lambda each: each.source),
+    ):
+        for name in sorted({name_of(each) for each in table.steps}):
+            mine = np.array([name_of(each) == name for each in table.steps])
+            off = left_out[mine] / table.ms[mine] - 1
+            first = seen[mine] / table.ms[mine] - 1
+            told = f"median {np.median(off):+.2f} off {mean_off(off):.2f} seen {mean_off(first):.2f}"
+            print(f"{what:8} {name:46} {mine.sum():3} {told}")
+
+
+def as_toml(known: Efficiencies) -> str:
+    lines = ["# Written by bench/forecast_devices.py --write: what devices reach of their peaks (docs/forecast.md)."]
+    for name in ("memory", "least_us", "host_us", "spread"):
+        lines += ["", f"[{name}]", *rows_of(getattr(known, name))]
+    for name in ("products", "architectures"):
+        for key, values in getattr(known, name).items():
+            lines += ["", f'[{name}."{key}"]', *rows_of(values)]
+    return "\n".join(lines) + "\n"
+
+
+def rows_of(values: dict[str, Any]) -> Sequence[str]:
+    return [f"{key} = {value:.4g}" for key, value in values.items()]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

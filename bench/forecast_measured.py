@@ -1,0 +1,122 @@
+"""Steps that were measured: by others (training.csv), in our own results, and in the published experiments."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from forecast_networks import build
+from laptime.hardware import known_devices, match_label
+from laptime.model.forecasting import StepOperator
+from laptime.model.hardware import KnownDevice
+from laptime.workloads import find_workload
+from laptime.workloads.operators import OperatorList, list_operators
+
+TRAINING = Path(__file__).parent / "forecasts" / "training.csv"
+RESULTS = Path(__file__).parent / "results"
+VALUE_BYTES = {"fp32": 4, "tf32": 4, "amp": 2, "fp16": 2, "bf16": 2}
+PRECISIONS = {"amp": "fp16"}
+COMPILED = ("TensorFlow", "MKL-DNN", "neon")  # frameworks whose host launches a graph, not an operator
+# What others may not have done in a step: of these sources, the time is of forward and backward alone.
+FIRST_GRADIENT = ("cnn-benchmarks", "u39kun")
+# A card whose reduced precision is as slow as its float32, and a source that empties the allocator's cache each step.
+LEFT_OUT, LEFT_OUT_SOURCES = {("NVIDIA B200-192GB", "amp")}, ("sitar-lab",)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One measured step: on which device, in which precision, how it was launched, and its operators."""
+
+    source: str
+    network: str
+    device: KnownDevice
+    precision: str
+    execution: str
+    step_ms: float
+    operators: tuple[StepOperator, ...]
+
+    @property
+    def convolves(self) -> bool:
+        return any(each.kind in {"conv", "pointwise", "narrow"} for each in self.operators)
+
+
+def all_measured() -> list[Measured]:
+    return [*of_others(), *our_own(), *of_published()]
+
+
+def of_others() -> Iterator[Measured]:
+    """Return the lines of training.csv whose device and network are known."""
+    with TRAINING.open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            device = _device_of(row["device"])
+            if device is None or device.kind == "cpu" or not row["batch"]:
+                continue
+            if (row["device"], row["precision"]) in LEFT_OUT or row["source"].startswith(LEFT_OUT_SOURCES):
+                continue
+            batch = int(row["batch"])
+            first = any(each in row["source"] for each in FIRST_GRADIENT)
+            found = OperatorList(batch, VALUE_BYTES[row["precision"]], first_needs_gradient=first)
+            rows = int(row["image_size"][3:]) if row["image_size"].startswith("seq") else None
+            if build(row["network"], found, rows) is None:
+                continue
+            found.update(_update_of(row["optimizer"]))
+            step_ms = float(row["step_ms"]) if row["step_ms"] else 1e3 * batch / float(row["images_per_s"])
+            yield Measured(
+                source=_source_of(row),
+                network=row["network"],
+                device=device,
+                precision=PRECISIONS.get(row["precision"], row["precision"]),
+                execution="graph" if any(each in row["framework"] for each in COMPILED) else "eager",
+                step_ms=step_ms,
+                operators=tuple(found.found),
+            )
+
+
+def _device_of(label: str) -> KnownDevice | None:
+    """Return the device that a line names, with or without what it adds in brackets."""
+    return match_label(label, known_devices()) or match_label(re.sub(r" \(.*\)$", "", label), known_devices())
+
+
+def _update_of(optimizer: str) -> str:
+    words = optimizer.lower()
+    if words.startswith("none"):
+        return "none"
+    return "adam" if "adam" in words else "momentum" if "momentum" in words else "sgd"
+
+
+def _source_of(row: dict[str, str]) -> str:
+    framework = re.sub(r"(\d+\.\d+)[^ ]*", r"\1", row["framework"].split(" (")[0])
+    return f"{row['source'].split('/')[0]}: {framework}"
+
+
+LAYOUT = re.compile(r"(?P<what>[a-z-]+): (?P<precision>fp32|tf32|bf16), .* layout, (?P<execution>eager|graph)")
+
+
+def our_own() -> Iterator[Measured]:
+    """Return the steps on a card whose batches lie there, in the faster of two layouts."""
+    result = json.loads((RESULTS / "2026-11-20-h200.json").read_text(encoding="utf-8"))
+    (device,) = (each for each in known_devices() if each.short == "h200")
+    best: dict[tuple[str, str, str], float] = {}
+    for figure in result["figures"]:
+        if (found := LAYOUT.match(figure["name"])) is not None:
+            key = found["what"], found["precision"], found["execution"]
+            best[key] = min(best.get(key, figure["value"]), figure["value"])
+    for (what, precision, execution), step_ms in best.items():
+        workload = find_workload(what)
+        operators = list_operators(workload, workload.batch, precision)
+        yield Measured("laptime: PyTorch 2.11", what, device, precision, execution, step_ms, operators)
+
+
+def of_published() -> Iterator[Measured]:
+    """Return the devices of the second experiment that its authors named, and that computed at all."""
+    workload = find_workload("cifar-cnn")
+    operators = list_operators(workload, workload.batch)
+    for result in workload.published.results:
+        device = match_label(result.device, known_devices())
+        if device is not None and device.kind == "cuda" and result.lap_s:
+            step_ms = 1e3 * result.lap_s[0] / workload.steps_per_lap
+            yield Measured("second experiment: TensorFlow 1", "cifar-cnn", device, "fp32", "graph", step_ms, operators)

@@ -1,0 +1,101 @@
+"""The operators of a step and a device's peaks -> how long the step would take there, and what would bind it.
+
+An operator takes its operations at the share of the peak that such operators reach, or its bytes at a share of the
+bandwidth, whichever is longer, and a least time. The host launches operators one by one: a step takes about as long as
+the longer of device and host.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from laptime.model.forecasting import Binds, Efficiencies, Range, Regime, StepOperator
+from laptime.model.hardware import KnownDevice
+from laptime.model.missing import Missing
+
+SHARPNESS = 4.0  # how suddenly the longer of device and host takes over
+IN_EIGHTY = 1.2816  # standard deviations on each side that hold 80 % of a normal distribution
+NEXT_BEST = {"bf16": ("bf16", "fp16", "fp32"), "fp16": ("fp16", "bf16", "fp32"), "tf32": ("tf32", "fp32")}
+
+
+@dataclass(frozen=True, slots=True)
+class StepForecast:
+    """The time of a step on a device, without its loader: what the device and the host need, and what binds."""
+
+    device_s: float
+    host_s: float
+    binds: Binds
+
+    @property
+    def step_s(self) -> float:
+        if not self.host_s:
+            return self.device_s
+        return float((self.device_s**SHARPNESS + self.host_s**SHARPNESS) ** (1 / SHARPNESS))
+
+
+def regime_of(device: KnownDevice, precision: str) -> tuple[Regime, float] | Missing:
+    """Return which efficiencies count on a device, and the peak of its products, in operations a second.
+
+    Where there are no units for a precision, float32 is what it computes in.
+    """
+    for each in NEXT_BEST.get(precision, (precision,)):
+        peak = device.peak_flops(each)
+        if peak is not None:
+            return ("matrix" if each in {"bf16", "fp16"} else "tf32" if each == "tf32" else "fp32"), peak
+    return Missing(f"it has no units for {precision}")
+
+
+def forecast_step(
+    operators: Sequence[StepOperator], device: KnownDevice, precision: str, execution: str, known: Efficiencies
+) -> StepForecast | Missing:
+    """Return how long a step would take on a device, or why that is not known."""
+    found = regime_of(device, precision)
+    if isinstance(found, Missing):
+        return found
+    if device.bandwidth_gb_s is None:
+        return Missing("its bandwidth is not known")
+    regime, peak = found
+    if regime not in known.memory:
+        return Missing(f"nothing was measured on such a device in {precision}")
+    shares = known.products[regime]
+    factor = known.architectures.get(architecture_of(device), {}).get(regime, 1.0)
+    per_s, least_s = device.bandwidth_gb_s * 1e9 * known.memory[regime], known.least_us[regime] / 1e6
+    move_s = known.least_us["move"] / 1e6
+    products_s = memory_s = least = 0.0
+    for each in operators:
+        moving_s = each.bytes / per_s
+        if not each.flops:
+            memory_s += moving_s
+            least += move_s
+            continue
+        if each.kind not in shares:
+            return Missing(f"no efficiency of {each.kind} operators was measured on such a device")
+        computing_s = each.flops / (peak * shares[each.kind] * factor)
+        products_s += computing_s if computing_s >= moving_s else 0.0
+        memory_s += moving_s if moving_s > computing_s else 0.0
+        least += least_s
+    device_s = products_s + memory_s + least
+    host_s = len(operators) * known.host_us[execution] / 1e6
+    parts: dict[Binds, float] = {"products": products_s, "memory": memory_s, "launches": max(least, host_s)}
+    return StepForecast(device_s, host_s, max(parts, key=lambda name: parts[name]))
+
+
+def architecture_of(device: KnownDevice) -> str:
+    """Return under which name a device's factors are kept: Ampere has two, with other units."""
+    return f"{device.architecture} {device.capability}" if device.architecture == "Ampere" else device.architecture
+
+
+def spread_of(device: KnownDevice, precision: str, known: Efficiencies) -> float:
+    """Return the spread for a device: that of its regime, or that of unseen architectures."""
+    found = regime_of(device, precision)
+    assert not isinstance(found, Missing)
+    seen = found[0] in known.architectures.get(architecture_of(device), {})
+    return known.spread[found[0] if seen else "unseen"]
+
+
+def range_of(middle: float, spread: float) -> Range:
+    """Return a value with the ends between which 80 % of measured ones should be."""
+    wide = math.exp(IN_EIGHTY * spread)
+    return Range(middle, middle / wide, middle * wide)

@@ -1,0 +1,84 @@
+"""`laptime forecast`: what a training would take on hardware that is not here."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import click
+
+from laptime import api, forecasts, showing
+from laptime.cli.asking import SAYS, Duration, Words
+from laptime.cli.help import Command, rare
+from laptime.cli.output import may_colour, may_draw, page_width
+from laptime.cli.printing import emit, emit_json
+from laptime.cli.questions import with_progress
+from laptime.errors import UsageError
+from laptime.model.ask import DEFAULT_WORKLOAD
+
+FORECAST_HELP = """What would WHAT take on a device that you do not have, and what would it cost?
+
+WHAT is a built-in training, which is raced here first, or a record: its id, `latest`, @label, a file. LANE is by
+default its last one, such as torch/cpu/best.
+"""
+FORECAST_MORE = """\
+The step's operators are known from the layers. Each takes its operations or its bytes at the share of the device's peak
+that such operators reach, and a least time; the shares are fitted on measured steps of 35 devices. A loader that was
+timed alone counts with the cores of the device's usual host. Ranges hold 80 % of the steps that were measured on
+devices that the fit had not seen. Prices are from devices.toml, with provider and date; nothing is looked up.
+"""
+ORDERS = ("time", "money")
+
+
+@click.command(
+    "forecast",
+    cls=Command,
+    help=FORECAST_HELP,
+    examples=("laptime forecast cifar-cnn --on t4,a100-40gb", "laptime forecast latest --all --by money"),
+    page="docs/forecast.md",
+    more=FORECAST_MORE,
+)
+@click.argument("what", default=DEFAULT_WORKLOAD)
+@click.argument("lane", required=False)
+@click.option("--on", type=Words(), help="These devices: t4,a100-40gb.  [default: eight common ones]")
+@click.option("--all", "every", is_flag=True, help="All devices that are known.")
+@click.option("--by", type=click.Choice(ORDERS), default="time", show_default=True, help="The order of the rows.")
+@click.option("--budget", type=Duration(), default="60s", show_default=True, help=SAYS["budget"])
+@click.option("--check", is_flag=True, help="Hold predictions against records and published results.")
+@rare("--device-file", type=click.Path(path_type=Path), help="A TOML file with devices of your own.")
+@click.option("--details", is_flag=True, help="Show memory, energy, prices and notes.")
+@click.option("--json", "as_json", is_flag=True, help="Print the forecast as JSON.")
+@click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
+def forecast(
+    *,
+    what: str,
+    lane: str | None,
+    on: tuple[str, ...] | None,
+    every: bool,
+    by: str,
+    budget: float,
+    check: bool,
+    device_file: Path | None,
+    details: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    if on and every:
+        raise UsageError("--on names devices, and --all is all of them", "leave one of the two out")
+    view = showing.View(page_width(), color=may_colour(), blocks=may_draw(), details=details)
+    if check:
+        checked = forecasts.check(device_file)
+        if as_json:
+            emit_json(showing.to_json(checked))
+        else:
+            emit(forecasts.checked_as_text(checked, view), color=view.color)
+        return
+    if forecasts.names_a_training(what):
+        record = with_progress(partial(forecasts.race_first, what, lane, budget), quiet=quiet).record
+    else:
+        record = api.load(what)
+    found = forecasts.forecast(record, lane, on=on, every=every, device_file=device_file)
+    if as_json:
+        emit_json(showing.to_json(found))
+    else:
+        emit(forecasts.as_text(found, view, by), color=view.color)

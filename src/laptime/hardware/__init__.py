@@ -1,0 +1,118 @@
+"""Devices that a forecast knows: facts from devices.toml next to this file, and from a file of your own.
+
+What devices reach of their peaks is in efficiencies.toml, which bench/forecast_devices.py writes.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Sequence
+from dataclasses import fields
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any, get_args
+
+from laptime.errors import UsageError
+from laptime.model.device import DeviceKind
+from laptime.model.forecasting import Efficiencies
+from laptime.model.hardware import KnownDevice
+
+KEYS = {each.name: each for each in fields(KnownDevice)}
+NEEDED = ("name", "short", "kind", "architecture")
+MANY = ("aliases", "sources")
+WORDS = ("name", "short", "kind", "architecture", "capability", "released", "vector", "host", *MANY)
+WORDS_OF_PRICES = ("price_provider", "price_date", "price_note")
+NEAREST = 3
+EFFICIENCIES = Path(__file__).with_name("efficiencies.toml")
+
+
+@cache
+def known_devices() -> tuple[KnownDevice, ...]:
+    """Return the devices that laptime ships."""
+    return _read(resources.files("laptime.hardware").joinpath("devices.toml").read_text(encoding="utf-8"), "devices")
+
+
+@cache
+def known_efficiencies() -> Efficiencies:
+    """Return what devices reach of their peaks."""
+    return Efficiencies(**tomllib.loads(EFFICIENCIES.read_text(encoding="utf-8")))
+
+
+def read_devices(place: Path) -> tuple[KnownDevice, ...]:
+    """Return the devices of a user's own file, and those that laptime ships unless the file names them again."""
+    try:
+        text = place.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--device-file {place} cannot be read: {error}", "give a TOML file of devices") from None
+    own = _read(text, f"--device-file {place}")
+    named = {each.short for each in own}
+    return (*own, *(each for each in known_devices() if each.short not in named))
+
+
+def find_device(word: str, devices: Sequence[KnownDevice]) -> KnownDevice:
+    """Return the device that a word names, by its short name, its name or another one."""
+    wanted = plain(word)
+    for each in devices:
+        if wanted in {plain(each.short), plain(each.name), *map(plain, each.aliases)}:
+            return each
+    near = difflib.get_close_matches(wanted, [plain(each.short) for each in devices], n=NEAREST, cutoff=0.4)
+    shorts = [each.short for each in devices if plain(each.short) in near]
+    says = f"no device '{word}' is known"
+    raise UsageError(says, f"did you mean {' or '.join(shorts)}?" if shorts else "laptime forecast --all shows all")
+
+
+def match_label(label: str, devices: Sequence[KnownDevice]) -> KnownDevice | None:
+    """Return the known device that a driver's name means, such as `NVIDIA GeForce RTX 3090`."""
+    wanted = plain(label)
+    found = [each for each in devices if wanted in {plain(each.name), *map(plain, each.aliases)}]
+    return found[0] if found else None
+
+
+def plain(word: str) -> str:
+    """Return a name without what only some write: the maker, the family, marks and case."""
+    words = re.findall("[a-z0-9]+", word.lower())
+    return " ".join(each for each in words if each not in {"nvidia", "geforce", "tesla", "quadro", "amd", "intel", "r"})
+
+
+def _read(text: str, place: str) -> tuple[KnownDevice, ...]:
+    try:
+        rows = tomllib.loads(text).get("device", [])
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{place}: it is no TOML: {error}", "a table [[device]] for each device") from None
+    if not isinstance(rows, list) or not rows:
+        raise UsageError(f"{place}: it has no [[device]]", "a table [[device]] for each device")
+    devices = tuple(_as_device(row, place) for row in rows)
+    shorts = [each.short for each in devices]
+    if len(set(shorts)) < len(shorts):
+        twice = next(each for each in shorts if shorts.count(each) > 1)
+        raise UsageError(f"{place}: {twice} is there twice", "name each device once")
+    return devices
+
+
+def _as_device(row: dict[str, Any], place: str) -> KnownDevice:
+    """Check a row's keys and values, and return its device."""
+    name = row.get("short", row.get("name", "a device"))
+    if lacks := [key for key in NEEDED if key not in row]:
+        raise UsageError(f"{place}: {name} has no {lacks[0]}", f"needed: {', '.join(NEEDED)}")
+    if unknown := sorted(set(row) - set(KEYS)):
+        raise UsageError(f"{place}: {name} has an unknown key {unknown[0]}", f"keys: {', '.join(KEYS)}")
+    for key, value in row.items():
+        _check_value(key, value, f"{place}: {key} of {name}")
+    if row["kind"] not in get_args(DeviceKind):
+        raise UsageError(f"{place}: kind of {name} is {row['kind']}", f"expected {', '.join(get_args(DeviceKind))}")
+    given: dict[str, Any] = {key: tuple(value) if key in MANY else value for key, value in row.items()}
+    return KnownDevice(**given)
+
+
+def _check_value(key: str, value: Any, where: str) -> None:
+    if key in MANY:
+        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+            raise UsageError(f"{where}: expected a list of texts", 'such as ["RTX 3090"]')
+    elif key in WORDS or key in WORDS_OF_PRICES:
+        if not isinstance(value, str):
+            raise UsageError(f"{where}: expected a text", f'such as {key} = "..."')
+    elif isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+        raise UsageError(f"{where}: expected a number above 0", "leave the key out where it is not known")

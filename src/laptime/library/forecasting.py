@@ -1,0 +1,60 @@
+"""`laptime.forecast`: what a training would take on hardware that is not here."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from laptime import forecasts, showing
+from laptime.errors import UsageError
+from laptime.library.saved import Recorded, record_of
+from laptime.library.shown import Shown
+from laptime.model.forecasting import DeviceForecast, HardwareForecast
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ForecastResult(Shown):
+    """What each device would take. `forecast` is all that was found, and what `--json` prints."""
+
+    forecast: HardwareForecast
+
+    @property
+    def rows(self) -> tuple[DeviceForecast, ...]:
+        """A row for each device, the fastest first: `device`, `step_ms`, `lap_s`, `whole_s`, `cost`, `binds`."""
+        return self.forecast.rows
+
+    @property
+    def verdict(self) -> str:
+        """The sentence on top of the page."""
+        return forecasts.verdict(self.forecast)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the forecast as `--json` prints it."""
+        found: dict[str, Any] = json.loads(showing.to_json(self.forecast))
+        return found
+
+    def _page(self, width: int, *, details: bool) -> str:
+        return forecasts.as_text(self.forecast, showing.View(width, details=details))
+
+
+def forecast(
+    result: Recorded = "latest",
+    lane: str | None = None,
+    *,
+    on: str | Sequence[str] | None = None,
+    every: bool = False,
+    device_file: str | os.PathLike[str] | None = None,
+) -> ForecastResult:
+    """Predict what the training of a race would take on devices that are not here: `on="t4,a100-40gb"`.
+
+    `result` is a race, or what `laptime.load` finds. `lane` is by default its last one. `every` is all devices.
+    """
+    if on is not None and every:
+        raise UsageError("on= names devices, and every= is all of them", "Leave one of the two out.")
+    names = on.split(",") if isinstance(on, str) else on
+    place = None if device_file is None else Path(device_file)
+    return ForecastResult(forecasts.forecast(record_of(result), lane, on=names, every=every, device_file=place))

@@ -1,0 +1,115 @@
+"""How long a training would take on a device that is not here, and what it would cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from laptime.model.hardware import KnownDevice
+from laptime.model.missing import Missing
+
+OperatorKind = Literal["conv", "pointwise", "narrow", "grouped", "product", "attention", "move", "update"]
+Regime = Literal["fp32", "tf32", "matrix"]
+Binds = Literal["products", "memory", "launches", "loader"]
+
+
+@dataclass(frozen=True, slots=True)
+class StepOperator:
+    """One operator of a training step: its kind, its operations, and the bytes that it reads and writes."""
+
+    kind: OperatorKind
+    flops: float
+    bytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class Efficiencies:
+    """What share of their peaks devices reach, fitted on measured steps (bench/forecast_devices.py).
+
+    `products` has the share of the peak by regime and kind of operator, `memory` that of the bandwidth by regime,
+    `least_us` what a product takes at least by regime, and a move. `host_us` is what the host takes to launch an
+    operator, by execution. `architectures` are factors on products, by architecture and regime. `spread` is the
+    standard deviation of the logarithm of what was off on devices that the fit had not seen.
+    """
+
+    products: Mapping[str, Mapping[str, float]]
+    memory: Mapping[str, float]
+    least_us: Mapping[str, float]
+    host_us: Mapping[str, float]
+    architectures: Mapping[str, Mapping[str, float]]
+    spread: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A prediction with the ends between which 80 % of measured values should be."""
+
+    middle: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceForecast:
+    """What is predicted for one device: its step, lap and whole training, what binds, and what that takes.
+
+    `busy_share` is the share of a step in which the device computes. `energy_wh` is at most: the device's board power,
+    all the time. `factor` is how many times as fast as the measured lane it would be.
+    """
+
+    device: KnownDevice
+    step_ms: Range
+    binds: Binds
+    busy_share: float
+    items_per_s: float
+    lap_s: Range
+    whole_s: Range
+    memory_bytes: int | Missing
+    fits: bool
+    energy_wh: float | Missing
+    cost: float | Missing
+    factor: Range
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HardwareForecast:
+    """The whole answer: a training with the settings of a measured lane, on devices that are known.
+
+    `measured_ms` is the lane's own step, where it was measured. `refused` are devices without a prediction, with the
+    reason.
+    """
+
+    what: str
+    lane: str
+    record: str
+    machine: str
+    measured_ms: float
+    laps: int
+    rows: tuple[DeviceForecast, ...]
+    refused: Mapping[str, str] = field(default_factory=dict)
+    loader_items_per_s: float | Missing = field(default_factory=lambda: Missing("it reads no files"))
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedForecast:
+    """A prediction next to what was measured. `source` is where that was: published, or the id of a record.
+
+    `software` is how many times as slow the cards of a published experiment all were; the prediction has it in it.
+    """
+
+    what: str
+    device: str
+    source: str
+    measured_ms: float
+    predicted_ms: Range
+    software: float = 1.0
+
+    @property
+    def off(self) -> float:
+        return self.predicted_ms.middle / self.measured_ms - 1
+
+    @property
+    def is_within(self) -> bool:
+        return self.predicted_ms.low <= self.measured_ms <= self.predicted_ms.high

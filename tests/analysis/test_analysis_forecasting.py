@@ -1,0 +1,77 @@
+"""A step on a device that is not here, from operators and peaks as literals."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from laptime.analysis.forecasting import forecast_step, range_of, regime_of, spread_of
+from laptime.model.forecasting import Efficiencies, StepOperator
+from laptime.model.hardware import KnownDevice
+from laptime.model.missing import Missing
+
+CARD = KnownDevice(
+    "A card", "card", "cuda", "Ada", fp32_tflops=10.0, tf32_tflops=20.0, fp16_tflops=40.0, bandwidth_gb_s=100.0
+)
+KNOWN = Efficiencies(
+    products={"fp32": {"conv": 0.5}, "tf32": {"conv": 0.5}, "matrix": {"conv": 0.5}},
+    memory={"fp32": 0.5, "tf32": 0.5, "matrix": 0.5},
+    least_us={"fp32": 10.0, "tf32": 10.0, "matrix": 10.0, "move": 5.0},
+    host_us={"eager": 2_000.0, "graph": 0.0},
+    architectures={"Ada": {"fp32": 2.0}},
+    spread={"fp32": 0.1, "tf32": 0.2, "matrix": 0.3, "unseen": 0.5},
+)
+CONV = StepOperator("conv", flops=1e10, bytes=1e7)  # 1 ms at 10 TFLOP/s, 0.2 ms at 50 GB/s
+MOVE = StepOperator("move", flops=0.0, bytes=1e8)  # 2 ms at 50 GB/s
+
+
+def step_of(*operators, device=CARD, precision="fp32", execution="graph"):
+    return forecast_step(operators, device, precision, execution, KNOWN)
+
+
+def test_each_operator_takes_the_longer_of_its_operations_and_its_bytes():
+    """Half of the peak, doubled by the architecture, and the least time of each."""
+    found = step_of(CONV, MOVE)
+    assert found.step_s == pytest.approx(1e-3 + 2e-3 + 15e-6)
+    assert found.binds == "memory"
+    assert step_of(CONV, CONV, CONV).binds == "products"
+
+
+def test_a_host_that_launches_slowly_binds():
+    found = step_of(CONV, execution="eager")
+    assert found.host_s == 2e-3
+    assert found.step_s == pytest.approx((2e-3**4 + found.device_s**4) ** 0.25)
+    assert found.binds == "launches"
+
+
+def test_without_units_for_a_precision_the_next_best_computes():
+    """bf16 on a card that has only fp16, and on one that has neither."""
+    assert regime_of(CARD, "bf16") == ("matrix", 40e12)
+    assert regime_of(CARD, "tf32") == ("tf32", 20e12)
+    old = replace(CARD, tf32_tflops=None, fp16_tflops=None)
+    assert regime_of(old, "bf16") == ("fp32", 10e12)
+
+
+@pytest.mark.parametrize(
+    ("device", "operator", "why"),
+    [
+        (replace(CARD, fp32_tflops=None), CONV, "it has no units for fp32"),
+        (replace(CARD, bandwidth_gb_s=None), CONV, "its bandwidth is not known"),
+        (CARD, StepOperator("grouped", 1.0, 1.0), "no efficiency of grouped operators was measured on such a device"),
+    ],
+)
+def test_what_nobody_measured_has_a_reason_in_place_of_a_number(device, operator, why):
+    assert step_of(operator, device=device) == Missing(why)
+
+
+def test_an_architecture_that_was_not_measured_has_the_widest_range():
+    assert spread_of(CARD, "fp32", KNOWN) == 0.1
+    assert spread_of(replace(CARD, architecture="Next"), "fp32", KNOWN) == 0.5
+
+
+def test_a_range_has_a_tenth_of_a_normal_distribution_outside_on_each_side():
+    found = range_of(10.0, 0.1)
+    assert found.low * found.high == pytest.approx(100.0)
+    assert math.log(found.high / 10.0) == pytest.approx(0.12816)

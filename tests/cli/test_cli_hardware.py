@@ -1,0 +1,149 @@
+"""`laptime forecast` end to end, from races on fake devices whose steps and loaders are planted."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from laptime.questions.forecasting import lanes_to_race
+
+pytestmark = pytest.mark.usefixtures("known_references")
+
+PLANTED = """
+["fake/*"]
+compute_ms = 400.0
+spread = 0.002
+"""
+READS = """
+["fake/*"]
+loader_ms = 3200.0
+compute_ms = 100.0
+spread = 0.002
+"""
+MINE = """
+[[device]]
+name = "My card"
+short = "my-card"
+kind = "cuda"
+architecture = "Ada"
+fp32_tflops = 80.0
+bandwidth_gb_s = 1000
+memory_gb = 0.5
+"""
+
+
+def words_of(text):
+    return " ".join(text.split())
+
+
+@pytest.fixture
+def raced(house):
+    house.script(PLANTED)
+    house.done("race", "cifar-cnn", "fake/cpu", "fake/cpu/best", "--budget", "1s", "-q")
+    return house
+
+
+def test_a_record_says_what_common_devices_would_take_and_cost(raced):
+    """As ranges, by time or by money, with what was measured here and the source of each price."""
+    answer = raced.done("forecast", "latest")
+    page = words_of(answer.out)
+    assert page.startswith("cifar-cnn: ")
+    assert "times as fast as fake/cpu/best here; 10 laps would cost about 0.00" in page
+    assert "Measured here: fake/cpu/best" in page
+    assert "RTX 4090" in answer.out
+    told = json.loads(raced.done("forecast", "latest", "--json").out)
+    rows = {each["device"]["short"]: each for each in told["rows"]}
+    assert len(rows) == 8
+    t4, h100 = rows["t4"], rows["h100-sxm"]
+    assert t4["step_ms"]["low"] < t4["step_ms"]["middle"] < t4["step_ms"]["high"]
+    assert t4["lap_s"]["middle"] == pytest.approx(500 * t4["step_ms"]["middle"] / 1e3)
+    assert t4["cost"] == pytest.approx(0.526 * t4["whole_s"]["middle"] / 3600)
+    assert t4["energy_wh"] == pytest.approx(70 * t4["whole_s"]["middle"] / 3600)
+    assert h100["step_ms"]["middle"] < t4["step_ms"]["middle"]
+    assert h100["factor"]["middle"] == pytest.approx(told["measured_ms"] / h100["step_ms"]["middle"])
+    details = words_of(raced.done("forecast", "latest", "--by", "money", "--details").out)
+    assert "0.526 USD an hour: AWS g4dn.xlarge, 2026-02." in details
+    fastest, cheapest = (raced.done("forecast", "latest", "--by", by).out for by in ("time", "money"))
+    lines = [line for line in cheapest.splitlines() if "USD" in line and line.startswith("  ")]
+    costs = [float(line.split()[-2]) for line in lines if line.endswith("USD")]
+    assert costs == sorted(costs)
+    assert fastest != cheapest
+
+
+def test_every_known_device_has_a_row_or_a_reason(raced):
+    told = json.loads(raced.done("forecast", "latest", "fake/cpu", "--all", "--json").out)
+    assert told["lane"] == "fake/cpu/as-written"
+    assert len(told["rows"]) >= 55
+    assert told["refused"]["tpu-v5e"] == "no step on a TPU was measured"
+    page = words_of(raced.done("forecast", "latest", "--all", "--details").out)
+    assert "tpu-v5e: not predicted, no step on a TPU was measured." in page
+
+
+def test_a_device_of_your_own_may_have_no_room(raced, tmp_path):
+    place = tmp_path / "mine.toml"
+    place.write_text(MINE)
+    answer = raced.done("forecast", "latest", "--on", "my-card", "--device-file", str(place))
+    assert "no device has room for it." in words_of(answer.out)
+    assert "no room" in answer.out
+
+
+def test_a_loader_that_was_timed_alone_binds_a_fast_card(house):
+    """The authors' loader takes one core there, too: 32 images in 3.2 s."""
+    house.script(READS)
+    house.done("race", "scenes-cnn", "fake/cpu", "fake/cpu/input=only", "--budget", "1s", "-q")
+    answer = house.done("forecast", "latest", "--on", "a100-40gb")
+    assert "no device would surely be faster" in words_of(answer.out)
+    assert "your loader" in answer.out
+    told = json.loads(house.done("forecast", "latest", "--on", "a100-40gb", "--json").out)
+    assert told["rows"][0]["binds"] == "loader"
+    assert told["rows"][0]["step_ms"]["middle"] == pytest.approx(3200, rel=0.02)
+
+
+def test_a_training_is_raced_first(house):
+    house.script(PLANTED)
+    answer = house.done("forecast", "cifar-mlp", "fake/cpu", "--on", "t4", "--budget", "1s", "-q")
+    assert words_of(answer.out).startswith("cifar-mlp: T4 would take")
+    assert house.kept()["question"] == "race"
+
+
+@pytest.mark.parametrize(
+    ("what", "lane", "lanes"),
+    [
+        ("cifar-cnn", None, ("cpu", "cpu/best")),
+        ("scenes-cnn", None, ("cpu", "cpu/best", "cpu/best+input=only")),
+        ("scenes-cnn", "torch/cpu", ("torch/cpu", "torch/cpu/input=only")),
+        ("scenes-cnn", "cpu/as-written", ("cpu/as-written", "cpu/as-written+input=only")),
+        ("scenes-cnn", "cpu/best+input=fast", ("cpu/best+input=fast",)),
+    ],
+)
+def test_a_loader_is_timed_alone_where_there_is_one(what, lane, lanes):
+    assert lanes_to_race(what, lane) == lanes
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--on", "rtx-309"), "no device 'rtx-309' is known"),
+        (("--on", "tpu-v5e"), "nothing can be said of tpu-v5e: no step on a TPU was measured"),
+        (("--on", "t4", "--all"), "--on names devices, and --all is all of them"),
+        (("fake/cuda",), "has no measured lane fake/cuda"),
+        (("--device-file", "/nowhere.toml"), "--device-file /nowhere.toml cannot be read"),
+    ],
+)
+def test_what_cannot_be_predicted_is_refused_in_words(raced, words, says):
+    answer = raced.run("forecast", "latest", *words)
+    assert answer.code != 0
+    assert says in words_of(answer.err)
+
+
+def test_predictions_are_held_against_what_was_published(house):
+    """The cards of the second experiment were all slower by one factor, and are within their ranges with it."""
+    checked = json.loads(house.done("forecast", "--check", "--json").out)
+    found = {(each["what"], each["device"]): each for each in checked}
+    card = found["cifar-cnn", "NVIDIA GeForce GTX 1080 Ti"]
+    assert card["measured_ms"] == 8.0
+    assert 1 < card["software"] < 5
+    assert len(found) == 3
+    assert all(each["predicted_ms"]["low"] <= each["measured_ms"] <= each["predicted_ms"]["high"] for each in checked)
+    assert "3 steps, off by" in house.done("forecast", "--check").out
