@@ -137,6 +137,14 @@ def test_what_cannot_be_predicted_is_refused_in_words(raced, words, says):
     assert says in words_of(answer.err)
 
 
+def test_a_training_of_your_own_is_refused_before_it_runs(house, tmp_path):
+    place = tmp_path / "own.py"
+    place.write_text("raise SystemExit('nobody may run this file')")
+    answer = house.run("forecast", str(place), "torch/cpu")
+    assert answer.code == 2
+    assert "is a training of your own, and a forecast knows the layers of built-in ones alone" in words_of(answer.err)
+
+
 def test_predictions_are_held_against_what_was_published(house):
     """The cards of the second experiment were all slower by one factor, and are within their ranges with it."""
     checked = json.loads(house.done("forecast", "--check", "--json").out)

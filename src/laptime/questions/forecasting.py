@@ -66,6 +66,7 @@ def names_a_training(what: str) -> bool:
 
 def lanes_to_race(what: str, lane: str | None) -> tuple[str, ...]:
     """Return the lanes of the race that a forecast begins with: the loader alone is one of them if there is one."""
+    _refuse_own(what)
     lanes = ("cpu", "cpu/best") if lane is None else (lane,)
     device, last = parse_lane(lanes[-1]).device, lanes[-1].rpartition("/")[2]
     if what not in CATALOGUE or not find_workload(what).reads_files or "input=" in last or device is None:
@@ -114,25 +115,29 @@ def _find_measured(record: Record, name: str | None) -> _Measured:
         raise RecordError(f"{record.id} has no measured lane {name or 'that trains'}", f"it has: {lanes}")
     lane = meant[-1]
     subject = lane.training or record.workload.name
-    if subject.partition("@")[0] not in CATALOGUE:
-        says = f"{subject} is a training of your own, and a forecast knows the layers of built-in ones alone so far"
-        raise UsageError(says, f"one of {', '.join(CATALOGUE)}; or rent the device for an hour: laptime race")
+    _refuse_own(subject)
     assert lane.step_ms is not None
-    alone = [
-        each
-        for each in done
-        if each.settings.input == "only" and _loads_alike(each.settings, lane.settings) and each.items_per_s is not None
-    ]
     cores = max(1, record.machine.processor.cores_usable)
-    rate = alone[0].items_per_s.median if alone and alone[0].items_per_s is not None else None
+    rate = next((_rate(each) for each in done if _is_loader_of(each.settings, lane.settings)), None)
     spreads = lane.settings.input == "fast"
     loader = NO_LOADER if rate is None else rate / cores if spreads else rate
     return _Measured(record, lane, find_workload(subject), lane.step_ms.median, loader)
 
 
-def _loads_alike(alone: Settings, lane: Settings) -> bool:
-    """Whether a loader alone is that of a lane: the authors' as written, else ours."""
-    return (alone.preset == AS_WRITTEN) == (lane.input == "published")
+def _refuse_own(subject: str) -> None:
+    if subject.partition(AT_WIDTH)[0] not in CATALOGUE:
+        says = f"{subject} is a training of your own, and a forecast knows the layers of built-in ones alone so far"
+        raise UsageError(says, f"one of {', '.join(CATALOGUE)}; or rent the device for an hour: laptime race")
+
+
+def _is_loader_of(alone: Settings, lane: Settings) -> bool:
+    """Whether it is the loader of a lane, alone: the authors' as written, else ours. Kept batches have none."""
+    is_ours = alone.preset != AS_WRITTEN
+    return alone.input == "only" and lane.input == ("fast" if is_ours else "published")
+
+
+def _rate(lane: LaneResult) -> float | None:
+    return None if lane.items_per_s is None else lane.items_per_s.median
 
 
 def _forecast(measured: _Measured, device: KnownDevice, known: Efficiencies) -> DeviceForecast | Missing:
