@@ -63,12 +63,23 @@ def test_a_record_says_what_common_devices_would_take_and_cost(raced):
     assert h100["step_ms"]["middle"] < t4["step_ms"]["middle"]
     assert h100["factor"]["middle"] == pytest.approx(told["measured_ms"] / h100["step_ms"]["middle"])
     details = words_of(raced.done("forecast", "latest", "--by", "money", "--details").out)
+    assert "Loader: this training reads no files." in details
+    assert "RTX 3090: no Ampere device was measured in such arithmetic." in details, "of GeForce: theirs is TF32"
     assert "0.526 USD an hour: AWS g4dn.xlarge, 2026-02." in details
     fastest, cheapest = (raced.done("forecast", "latest", "--by", by).out for by in ("time", "money"))
     lines = [line for line in cheapest.splitlines() if "USD" in line and line.startswith("  ")]
     costs = [float(line.split()[-2]) for line in lines if line.endswith("USD")]
     assert costs == sorted(costs)
     assert fastest != cheapest
+
+
+def test_only_an_architecture_that_nobody_measured_is_said_to_be_one(house):
+    """In reduced precision, too, whose range is as wide."""
+    house.script(PLANTED)
+    house.done("race", "cifar-cnn", "fake/cpu/fastest", "--budget", "1s", "-q")
+    page = words_of(house.done("forecast", "latest", "--on", "t4,rtx-5090", "--details").out)
+    assert page.count("device was measured") == 1
+    assert "RTX 5090: no Blackwell device was measured in such arithmetic" in page
 
 
 def test_every_known_device_has_a_row_or_a_reason(raced):
@@ -128,6 +139,8 @@ def test_a_loader_is_timed_alone_where_there_is_one(what, lane, lanes):
         (("--on", "tpu-v5e"), "nothing can be said of tpu-v5e: no step on a TPU was measured"),
         (("--on", "t4", "--all"), "--on names devices, and --all is all of them"),
         (("fake/cuda",), "has no measured lane fake/cuda"),
+        (("--budget", "5s"), "--budget is of the race before a forecast, and a record is named"),
+        (("--check", "--on", "t4"), "--check is of all records and published results"),
         (("--device-file", "/nowhere.toml"), "--device-file /nowhere.toml cannot be read"),
     ],
 )

@@ -169,6 +169,7 @@ def test_a_lane_that_is_faster_everywhere_overtakes_nobody(house):
         (("--width", "0..2"), "--width 0..2: '0' cannot be"),
         (("--width", "1,1.0"), "--width 1,1.0: a value is named twice"),
         (("--items", "2,4"), "laptime sweep: no cell can be: items=2: cifar-mlp has items of 10 classes"),
+        (("--items", "many"), "'many' is no count"),
         (("--items", "all,500"), "--items all,500: 'all' cannot be"),
         (("--batch", "0.5..8"), "--batch 0.5..8: '0.5' cannot be"),
     ],

@@ -57,8 +57,6 @@ def forecast_step(
     if device.bandwidth_gb_s is None:
         return Missing("its bandwidth is not known")
     regime, peak = found
-    if regime not in known.memory:
-        return Missing(f"nothing was measured on such a device in {precision}")
     shares = known.products[regime]
     factor = known.architectures.get(architecture_of(device), {}).get(regime, 1.0)
     per_s, least_s = device.bandwidth_gb_s * 1e9 * known.memory[regime], known.least_us[regime] / 1e6
@@ -87,12 +85,17 @@ def architecture_of(device: KnownDevice) -> str:
     return f"{device.architecture} {device.capability}" if device.architecture == "Ampere" else device.architecture
 
 
+def seen_regime(device: KnownDevice, precision: str, known: Efficiencies) -> Regime | None:
+    """Return the regime of a device if its architecture was measured in it."""
+    found = regime_of(device, precision)
+    if isinstance(found, Missing) or found[0] not in known.architectures.get(architecture_of(device), {}):
+        return None
+    return found[0]
+
+
 def spread_of(device: KnownDevice, precision: str, known: Efficiencies) -> float:
     """Return the spread for a device: that of its regime, or that of unseen architectures."""
-    found = regime_of(device, precision)
-    assert not isinstance(found, Missing)
-    seen = found[0] in known.architectures.get(architecture_of(device), {})
-    return known.spread[found[0] if seen else "unseen"]
+    return known.spread[seen_regime(device, precision, known) or "unseen"]
 
 
 def range_of(middle: float, spread: float) -> Range:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Any
 
 import click
 
-from laptime.cli.asking import ALONE, ITEMS, MONEY_OPTIONS, SAYS, SUBJECT_OPTIONS, WATCH_OPTIONS, Duration, make_ask
+from laptime.cli.asking import (
+    ALONE,
+    ITEMS,
+    MONEY_OPTIONS,
+    SAYS,
+    SUBJECT_OPTIONS,
+    WATCH_OPTIONS,
+    Duration,
+    ItemCount,
+    make_ask,
+)
 from laptime.cli.help import rare
 from laptime.cli.questions import ONE_LANE, WORDS, make_command
 from laptime.model.ask import Ask
@@ -30,13 +39,19 @@ hidden units of a built-in network; inputs and classes stay.
 """
 
 
+class ItemsOrCount(ItemCount):
+    """A number of items, or several as the text of an axis."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value if {".", ","} & set(str(value)) else super().convert(value, param, ctx)
+
+
 def make_sweep_ask(given: dict[str, Any]) -> Ask:
     """Return the ask of the command."""
     told = dict(given)
     axes = {name: told.pop(name) for name in AXES}
-    told["items"] = None
-    if axes["items"] is not None and re.fullmatch("all|[1-9][0-9]*", axes["items"]):  # one number is for all cells
-        told["items"], axes["items"] = 0 if axes["items"] == "all" else int(axes["items"]), None
+    told["items"] = axes["items"] if isinstance(axes["items"], int) else None  # one number is for all cells
+    axes["items"] = axes["items"] if told["items"] is None else None
     return replace(make_ask(told), sweep=SweepAsk(**axes))
 
 
@@ -49,7 +64,12 @@ sweep = make_command(
         click.option("--batch", metavar="A..B", help="Batches: 1..1024, or 8,16,24.  [default: 1..1024]"),
         click.option("--threads", metavar="A..B", help="Threads on the processor."),
         click.option("--workers", metavar="A..B", help="Workers of the loader."),
-        click.option("--items", metavar="A..B", help="Items that are made to train on; one number is for all."),
+        click.option(
+            "--items",
+            type=ItemsOrCount("A..B", "is no count"),
+            metavar="A..B",
+            help="Items that are made to train on; one number is for all.",
+        ),
         rare("--lr", metavar="A,B", help="Learning rates."),
         click.option("--width", metavar="A..B", help="Widths of a built-in network: 0.25..4."),
         click.option("--budget", type=Duration(), default="5m", show_default=True, help=SAYS["budget"]),

@@ -11,7 +11,6 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import fields
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any, get_args
 
@@ -20,19 +19,18 @@ from laptime.model.device import DeviceKind
 from laptime.model.forecasting import Efficiencies
 from laptime.model.hardware import KnownDevice
 
-KEYS = {each.name: each for each in fields(KnownDevice)}
+KEYS = tuple(each.name for each in fields(KnownDevice))
 NEEDED = ("name", "short", "kind", "architecture")
 MANY = ("aliases", "sources")
-WORDS = ("name", "short", "kind", "architecture", "capability", "released", "vector", "host", *MANY)
-WORDS_OF_PRICES = ("price_provider", "price_date", "price_note")
+WORDS = (*NEEDED, "capability", "released", "vector", "host", "price_provider", "price_date", "price_note")
 NEAREST = 3
-EFFICIENCIES = Path(__file__).with_name("efficiencies.toml")
+DEVICES, EFFICIENCIES = (Path(__file__).with_name(name) for name in ("devices.toml", "efficiencies.toml"))
 
 
 @cache
 def known_devices() -> tuple[KnownDevice, ...]:
     """Return the devices that laptime ships."""
-    return _read(resources.files("laptime.hardware").joinpath("devices.toml").read_text(encoding="utf-8"), "devices")
+    return _read(DEVICES.read_text(encoding="utf-8"), DEVICES.name)
 
 
 @cache
@@ -53,22 +51,20 @@ def read_devices(place: Path) -> tuple[KnownDevice, ...]:
 
 
 def find_device(word: str, devices: Sequence[KnownDevice]) -> KnownDevice:
-    """Return the device that a word names, by its short name, its name or another one."""
-    wanted = plain(word)
-    for each in devices:
-        if wanted in {plain(each.short), plain(each.name), *map(plain, each.aliases)}:
-            return each
-    near = difflib.get_close_matches(wanted, [plain(each.short) for each in devices], n=NEAREST, cutoff=0.4)
+    """Return the device that a word names, or refuse it with the nearest names."""
+    found = match_label(word, devices)
+    if found is not None:
+        return found
+    near = difflib.get_close_matches(plain(word), [plain(each.short) for each in devices], n=NEAREST, cutoff=0.4)
     shorts = [each.short for each in devices if plain(each.short) in near]
     says = f"no device '{word}' is known"
     raise UsageError(says, f"did you mean {' or '.join(shorts)}?" if shorts else "laptime forecast --all shows all")
 
 
 def match_label(label: str, devices: Sequence[KnownDevice]) -> KnownDevice | None:
-    """Return the known device that a driver's name means, such as `NVIDIA GeForce RTX 3090`."""
+    """Return the known device of this short name, name or alias, such as a driver's `NVIDIA GeForce RTX 3090`."""
     wanted = plain(label)
-    found = [each for each in devices if wanted in {plain(each.name), *map(plain, each.aliases)}]
-    return found[0] if found else None
+    return next((each for each in devices if wanted in map(plain, (each.short, each.name, *each.aliases))), None)
 
 
 def plain(word: str) -> str:
@@ -111,7 +107,7 @@ def _check_value(key: str, value: Any, where: str) -> None:
     if key in MANY:
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
             raise UsageError(f"{where}: expected a list of texts", 'such as ["RTX 3090"]')
-    elif key in WORDS or key in WORDS_OF_PRICES:
+    elif key in WORDS:
         if not isinstance(value, str):
             raise UsageError(f"{where}: expected a text", f'such as {key} = "..."')
     elif isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from laptime.model.hardware import KnownDevice
@@ -77,8 +77,8 @@ class DeviceForecast:
 class HardwareForecast:
     """The whole answer: a training with the settings of a measured lane, on devices that are known.
 
-    `measured_ms` is the lane's own step, where it was measured. `refused` are devices without a prediction, with the
-    reason.
+    `measured_ms` is the lane's own step on the `machine` that was measured, and `loader_items_per_s` what its loader
+    makes alone on one core. `refused` are devices without a prediction, with the reason.
     """
 
     what: str
@@ -88,8 +88,8 @@ class HardwareForecast:
     measured_ms: float
     laps: int
     rows: tuple[DeviceForecast, ...]
-    refused: Mapping[str, str] = field(default_factory=dict)
-    loader_items_per_s: float | Missing = field(default_factory=lambda: Missing("it reads no files"))
+    refused: Mapping[str, str]
+    loader_items_per_s: float | Missing
 
 
 @dataclass(frozen=True, slots=True)

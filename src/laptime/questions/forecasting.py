@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from laptime.analysis.forecasting import StepForecast, forecast_step, range_of, spread_of
+from laptime.analysis.forecasting import StepForecast, forecast_step, range_of, seen_regime, spread_of
 from laptime.errors import RecordError, UsageError
 from laptime.model.forecasting import (
     CheckedForecast,
@@ -41,7 +41,7 @@ LEAST_TO_COMPARE = 3  # devices of a published experiment
 HOST_ALONE = 1  # core that a loader leaves to the training's own process
 Match = Callable[[str], KnownDevice | None]
 """Returns the device that a label means, if it is known."""
-NO_LOADER = Missing("its loader was not timed alone")
+NO_LOADER, NO_FILES = Missing("it was not timed alone"), Missing("this training reads no files")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +95,18 @@ def make_forecast(
         what=measured.workload.name,
         lane=measured.lane.name,
         record=record.id,
-        machine=record.machine.processor.name,
+        machine=_place_of(measured),
         measured_ms=measured.step_ms,
         laps=measured.workload.laps,
         rows=tuple(sorted(rows, key=lambda each: each.step_ms.middle)),
         refused=refused,
         loader_items_per_s=measured.loader,
     )
+
+
+def _place_of(measured: _Measured) -> str:
+    device = measured.lane.device
+    return measured.record.machine.processor.name if device.kind == "cpu" else device.label
 
 
 def _find_measured(record: Record, name: str | None) -> _Measured:
@@ -118,10 +123,11 @@ def _find_measured(record: Record, name: str | None) -> _Measured:
     _refuse_own(subject)
     assert lane.step_ms is not None
     cores = max(1, record.machine.processor.cores_usable)
+    workload = find_workload(subject)
     rate = next((_rate(each) for each in done if _is_loader_of(each.settings, lane.settings)), None)
     spreads = lane.settings.input == "fast"
     loader = NO_LOADER if rate is None else rate / cores if spreads else rate
-    return _Measured(record, lane, find_workload(subject), lane.step_ms.median, loader)
+    return _Measured(record, lane, workload, lane.step_ms.median, loader if workload.reads_files else NO_FILES)
 
 
 def _refuse_own(subject: str) -> None:
@@ -203,8 +209,8 @@ def _per_hour(rate: float | None, whole_s: Range, why_not: str) -> float | Missi
 
 def _notes(device: KnownDevice, precision: str, known: Efficiencies, found: StepForecast) -> tuple[str, ...]:
     told = []
-    if spread_of(device, precision, known) == known.spread["unseen"]:
-        told.append(f"no other {device.architecture} device was measured")
+    if seen_regime(device, precision, known) is None:
+        told.append(f"no {device.architecture} device was measured in such arithmetic")
     if device.price_per_hour is not None:
         told.append(f"{device.price_per_hour:g} USD an hour: {device.price_provider}, {device.price_date}")
     if found.host_s > found.device_s:
@@ -225,6 +231,7 @@ class _Step:
     source: str
 
 
+@in_words
 def check_forecasts(records: Sequence[Record], match: Match, known: Efficiencies) -> tuple[CheckedForecast, ...]:
     """Hold predictions against what was published of the built-in trainings, and against saved records."""
     recorded = [each for record in records for each in _recorded_steps(record, match)]
