@@ -22,6 +22,7 @@ LONGEST = 350
 FRAMEWORKS = {"torch", "torchvision", "keras", "jax", "tensorflow"}
 OPEN_TO_ALL = {"errors", "model", "visible"}
 NO_SENSORS = {"base", "files", "cgroup"}  # under sensors: what all may share
+FACTS = {"workloads", "machine", "hardware"}
 CLOSED = {"errors", "model", "visible", "stats", "attach"}  # import nothing of ours
 
 # All that is not listed is forbidden; `errors` and `model` are open to every room that is not closed.
@@ -48,7 +49,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "run": {"wire", "sensors", "streams", "attach", "machine"},
     "analysis": {"stats", "attach"},
     "diagnosis": {"analysis", "stats"},
-    "questions": {"planner", "run", "analysis", "diagnosis", "stats", "workloads", "machine", "data", "disk"},
+    "questions": FACTS | {"planner", "run", "analysis", "diagnosis", "stats", "data", "disk"},
     "remedies": {"sensors", "disk"},
     "api": {"questions", "planner", "store", "machine", "workloads", "data", "disk", "exports"},
     "forecasts": {"api", "showing", "questions", "hardware", "pages"},

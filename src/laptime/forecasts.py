@@ -14,7 +14,7 @@ from laptime.model.forecasting import CheckedForecast, HardwareForecast
 from laptime.model.record import Record
 from laptime.pages import forecast as page
 from laptime.pages.page import View
-from laptime.questions import forecasting
+from laptime.questions import forecast_checks, forecasting
 from laptime.showing import in_words
 
 names_a_training = forecasting.names_a_training
@@ -49,7 +49,7 @@ def check(device_file: Path | None = None) -> tuple[CheckedForecast, ...]:
     known = known_devices() if device_file is None else read_devices(device_file)
     rows = [row for row in api.records() if row.question == "race" and row.unreadable is None]
     match = partial(match_label, devices=known)
-    return forecasting.check_forecasts([api.load(row.id) for row in rows], match, known_efficiencies())
+    return forecast_checks.check_forecasts([api.load(row.id) for row in rows], match, known_efficiencies())
 
 
 @in_words

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from laptime.analysis.forecasting import forecast_step, range_of, regime_of, spread_of
+from laptime.analysis.forecasting import forecast_step, range_of, regime_of, spread_of, widened
 from laptime.model.forecasting import Efficiencies, StepOperator
 from laptime.model.hardware import KnownDevice
 from laptime.model.missing import Missing
@@ -75,3 +75,18 @@ def test_a_range_has_a_tenth_of_a_normal_distribution_outside_on_each_side():
     found = range_of(10.0, 0.1)
     assert found.low * found.high == pytest.approx(100.0)
     assert math.log(found.high / 10.0) == pytest.approx(0.12816)
+
+
+def test_an_operator_that_is_called_often_takes_its_time_each_time():
+    assert step_of(replace(CONV, calls=3), replace(MOVE, calls=2)) == step_of(CONV, CONV, CONV, MOVE, MOVE)
+    assert step_of(replace(CONV, calls=3), execution="eager").host_s == 3 * 2e-3
+
+
+def test_what_nobody_can_count_widens_the_range():
+    """Half of the time in operators that may take three times as long as their bytes."""
+    unknown = StepOperator("unknown", flops=0.0, bytes=1e8)
+    found = step_of(MOVE, unknown)
+    assert found.unknown_share == pytest.approx(0.5, rel=0.01)
+    assert widened(0.1, 0.0, 0.0) == pytest.approx(0.1)
+    assert widened(0.0, 0.5, 0.0) == pytest.approx(math.log(3) / 2)
+    assert widened(0.0, 0.0, 0.5) == pytest.approx(math.log(1.5))

@@ -1,4 +1,4 @@
-"""A card's side of PyTorch's profiler, from events as they are told; and what a step asks for, counted."""
+"""A card's side of PyTorch's profiler, from events as they are told."""
 
 from __future__ import annotations
 
@@ -8,19 +8,15 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch import nn  # noqa: E402
 from torch.autograd import DeviceType  # noqa: E402
 
 from laptime.backends.kernels import sum_device, sum_operators  # noqa: E402
 from laptime.backends.torch.profiling import (  # noqa: E402  # noqa: E402
     NOTHING_TOLD,
     TorchProfiler,
-    count_work,
     device_memory,
     list_activities,
-    moved_bytes,
     processor_operators,
-    size_bytes,
 )
 from laptime.model.missing import Missing  # noqa: E402
 
@@ -134,52 +130,3 @@ def test_a_card_that_tells_of_no_kernel_is_said_to():
     assert seen.notes == (seen.device.missing,)
     assert seen.device.missing == NOTHING_TOLD or "cannot watch cuda" in seen.device.missing
     assert "aten::mm" in {each.name for each in seen.operators if each.where == "processor"}
-
-
-def test_the_products_of_a_step_are_counted():
-    """Two dense layers, forward and back: 2 operations a weight and item, and 4 in the second layer's gradients.
-
-    The first layer has no gradient of its inputs.
-    """
-    network = nn.Sequential(nn.Linear(64, 32, bias=False), nn.ReLU(), nn.Linear(32, 8, bias=False))
-    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
-    rows = torch.randn(16, 64)
-
-    def step():
-        optimizer.zero_grad(set_to_none=True)
-        network(rows).square().mean().backward()
-        optimizer.step()
-
-    work = count_work(step)
-    assert work.flops == 2 * 16 * (2 * 64 * 32 + 3 * 32 * 8)
-    # At least the weights and their gradients, once each, and the rows twice.
-    assert work.bytes > 4 * (2 * (64 * 32 + 32 * 8) + 2 * 16 * 64)
-
-
-SQUARE = torch.zeros(16, 16)
-ROW = torch.zeros(16)
-ATEN = torch.ops.aten
-WHOLE = 16 * 16 * 4
-
-
-@pytest.mark.parametrize(
-    ("expected", "func", "args"),
-    [
-        (3 * WHOLE, ATEN.mm.default, (SQUARE, SQUARE)),
-        (2 * WHOLE + 64, ATEN.add.Tensor, (SQUARE, ROW)),
-        (3 * WHOLE, ATEN.add_.Tensor, (SQUARE, SQUARE)),
-        (2 * WHOLE, ATEN.copy_.default, (SQUARE, SQUARE)),
-        (WHOLE, ATEN.zero_.default, (SQUARE,)),
-        (WHOLE, ATEN.zeros_like.default, (SQUARE,)),
-        (0, ATEN.t.default, (SQUARE,)),
-        (0, ATEN.view.default, (SQUARE, [256])),
-        (0, ATEN.empty_like.default, (SQUARE,)),
-        (3 * WHOLE, ATEN._foreach_add_.List, ([SQUARE], [SQUARE])),
-    ],
-)
-def test_bytes_are_of_what_is_read_and_written(expected, func, args):
-    assert moved_bytes(func, args, {}, func(*args)) == expected
-
-
-def test_what_is_spread_over_a_shape_lies_in_memory_once():
-    assert size_bytes(ROW.expand(16, 16)) == 64

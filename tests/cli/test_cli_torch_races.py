@@ -1,5 +1,6 @@
 """Short real races in PyTorch, by the command that users type."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -29,6 +30,14 @@ def test_a_real_race_proves_the_same_work_and_gives_a_factor(torch_house):
     assert (settings["layout"], settings["optimizer"], settings["malloc"]) == ("channels_last", "fused", "keep")
     assert settings["threads"] == record["machine"]["processor"]["cores_usable"]
     assert all(each["pairs"] == 1 and each["same_work"] for each in record["answer"]["comparisons"])
+    cards = record["cards"]  # this machine has none, so what some would bring the faster lane is predicted
+    rates = {lane["name"]: lane["items_per_s"]["median"] for lane in record["lanes"]}
+    assert cards["lane"] == max(rates, key=rates.get)
+    assert [each["card"] for each in cards["rows"]] == ["NVIDIA T4", "NVIDIA GeForce RTX 4090", "NVIDIA H100 SXM5 80GB"]
+    assert cards["loader_is_known"]
+    assert 1 < cards["rows"][0]["factor"]["middle"] < cards["rows"][2]["factor"]["middle"]
+    page = torch_house.done("show", record["id"], "--details").out
+    assert "Cards, as predicted: T4 " in page
 
 
 def test_settings_are_reachable_by_name_in_the_example_of_a_training_of_ones_own(torch_house):
@@ -52,6 +61,15 @@ def test_settings_are_reachable_by_name_in_the_example_of_a_training_of_ones_own
     page = torch_house.done("show", record["id"], "--details").out
     assert "54,277 parameters" in page
     assert lanes[0] in page
+    # One step was counted next to the reference, so that a forecast knows its operators.
+    work = record["reference"]["work"]
+    assert {each["kind"] for each in work["operators"]} == {"product", "move", "update"}
+    assert work["flops"] == 2 * 128 * 512 * (2 * 100 + 3 * 5)
+    told = json.loads(torch_house.done("forecast", record["id"], lanes[0], "--on", "t4", "--json").out)
+    assert (told["what"], told["per"], told["laps"]) == ("own_training.py:training", "1,000 steps", 1)
+    assert told["rows"][0]["lap_s"]["middle"] == pytest.approx(told["rows"][0]["step_ms"]["middle"])
+    assert told["rows"][0]["memory_bytes"] == {"missing": "it was not measured on a card"}
+    assert "T4 would take" in torch_house.done("forecast", record["id"], lanes[0], "--on", "t4").out
 
 
 def test_the_example_of_dict_batches_is_raced_where_no_lane_is_named(torch_house):

@@ -15,6 +15,7 @@ from laptime.model.forecasting import Binds, Efficiencies, Range, Regime, StepOp
 from laptime.model.hardware import KnownDevice
 from laptime.model.missing import Missing
 
+UNKNOWN_SPREAD = math.log(3)  # of an operator that is counted by its bytes alone: it may take three times as long
 SHARPNESS = 4.0  # how suddenly the longer of device and host takes over
 IN_EIGHTY = 1.2816  # standard deviations on each side that hold 80 % of a normal distribution
 NEXT_BEST = {"bf16": ("bf16", "fp16", "fp32"), "fp16": ("fp16", "bf16", "fp32"), "tf32": ("tf32", "fp32")}
@@ -22,11 +23,15 @@ NEXT_BEST = {"bf16": ("bf16", "fp16", "fp32"), "fp16": ("fp16", "bf16", "fp32"),
 
 @dataclass(frozen=True, slots=True)
 class StepForecast:
-    """The time of a step on a device, without its loader: what the device and the host need, and what binds."""
+    """The time of a step on a device, without its loader: what the device and the host need, and what binds.
+
+    `unknown_share` is the share of the device's time in operators whose operations nobody can count.
+    """
 
     device_s: float
     host_s: float
     binds: Binds
+    unknown_share: float = 0.0
 
     @property
     def step_s(self) -> float:
@@ -61,23 +66,24 @@ def forecast_step(
     factor = known.architectures.get(architecture_of(device), {}).get(regime, 1.0)
     per_s, least_s = device.bandwidth_gb_s * 1e9 * known.memory[regime], known.least_us[regime] / 1e6
     move_s = known.least_us["move"] / 1e6
-    products_s = memory_s = least = 0.0
+    products_s = memory_s = unknown_s = least = 0.0
     for each in operators:
-        moving_s = each.bytes / per_s
+        moving_s = each.calls * each.bytes / per_s
         if not each.flops:
             memory_s += moving_s
-            least += move_s
+            least += each.calls * move_s
+            unknown_s += moving_s if each.kind == "unknown" else 0.0
             continue
         if each.kind not in shares:
             return Missing(f"no efficiency of {each.kind} operators was measured on such a device")
-        computing_s = each.flops / (peak * shares[each.kind] * factor)
+        computing_s = each.calls * each.flops / (peak * shares[each.kind] * factor)
         products_s += computing_s if computing_s >= moving_s else 0.0
         memory_s += moving_s if moving_s > computing_s else 0.0
-        least += least_s
+        least += each.calls * least_s
     device_s = products_s + memory_s + least
-    host_s = len(operators) * known.host_us[execution] / 1e6
+    host_s = sum(each.calls for each in operators) * known.host_us[execution] / 1e6
     parts: dict[Binds, float] = {"products": products_s, "memory": memory_s, "launches": max(least, host_s)}
-    return StepForecast(device_s, host_s, max(parts, key=lambda name: parts[name]))
+    return StepForecast(device_s, host_s, max(parts, key=lambda name: parts[name]), unknown_s / device_s)
 
 
 def architecture_of(device: KnownDevice) -> str:
@@ -96,6 +102,11 @@ def seen_regime(device: KnownDevice, precision: str, known: Efficiencies) -> Reg
 def spread_of(device: KnownDevice, precision: str, known: Efficiencies) -> float:
     """Return the spread for a device: that of its regime, or that of unseen architectures."""
     return known.spread[seen_regime(device, precision, known) or "unseen"]
+
+
+def widened(spread: float, unknown_share: float, varies: float) -> float:
+    """Return a spread that also holds what operators nobody can count may add, and how much steps differ."""
+    return math.hypot(spread, UNKNOWN_SPREAD * unknown_share, math.log1p(varies))
 
 
 def range_of(middle: float, spread: float) -> Range:

@@ -16,6 +16,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from laptime import wire
@@ -30,6 +31,7 @@ from laptime.model.frameworks import SCRIPT
 from laptime.model.memory_errors import is_memory_error, refusal_words
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Subject
+from laptime.model.sample import Reference
 
 
 class Lifeline:
@@ -165,7 +167,7 @@ def obey(order: wire.FromParent, line: Lifeline) -> None:
             if subject is not None:
                 line.say(wire.Inspected(describe_own(subject)))
         case wire.Refer(order=heat):
-            line.say(wire.Referenced(_open(heat, "reference", line).build(heat).reference()))
+            line.say(wire.Referenced(_refer(heat, line)))
         case wire.Prove(order=heat):
             built = _with_ranks(_open(heat, "proof", line), heat, line).build(heat)
             line.say(wire.Proven(take_proof(built, heat.lane.settings)))
@@ -193,6 +195,20 @@ def obey(order: wire.FromParent, line: Lifeline) -> None:
             _finish(line, run_protocol(open_backend(training.heat.lane.framework), training, line))
         case _:
             raise WireError(f"expected an order, heard {type(order).__name__}")
+
+
+def _refer(order: HeatOrder, line: Lifeline) -> Reference:
+    """Compute a reference. A step of a user's own training is counted, too: of others, the layers are known."""
+    training = _open(order, "reference", line).build(order)
+    reference = training.reference()
+    if order.subject.is_built_in:
+        return reference
+    from laptime.heat.work import count_step  # noqa: PLC0415  as above
+
+    work = count_step(training)
+    if isinstance(work, Missing):
+        return replace(reference, uncounted=work.missing)
+    return replace(reference, work=work)
 
 
 def _run(order: HeatOrder, line: Lifeline) -> None:

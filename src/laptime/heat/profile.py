@@ -19,6 +19,7 @@ from laptime.disk import open_atomically
 from laptime.heat.loop import ParentLine, build_training, send_notes
 from laptime.heat.step_breakdown import Clock
 from laptime.heat.window_sizing import run_down, time_steps
+from laptime.heat.work import count_step
 from laptime.model.missing import Missing
 from laptime.model.profile import STEPS_LEAST, DeviceSum, Observed, Operator, OperatorSum, Profile, ProfileOrder
 
@@ -171,10 +172,7 @@ def keep_trace(profiler: Profiler, order: ProfileOrder) -> str | Missing:
 
 def with_work(profile: Profile, training: BuiltTraining) -> Profile:
     """Add the operations and bytes that a step needs; where they cannot be counted, keep the profile and the reason."""
-    try:
-        work = training.work()
-    except Exception as error:  # noqa: BLE001  whatever a framework raises must not lose the profile
-        work = Missing(f"counting ended in {type(error).__name__}: {str(error).splitlines()[0] if str(error) else '-'}")
+    work = count_step(training)
     if isinstance(work, Missing):
         return replace(profile, absent={"work": work})
     return replace(profile, work=work, absent={})

@@ -9,18 +9,22 @@ from typing import Literal
 from laptime.model.hardware import KnownDevice
 from laptime.model.missing import Missing
 
-OperatorKind = Literal["conv", "pointwise", "narrow", "grouped", "product", "attention", "move", "update"]
+OperatorKind = Literal["conv", "pointwise", "narrow", "grouped", "product", "attention", "move", "update", "unknown"]
 Regime = Literal["fp32", "tf32", "matrix"]
 Binds = Literal["products", "memory", "launches", "loader"]
 
 
 @dataclass(frozen=True, slots=True)
 class StepOperator:
-    """One operator of a training step: its kind, its operations, and the bytes that it reads and writes."""
+    """One operator of a training step: its kind, its operations, and the bytes that it reads and writes.
+
+    `calls` is how many such operators a step has. Of an "unknown" one, the operations cannot be counted.
+    """
 
     kind: OperatorKind
     flops: float
     bytes: float
+    calls: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,8 @@ class HardwareForecast:
     """The whole answer: a training with the settings of a measured lane, on devices that are known.
 
     `measured_ms` is the lane's own step on the `machine` that was measured, and `loader_items_per_s` what its loader
-    makes alone on one core. `refused` are devices without a prediction, with the reason.
+    makes alone on one core. `refused` are devices without a prediction, with the reason. `per` names what `lap_s` is
+    of: a lap, or so many steps where a lap has no known length.
     """
 
     what: str
@@ -90,6 +95,29 @@ class HardwareForecast:
     rows: tuple[DeviceForecast, ...]
     refused: Mapping[str, str]
     loader_items_per_s: float | Missing
+    per: str = "lap"
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CardFactor:
+    """How many times as fast as a measured lane a card would be, and what would bind there."""
+
+    card: str
+    factor: Range
+    binds: Binds
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedCards:
+    """What common cards would bring a lane, predicted at the end of a race on a machine without one.
+
+    `loader_is_known` is false where the training has a loader that was not timed alone: it may bind any card.
+    """
+
+    lane: str
+    rows: tuple[CardFactor, ...]
+    loader_is_known: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +125,7 @@ class CheckedForecast:
     """A prediction next to what was measured. `source` is where that was: published, or the id of a record.
 
     `software` is how many times as slow the cards of a published experiment all were; the prediction has it in it.
+    `share` is set where a device is of a kind that no model here knows: what its cards reached of their peaks.
     """
 
     what: str
@@ -105,6 +134,7 @@ class CheckedForecast:
     measured_ms: float
     predicted_ms: Range
     software: float = 1.0
+    share: float | None = None
 
     @property
     def off(self) -> float:

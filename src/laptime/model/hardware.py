@@ -32,6 +32,7 @@ class KnownDevice:
     cores: int | None = None
     threads: int | None = None
     base_ghz: float | None = None
+    boost_ghz: float | None = None
     vector: str | None = None
     fp32_flops_per_cycle_per_core: int | None = None
     host_cores: int | None = None

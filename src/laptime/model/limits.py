@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from laptime.model.card import normal_bus, plain_uuid
+from laptime.model.forecasting import StepOperator
 from laptime.model.machine import Device, Processor
 from laptime.model.missing import Missing
 
@@ -19,12 +20,15 @@ FAKE = "fake"
 class StepWork:
     """The work of one step: `flops` are the multiplications and additions in products, `bytes` are read and written.
 
-    `how` says in words how the two were counted.
+    `how` says in words how the two were counted. `operators` are those of an eager step, where they were listed.
+    `varies` is by how much the operations of two steps differed, as a share: the batches of some have other shapes.
     """
 
     flops: float
     bytes: float
     how: str
+    operators: tuple[StepOperator, ...] = ()
+    varies: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

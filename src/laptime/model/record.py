@@ -8,6 +8,7 @@ from typing import Any, Literal
 from laptime.model.ask import Ask
 from laptime.model.dataset import DataSource
 from laptime.model.fleet import NodeType
+from laptime.model.forecasting import PredictedCards
 from laptime.model.inference import InferHeat
 from laptime.model.lane import Settings
 from laptime.model.limits import Roofline
@@ -268,7 +269,8 @@ class Record:
     """The header, the lanes and the answer to the question that was asked.
 
     `question` names the row of `laptime.model.questions` that defines the answer. `writer` is the process that writes
-    the record while it is "running". Where that process is gone, the record is "ended".
+    the record while it is "running". Where that process is gone, the record is "ended". `cards` is what common cards
+    would bring, where this machine has none.
     """
 
     schema: int
@@ -290,6 +292,7 @@ class Record:
     data: DataSource | None = None
     writer: Writer | None = None
     others: tuple[OtherTraining, ...] = ()
+    cards: PredictedCards | None = None
 
     @property
     def trainings(self) -> dict[str, str]:

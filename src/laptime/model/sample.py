@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from laptime.model.limits import StepWork
 from laptime.model.missing import Missing
 from laptime.model.process import ProcessRun
 from laptime.model.ranks import Exchange, RankReport, RankTimes
@@ -91,7 +92,8 @@ class Reference:
     """The float64 run that every lane is compared with, and a float32 twin that shows the effect of rounding alone.
 
     `over_batch` says that its network computes over a batch (a batch norm), so that cutting one changes the work. The
-    batches of this reference were cut into `shares`.
+    batches of this reference were cut into `shares`. `work` is what a step of a user's own training computes and moves;
+    `uncounted` says why it is missing there.
     """
 
     key: str
@@ -102,6 +104,8 @@ class Reference:
     problem: str | None = None
     over_batch: bool = False
     shares: int = 1
+    work: StepWork | None = None
+    uncounted: str | None = None
 
 
 AS_THE_SCRIPT = "as the script"  # the precision of a script's own losses, where nobody else ran them

@@ -8,11 +8,13 @@ from math import inf
 
 from laptime.model.forecasting import CheckedForecast, DeviceForecast, HardwareForecast, Range
 from laptime.model.missing import Missing
+from laptime.pages.cards import plain_card
 from laptime.pages.layout import Cell, Column, painted, table_or_sentences, wrap
-from laptime.pages.numbers import duration, lap, number, percent, size, step
+from laptime.pages.numbers import duration, lap, number, percent, rough, size, step
 from laptime.pages.page import INDENT, NARROWEST, View
 from laptime.pages.words import short_name
 
+LAP = "lap"
 BINDS = {"products": "products", "memory": "memory", "launches": "launches", "loader": "your loader"}
 RANGES = "Ranges hold 80 % of measured steps (docs/forecast.md)."
 
@@ -46,9 +48,17 @@ def say(found: HardwareForecast) -> str:
         return f"no device would surely be faster than {short_name(found.lane)} here."
     priced = [each for each in faster if not isinstance(each.cost, Missing)]
     best = min(priced, key=_cost) if priced else faster[0]
-    cost = "" if isinstance(best.cost, Missing) else f"; {found.laps} laps would cost about {usd(best.cost)}"
-    told = f"{_short(best)} would take {_ends(best.lap_s, lap, ' to ')} a lap, {_times(best.factor)} as fast as"
+    cost = "" if isinstance(best.cost, Missing) else f"; {_whole(found)} would cost about {usd(best.cost)}"
+    each = "a lap" if found.per == LAP else f"for {found.per}"
+    told = f"{_short(best)} would take {_ends(best.lap_s, lap, ' to ')} {each}, {_times(best.factor)} as fast as"
     return f"{told} {short_name(found.lane)} here{cost}.{_loaders(faster)}"
+
+
+def _whole(found: HardwareForecast) -> str:
+    """Return what the whole training is called; that of one's own is a lap, or some steps."""
+    if found.laps > 1:
+        return f"{found.laps} laps"
+    return "a lap" if found.per == LAP else found.per
 
 
 def _cost(row: DeviceForecast) -> float:
@@ -66,12 +76,16 @@ def _loaders(rows: Sequence[DeviceForecast]) -> str:
 
 
 def _columns(found: HardwareForecast, view: View) -> list[Column[DeviceForecast]]:
+    whole: list[Column[DeviceForecast]] = [
+        Column(f"{found.laps} laps", lambda each: duration(each.whole_s.middle), right=True)
+    ]
+    whole = whole if found.laps > 1 else []
     columns: list[Column[DeviceForecast]] = [
         Column("", lambda each: Cell(_short(each), "" if each.fits else "bad")),
         Column("step", lambda each: _ends(each.step_ms, step), right=True),
-        Column("lap", lambda each: _ends(each.lap_s, lap), right=True),
-        Column(f"{found.laps} laps", lambda each: duration(each.whole_s.middle), right=True),
-        Column("as fast", lambda each: f"{number(each.factor.low)}-{number(each.factor.high)}x", right=True),
+        Column(found.per, lambda each: _ends(each.lap_s, lap), right=True),
+        *whole,
+        Column("as fast", lambda each: f"{rough(each.factor.low)}-{rough(each.factor.high)}x", right=True),
         Column("binds", lambda each: BINDS[each.binds] if each.fits else "no room"),
     ]
     if any(not isinstance(each.cost, Missing) for each in found.rows):
@@ -96,7 +110,7 @@ def _columns(found: HardwareForecast, view: View) -> list[Column[DeviceForecast]
 
 
 def _short(row: DeviceForecast) -> str:
-    return row.device.name.removeprefix("NVIDIA ").removeprefix("GeForce ")
+    return plain_card(row.device.name)
 
 
 def _ends(found: Range, show: Callable[[float], str], between: str = "-") -> str:
@@ -108,7 +122,7 @@ def _ends(found: Range, show: Callable[[float], str], between: str = "-") -> str
 
 
 def _times(found: Range) -> str:
-    return f"{number(found.low)} to {number(found.high)} times"
+    return f"{rough(found.low)} to {rough(found.high)} times"
 
 
 def usd(amount: float) -> str:
@@ -121,11 +135,21 @@ def _notes(found: HardwareForecast, view: View) -> list[str]:
     notes = [f"Measured here: {here}. {RANGES}"]
     if not view.details:
         return [*notes, "Prices, energy, memory and notes: --details."]
+    notes += [f"{each[0].upper()}{each[1:]}." for each in found.notes]
     if isinstance(loader, Missing):
         notes.append(f"Loader: {loader.missing}.")
     notes += [f"{_short(each)}: {'; '.join(each.notes)}." for each in found.rows if each.notes]
     notes += [f"{short}: not predicted, {why}." for short, why in found.refused.items()]
     return notes
+
+
+def _mean_off(rows: Sequence[CheckedForecast]) -> str:
+    return percent(sum(abs(each.off) for each in rows) / len(rows))
+
+
+def _source(row: CheckedForecast) -> str:
+    """Return where a step was measured; and by what else than its operators it was predicted."""
+    return row.source if row.share is None else f"{row.source}; by {percent(row.share)} of its peak, as the cards"
 
 
 def render_checked(found: Sequence[CheckedForecast], view: View) -> str:
@@ -137,13 +161,13 @@ def render_checked(found: Sequence[CheckedForecast], view: View) -> str:
         Column("predicted", lambda each: _ends(each.predicted_ms, step), right=True),
         Column("off", lambda each: Cell(f"{100 * each.off:+.0f} %", "" if each.is_within else "bad"), right=True),
         Column("", lambda each: "" if each.is_within else "not explained by the hardware", least=10),
-        Column("source", lambda each: each.source),
+        Column("source", _source),
     ]
-    off = [abs(each.off) for each in found]
-    within = sum(each.is_within for each in found)
     if not found:
         return "Nothing to check: no record and no published result is of a known device.\n"
-    said = f"{len(found)} steps, off by {percent(sum(off) / len(off))} on average; {within} within their 80 % range."
+    within = [each for each in found if each.is_within]
+    said = f"{len(found)} steps, off by {_mean_off(found)} on average; {len(within)} within their 80 % range"
+    said += f", off by {_mean_off(within)}." if 0 < len(within) < len(found) else "."
     table = table_or_sentences(columns, found, view.inner.width, color=view.color)
     return (
         "\n".join([*painted(said, view.width, "strong", color=view.color), "", *(INDENT + line for line in table)])

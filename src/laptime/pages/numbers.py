@@ -32,6 +32,11 @@ def duration(seconds: float) -> str:
     return _joined((hours, "h"), (left, "min"))
 
 
+def rough(value: float) -> str:
+    """Return two digits of what was predicted: `1.5`, `15`, `150`."""
+    return f"{float(f'{value:.2g}'):,.10g}" if isfinite(value) else "not a number"
+
+
 def whole_minutes(seconds: float) -> str:
     """Return a time as an option takes it: `2m`."""
     return f"{max(1, round(seconds / 60))}m"

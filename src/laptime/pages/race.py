@@ -13,6 +13,7 @@ from laptime.model.record import Comparison, LaneResult, Record
 from laptime.model.workload import PublishedResult
 from laptime.pages import footnotes
 from laptime.pages.bars import Row, bar_rows
+from laptime.pages.cards import card_sentence
 from laptime.pages.fleet import cost_cell, fleet_words, node_lines, price_words
 from laptime.pages.layout import SEPARATOR, Cell, flow, wrap
 from laptime.pages.numbers import duration, factor, lap, over, percent, published_lap, step, tiny
@@ -172,6 +173,7 @@ def _notes(record: Record, width: int) -> list[str]:
         *price_words(record),
         *money_words(record),
         *footnotes.forecast_sentence(record),
+        *card_sentence(record),
         published_line(record, width),
     ]
 
@@ -202,6 +204,7 @@ def _details(record: Record, view: View) -> list[list[str]]:
         *(wrap(each, width, "  ") for each in footnotes.remarks(record)),
         quiet(footnotes.starts(record, width), color=color),
         footnotes.forecasts(record, width),
+        *(wrap(each, width, "  ") for each in card_sentence(record)),
         wrap(published_line(record, width), width, "  "),
         *profiles(record, width, color=color),
     ]

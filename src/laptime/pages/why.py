@@ -12,6 +12,7 @@ from laptime.model.questions import WhyAnswer
 from laptime.model.record import LaneResult, Record
 from laptime.model.why import ONLY_A_LANE, Ceiling, Factor, PartOf, Remedy, Standing, StepPart, Why
 from laptime.pages import footnotes, race
+from laptime.pages.cards import card_sentence
 from laptime.pages.layout import Cell, Column, Style, clean, flow, lay_out, table_or_sentences, wrap
 from laptime.pages.numbers import WIDE, duration, factor, number, percent
 from laptime.pages.page import NARROWEST, PageParts, Said, View, quiet, rendered
@@ -81,7 +82,13 @@ def _notes(record: Record, why: Why) -> list[str]:
     """Return what a reader must know, the most important first."""
     asked = _of_lane(record)
     missing = [f"The budget had no room for: {', '.join(why.missing)}. Try --budget 5m."] if why.missing else []
-    return [*_loader_words(record, why), *footnotes.failure_sentences(asked), *footnotes.doubts(asked), *missing]
+    return [
+        *_loader_words(record, why),
+        *card_sentence(record),
+        *footnotes.failure_sentences(asked),
+        *footnotes.doubts(asked),
+        *missing,
+    ]
 
 
 def _loader_words(record: Record, why: Why) -> list[str]:
@@ -108,6 +115,7 @@ def _details(record: Record, why: Why, view: View) -> list[list[str]]:
         *remedy_sections(why.remedies, width, color=color),
         *(_causes(why, standing, width) for standing in STANDINGS),
         _missing(why, width),
+        *(wrap(each, width, "  ") for each in card_sentence(record)),
         *_remarks(record, width, color=color),
     ]
 

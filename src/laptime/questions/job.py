@@ -22,6 +22,7 @@ from laptime.model.record import SCHEMA, Answer, Finding, LaneResult, OtherTrain
 from laptime.model.sample import Reference
 from laptime.questions.asking import Prepared
 from laptime.questions.bounds import Recall, nothing_measured
+from laptime.questions.cards import with_cards
 from laptime.questions.own_code import OwnCode
 from laptime.questions.proving import ReferenceCache
 from laptime.questions.subject import supply
@@ -99,7 +100,7 @@ class Job:
         self._reduce = running.reduce
         try:
             running.run()
-            record = self.record("finished")
+            record = with_cards(self.record("finished"))
         except KeyboardInterrupt:
             record = self.record("interrupted")
         except TrainingError:

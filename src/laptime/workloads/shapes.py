@@ -22,6 +22,7 @@ from laptime.model.network import (
     Layer,
     MaxPool,
     Padding,
+    Relu,
     Reshape,
     SwapAxes,
     Transition,
@@ -69,14 +70,17 @@ def expand(layers: tuple[Layer, ...], channels: int) -> Iterator[Layer | Joined]
                 seen = channels + index * layer.growth
                 yield Joined(seen)
                 yield BatchNorm()
+                yield Relu()
                 yield Conv(layer.bottleneck * layer.growth, 1, bias=False)
                 yield BatchNorm()
+                yield Relu()
                 yield Conv(layer.growth, 3, padding="same", bias=False)
             channels += layer.layers * layer.growth
             yield Joined(channels)
         elif isinstance(layer, Transition):
             channels //= 2
             yield BatchNorm()
+            yield Relu()
             yield Conv(channels, 1, bias=False)
             yield AveragePool(2)
         else:

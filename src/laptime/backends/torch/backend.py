@@ -11,6 +11,7 @@ import torch
 
 from laptime.backends.base import Exercise, Learner, Runner
 from laptime.backends.torch.collectives import COMPILED, TorchExchangeProfiler
+from laptime.backends.torch.counting import count_work
 from laptime.backends.torch.devices import DeviceClock, TorchExercises, list_devices, list_versions, peak_bytes
 from laptime.backends.torch.evaluation import TorchEvaluator
 from laptime.backends.torch.inputs import open_source
@@ -20,7 +21,7 @@ from laptime.backends.torch.networks import speed_up_dropout
 from laptime.backends.torch.own_steps import TorchStepTraining
 from laptime.backends.torch.precision import LanePrecision
 from laptime.backends.torch.predictor import TorchPredictor
-from laptime.backends.torch.profiling import TorchProfiler, count_work
+from laptime.backends.torch.profiling import TorchProfiler
 from laptime.backends.torch.proof import prove, refer
 from laptime.backends.torch.ranks import Ranks
 from laptime.backends.torch.recipe import OwnRecipe, TorchRecipe, open_recipe
@@ -92,20 +93,19 @@ class TorchTraining:
         return TorchProfiler(self._device)
 
     def work(self) -> StepWork | Missing:
-        """Count one step of the lane's network, precision and layout, operator by operator, not compiled.
+        """Count a step of the lane's network, precision and layout, operator by operator, not compiled.
 
-        One batch is enough, so no batches are cached.
+        Two batches are enough, so none are cached.
         """
         if self._settings.input in NO_TRAINING:
             return Missing("the loader or the copy alone computes no step")
         source = open_source(self._recipe, replace(self._settings, input="published"), self._device, self._seed)
+        settings = replace(self._settings, execution="eager")
         try:
-            batch = source()
+            stepper = Stepper(self._recipe, settings, self._device, self._recipe.rate(settings))
+            return count_work(stepper, source)
         finally:
             source.close()
-        settings = replace(self._settings, execution="eager")
-        stepper = Stepper(self._recipe, settings, self._device, self._recipe.rate(settings))
-        return count_work(lambda: stepper(batch))
 
     def exchange(self, size_bytes: int) -> Exercise:
         assert isinstance(self._group, Ranks)

@@ -17,11 +17,12 @@ from laptime.backends.python.arrays import list_arrays, rebuild
 from laptime.backends.steps import CopiedSteps, OwnSteps, StepTraining, make_own_steps
 from laptime.backends.steps_proof import compare_with_float64, take_steps
 from laptime.backends.torch.batches import mapped, move_leaf
+from laptime.backends.torch.counting import count_work
 from laptime.backends.torch.devices import DeviceClock, peak_bytes
 from laptime.backends.torch.inputs import open_source
 from laptime.backends.torch.lane_setup import set_up
 from laptime.backends.torch.precision import LanePrecision, set_precision
-from laptime.backends.torch.profiling import TorchProfiler, count_work
+from laptime.backends.torch.profiling import TorchProfiler
 from laptime.backends.torch.random_numbers import draws_left_to_kernels
 from laptime.backends.torch.recipe import Batch, OwnData
 from laptime.backends.torch.runners import STALE, DeferredRunner, EagerRunner, TorchCopyRunner, TorchLoaderRunner
@@ -141,16 +142,14 @@ class TorchStepTraining(StepTraining):
         return TorchProfiler(self._device)
 
     def work(self) -> StepWork | Missing:
-        """Count one step, operator by operator."""
+        """Count a step, operator by operator."""
         if self._settings.input in NO_TRAINING:
             return Missing("the loader or the copy alone computes no step")
         source = open_source(self._data, replace(self._settings, input="published"), self._device, self._seed)
         try:
-            batch = source()
+            return count_work(self._stepper(), source)
         finally:
             source.close()
-        stepper = self._stepper()
-        return count_work(lambda: stepper(batch))
 
     def device_memory_bytes(self) -> int | Missing:
         return peak_bytes(self._device)

@@ -1,27 +1,21 @@
-"""torch.profiler on a lane, and what one step computes and moves, counted operator by operator.
+"""torch.profiler on a lane.
 
 A card's kernels are reported by NVIDIA's CUPTI, which serves one tool at a time. If another tool uses it, or it
-refuses, only the processor's side is reported. PyTorch's counter knows products and convolutions. The bytes are those
-of every operator's tensor arguments and results, each read or written once; caches and fusing compilers move fewer.
+refuses, only the processor's side is reported.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 from torch.autograd import DeviceType  # type: ignore[attr-defined]
 from torch.profiler import ProfilerActivity, profile
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
-from torch.utils.flop_counter import FlopCounterMode
 
 from laptime.backends.kernels import Activity, sum_device, sum_operators
-from laptime.model.limits import StepWork
 from laptime.model.missing import Missing
 from laptime.model.profile import DeviceSum, Observed, OperatorSum
 
@@ -33,17 +27,6 @@ NOTHING_TOLD = (
 )
 OUTSIDE_OPERATORS = "[memory]"  # memory that was freed between two operators belongs to none
 OF_THE_RUNTIME = ("cuda", "cu", "hip")  # calls that launch kernels; they have their own series of ids
-HOW = (
-    "one eager step: torch.utils.flop_counter for products and convolutions, and the bytes of every operator's tensor "
-    "arguments and results, views not counted"
-)
-WRITES_ONLY = ("copy_", "fill_", "zero_", "random_", "bernoulli_", "normal_", "uniform_", "exponential_")
-UNCOUNTED = 2
-MAKES_ONLY = ("_like", "new_zeros", "new_ones", "new_full")  # of their arguments, only the shape is read
-MOVES_NOTHING = (
-    "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided",
-    "_unsafe_view", "set_", "resize_",
-)  # fmt: skip
 
 
 class TorchProfiler:
@@ -158,67 +141,3 @@ def list_activities(events: Iterable[Any], side: Any) -> list[Activity]:
         for each in events
         if each.device_type() == side and not each.is_user_annotation()
     ]
-
-
-def count_work(step: Callable[[], object]) -> StepWork:
-    """Count one step after two uncounted ones: in its first step, an optimizer creates its state."""
-    for _ in range(UNCOUNTED):
-        step()
-    counter, weighed = FlopCounterMode(display=False), BytesMode()
-    with counter, weighed:
-        step()
-    return StepWork(float(counter.get_total_flops()), float(weighed.total_bytes), HOW)
-
-
-class BytesMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Adds up what each operator reads and writes, as it is called."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.total_bytes = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        told = func(*args, **(kwargs or {}))
-        self.total_bytes += moved_bytes(func, args, kwargs or {}, told)
-        return told
-
-
-def moved_bytes(func: Any, args: Any, kwargs: Any, told: Any) -> int:
-    """Return the bytes of one call. Memory written in place counts as read too, except by operators that only write."""
-    name = func._schema.name.rpartition("::")[2]  # noqa: SLF001  the only way to its schema
-    if name in MOVES_NOTHING or is_view(func):
-        return 0
-    read = [each for each in tree_leaves((args, kwargs)) if isinstance(each, Tensor)]
-    written = {id(each): each for each in tree_leaves(told) if isinstance(each, Tensor)}
-    for each in _written_in_place(func, args, kwargs):
-        written[id(each)] = each
-    if name in WRITES_ONLY:
-        read = read[1:]
-    elif name.endswith(MAKES_ONLY):
-        read = []
-    return sum(map(size_bytes, read)) + sum(map(size_bytes, written.values()))
-
-
-def is_view(func: Any) -> bool:
-    """Whether a result shares its arguments' memory and nothing is written."""
-    told = [each.alias_info for each in func._schema.returns]  # noqa: SLF001
-    return any(told) and not any(each is not None and each.is_write for each in told)
-
-
-def size_bytes(tensor: Tensor) -> int:
-    """Return the bytes of a tensor in memory: an expanded tensor is there only once."""
-    whole = tensor.numel() * tensor.element_size()
-    try:
-        return min(whole, tensor.untyped_storage().nbytes())
-    except (NotImplementedError, RuntimeError):
-        return whole  # sparse and oneDNN tensors have no such storage
-
-
-def _written_in_place(func: Any, args: Any, kwargs: Any) -> list[Tensor]:
-    found: list[Tensor] = []
-    for place, argument in enumerate(func._schema.arguments):  # noqa: SLF001
-        if argument.alias_info is None or not argument.alias_info.is_write:
-            continue
-        given = args[place] if place < len(args) else kwargs.get(argument.name)
-        found += [each for each in tree_leaves(given) if isinstance(each, Tensor)]
-    return found
