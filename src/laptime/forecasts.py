@@ -33,15 +33,17 @@ def forecast(
     on: Sequence[str] | None = None,
     every: bool = False,
     device_file: Path | None = None,
+    rate: float | None = None,
 ) -> HardwareForecast:
     """Predict what the training of a record would take on devices that are not here.
 
-    By default these are common ones; `on` names others, and `every` is all that are known.
+    By default these are common ones; `on` names others, and `every` is all that are known. `rate` is what an hour of
+    the measured machine costs.
     """
     known = known_devices() if device_file is None else read_devices(device_file)
     names = [each.short for each in known] if every else on or forecasting.COMMON
     chosen = list(dict.fromkeys(find_device(name, known) for name in names))
-    return forecasting.make_forecast(record, lane, chosen, known_efficiencies())
+    return forecasting.make_forecast(record, lane, chosen, known_efficiencies(), rate)
 
 
 def check(device_file: Path | None = None) -> tuple[CheckedForecast, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -79,6 +80,14 @@ def test_a_record_says_what_common_devices_would_take_and_cost(raced):
     assert fastest != cheapest
 
 
+def test_what_this_machine_costs_is_compared(raced):
+    """By --rate; without it, by that of the race, if it had one."""
+    page = words_of(raced.done("forecast", "latest", "--on", "t4", "--rate", "0.36").out)
+    assert re.search(r"10 laps here take 33 min \d+ s and cost 0\.2 USD\.", page)
+    page = words_of(raced.done("forecast", "latest", "--on", "t4").out)
+    assert re.search(r"10 laps here take 33 min \d+ s\.", page)
+
+
 def test_only_an_architecture_that_nobody_measured_is_said_to_be_one(house):
     """In reduced precision, too, whose range is as wide."""
     house.script(PLANTED)
@@ -132,6 +141,7 @@ def test_a_training_is_raced_first(house):
         ("scenes-cnn", "torch/cpu", ("torch/cpu", "torch/cpu/input=only")),
         ("scenes-cnn", "cpu/as-written", ("cpu/as-written", "cpu/as-written+input=only")),
         ("scenes-cnn", "cpu/best+input=fast", ("cpu/best+input=fast",)),
+        ("mine.py:training", None, ("cpu", "cpu/input=only")),
     ],
 )
 def test_a_loader_is_timed_alone_where_there_is_one(what, lane, lanes):
@@ -146,6 +156,7 @@ def test_a_loader_is_timed_alone_where_there_is_one(what, lane, lanes):
         (("--on", "t4", "--all"), "--on names devices, and --all is all of them"),
         (("fake/cuda",), "has no measured lane fake/cuda"),
         (("--budget", "5s"), "--budget is of the race before a forecast, and a record is named"),
+        (("--rate", "-1"), "--rate -1: expected 0 or more"),
         (("--check", "--on", "t4"), "--check is of all records and published results"),
         (("--device-file", "/nowhere.toml"), "--device-file /nowhere.toml cannot be read"),
     ],
@@ -164,9 +175,9 @@ def test_a_script_is_refused_before_it_runs(house, tmp_path):
     assert "is a script, which alone knows its model" in words_of(answer.err)
 
 
-def without_a_card(house):
-    """Return the newest record as if it were of a machine without a card: the fake framework sees one."""
-    record = schema.decode(house.done("show", "latest", "--json").out.encode(), "this record")
+def without_a_card(house, which="latest"):
+    """Return a record as if it were of a machine without a card: the fake framework sees one."""
+    record = schema.decode(house.done("show", which, "--json").out.encode(), "this record")
     assert record.cards is None
     return replace(record, machine=replace(record.machine, cards=(), frameworks=()))
 
@@ -194,8 +205,8 @@ def test_a_card_does_not_help_a_training_that_waits_for_its_loader(house):
     found = with_cards(without_a_card(house))
     (told,) = card_sentence(found)
     assert told == "A card would hardly help, since the loader would bind it: T4 0.75-1.4x as fast."
-    house.done("race", "scenes-cnn", "fake/cpu", "--budget", "1s", "-q")
-    (told,) = card_sentence(with_cards(without_a_card(house)))
+    raced = house.raced("scenes-cnn", "fake/cpu", "--budget", "1s", "-q")
+    (told,) = card_sentence(with_cards(without_a_card(house, raced["id"])))
     assert ", if the loader keeps up (laptime forecast" in told
 
 

@@ -18,14 +18,15 @@ from laptime.model.ask import DEFAULT_WORKLOAD
 
 FORECAST_HELP = """What would WHAT take on a device that you do not have, and what would it cost?
 
-WHAT is a built-in training, which is raced here first, or a record: its id, `latest`, @label, a file. LANE is by
-default its last one, such as torch/cpu/best.
+WHAT is a training, built in or your own in PyTorch, which is raced here first; or a record: its id, `latest`, @label, a
+file. LANE is by default its last one, such as torch/cpu/best.
 """
 FORECAST_MORE = """\
-The step's operators are known from the layers. Each takes its operations or its bytes at the share of the device's peak
-that such operators reach, and a least time; the shares are fitted on measured steps of 29 devices. A loader that was
-timed alone counts with the cores of the device's usual host. Ranges hold 80 % of the steps that were measured on
-devices that the fit had not seen. Prices are from devices.toml, with provider and date; nothing is looked up.
+The step's operators are known from the layers; those of your own training were counted in its race. Each takes its
+operations or its bytes at the share of the device's peak that such operators reach, and a least time; the shares are
+fitted on measured steps of 29 devices. A loader that was timed alone counts with the cores of the device's usual host.
+Ranges hold 80 % of the steps that were measured on devices that the fit had not seen. Prices are from devices.toml,
+with provider and date; nothing is looked up.
 """
 ORDERS = ("time", "money")
 RACE_S = 60.0
@@ -44,6 +45,7 @@ RACE_S = 60.0
 @click.option("--on", type=Words(), help="These devices: t4,a100-40gb.  [default: eight common ones]")
 @click.option("--all", "every", is_flag=True, help="All devices that are known.")
 @click.option("--by", type=click.Choice(ORDERS), default="time", show_default=True, help="The order of the rows.")
+@click.option("--rate", type=float, help="Price of this machine per hour, to compare.")
 @click.option("--budget", type=Duration(), help=f"{SAYS['budget']}  [default: 60s]")
 @click.option("--check", is_flag=True, help="Hold predictions against records and published results.")
 @rare("--device-file", type=click.Path(path_type=Path), help="A TOML file with devices of your own.")
@@ -57,6 +59,7 @@ def forecast(
     on: tuple[str, ...] | None,
     every: bool,
     by: str,
+    rate: float | None,
     budget: float | None,
     check: bool,
     device_file: Path | None,
@@ -66,7 +69,7 @@ def forecast(
 ) -> int:
     if on and every:
         raise UsageError("--on names devices, and --all is all of them", "leave one of the two out")
-    if check and (lane or on or every or budget or by != ORDERS[0]):
+    if check and (lane or on or every or budget or rate is not None or by != ORDERS[0]):
         raise UsageError("--check is of all records and published results", "leave LANE, devices and --budget out")
     view = showing.View(page_width(), color=may_colour(), blocks=may_draw(), details=details)
     if check:
@@ -82,7 +85,7 @@ def forecast(
     if forecasts.names_a_training(what):
         raced = with_progress(partial(forecasts.race_first, what, lane, budget or RACE_S), quiet=quiet)
     record = api.load(what) if raced is None else raced.record
-    found = forecasts.forecast(record, lane, on=on, every=every, device_file=device_file)
+    found = forecasts.forecast(record, lane, on=on, every=every, device_file=device_file, rate=rate)
     if as_json:
         emit_json(showing.to_json(found))
     else:

@@ -48,13 +48,16 @@ def forecast(
     on: str | Sequence[str] | None = None,
     every: bool = False,
     device_file: str | os.PathLike[str] | None = None,
+    rate: float | None = None,
 ) -> ForecastResult:
     """Predict what the training of a race would take on devices that are not here: `on="t4,a100-40gb"`.
 
     `result` is a race, or what `laptime.load` finds. `lane` is by default its last one. `every` is all devices.
+    `rate` is what an hour of the measured machine costs.
     """
     if on is not None and every:
         raise UsageError("on= names devices, and every= is all of them", "Leave one of the two out.")
     names = on.split(",") if isinstance(on, str) else on
     place = None if device_file is None else Path(device_file)
-    return ForecastResult(forecasts.forecast(record_of(result), lane, on=names, every=every, device_file=place))
+    found = forecasts.forecast(record_of(result), lane, on=names, every=every, device_file=place, rate=rate)
+    return ForecastResult(found)

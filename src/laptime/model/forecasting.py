@@ -11,6 +11,7 @@ from laptime.model.missing import Missing
 
 OperatorKind = Literal["conv", "pointwise", "narrow", "grouped", "product", "attention", "move", "update", "unknown"]
 Regime = Literal["fp32", "tf32", "matrix"]
+NO_RATE = Missing("the price of an hour of this machine was not given: --rate")
 Binds = Literal["products", "memory", "launches", "loader"]
 
 
@@ -83,7 +84,8 @@ class HardwareForecast:
 
     `measured_ms` is the lane's own step on the `machine` that was measured, and `loader_items_per_s` what its loader
     makes alone on one core. `refused` are devices without a prediction, with the reason. `per` names what `lap_s` is
-    of: a lap, or so many steps where a lap has no known length.
+    of: a lap, or so many steps where a lap has no known length. `whole_here_s` is the whole training on the measured
+    lane, and `cost_here` what that costs, where the price of an hour of that machine was given.
     """
 
     what: str
@@ -96,6 +98,8 @@ class HardwareForecast:
     refused: Mapping[str, str]
     loader_items_per_s: float | Missing
     per: str = "lap"
+    whole_here_s: float = 0.0
+    cost_here: float | Missing = NO_RATE
     notes: tuple[str, ...] = ()
 
 

@@ -21,7 +21,8 @@ def card_sentence(record: Record) -> list[str]:
         return [f"A card would hardly help, since {why}: {plain_card(best.card)} {_times(best.factor)} as fast."]
     first, *others = (f"{plain_card(each.card)} {_times(each.factor)}" for each in cards.rows)
     bound = [plain_card(each.card) for each in cards.rows if each.binds == "loader"]
-    loader = f"; the loader would bind {joined(bound)}" if bound else ""
+    which = "each" if len(bound) == len(cards.rows) else joined(bound)
+    loader = f"; the loader would bind {which}" if bound else ""
     unknown = "" if cards.loader_is_known else ", if the loader keeps up"
     told = joined([f"{first} as fast as {lane}", *others])
     return [f"Cards, as predicted: {told}{unknown}{loader} (laptime forecast {record.id})."]

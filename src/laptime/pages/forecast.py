@@ -132,7 +132,10 @@ def usd(amount: float) -> str:
 def _notes(found: HardwareForecast, view: View) -> list[str]:
     loader = found.loader_items_per_s
     here = f"{short_name(found.lane)} on {found.machine}, {step(found.measured_ms)} a step ({found.record})"
-    notes = [f"Measured here: {here}. {RANGES}"]
+    one = "s" if found.laps == 1 and found.per == LAP else ""
+    cost = "" if isinstance(found.cost_here, Missing) else f" and cost{one} {usd(found.cost_here)}"
+    whole = f"{_whole(found)} here take{one} {lap(found.whole_here_s)}{cost}"
+    notes = [f"Measured here: {here}. {whole[0].upper()}{whole[1:]}.", RANGES]
     if not view.details:
         return [*notes, "Prices, energy, memory and notes: --details."]
     notes += [f"{each[0].upper()}{each[1:]}." for each in found.notes]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from laptime.analysis.forecasting import StepForecast, forecast_step, range_of, seen_regime, spread_of, widened
 from laptime.errors import UsageError
 from laptime.model.ask import Ask
-from laptime.model.forecasting import DeviceForecast, Efficiencies, HardwareForecast, Range
+from laptime.model.forecasting import NO_RATE, DeviceForecast, Efficiencies, HardwareForecast, Range
 from laptime.model.hardware import KnownDevice
 from laptime.model.missing import Missing
 from laptime.model.record import Record
@@ -43,16 +43,23 @@ def lanes_to_race(what: str, lane: str | None) -> tuple[str, ...]:
         raise UsageError(says, "a function that returns its Training (docs/your-training.md); or rent the device")
     lanes = (("cpu", "cpu/best") if is_built_in(what) else ("cpu",)) if lane is None else (lane,)
     device, last = parse_lane(lanes[-1]).device, lanes[-1].rpartition("/")[2]
-    if what not in CATALOGUE or not find_workload(what).reads_files or "input=" in last or device is None:
+    reads = find_workload(what).reads_files if what in CATALOGUE else names_a_file(what)
+    if not reads or "input=" in last or device is None:
         return lanes
     return (*lanes, f"{lanes[-1]}{'/' if last == device else '+'}input=only")
 
 
 @in_words
 def make_forecast(
-    record: Record, name: str | None, devices: Sequence[KnownDevice], known: Efficiencies
+    record: Record, name: str | None, devices: Sequence[KnownDevice], known: Efficiencies, rate: float | None = None
 ) -> HardwareForecast:
-    """Return what the training of a record would take on each device, with the settings of a lane."""
+    """Return what the training of a record would take on each device, with the settings of a lane.
+
+    `rate` is the price of an hour of the machine that was measured; without one, that of the race.
+    """
+    rate = record.ask.rate_per_hour if rate is None else rate
+    if rate is not None and not (math.isfinite(rate) and rate >= 0):
+        raise UsageError(f"--rate {rate:g}: expected 0 or more", "such as 0.25")
     raced = raced_in(record)
     lane = find_lane(raced, name, record.id)
     measured = measure_lane(raced, lane)
@@ -69,6 +76,7 @@ def make_forecast(
     if not rows:
         short, why = next(iter(refused.items()))
         raise UsageError(f"nothing can be said of {short}: {why}", "laptime forecast --all shows what can be predicted")
+    here_s = measured.step_ms / 1e3 * measured.steps * measured.laps
     return HardwareForecast(
         what=measured.what,
         lane=lane.name,
@@ -80,6 +88,8 @@ def make_forecast(
         refused=refused,
         loader_items_per_s=measured.loader,
         per=measured.per,
+        whole_here_s=here_s,
+        cost_here=NO_RATE if rate is None else rate * here_s / 3600,
         notes=measured.notes,
     )
 

@@ -1,0 +1,138 @@
+"""What else a forecast has to get right: networks that the fit has not seen, and what binds. And what was tried.
+
+    python bench/forecast_left_out.py [--out FILE.json] [--only networks] [--only binds] [--only correction]
+
+**networks**: four public networks and our own trainings are left out of the fit, one after another, and predicted on
+all devices on which they were measured. **binds**: cases whose answer is known from an experiment, such as a graph that
+makes a step twice as fast: then launches bound it. **correction**: would a step that was measured on another card make
+a prediction better? The measured part of its error is taken over, whole or in part.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+import sys
+from dataclasses import dataclass
+
+import numpy as np
+
+from common import Figure, finish, parser_for
+from forecast_devices import ROUNDS, begin, fit, has_others, leave_out, make_table, predict
+from laptime.analysis.forecasting import forecast_step
+from laptime.hardware import find_device, known_devices, known_efficiencies
+from laptime.model.missing import Missing
+from laptime.workloads import find_workload
+from laptime.workloads.operators import list_operators
+
+PARTS = ("networks", "binds", "correction")
+PUBLIC = ("resnet50", "vgg16", "densenet121", "bert_base")
+OWN = ("cifar-cnn", "scenes-cnn", "pets-densenet")
+MOST_OFF, RIGHT = 0.15, 0.9
+PORTIONS = (0.0, 0.25, 0.5, 1.0)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A step on a card, what bound it, and the experiment that shows it. Milliseconds of a loader are of a batch."""
+
+    what: str
+    device: str
+    precision: str
+    execution: str
+    binds: str
+    because: str
+    loader_ms: float = 0.0
+
+
+# Of an H200: bench/results/2026-11-20-h200.json. The loaders are the authors', on one core of its host.
+CASES = (
+    Case("cifar-mlp", "h200", "fp32", "eager", "launches", "1.75 ms launched one by one, 0.30 ms as a graph"),
+    Case("cifar-cnn", "h200", "tf32", "eager", "launches", "2.14 ms launched one by one, 1.02 ms as a graph"),
+    Case("cifar-cnn", "h200", "bf16", "eager", "launches", "2.66 ms launched one by one, 0.89 ms as a graph"),
+    Case("cifar-cnn", "h200", "fp32", "graph", "products", "1.93 ms, and 1.02 ms with faster products alone"),
+    Case("pets-densenet", "h200", "fp32", "graph", "products", "78.1 ms, and 44.5 ms with faster products alone"),
+    Case("pets-densenet", "h200", "fp32", "eager", "products", "82.2 ms, 78.1 ms as a graph, 44.5 ms in TF32"),
+    Case("scenes-cnn", "h200", "tf32", "graph", "memory", "2.17 ms; 2.15 ms in bf16, 2.23 ms launched one by one"),
+    Case("scenes-cnn", "h200", "fp32", "eager", "loader", "41.7 ms with files, 2.83 ms with batches on the card", 40.0),
+    Case("plates-cnn", "h200", "fp32", "eager", "loader", "305 ms with files, 2.9 ms with our loader", 300.0),
+    Case("pets-densenet", "h200", "fp32", "eager", "loader", "185 ms with files, 82 ms with batches on it", 180.0),
+    Case("scenes-cnn", "rtx-2060-mobile", "fp32", "graph", "loader", "the first experiment: 744 images/s", 43.0),
+    Case("plates-cnn", "t4", "fp32", "graph", "loader", "the fifth: as slow without a card; 40 ms an image", 5120.0),
+)
+
+
+def main() -> int:
+    parser = parser_for(__doc__)
+    parser.add_argument("--only", choices=PARTS, action="append")
+    given = parser.parse_args()
+    chosen = given.only or PARTS
+    figures: list[Figure] = []
+    if "networks" in chosen:
+        figures += check_networks()
+    if "binds" in chosen:
+        figures += check_binds()
+    if "correction" in chosen:
+        figures += check_correction()
+    return finish("forecast_left_out", figures, given.out)
+
+
+def check_networks() -> list[Figure]:
+    """Leave networks out of the fit, with those that differ by a stride, and predict them."""
+    table = make_table()
+    known, every = has_others(table), np.ones(len(table.steps), bool)
+    fitted = fit(table, every, begin(table), ROUNDS)
+    figures, offs = [], []
+    for name in (*PUBLIC, *OWN):
+        mine = np.array([each.network.removesuffix("_v1") == name for each in table.steps])
+        told = mine & known
+        off = np.abs(predict(table, fit(table, ~mine, fitted, ROUNDS))[told] / table.ms[told] - 1)
+        offs.append(float(off.mean()))
+        figures.append(Figure(f"{name}: off where the fit has not seen it, {told.sum()} steps", offs[-1], ""))
+    return [*figures, Figure("off, of networks that were left out", statistics.mean(offs), "", most=MOST_OFF)]
+
+
+def check_binds() -> list[Figure]:
+    right = 0
+    for case in CASES:
+        found = what_binds(case)
+        right += found == case.binds
+        print(f"{case.what} on {case.device}, {case.precision}, {case.execution}: {found}, and it was {case.binds}")
+    return [Figure(f"right about what binds, of {len(CASES)} cases", right / len(CASES), "", least=RIGHT)]
+
+
+def what_binds(case: Case) -> str:
+    workload, device = find_workload(case.what), find_device(case.device, known_devices())
+    operators = list_operators(workload, workload.batch, case.precision)
+    found = forecast_step(operators, device, case.precision, case.execution, known_efficiencies())
+    assert not isinstance(found, Missing), found
+    return "loader" if case.loader_ms > 1e3 * found.step_s else found.binds
+
+
+def check_correction() -> list[Figure]:
+    """Take over a part of what a prediction is off on another card, for all pairs of one network in one source."""
+    table = make_table()
+    fitted = fit(table, np.ones(len(table.steps), bool), begin(table), ROUNDS)
+    off = np.log(leave_out(table, fitted) / table.ms)
+    alike: dict[tuple[str, str, str, str], list[int]] = {}
+    for place, each in enumerate(table.steps):
+        alike.setdefault((each.source, each.network, each.precision, each.execution), []).append(place)
+    pairs = [
+        pair
+        for group in alike.values()
+        for pair in itertools.permutations(group, 2)
+        if table.steps[pair[0]].device != table.steps[pair[1]].device
+    ]
+    return [
+        Figure(
+            f"off, with {portion:.0%} of the error of another card taken over, {len(pairs)} pairs",
+            statistics.mean(abs(math.exp(off[one] - portion * off[other]) - 1) for one, other in pairs),
+            "",
+        )
+        for portion in PORTIONS
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
