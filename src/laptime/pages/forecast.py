@@ -55,7 +55,7 @@ def say(found: HardwareForecast) -> str:
 
 
 def _whole(found: HardwareForecast) -> str:
-    """Return what the whole training is called; that of one's own is a lap, or some steps."""
+    """Return what the whole training is called; that of your own is a lap, or some steps."""
     if found.laps > 1:
         return f"{found.laps} laps"
     return "a lap" if found.per == LAP else found.per

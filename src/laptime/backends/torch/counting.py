@@ -37,7 +37,7 @@ MOVES_NOTHING = (
     "_unsafe_view", "set_", "resize_",
 )  # fmt: skip
 GATHERS = ("embedding", "index_select", "gather", "index")  # of their first argument, only what is chosen is read
-OURS = ("aten", "prims")  # what has other names is somebody's own operator
+OURS = ("aten", "prims")  # what has other names is an operator of another library
 COMPUTES_UNSEEN = ("mkldnn_rnn_layer", "mkldnn_rnn_layer_backward", "_cudnn_rnn", "_cudnn_rnn_backward")
 # A norm reads its values once for their mean, and once more to use it.
 PASSES_MORE = {
