@@ -29,14 +29,16 @@ from laptime.model.forecasting import Efficiencies
 from laptime.model.missing import Missing
 
 REGIMES = ("fp32", "tf32", "matrix")
+ON_UNITS = REGIMES[1:]
 PRODUCTS = ("conv", "pointwise", "narrow", "grouped", "product", "attention")
 EXECUTIONS = ("eager", "graph")
 MOST_OFF, MOST_OFF_CONVOLUTIONS = 0.15, 0.10
 HOLDS = (0.75, 0.90)
 # Where the fit begins, and how strongly it is held there: a share that nothing measured stays as it is.
 SHARES = (0.6, 0.6, 0.2, 0.1, 0.6, 0.4)
-OF_BANDWIDTH, LEAST_US, MOVE_US, HOST_US = 0.6, 10.0, 5.0, (30.0, 5.0)
+OF_BANDWIDTH, LEAST_US, MOVE_US, HOST_US, HALVED = 0.6, 10.0, 5.0, (30.0, 5.0), 1.4
 HELD = {"shares": 0.1, "memory": 0.3, "least": 0.3, "host": 0.3, "sources": 0.35, "architectures": 0.35}
+HELD |= {"halved": 0.3}
 # The sources whose frameworks are nearest to those of today.
 CURRENT = ("laptime: PyTorch 2.11", "lambdal: PyTorch 2.3", "lambdal: PyTorch 1.13")
 ROUNDS, ROUNDS_AGAIN = 60, 8
@@ -62,6 +64,7 @@ class Table:
     source: npt.NDArray[np.int64]
     architecture: npt.NDArray[np.int64]
     execution: npt.NDArray[np.int64]
+    halved: npt.NDArray[np.bool_]
     sources: list[str]
     architectures: list[tuple[str, str]]
 
@@ -121,6 +124,7 @@ def make_table() -> Table:
         source=np.array([sources.index(each.source) for each in steps]),
         architecture=np.array([architectures.index(pair) for pair in pairs]),
         execution=np.array([EXECUTIONS.index(each.execution) for each in steps]),
+        halved=np.array([each.device.halved_sums for each in steps]) & (np.array(regimes) > 0),
         sources=sources,
         architectures=architectures,
     )
@@ -132,7 +136,7 @@ def begin(table: Table) -> Floats:
     least = [LEAST_US] * regimes + [MOVE_US]
     return np.concatenate(
         [np.log(SHARES * regimes), np.log([OF_BANDWIDTH] * regimes), np.log(least), np.log(HOST_US),
-         np.zeros(len(table.sources)), np.zeros(len(table.architectures))]
+         np.log([HALVED] * len(ON_UNITS)), np.zeros(len(table.sources)), np.zeros(len(table.architectures))]
     )  # fmt: skip
 
 
@@ -141,7 +145,7 @@ def parts_of(table: Table, fitted: Floats) -> dict[str, Floats]:
     regimes = len(REGIMES)
     sizes = {
         "shares": regimes * len(PRODUCTS), "memory": regimes, "least": regimes + 1, "host": len(EXECUTIONS),
-        "sources": len(table.sources), "architectures": len(table.architectures),
+        "halved": len(ON_UNITS), "sources": len(table.sources), "architectures": len(table.architectures),
     }  # fmt: skip
     ends = np.cumsum(list(sizes.values()))
     return dict(zip(sizes, np.split(fitted, ends[:-1]), strict=True))
@@ -152,7 +156,8 @@ def predict(table: Table, fitted: Floats, *, with_sources: bool = True) -> Float
     part = parts_of(table, fitted)
     shares = part["shares"].reshape(len(REGIMES), len(PRODUCTS))
     regime, is_product = table.regime[table.of], table.flops > 0
-    factor = part["architectures"][table.architecture][table.of]
+    halved = np.where(table.halved, np.concatenate([[0.0], part["halved"]])[table.regime], 0.0)
+    factor = (part["architectures"][table.architecture] + halved)[table.of]
     share = np.exp(shares[regime, np.minimum(table.kind, len(PRODUCTS) - 1)] + factor)
     computing = np.where(is_product, table.flops / (table.peak[table.of] * share), 0.0)
     moving = table.bytes / (table.bandwidth[table.of] * np.exp(part["memory"][regime]))
@@ -242,6 +247,7 @@ def as_efficiencies(table: Table, fitted: Floats, spread: dict[str, float]) -> E
         least_us={name: float(least[REGIMES.index(name)]) for name in used} | {"move": float(least[-1])},
         host_us=dict(zip(EXECUTIONS, host.tolist(), strict=True)),
         architectures=factors,
+        halved=dict(zip(ON_UNITS, np.exp(part["halved"]).tolist(), strict=True)),
         spread=spread,
     )
 
@@ -296,7 +302,7 @@ def show(table: Table, seen: Floats, left_out: Floats) -> None:
 
 def as_toml(known: Efficiencies) -> str:
     lines = ["# Written by bench/forecast_devices.py --write: what devices reach of their peaks (docs/forecast.md)."]
-    for name in ("memory", "least_us", "host_us", "spread"):
+    for name in ("memory", "least_us", "host_us", "halved", "spread"):
         lines += ["", f"[{name}]", *rows_of(getattr(known, name))]
     for name in ("products", "architectures"):
         for key, values in getattr(known, name).items():

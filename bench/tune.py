@@ -8,8 +8,8 @@ next to Keras on TensorFlow as written. The winner has to beat both by the limit
 agree within 5 %. **grid**: all sets of all settings that a tuning may try, a heat each, and more of the best ones until
 --grid-s; the best of them by the same rating races the winner of a tuning, which has a fifth of the time. --left-out
 names settings that the grid, but not the tuning, does without: all sets of cifar-cnn are 1,024, those of scenes-cnn
-more than 10,000. **repeat**: short tunings, each with a later race; nine of ten have to agree within 5 %, and all name
-the same winner or a tie.
+more than 10,000. **repeat**: tunings of --budget, each with a later race; nine of ten have to agree within 5 %, and all
+name the same winner or a tie.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def main() -> int:
     parser = parser_for(__doc__)
     parser.add_argument("--only", choices=PARTS, action="append")
     parser.add_argument("--what", choices=LEAST, action="append", help="only these networks")
-    parser.add_argument("--budget", default="5m", help="of a tuning in gain")
+    parser.add_argument("--budget", default="5m", help="of a tuning in gain and in repeat")
     parser.add_argument("--repeats", type=int, default=REPEATS)
     parser.add_argument("--grid-s", type=float, default=2400.0, help="a grid that took less tries its best sets again")
     parser.add_argument("--left-out", default="", metavar="NAMES", help="settings that no set of the grid has")
@@ -59,7 +59,7 @@ def main() -> int:
             left_out = tuple(filter(None, given.left_out.split(",")))
             figures += [figure for name in what for figure in check_grid(name, left_out, given.grid_s, details)]
         if "repeat" in chosen:
-            figures += check_repeats(what[0], given.repeats, details)
+            figures += check_repeats(what[0], given.repeats, given.budget, details)
     return finish("tune", figures, given.out, details=details)
 
 
@@ -120,12 +120,12 @@ def _prepare_grid(left_out: Sequence[str], asked: Ask, machine: Machine) -> Tune
     return replace(prepared, tunables=(grid,))
 
 
-def check_repeats(what: str, repeats: int, details: dict[str, Any]) -> list[Figure]:
+def check_repeats(what: str, repeats: int, budget: str, details: dict[str, Any]) -> list[Figure]:
     """Tune again and again, each time with a later race."""
     agree, winners, every = [], [], []
     for _ in range(repeats):
-        tuned, took_s = tune(what, "90s")
-        stated, later = gain_of(tuned), race(what, tuned, budget="1m")
+        tuned, took_s = tune(what, budget)
+        stated, later = gain_of(tuned), race(what, tuned)
         agree.append(abs(off(stated, later) or 0.0) <= AGREES)
         winners.append(tuned.words)
         every.append({"words": tuned.words, "stated": stated, "later": later, "ties": tuned.ties, "took_s": took_s})
@@ -145,11 +145,11 @@ def tune(what: str, budget: str) -> tuple[TunedLane, float]:
     return found.tuned[0], time.monotonic() - began_s
 
 
-def race(what: str, tuned: TunedLane, budget: str = "10m") -> float | None:
+def race(what: str, tuned: TunedLane) -> float | None:
     """Return how many times as fast as the lane as written the winner is, in a race of its own."""
     if not tuned.words:
         return 1.0
-    return float(laptime.race(what, [LANE, tuned.winner], heats=7, budget=budget, progress=False).ratio.value)
+    return float(laptime.race(what, [LANE, tuned.winner], heats=10, budget="4m", progress=False).ratio.value)
 
 
 def race_with_keras(what: str, tuned: TunedLane) -> tuple[float, float]:

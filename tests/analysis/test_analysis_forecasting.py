@@ -21,6 +21,7 @@ KNOWN = Efficiencies(
     least_us={"fp32": 10.0, "tf32": 10.0, "matrix": 10.0, "move": 5.0},
     host_us={"eager": 2_000.0, "graph": 0.0},
     architectures={"Ada": {"fp32": 2.0}},
+    halved={"matrix": 1.5},
     spread={"fp32": 0.1, "tf32": 0.2, "matrix": 0.3, "unseen": 0.5},
 )
 CONV = StepOperator("conv", flops=1e10, bytes=1e7)  # 1 ms at 10 TFLOP/s, 0.2 ms at 50 GB/s
@@ -44,6 +45,14 @@ def test_a_host_that_launches_slowly_binds():
     assert found.host_s == 2e-3
     assert found.step_s == pytest.approx((2e-3**4 + found.device_s**4) ** 0.25)
     assert found.binds == "launches"
+
+
+def test_on_cards_that_add_up_at_half_the_rate_units_lose_less_than_half():
+    """As the makers' peaks say; float32 outside of the units is as fast as ever."""
+    halved = replace(CARD, halved_sums=True)
+    plain, faster = (step_of(CONV, device=each, precision="fp16").step_s for each in (CARD, halved))
+    assert (plain - 10e-6) / (faster - 10e-6) == pytest.approx(1.5)
+    assert step_of(CONV, device=halved) == step_of(CONV)
 
 
 def test_without_units_for_a_precision_the_next_best_computes():
@@ -87,6 +96,7 @@ def test_what_nobody_can_count_widens_the_range():
     unknown = StepOperator("unknown", flops=0.0, bytes=1e8)
     found = step_of(MOVE, unknown)
     assert found.unknown_share == pytest.approx(0.5, rel=0.01)
-    assert widened(0.1, 0.0, 0.0) == pytest.approx(0.1)
-    assert widened(0.0, 0.5, 0.0) == pytest.approx(math.log(3) / 2)
-    assert widened(0.0, 0.0, 0.5) == pytest.approx(math.log(1.5))
+    assert widened(0.1, 0.0, 0.0, is_new=False) == pytest.approx(0.1)
+    assert widened(0.0, 0.5, 0.0, is_new=False) == pytest.approx(math.log(3) / 2)
+    assert widened(0.0, 0.0, 0.5, is_new=False) == pytest.approx(math.log(1.5))
+    assert widened(0.1, 0.0, 0.0, is_new=True) > 0.25

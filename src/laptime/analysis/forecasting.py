@@ -15,6 +15,7 @@ from laptime.model.forecasting import Binds, Efficiencies, Range, Regime, StepOp
 from laptime.model.hardware import KnownDevice
 from laptime.model.missing import Missing
 
+NEW_NETWORK_SPREAD = 0.28  # of networks that the fit had not seen (bench/forecast_left_out.py)
 UNKNOWN_SPREAD = math.log(3)  # of an operator that is counted by its bytes alone: it may take three times as long
 SHARPNESS = 4.0  # how suddenly the longer of device and host takes over
 IN_EIGHTY = 1.2816  # standard deviations on each side that hold 80 % of a normal distribution
@@ -64,6 +65,7 @@ def forecast_step(
     regime, peak = found
     shares = known.products[regime]
     factor = known.architectures.get(architecture_of(device), {}).get(regime, 1.0)
+    factor *= known.halved.get(regime, 1.0) if device.halved_sums else 1.0
     per_s, least_s = device.bandwidth_gb_s * 1e9 * known.memory[regime], known.least_us[regime] / 1e6
     move_s = known.least_us["move"] / 1e6
     products_s = memory_s = unknown_s = least = 0.0
@@ -82,8 +84,9 @@ def forecast_step(
         least += each.calls * least_s
     device_s = products_s + memory_s + least
     host_s = sum(each.calls for each in operators) * known.host_us[execution] / 1e6
-    parts: dict[Binds, float] = {"products": products_s, "memory": memory_s, "launches": max(least, host_s)}
-    return StepForecast(device_s, host_s, max(parts, key=lambda name: parts[name]), unknown_s / device_s)
+    parts: dict[Binds, float] = {"products": products_s, "memory": memory_s, "launches": least}
+    binds: Binds = "launches" if host_s > device_s else max(parts, key=lambda name: parts[name])
+    return StepForecast(device_s, host_s, binds, unknown_s / device_s)
 
 
 def architecture_of(device: KnownDevice) -> str:
@@ -104,9 +107,9 @@ def spread_of(device: KnownDevice, precision: str, known: Efficiencies) -> float
     return known.spread[seen_regime(device, precision, known) or "unseen"]
 
 
-def widened(spread: float, unknown_share: float, varies: float) -> float:
-    """Return a spread that also holds what operators nobody can count may add, and how much steps differ."""
-    return math.hypot(spread, UNKNOWN_SPREAD * unknown_share, math.log1p(varies))
+def widened(spread: float, unknown_share: float, varies: float, *, is_new: bool) -> float:
+    """Return a spread that also holds what operators nobody can count may add, how much steps differ, a new network."""
+    return math.hypot(spread, UNKNOWN_SPREAD * unknown_share, math.log1p(varies), NEW_NETWORK_SPREAD if is_new else 0.0)
 
 
 def range_of(middle: float, spread: float) -> Range:

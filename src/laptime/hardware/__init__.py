@@ -22,6 +22,7 @@ from laptime.model.hardware import KnownDevice
 KEYS = tuple(each.name for each in fields(KnownDevice))
 NEEDED = ("name", "short", "kind", "architecture")
 MANY = ("aliases", "sources")
+FLAGS = ("halved_sums",)
 WORDS = (*NEEDED, "capability", "released", "vector", "host", "price_provider", "price_date", "price_note")
 NEAREST = 3
 DEVICES, EFFICIENCIES = (Path(__file__).with_name(name) for name in ("devices.toml", "efficiencies.toml"))
@@ -107,6 +108,9 @@ def _check_value(key: str, value: Any, where: str) -> None:
     if key in MANY:
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
             raise UsageError(f"{where}: expected a list of texts", 'such as ["RTX 3090"]')
+    elif key in FLAGS:
+        if not isinstance(value, bool):
+            raise UsageError(f"{where}: expected true or false", f"such as {key} = true")
     elif key in WORDS:
         if not isinstance(value, str):
             raise UsageError(f"{where}: expected a text", f'such as {key} = "..."')

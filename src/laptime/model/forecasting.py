@@ -34,8 +34,9 @@ class Efficiencies:
 
     `products` has the share of the peak by regime and kind of operator, `memory` that of the bandwidth by regime,
     `least_us` what a product takes at least by regime, and a move. `host_us` is what the host takes to launch an
-    operator, by execution. `architectures` are factors on products, by architecture and regime. `spread` is the
-    standard deviation of the logarithm of what was off on devices that the fit had not seen.
+    operator, by execution. `architectures` are factors on products, by architecture and regime, and `halved` those of
+    cards whose units add up in float32 at half of their rate: that costs less than half. `spread` is the standard
+    deviation of the logarithm of what was off on devices that the fit had not seen.
     """
 
     products: Mapping[str, Mapping[str, float]]
@@ -43,6 +44,7 @@ class Efficiencies:
     least_us: Mapping[str, float]
     host_us: Mapping[str, float]
     architectures: Mapping[str, Mapping[str, float]]
+    halved: Mapping[str, float]
     spread: Mapping[str, float]
 
 
@@ -84,8 +86,8 @@ class HardwareForecast:
 
     `measured_ms` is the lane's own step on the `machine` that was measured, and `loader_items_per_s` what its loader
     makes alone on one core. `refused` are devices without a prediction, with the reason. `per` names what `lap_s` is
-    of: a lap, or a number of steps where a lap has no known length. `whole_here_s` is the whole training on the measured
-    lane, and `cost_here` what that costs, where the price of an hour of that machine was given.
+    of: a lap, or a number of steps where a lap has no known length. `whole_here_s` is the whole training on the
+    measured lane, and `cost_here` what that costs, where the price of an hour of that machine was given.
     """
 
     what: str

@@ -12,7 +12,8 @@ class KnownDevice:
     """One device: the dense peaks of its arithmetic, its memory, its power, the host that it usually has, a price.
 
     A peak that is None is one that the device has no units for. Of a processor, peaks, cores and bandwidth are those of
-    one socket; `host_cores` are the virtual cores of the instance that the price is for.
+    one socket; `host_cores` are the virtual cores of the instance that the price is for. `halved_sums` is set where the
+    matrix units add up in float32 at half of their rate, as the peaks here say.
     """
 
     name: str
@@ -26,6 +27,7 @@ class KnownDevice:
     tf32_tflops: float | None = None
     bf16_tflops: float | None = None
     fp16_tflops: float | None = None
+    halved_sums: bool = False
     bandwidth_gb_s: float | None = None
     memory_gb: float | None = None
     power_w: float | None = None

@@ -23,6 +23,11 @@ from laptime.workloads.operators import list_operators
 
 IN_NINETY_FIVE = 1.96  # standard deviations on each side of a step's interval
 FRAMEWORK_BYTES = 600_000_000  # what CUDA and its libraries take of a card
+FITTED = ("cifar-cnn", "scenes-cnn", "pets-densenet")  # measured on a card: bench/forecast_measured.py
+    "cifar-cnn",
+    "scenes-cnn",
+    "pets-densenet",
+)  # whose steps on a card were measured (bench/forecast_measured.py)
 OTHERS_STEPS = 1_000  # what is predicted of a training whose lap has no known length
 NO_LOADER, NO_FILES = Missing("it was not timed alone"), Missing("this training reads no files")
 NO_OPERATORS = Missing("its operators were not counted")
@@ -44,7 +49,8 @@ class MeasuredLane:
 
     `operators` are those of a step in the arithmetic of the lane. `loader` is how many items a second its loader makes
     alone: on one core, if it is laptime's own, which takes all of a host but one. `per` names what `steps` steps are,
-    of which the whole training has `laps`. `varies` is by how much the operations of two steps differed.
+    of which the whole training has `laps`. `varies` is by how much the operations of two steps differed. `is_new` is
+    set for a network of which no step was fitted.
     """
 
     lane: LaneResult
@@ -60,6 +66,7 @@ class MeasuredLane:
     steps: float
     laps: int
     varies: float = 0.0
+    is_new: bool = False
     notes: tuple[str, ...] = ()
 
     @property
@@ -142,6 +149,7 @@ def _measure_built_in(raced: Raced, lane: LaneResult, subject: str) -> MeasuredL
         per="lap",
         steps=workload.steps_per_lap * workload.batch / batch,
         laps=workload.laps,
+        is_new=workload.name not in FITTED,
     )
 
 
@@ -168,6 +176,7 @@ def _measure_own(raced: Raced, lane: LaneResult, subject: str, work: StepWork) -
         steps=1e3 * lane.lap_s.median / lane.step_ms.median if lane.lap_s is not None else OTHERS_STEPS,
         laps=1,
         varies=work.varies,
+        is_new=True,
         notes=notes,
     )
 

@@ -103,7 +103,8 @@ def forecast_device(measured: MeasuredLane, device: KnownDevice, known: Efficien
         return found
     loading_s = _loading_s(measured, device)
     step_s, binds = found.step_s, found.binds
-    spread = widened(spread_of(device, measured.precision, known), found.unknown_share, measured.varies)
+    spread = spread_of(device, measured.precision, known)
+    spread = widened(spread, found.unknown_share, measured.varies, is_new=measured.is_new)
     if loading_s > step_s:
         step_s, binds, spread = loading_s, "loader", LOADER_SPREAD
     needed = measured.memory_bytes
