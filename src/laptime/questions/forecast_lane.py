@@ -23,7 +23,7 @@ from laptime.workloads.operators import list_operators
 
 IN_NINETY_FIVE = 1.96  # standard deviations on each side of a step's interval
 FRAMEWORK_BYTES = 600_000_000  # what CUDA and its libraries take of a card
-FITTED = ("cifar-cnn", "scenes-cnn", "pets-densenet")  # measured on a card: bench/forecast_measured.py
+FITTED = ("cifar-cnn", "cifar-mlp", "scenes-cnn", "pets-densenet")  # measured on a card: bench/forecast_measured.py
 OTHERS_STEPS = 1_000  # what is predicted of a training whose lap has no known length
 NO_LOADER, NO_FILES = Missing("it was not timed alone"), Missing("this training reads no files")
 NO_OPERATORS = Missing("its operators were not counted")
