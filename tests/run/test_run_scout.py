@@ -64,6 +64,33 @@ def test_a_reference_is_computed(tmp_path):
     assert (len(reference.exact.losses), len(reference.twin.losses)) == (4, 4)
 
 
+def own(order):
+    """Return the order as if its training were a user's own: its step is counted, too."""
+    return replace(order, subject=replace(order.subject, file="train.py", function="training"))
+
+
+def test_the_reference_of_a_training_of_your_own_comes_with_a_counted_step(tmp_path):
+    """Six operations a weight and item. Of a built-in training the layers are known."""
+    assert ask_reference(order_for(tmp_path), 60.0).work is None
+    reference = ask_reference(own(order_for(tmp_path)), 60.0)
+    assert reference.work.flops == 6 * 1_337_002 * 100
+    assert reference.uncounted is None
+
+
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        ("kill", "counting a step failed: its process ended: SIGKILL"),
+        ("raise", "counting ended in RuntimeError: planted"),
+    ],
+)
+def test_a_reference_stays_where_its_step_cannot_be_counted(tmp_path, how, why):
+    reference = ask_reference(own(order_for(tmp_path, f'fail = {{ how = "{how}", phase = "work" }}')), 60.0)
+    assert len(reference.exact.losses) == 4
+    assert reference.work is None
+    assert reference.uncounted.startswith(why)
+
+
 def test_a_reference_that_fails_says_why(tmp_path):
     """The first sentence of what went wrong."""
     order = order_for(tmp_path)

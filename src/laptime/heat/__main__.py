@@ -31,7 +31,6 @@ from laptime.model.frameworks import SCRIPT
 from laptime.model.memory_errors import is_memory_error, refusal_words
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Subject
-from laptime.model.sample import Reference
 
 
 class Lifeline:
@@ -167,7 +166,7 @@ def obey(order: wire.FromParent, line: Lifeline) -> None:
             if subject is not None:
                 line.say(wire.Inspected(describe_own(subject)))
         case wire.Refer(order=heat):
-            line.say(wire.Referenced(_refer(heat, line)))
+            _refer(heat, line)
         case wire.Prove(order=heat):
             built = _with_ranks(_open(heat, "proof", line), heat, line).build(heat)
             line.say(wire.Proven(take_proof(built, heat.lane.settings)))
@@ -197,18 +196,24 @@ def obey(order: wire.FromParent, line: Lifeline) -> None:
             raise WireError(f"expected an order, heard {type(order).__name__}")
 
 
-def _refer(order: HeatOrder, line: Lifeline) -> Reference:
-    """Compute a reference. A step of a user's own training is counted, too: of others, the layers are known."""
+def _refer(order: HeatOrder, line: Lifeline) -> None:
+    """Send a reference. Of a user's own training, send it again with a counted step: of others, the layers are known.
+
+    Counting calls the step in another way, which may end this process.
+    """
     training = _open(order, "reference", line).build(order)
     reference = training.reference()
+    line.say(wire.Referenced(reference))
     if order.subject.is_built_in:
-        return reference
+        return
     from laptime.heat.work import count_step  # noqa: PLC0415  as above
 
     work = count_step(training)
     if isinstance(work, Missing):
-        return replace(reference, uncounted=work.missing)
-    return replace(reference, work=work)
+        line.say(wire.Referenced(replace(reference, uncounted=work.missing)))
+    else:
+        line.say(wire.Referenced(replace(reference, work=work)))
+    _finish(line, training.device_memory_bytes())
 
 
 def _run(order: HeatOrder, line: Lifeline) -> None:

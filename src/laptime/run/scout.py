@@ -107,11 +107,24 @@ def _training_in(answer: wire.FromChild | Failure) -> OwnTraining | Failure:
 
 
 def ask_reference(order: HeatOrder, patience_s: float, launcher: Launcher = LOCAL) -> Reference | Failure:
-    """Have a child compute the float64 reference. Return it, or why there is none."""
-    answer = _ask_child(wire.Refer(order), order.lane.environment, patience_s, launcher, order.lane)
-    if isinstance(answer, wire.Referenced):
-        return answer.reference
-    return answer if isinstance(answer, Failure) else Failure("the reference gave no answer")
+    """Have a child compute the float64 reference, and count a step of a user's own training. Return it, or why not.
+
+    A reference stays one if its child fails at counting.
+    """
+    heard: list[Reference] = []
+
+    def note(message: wire.FromChild) -> None:
+        if isinstance(message, wire.Referenced):
+            heard.append(message.reference)
+
+    child = _ask(wire.Refer(order), order.lane.environment, launcher, order.lane)
+    until = wire.Referenced if order.subject.is_built_in else wire.Finished
+    answer = _hear_out(child, patience_s, note, until=until)
+    if not heard:
+        return answer if isinstance(answer, Failure) else Failure("the reference gave no answer")
+    if isinstance(answer, Failure) and heard[-1].work is None:
+        return replace(heard[-1], uncounted=f"counting a step failed: {answer.reason}")
+    return heard[-1]
 
 
 def ask_proof(order: HeatOrder, patience_s: float, launcher: Launcher = LOCAL) -> tuple[ProofRun, ...]:
