@@ -9,6 +9,7 @@ from laptime.model.forecasting import CardFactor, DeviceForecast, PredictedCards
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.record import LaneResult, Record
+from laptime.questions.comparing import FAULTS
 from laptime.questions.forecast_lane import NO_LOADER, measure_lane, raced_in, training_lanes
 from laptime.questions.forecasting import forecast_device
 
@@ -17,19 +18,29 @@ OF = ("race", "why")
 
 
 def with_cards(record: Record) -> Record:
-    """Return a finished record with what common cards would bring, if that can be predicted."""
+    """Return a finished record with what common cards would bring, if that can be predicted.
+
+    A prediction that fails must not cost a race its record.
+    """
     if record.question not in OF or has_card(record.machine) or record.ask.on:
         return record
+    try:
+        return replace(record, cards=predict_cards(record))
+    except FAULTS:
+        return record
+
+
+def predict_cards(record: Record) -> PredictedCards | None:
     raced = raced_in(record)
     lanes = [each for each in training_lanes(raced) if each.device.kind == "cpu"]
     lane = _lane_of(record, lanes)
     measured = None if lane is None else measure_lane(raced, lane)
     if measured is None or isinstance(measured, Missing):
-        return record
+        return None
     found = [forecast_device(measured, find_device(each, known_devices()), known_efficiencies()) for each in THREE]
     rows = tuple(_factor_of(each) for each in found if not isinstance(each, Missing) and each.fits)
-    cards = PredictedCards(measured.lane.name, rows, loader_is_known=measured.loader != NO_LOADER)
-    return replace(record, cards=cards) if rows else record
+    known = measured.loader != NO_LOADER
+    return PredictedCards(measured.lane.name, rows, loader_is_known=known) if rows else None
 
 
 def has_card(machine: Machine) -> bool:
