@@ -29,6 +29,7 @@ BENCHES: dict[str, tuple[str, ...]] = {
     "peaks": ("peaks.py",),
     "memory": ("memory.py",),
     "forecast_devices": ("forecast_devices.py",),
+    "forecast_left_out": ("forecast_left_out.py",),
     "startup": ("startup.py",),
     "record": ("record.py",),
     "store": ("store.py",),
