@@ -78,8 +78,13 @@ def test_settings_are_reachable_by_name_in_the_example_of_a_training_of_ones_own
     assert {each["kind"] for each in work["operators"]} == {"product", "move", "update"}
     assert work["flops"] == 2 * 128 * 512 * (2 * 100 + 3 * 5)
     told = json.loads(torch_house.done("forecast", record["id"], lanes[0], "--on", "t4", "--json").out)
-    assert (told["what"], told["per"], told["laps"]) == ("own_training.py:training", "1,000 steps", 1)
-    assert told["rows"][0]["lap_s"]["middle"] == pytest.approx(told["rows"][0]["step_ms"]["middle"])
+    assert (told["what"], told["laps"]) == ("own_training.py:training", 1)
+    lap, row = record["lanes"][0]["lap_s"], told["rows"][0]
+    assert told["per"] == ("1,000 steps" if lap is None else "lap")  # none is stated where its heats differ too much
+    longer = row["step_ms"]["middle"] / record["lanes"][0]["step_ms"]["median"]
+    assert row["lap_s"]["middle"] == pytest.approx(
+        row["step_ms"]["middle"] if lap is None else longer * lap["median"], rel=0.001
+    )
     assert told["rows"][0]["memory_bytes"] == {"missing": "it was not measured on a card"}
     assert "T4 would take" in torch_house.done("forecast", record["id"], lanes[0], "--on", "t4").out
 
