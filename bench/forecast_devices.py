@@ -37,6 +37,7 @@ HOLDS = (0.75, 0.90)
 # Where the fit begins, and how strongly it is held there: a share that nothing measured stays as it is.
 SHARES = (0.6, 0.6, 0.2, 0.1, 0.6, 0.4)
 OF_BANDWIDTH, LEAST_US, MOVE_US, HOST_US, HALVED = 0.6, 10.0, 5.0, (30.0, 30.0, 2.0), 1.4
+# Least times are held most: large networks, which most sources measured, hardly show them.
 HELD = {"shares": 0.1, "memory": 0.3, "least": 1.0, "host": 0.3, "sources": 0.35, "architectures": 0.35}
 HELD |= {"halved": 0.3}
 # The sources whose frameworks are nearest to those of today.

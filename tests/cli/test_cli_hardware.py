@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import replace
 
 import pytest
 
+from laptime import forecasts
+from laptime.analysis.forecasting import IN_EIGHTY, NEW_NETWORK_SPREAD
+from laptime.errors import UsageError
+from laptime.model.forecasting import StepOperator
+from laptime.model.limits import StepWork
 from laptime.pages.cards import card_sentence
 from laptime.pages.numbers import rough
 from laptime.questions.cards import with_cards
@@ -175,9 +181,38 @@ def test_a_script_is_refused_before_it_runs(house, tmp_path):
     assert "is a script, which alone knows its model" in words_of(answer.err)
 
 
+def read(house, which="latest"):
+    return schema.decode(house.done("show", which, "--json").out.encode(), "this record")
+
+
+def test_a_range_holds_what_is_not_known_of_a_training_of_your_own(raced):
+    """A new network, operators that nobody can count, and batches of other shapes: each widens it, and is said."""
+    record = read(raced)
+
+    def forecast_of(*operators, varies=0.0):
+        work = StepWork(1.0, 1.0, "counted", operators, varies)
+        own = replace(record.workload, name="mine.py:training", file="mine.py")
+        mine = replace(record, workload=own, reference=replace(record.reference, work=work))
+        return forecasts.forecast(mine, on=["t4"])
+
+    def width(found):
+        return math.log(found.rows[0].step_ms.high / found.rows[0].step_ms.low) / 2 / IN_EIGHTY
+
+    known, unknown = StepOperator("product", 1e12, 1e9), StepOperator("unknown", 0.0, 1e11)
+    built_in, new = width(forecasts.forecast(record, on=["t4"])), forecast_of(known)
+    assert width(new) == pytest.approx(math.hypot(built_in, NEW_NETWORK_SPREAD))
+    assert width(forecast_of(known, varies=0.5)) == pytest.approx(math.hypot(width(new), math.log(1.5)))
+    seen = forecast_of(known, unknown)
+    assert width(seen) > width(new) + 0.1
+    assert "operators that nobody can count" in " ".join(seen.rows[0].notes)
+    assert "two steps differ by 50 %" in " ".join(forecast_of(known, varies=0.5).notes)
+    with pytest.raises(UsageError, match="its operators were not counted"):
+        forecast_of()
+
+
 def without_a_card(house, which="latest"):
     """Return a record as if it were of a machine without a card: the fake framework sees one."""
-    record = schema.decode(house.done("show", which, "--json").out.encode(), "this record")
+    record = read(house, which)
     assert record.cards is None
     return replace(record, machine=replace(record.machine, cards=(), frameworks=()))
 

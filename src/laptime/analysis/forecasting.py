@@ -107,11 +107,6 @@ def spread_of(device: KnownDevice, precision: str, known: Efficiencies) -> float
     return known.spread[seen_regime(device, precision, known) or "unseen"]
 
 
-def widened(spread: float, unknown_share: float, varies: float, *, is_new: bool) -> float:
-    """Return a spread that also holds what operators nobody can count may add, how much steps differ, a new network."""
-    return math.hypot(spread, UNKNOWN_SPREAD * unknown_share, math.log1p(varies), NEW_NETWORK_SPREAD if is_new else 0.0)
-
-
 def range_of(middle: float, spread: float) -> Range:
     """Return a value with the ends between which 80 % of measured ones should be."""
     wide = math.exp(IN_EIGHTY * spread)

@@ -11,7 +11,6 @@ from laptime.model.missing import Missing
 
 OperatorKind = Literal["conv", "pointwise", "narrow", "grouped", "product", "attention", "move", "update", "unknown"]
 Regime = Literal["fp32", "tf32", "matrix"]
-NO_RATE = Missing("the price of an hour of this machine was not given: --rate")
 Binds = Literal["products", "memory", "launches", "loader"]
 
 
@@ -99,9 +98,9 @@ class HardwareForecast:
     rows: tuple[DeviceForecast, ...]
     refused: Mapping[str, str]
     loader_items_per_s: float | Missing
-    per: str = "lap"
-    whole_here_s: float = 0.0
-    cost_here: float | Missing = NO_RATE
+    per: str
+    whole_here_s: float
+    cost_here: float | Missing
     notes: tuple[str, ...] = ()
 
 

@@ -220,3 +220,8 @@ class HeatOrder:
     shares: int = 1
     profiles_exchange: bool = False
     versions: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def counts_step(self) -> bool:
+        """Whether its reference counts a step: built-in trainings have known layers, and cut batches compute alike."""
+        return not self.subject.is_built_in and self.shares == 1

@@ -18,8 +18,8 @@ def card_sentence(record: Record) -> list[str]:
     lane, best = short_name(cards.lane), max(cards.rows, key=lambda each: each.factor.middle)
     if best.factor.middle < HARDLY:
         why = "the loader would bind it" if best.binds == "loader" else "the steps are too small"
-        return [f"A card would hardly help, since {why}: {plain_card(best.card)} {_times(best.factor)} as fast."]
-    first, *others = (f"{plain_card(each.card)} {_times(each.factor)}" for each in cards.rows)
+        return [f"A card would hardly help, since {why}: {plain_card(best.card)} {times(best.factor)} as fast."]
+    first, *others = (f"{plain_card(each.card)} {times(each.factor)}" for each in cards.rows)
     bound = [plain_card(each.card) for each in cards.rows if each.binds == "loader"]
     which = "each" if len(bound) == len(cards.rows) else joined(bound)
     loader = f"; the loader would bind {which}" if bound else ""
@@ -28,7 +28,7 @@ def card_sentence(record: Record) -> list[str]:
     return [f"Cards, as predicted: {told}{unknown}{loader} (laptime forecast {record.id})."]
 
 
-def _times(found: Range) -> str:
+def times(found: Range) -> str:
     return f"{rough(found.low)}-{rough(found.high)}x"
 
 

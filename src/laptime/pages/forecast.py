@@ -8,7 +8,7 @@ from math import inf
 
 from laptime.model.forecasting import CheckedForecast, DeviceForecast, HardwareForecast, Range
 from laptime.model.missing import Missing
-from laptime.pages.cards import plain_card
+from laptime.pages.cards import plain_card, times
 from laptime.pages.layout import Cell, Column, painted, table_or_sentences, wrap
 from laptime.pages.numbers import duration, lap, number, percent, rough, size, step
 from laptime.pages.page import INDENT, NARROWEST, View
@@ -76,16 +76,15 @@ def _loaders(rows: Sequence[DeviceForecast]) -> str:
 
 
 def _columns(found: HardwareForecast, view: View) -> list[Column[DeviceForecast]]:
-    whole: list[Column[DeviceForecast]] = [
-        Column(f"{found.laps} laps", lambda each: duration(each.whole_s.middle), right=True)
-    ]
-    whole = whole if found.laps > 1 else []
+    whole: list[Column[DeviceForecast]] = []
+    if found.laps > 1:
+        whole = [Column(f"{found.laps} laps", lambda each: duration(each.whole_s.middle), right=True)]
     columns: list[Column[DeviceForecast]] = [
         Column("", lambda each: Cell(_short(each), "" if each.fits else "bad")),
         Column("step", lambda each: _ends(each.step_ms, step), right=True),
         Column(found.per, lambda each: _ends(each.lap_s, lap), right=True),
         *whole,
-        Column("as fast", lambda each: f"{rough(each.factor.low)}-{rough(each.factor.high)}x", right=True),
+        Column("as fast", lambda each: times(each.factor), right=True),
         Column("binds", lambda each: BINDS[each.binds] if each.fits else "no room"),
     ]
     if any(not isinstance(each.cost, Missing) for each in found.rows):

@@ -10,7 +10,7 @@ from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.record import LaneResult, Record
 from laptime.questions.comparing import FAULTS
-from laptime.questions.forecast_lane import NO_LOADER, measure_lane, raced_in, training_lanes
+from laptime.questions.forecast_lane import NO_LOADER, measure_lane, training_lanes
 from laptime.questions.forecasting import forecast_device
 
 THREE = ("t4", "rtx-4090", "h100-sxm")  # the cheapest to rent, one under a desk, and one of the fastest
@@ -31,10 +31,9 @@ def with_cards(record: Record) -> Record:
 
 
 def predict_cards(record: Record) -> PredictedCards | None:
-    raced = raced_in(record)
-    lanes = [each for each in training_lanes(raced) if each.device.kind == "cpu"]
+    lanes = [each for each in training_lanes(record) if each.device.kind == "cpu"]
     lane = _lane_of(record, lanes)
-    measured = None if lane is None else measure_lane(raced, lane)
+    measured = None if lane is None else measure_lane(record, lane)
     if measured is None or isinstance(measured, Missing):
         return None
     found = [forecast_device(measured, find_device(each, known_devices()), known_efficiencies()) for each in THREE]

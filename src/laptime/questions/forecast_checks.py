@@ -12,7 +12,7 @@ from laptime.model.missing import Missing
 from laptime.model.record import Record
 from laptime.model.workload import Workload
 from laptime.questions.comparing import in_words
-from laptime.questions.forecast_lane import measure_lane, raced_in, training_lanes
+from laptime.questions.forecast_lane import measure_lane, training_lanes
 from laptime.questions.forecasting import NOT_MEASURED
 from laptime.stats import median
 from laptime.workloads import CATALOGUE
@@ -47,28 +47,23 @@ def check_forecasts(records: Sequence[Record], match: Match, known: Efficiencies
 def _check_published(match: Match, known: Efficiencies) -> Iterator[CheckedForecast]:
     """Yield the published steps of each experiment. What all its cards have in common is its software, and no error."""
     for workload in CATALOGUE.values():
-        found = [
-            each for each in (_check(step, known) for step in _published_steps(workload, match)) if each is not None
-        ]
+        steps = list(_published_steps(workload, match))
+        found = [each for each in (_check(step, known) for step in steps) if each is not None]
         if len(found) < LEAST_TO_COMPARE:
             continue
         slower = median([each.measured_ms / each.predicted_ms.middle for each in found])
         for each in found:
-            predicted = Range(
-                *(slower * end for end in (each.predicted_ms.middle, each.predicted_ms.low, each.predicted_ms.high))
-            )
+            told = each.predicted_ms
+            predicted = Range(slower * told.middle, slower * told.low, slower * told.high)
             yield replace(each, predicted_ms=predicted, software=slower)
-        yield from _check_by_peak(list(_published_steps(workload, match)), known)
+        share = median([_flops(each) / (each.ms / 1e3) / _peak(each.device) for each in steps if _is_modelled(each)])
+        yield from (_check_by_peak(each, share, known) for each in steps if not _is_modelled(each))
 
 
-def _check_by_peak(steps: Sequence[_Step], known: Efficiencies) -> Iterator[CheckedForecast]:
-    """Yield the published steps of processors and TPUs, as if they reached the share of their peak that cards did."""
-    reached = [_flops(each) / (each.ms / 1e3) / _peak(each.device) for each in steps if _is_modelled(each)]
-    share = median(reached)
-    for each in steps:
-        if not _is_modelled(each):
-            predicted = range_of(1e3 * _flops(each) / (share * _peak(each.device)), known.spread["unseen"])
-            yield CheckedForecast(each.what, each.device.name, each.source, each.ms, predicted, share=share)
+def _check_by_peak(step: _Step, share: float, known: Efficiencies) -> CheckedForecast:
+    """Return the check of a processor or a TPU, as if it reached the share of its peak that the cards did."""
+    predicted = range_of(1e3 * _flops(step) / (share * _peak(step.device)), known.spread["unseen"])
+    return CheckedForecast(step.what, step.device.name, step.source, step.ms, predicted, share=share)
 
 
 def _is_modelled(step: _Step) -> bool:
@@ -76,7 +71,7 @@ def _is_modelled(step: _Step) -> bool:
 
 
 def _flops(step: _Step) -> float:
-    return sum(each.flops for each in step.operators)
+    return sum(each.calls * each.flops for each in step.operators)
 
 
 def _peak(device: KnownDevice) -> float:
@@ -95,9 +90,8 @@ def _published_steps(workload: Workload, match: Match) -> Iterator[_Step]:
 
 
 def _recorded_steps(record: Record, match: Match) -> Iterator[_Step]:
-    raced = raced_in(record)
-    for lane in training_lanes(raced):
-        device, found = match(lane.device.label), measure_lane(raced, lane)
+    for lane in training_lanes(record):
+        device, found = match(lane.device.label), measure_lane(record, lane)
         if device is not None and not isinstance(found, Missing):
             yield _Step(found.what, found.operators, found.precision, found.execution, device, found.step_ms, record.id)
 

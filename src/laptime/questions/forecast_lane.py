@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
+from laptime.analysis.forecasting import NEW_NETWORK_SPREAD
 from laptime.errors import RecordError, UsageError
 from laptime.model.forecasting import StepOperator
 from laptime.model.lane import AS_WRITTEN, NO_TRAINING, Settings
@@ -13,7 +14,6 @@ from laptime.model.limits import StepWork
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.record import LaneResult, Record
-from laptime.model.sample import Reference
 from laptime.model.selection import is_exactly, is_lane
 from laptime.model.workload import AT_WIDTH, FLOAT_BYTES
 from laptime.workloads import CATALOGUE, find_workload
@@ -30,23 +30,13 @@ NO_OPERATORS = Missing("its operators were not counted")
 
 
 @dataclass(frozen=True, slots=True)
-class Raced:
-    """What a race or a `why` measured: its lanes, what they train, and the references of their trainings by name."""
-
-    lanes: Sequence[LaneResult]
-    subject: str
-    machine: Machine
-    references: Mapping[str, Reference | None] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class MeasuredLane:
     """The lane that a forecast begins with.
 
     `operators` are those of a step in the arithmetic of the lane. `loader` is how many items a second its loader makes
     alone: on one core, if it is laptime's own, which takes all of a host but one. `per` names what `steps` steps are,
-    of which the whole training has `laps`. `varies` is by how much the operations of two steps differed. `is_new` is
-    set for a network of which no step was fitted.
+    of which the whole training has `laps`. `doubt` is the spread that every prediction has besides that of its device:
+    no step of the network was fitted, or its steps differ.
     """
 
     lane: LaneResult
@@ -61,8 +51,7 @@ class MeasuredLane:
     per: str
     steps: float
     laps: int
-    varies: float = 0.0
-    is_new: bool = False
+    doubt: float = 0.0
     notes: tuple[str, ...] = ()
 
     @property
@@ -87,47 +76,41 @@ class MeasuredLane:
         return "eager" if is_eager and settings.execution == "eager" else "graph"
 
 
-def raced_in(record: Record) -> Raced:
-    """Return what a record's race measured."""
-    references = {each.subject.name: each.reference for each in record.others}
-    references[record.workload.name] = record.reference
-    return Raced(record.lanes, record.workload.name, record.machine, references)
-
-
-def find_lane(raced: Raced, name: str | None, place: str) -> LaneResult:
+def find_lane(record: Record, name: str | None) -> LaneResult:
     """Return the lane that is meant: by its name, or else the last that trains, which is the best one of a race."""
-    training = training_lanes(raced)
+    training = training_lanes(record)
     meant = training if name is None else [each for each in training if is_exactly(each.name, name)]
     meant = meant or [each for each in training if name is not None and is_lane(each.name, name)]
     if not meant:
         lanes = ", ".join(each.name for each in training) or "none"
-        raise RecordError(f"{place} has no measured lane {name or 'that trains'}", f"it has: {lanes}")
+        raise RecordError(f"{record.id} has no measured lane {name or 'that trains'}", f"it has: {lanes}")
     return meant[-1]
 
 
-def training_lanes(raced: Raced) -> list[LaneResult]:
+def training_lanes(record: Record) -> list[LaneResult]:
     """Return the lanes that trained on one device."""
-    done = [each for each in raced.lanes if each.status == "ok" and each.step_ms is not None]
+    done = [each for each in record.lanes if each.status == "ok" and each.step_ms is not None]
     return [each for each in done if each.settings.input not in NO_TRAINING and not each.devices]
 
 
-def measure_lane(raced: Raced, lane: LaneResult) -> MeasuredLane | Missing:
+def measure_lane(record: Record, lane: LaneResult) -> MeasuredLane | Missing:
     """Return what is known of a lane, or why nothing can be predicted from it."""
-    subject = lane.training or raced.subject
+    subject = lane.training or record.workload.name
     if is_built_in(subject):
-        return _measure_built_in(raced, lane, subject)
-    reference = raced.references.get(subject)
+        return _measure_built_in(record, lane, subject)
+    others = {each.subject.name: each.reference for each in record.others}
+    reference = others.get(subject, record.reference)
     if reference is None or reference.work is None or not reference.work.operators:
         told = None if reference is None else reference.uncounted
         return NO_OPERATORS if told is None else Missing(told)
-    return _measure_own(raced, lane, subject, reference.work)
+    return _measure_own(record, lane, subject, reference.work)
 
 
 def is_built_in(subject: str) -> bool:
     return subject.partition(AT_WIDTH)[0] in CATALOGUE
 
 
-def _measure_built_in(raced: Raced, lane: LaneResult, subject: str) -> MeasuredLane:
+def _measure_built_in(record: Record, lane: LaneResult, subject: str) -> MeasuredLane:
     assert lane.step_ms is not None
     workload = find_workload(subject)
     batch, precision = lane.settings.batch or workload.batch, _precision_of(lane.settings)
@@ -135,21 +118,21 @@ def _measure_built_in(raced: Raced, lane: LaneResult, subject: str) -> MeasuredL
     return MeasuredLane(
         lane=lane,
         what=workload.name,
-        machine=raced.machine,
+        machine=record.machine,
         step_ms=lane.step_ms.median,
         batch=batch,
         precision=precision,
         operators=list_operators(workload, batch, precision),
-        loader=_loader_of(raced, lane) if workload.reads_files else NO_FILES,
+        loader=_loader_of(record, lane) if workload.reads_files else NO_FILES,
         memory_bytes=FRAMEWORK_BYTES + count_heat_memory(workload, settings, "cuda"),
         per="lap",
         steps=workload.steps_per_lap * workload.batch / batch,
         laps=workload.laps,
-        is_new=workload.name not in FITTED,
+        doubt=0.0 if workload.name in FITTED else NEW_NETWORK_SPREAD,
     )
 
 
-def _measure_own(raced: Raced, lane: LaneResult, subject: str, work: StepWork) -> MeasuredLane:
+def _measure_own(record: Record, lane: LaneResult, subject: str, work: StepWork) -> MeasuredLane:
     """Return what is known of a user's own training: what its step calls was counted, and its lap may have a length."""
     assert lane.step_ms is not None
     precision = _precision_of(lane.settings)
@@ -157,22 +140,24 @@ def _measure_own(raced: Raced, lane: LaneResult, subject: str, work: StepWork) -
     has_lap = lane.lap_s is not None
     notes: tuple[str, ...] = ("one step was counted, as its operators were called",)
     if work.varies:
-        notes = (*notes, f"two steps differ by {work.varies:.0%} in what they compute: their batches have other shapes")
+        notes = (
+            *notes,
+            f"two steps differ by {100 * work.varies:.0f} % in what they compute: their batches have other shapes",
+        )
     return MeasuredLane(
         lane=lane,
         what=subject,
-        machine=raced.machine,
+        machine=record.machine,
         step_ms=lane.step_ms.median,
         batch=lane.items_per_step or 1,
         precision=precision,
         operators=scale_operators(work.operators, lane.settings.joined or 1, VALUE_BYTES[precision]),
-        loader=_loader_of(raced, lane),
+        loader=_loader_of(record, lane),
         memory_bytes=held,
         per="lap" if has_lap else f"{OTHERS_STEPS:,} steps",
         steps=1e3 * lane.lap_s.median / lane.step_ms.median if lane.lap_s is not None else OTHERS_STEPS,
         laps=1,
-        varies=work.varies,
-        is_new=True,
+        doubt=math.hypot(NEW_NETWORK_SPREAD, math.log1p(work.varies)),
         notes=notes,
     )
 
@@ -195,13 +180,13 @@ def _precision_of(settings: Settings) -> str:
     return "bf16" if settings.preset == "fastest" else settings.precision
 
 
-def _loader_of(raced: Raced, lane: LaneResult) -> float | Missing:
+def _loader_of(record: Record, lane: LaneResult) -> float | Missing:
     """Return how many items a second the loader of a lane makes alone; of laptime's own, on one core."""
-    alone = (each for each in raced.lanes if each.status == "ok" and _is_loader_of(each, lane))
+    alone = (each for each in record.lanes if each.status == "ok" and _is_loader_of(each, lane))
     rate = next((each.items_per_s.median for each in alone if each.items_per_s is not None), None)
     if rate is None:
         return NO_LOADER
-    cores = max(1, raced.machine.processor.cores_usable)
+    cores = max(1, record.machine.processor.cores_usable)
     return rate / cores if lane.settings.input == "fast" else rate
 
 
@@ -212,7 +197,7 @@ def _is_loader_of(alone: LaneResult, lane: LaneResult) -> bool:
     return reads and alone.training == lane.training
 
 
-def refuse(lane: LaneResult, subject: str, why: Missing) -> UsageError:
+def refuse(record: Record, lane: LaneResult, why: Missing) -> UsageError:
     """Return the error for a lane from which nothing can be predicted."""
-    says = f"nothing can be predicted from {lane.name} of {lane.training or subject}: {why.missing}"
+    says = f"nothing can be predicted from {lane.name} of {lane.training or record.workload.name}: {why.missing}"
     return UsageError(says, "operators are counted in races of PyTorch trainings; or rent the device for an hour")

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from laptime.analysis.forecasting import StepForecast, forecast_step, range_of, seen_regime, spread_of, widened
+from laptime.analysis.forecasting import UNKNOWN_SPREAD, StepForecast, forecast_step, range_of, seen_regime, spread_of
 from laptime.errors import UsageError
 from laptime.model.ask import Ask
-from laptime.model.forecasting import NO_RATE, DeviceForecast, Efficiencies, HardwareForecast, Range
+from laptime.model.forecasting import DeviceForecast, Efficiencies, HardwareForecast, Range
 from laptime.model.hardware import KnownDevice
 from laptime.model.missing import Missing
 from laptime.model.record import Record
 from laptime.planner.lanes import parse_lane
 from laptime.questions.comparing import in_words
-from laptime.questions.forecast_lane import MeasuredLane, find_lane, is_built_in, measure_lane, raced_in, refuse
+from laptime.questions.forecast_lane import MeasuredLane, find_lane, is_built_in, measure_lane, refuse
 from laptime.questions.script import means_a_script
 from laptime.questions.subject import names_a_file
 from laptime.workloads import CATALOGUE, find_workload
@@ -28,6 +28,7 @@ NOT_MEASURED = {
     "xpu": "no step on an Intel card was measured",
 }
 HOST_ALONE = 1  # core that a loader leaves to the training's own process
+NO_RATE = Missing("the price of an hour of this machine was not given: --rate")
 WORTH_SAYING = 0.01  # of a step: the share of operators whose operations nobody can count
 
 
@@ -40,7 +41,7 @@ def lanes_to_race(what: str, lane: str | None) -> tuple[str, ...]:
     """Return the lanes of the race that a forecast begins with: the loader alone is one of them if there is one."""
     if means_a_script(Ask(what)):
         says = f"{what} is a script, which alone knows its model, and a forecast needs the operators of a step"
-        raise UsageError(says, "a function that returns its Training (docs/your-training.md); or rent the device")
+        raise UsageError(says, "a function that returns its Training (docs/training.md); or rent the device")
     lanes = (("cpu", "cpu/best") if is_built_in(what) else ("cpu",)) if lane is None else (lane,)
     device, last = parse_lane(lanes[-1]).device, lanes[-1].rpartition("/")[2]
     reads = find_workload(what).reads_files if what in CATALOGUE else names_a_file(what)
@@ -60,11 +61,10 @@ def make_forecast(
     rate = record.ask.rate_per_hour if rate is None else rate
     if rate is not None and not (math.isfinite(rate) and rate >= 0):
         raise UsageError(f"--rate {rate:g}: expected 0 or more", "such as 0.25")
-    raced = raced_in(record)
-    lane = find_lane(raced, name, record.id)
-    measured = measure_lane(raced, lane)
+    lane = find_lane(record, name)
+    measured = measure_lane(record, lane)
     if isinstance(measured, Missing):
-        raise refuse(lane, raced.subject, measured)
+        raise refuse(record, lane, measured)
     rows: list[DeviceForecast] = []
     refused: dict[str, str] = {}
     for device in devices:
@@ -103,8 +103,8 @@ def forecast_device(measured: MeasuredLane, device: KnownDevice, known: Efficien
         return found
     loading_s = _loading_s(measured, device)
     step_s, binds = found.step_s, found.binds
-    spread = spread_of(device, measured.precision, known)
-    spread = widened(spread, found.unknown_share, measured.varies, is_new=measured.is_new)
+    unknown = UNKNOWN_SPREAD * found.unknown_share
+    spread = math.hypot(spread_of(device, measured.precision, known), measured.doubt, unknown)
     if loading_s > step_s:
         step_s, binds, spread = loading_s, "loader", LOADER_SPREAD
     needed = measured.memory_bytes
@@ -151,6 +151,6 @@ def _notes(device: KnownDevice, precision: str, known: Efficiencies, found: Step
         told.append("its host launches operators more slowly than it computes them")
     if found.unknown_share > WORTH_SAYING:
         told.append(
-            f"{found.unknown_share:.0%} of its time is operators that nobody can count, taken by their bytes alone"
+            f"{100 * found.unknown_share:.0f} % of its time is operators that nobody can count, taken by their bytes alone"
         )
     return tuple(told)

@@ -118,7 +118,7 @@ def ask_reference(order: HeatOrder, patience_s: float, launcher: Launcher = LOCA
             heard.append(message.reference)
 
     child = _ask(wire.Refer(order), order.lane.environment, launcher, order.lane)
-    until = wire.Referenced if order.subject.is_built_in else wire.Finished
+    until = wire.Finished if order.counts_step else wire.Referenced
     answer = _hear_out(child, patience_s, note, until=until)
     if not heard:
         return answer if isinstance(answer, Failure) else Failure("the reference gave no answer")
