@@ -150,7 +150,6 @@ def _notes(device: KnownDevice, precision: str, known: Efficiencies, found: Step
     if found.host_s > found.device_s:
         told.append("its host launches operators more slowly than it computes them")
     if found.unknown_share > WORTH_SAYING:
-        told.append(
-            f"{100 * found.unknown_share:.0f} % of its time is operators that nobody can count, taken by their bytes alone"
-        )
+        share = f"{100 * found.unknown_share:.0f} %"
+        told.append(f"{share} of its time is operators that nobody can count, taken by their bytes alone")
     return tuple(told)
