@@ -9,7 +9,7 @@ from measured import CPU, changed, heat_of, plan_of, planned, windows_of
 from timelines import channel, timeline
 
 from laptime.analysis.lanes import summarise_lane
-from laptime.analysis.tuning import Gain, Rating, find_gain, weigh
+from laptime.analysis.tuning import WORTH, Gain, Rating, choose, find_gain, weigh
 from laptime.model.aims import AIMS, LanePrices
 from laptime.model.ask import Ask, TypePrice
 from laptime.model.missing import Missing
@@ -68,6 +68,16 @@ def test_a_lane_of_which_nobody_knows_what_it_takes_has_no_rating():
         "best": pytest.approx(2.0 * ratings["best"].factor),
     }
     assert weigh(ratings, {"base": TOO_SHORT, "best": 15.0}, "base") == {}
+
+
+def test_each_setting_of_a_winner_is_worth_a_percent():
+    """A set of more settings wins when it is surely faster by a percent for each, not when its heats were luckier."""
+    keep, both, three = ("keep",), ("keep", "fused"), ("keep", "fused", "pinned")
+    rated = {(): Rating(0.0, 0.0, 5), keep: Rating(0.40, 0.01, 5), both: Rating(0.405, 0.01, 5)}
+    assert choose(rated) == keep
+    assert choose(rated | {both: Rating(0.40 + 1.5 * WORTH, 0.01, 5)}) == both
+    assert choose(rated | {three: Rating(0.44, 0.06, 1)}) == keep, "one lucky heat wins nothing"
+    assert choose({(): Rating(0.0, 0.0, 5), keep: Rating(WORTH, 0.001, 5)}) == ()
 
 
 def test_a_price_is_that_of_the_device_else_of_its_kind_else_of_the_machine():

@@ -280,16 +280,23 @@ def _each(counts: Sequence[int]) -> str:
     return f"{heats} each" if fewest == most else f"{fewest} to {heats} each"
 
 
+def over_budget(record: Record) -> str:
+    """Return that even the least needed more than the budget, with a budget to try; empty where it did not."""
+    took_s, budget_s = record.elapsed_s, record.ask.budget_s
+    if record.ask.heats is not None or record.status != "finished" or took_s <= OVER_BUDGET * budget_s:
+        return ""
+    least = f"the least that is possible took {duration(took_s)}, more than the budget of {duration(budget_s)}"
+    return f"{least}. Try --budget {whole_minutes(2 * took_s)}."
+
+
 def _unsettled(record: Record) -> str:
     """Return which lanes vary by more than the margin, or else what ended the race before it was settled."""
     open_ = [each for each in comparisons_of(record) if not each.settled]
     if not open_:
         return ""
-    margin = percent(record.ask.margin)
-    took_s, budget = record.elapsed_s, duration(record.ask.budget_s)
-    if record.ask.heats is None and record.status == "finished" and took_s > OVER_BUDGET * record.ask.budget_s:
-        least = f"the least that is possible took {duration(took_s)}, more than the budget of {budget}"
-        return f"Not settled within {margin}: {least}. Try --budget {whole_minutes(2 * took_s)}."
+    margin, budget = percent(record.ask.margin), duration(record.ask.budget_s)
+    if over := over_budget(record):
+        return f"Not settled within {margin}: {over}"
     if all(each.in_turns and each.pairs > 1 for each in open_):
         told = [
             f"{short_name(each.lane)} by {percent(max(each.ratios) / min(each.ratios) - 1)}"

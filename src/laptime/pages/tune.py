@@ -38,6 +38,7 @@ def page_parts(record: Record, view: View) -> PageParts:
         notes=[
             *_lap_words(record, tuning),
             *(note for each in tuning.lanes for note in _notes(each, record, len(tuning.lanes) > 1)),
+            *_short_of_time(record),
             *footnotes.doubts(record),
         ],
         done=" ".join(
@@ -49,6 +50,12 @@ def page_parts(record: Record, view: View) -> PageParts:
 
 
 render = rendered(page_parts)
+
+
+def _short_of_time(record: Record) -> list[str]:
+    """Return that the budget left no time for a search, where even the first heats took more."""
+    over = footnotes.over_budget(record)
+    return [f"There was no time to search further: {over}"] if over else []
 
 
 def _lap_words(record: Record, tuning: Tuning) -> list[str]:

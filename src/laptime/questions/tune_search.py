@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from laptime.analysis.tuning import Rating
+from laptime.analysis.tuning import WORTH, Rating, choose
 from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
 from laptime.planner.tuning import Tunable, Words, changed
@@ -118,22 +118,14 @@ class Search:
         return self.winner()
 
     def winner(self) -> Words:
-        """Return the set that is surely the fastest; of those that are nearly as fast, the one with fewest settings.
-
-        A set with one heat may seem fast by chance, so a set counts as fast as its standard error allows.
-        """
-        ratings = self.ratings()
-        sure = {words: each.log - each.error for words, each in ratings.items()}
-        best = max(sure, key=lambda words: sure[words])
-        near = [words for words in ratings if sure[words] > sure[best] - GAINS]
-        return min(near, key=lambda words: (len(words), -sure[words]))
+        return choose(self.ratings())
 
     def contenders(self, ratings: dict[Words, Rating]) -> list[Words]:
-        """Return the sets that cannot be told from the best, the fastest first."""
+        """Return the sets that cannot be told from the best, the most promising first."""
         best = max(ratings.values(), key=lambda each: each.log)
         open_ = [
             words
             for words, each in ratings.items()
             if best.log - each.log < SURE * (each.error**2 + best.error**2) ** 0.5 + GAINS
         ]
-        return sorted(open_, key=lambda words: -ratings[words].log)
+        return sorted(open_, key=lambda words: WORTH * len(words) - ratings[words].log)
