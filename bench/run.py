@@ -30,6 +30,7 @@ BENCHES: dict[str, tuple[str, ...]] = {
     "memory": ("memory.py",),
     "forecast_devices": ("forecast_devices.py",),
     "forecast_left_out": ("forecast_left_out.py",),
+    "forecast_processors": ("forecast_processors.py",),
     "startup": ("startup.py",),
     "record": ("record.py",),
     "store": ("store.py",),

@@ -46,7 +46,6 @@ T = TypeVar("T")
 Show = Callable[[Record | None, str], None]
 Tell = Callable[[Moment], None]
 Warn = Callable[[StoreError], None]
-stand_by = launching.stand_by
 
 
 def answer(
@@ -58,11 +57,10 @@ def answer(
     tell: Tell | None = None,
     warn: Warn | None = None,
 ) -> Record:
-    """Run a question of the table and return its record, which is saved after every process.
+    """Run a question, prepared as the table says or by `prepare`, and return its record, saved after every process.
 
     `show` is called with a note and the record, or None before there is one, `tell` with each moment of a whole
     training. A StoreError of a result is passed to `warn` and the work goes on; without `warn` it is raised at once.
-    `prepare` is by default that of the table.
     """
     began = dt.datetime.now(dt.UTC)
     services = _open_services(
@@ -297,6 +295,7 @@ compared_frame = frames.compared_frame
 history_frame = frames.history_frame
 record_frame = frames.record_frame
 import_records = exchange.import_records
+peaks_of, stand_by = peaks.load_peaks, launching.stand_by
 validate = exchange.validate
 encode = schema.encode
 workloads = tuple(CATALOGUE.values())
@@ -332,6 +331,7 @@ __all__ = [
     "names_a_file",
     "names_a_lane",
     "outline",
+    "peaks_of",
     "plan",
     "presets",
     "profile",

@@ -2,23 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from laptime import api
+from laptime.errors import StoreError
 from laptime.hardware import find_device, known_devices, known_efficiencies, match_label, read_devices
 from laptime.model.ask import Ask
 from laptime.model.forecasting import CheckedForecast, HardwareForecast
+from laptime.model.hardware import KnownDevice
+from laptime.model.missing import Missing
 from laptime.model.record import Record
 from laptime.pages import forecast as page
 from laptime.pages.page import View
 from laptime.questions import forecast_checks, forecasting
+from laptime.questions.forecast_lane import find_lane, find_processor
 from laptime.showing import in_words
 
 names_a_training = forecasting.names_a_training
 verdict = page.say
+
+
+def measure_first(
+    record: Record,
+    lane: str | None,
+    devices: Sequence[KnownDevice],
+    tell: Callable[[str], None],
+    warn: Callable[[StoreError], None],
+) -> None:
+    """Measure what the processor of this machine can do at most, if that is needed and not known; it takes seconds."""
+    used = find_lane(record, lane)
+    if (
+        any(each.kind == "cpu" for each in devices)
+        and used.device.kind == "cpu"
+        and isinstance(find_processor(record, used, api.peaks_of), Missing)
+    ):
+        api.measure_peaks(api.devices((used.name.partition("/")[0],)), tell, warn)
 
 
 def race_first(what: str, lane: str | None, budget_s: float, **told: Any) -> Record:
@@ -26,24 +47,24 @@ def race_first(what: str, lane: str | None, budget_s: float, **told: Any) -> Rec
     return api.answer("race", Ask(what, forecasting.lanes_to_race(what, lane), budget_s=budget_s), **told)
 
 
-def forecast(
-    record: Record,
-    lane: str | None = None,
-    *,
-    on: Sequence[str] | None = None,
-    every: bool = False,
-    device_file: Path | None = None,
-    rate: float | None = None,
-) -> HardwareForecast:
-    """Predict what the training of a record would take on devices that are not here.
-
-    By default these are common ones; `on` names others, and `every` is all that are known. `rate` is what an hour of
-    the measured machine costs.
-    """
+def choose(
+    on: Sequence[str] | None = None, *, every: bool = False, device_file: Path | None = None
+) -> Sequence[KnownDevice]:
+    """Return the devices that are meant: by default common ones; `on` names others, and `every` is all."""
     known = known_devices() if device_file is None else read_devices(device_file)
     names = [each.short for each in known] if every else on or forecasting.COMMON
-    chosen = list(dict.fromkeys(find_device(name, known) for name in names))
-    return forecasting.make_forecast(record, lane, chosen, known_efficiencies(), rate)
+    return tuple(dict.fromkeys(find_device(name, known) for name in names))
+
+
+def forecast(
+    record: Record, lane: str | None = None, devices: Sequence[KnownDevice] | None = None, rate: float | None = None
+) -> HardwareForecast:
+    """Predict what the training of a record would take on devices that are not here, by default on common ones.
+
+    `rate` is what an hour of the measured machine costs.
+    """
+    chosen = choose() if devices is None else devices
+    return forecasting.make_forecast(record, lane, chosen, known_efficiencies(), rate=rate, recall=api.peaks_of)
 
 
 def check(device_file: Path | None = None) -> tuple[CheckedForecast, ...]:
@@ -51,7 +72,8 @@ def check(device_file: Path | None = None) -> tuple[CheckedForecast, ...]:
     known = known_devices() if device_file is None else read_devices(device_file)
     rows = [row for row in api.records() if row.question == "race" and row.unreadable is None]
     match = partial(match_label, devices=known)
-    return forecast_checks.check_forecasts([api.load(row.id) for row in rows], match, known_efficiencies())
+    records = [api.load(row.id) for row in rows]
+    return forecast_checks.check_forecasts(records, match, known_efficiencies(), api.peaks_of)
 
 
 @in_words

@@ -11,12 +11,16 @@ import pytest
 
 from laptime import forecasts
 from laptime.analysis.forecasting import IN_EIGHTY, NEW_NETWORK_SPREAD
+from laptime.analysis.processors import CORES, REACHED
 from laptime.errors import UsageError
+from laptime.hardware import known_efficiencies
 from laptime.model.forecasting import StepOperator
 from laptime.model.limits import StepWork
 from laptime.pages.cards import card_sentence
 from laptime.pages.numbers import rough
+from laptime.questions import forecast_checks
 from laptime.questions.cards import with_cards
+from laptime.questions.forecast_lane import NO_PEAKS
 from laptime.questions.forecasting import lanes_to_race
 from laptime.showing import View, as_text
 from laptime.store import schema
@@ -44,6 +48,10 @@ fp32_tflops = 80.0
 bandwidth_gb_s = 1000
 memory_gb = 0.5
 """
+
+
+FAKE_PER_S = 5e11  # what the fake processor does in products
+T4 = forecasts.choose(["t4"])
 
 
 def words_of(text):
@@ -110,6 +118,55 @@ def test_every_known_device_has_a_row_or_a_reason(raced):
     assert told["refused"]["tpu-v5e"] == "no step on a TPU was measured"
     page = words_of(raced.done("forecast", "latest", "--all", "--details").out)
     assert "tpu-v5e: not predicted, no step on a TPU was measured." in page
+
+
+def test_a_processor_is_predicted_from_one_whose_large_products_are_known(raced):
+    """By their rate and the number of cores: as it was measured, or as the name of the processor is known."""
+    target = ("--on", "epyc-9r14,graviton4,xeon-8488c")
+    refused = raced.run("forecast", "latest", *target)
+    assert refused.code != 0
+    assert "what the measured processor can do at most is not known: laptime devices --measure" in words_of(refused.err)
+    raced.done("devices", "--measure", "--framework", "fake", "-q")
+    told = json.loads(raced.done("forecast", "latest", *target, "--json").out)
+    rows = {each["device"]["short"]: each for each in told["rows"]}
+    record = read(raced)
+    genoa, cores = rows["epyc-9r14"], record.machine.processor.cores_usable
+    reached = REACHED * 8 * 32 * 3.7e9  # 8 cores, at the clock with all of them busy
+    as_slow = FAKE_PER_S / reached * (8 / cores) ** (1 - CORES)
+    assert genoa["step_ms"]["middle"] == pytest.approx(told["measured_ms"] * as_slow, rel=0.001)
+    assert genoa["binds"] == "processor"
+    assert genoa["memory_bytes"] == record.lanes[1].peak_memory_bytes
+    assert genoa["cost"] == pytest.approx(0.4637 * genoa["whole_s"]["middle"] / 3600)
+    wide = [math.log(each["step_ms"]["high"] / each["step_ms"]["low"]) for each in (rows["graviton4"], genoa)]
+    assert wide[0] > wide[1] + 0.1, "no step was measured on both kinds"
+    page = words_of(raced.done("forecast", "latest", *target, "--details").out)
+    assert "8 cores, as of AWS m7a.2xlarge: large products would reach 758 GFLOP/s; 0.4637 USD an hour" in page
+    named = replace(record, machine=replace(record.machine, processor=replace(
+        record.machine.processor, name="Intel(R) Core(TM) i7-9700K CPU @ 3.60GHz", cores_usable=8)))  # fmt: skip
+    own = forecasts.forecast(named, "fake/cpu/as-written", forecasts.choose(["i7-9700k"])).rows[0]
+    assert own.factor.middle == pytest.approx(1.0), "it is as fast as itself"
+    checked = forecast_checks.check_forecasts(
+        [named, replace(record, id="r-2", machine=named.machine), record], lambda _label: None, known_efficiencies(),
+        lambda _key: NO_PEAKS,
+    )  # fmt: skip
+    assert not checked, "of two processors, one is not known"
+
+
+def test_steps_on_two_processors_are_held_against_each_other(raced):
+    """A step on each is predicted from that on the other. Here they took the same time, so both are off, by as much."""
+    record = read(raced)
+
+    def ran_on(name, cores, identity):
+        processor = replace(record.machine.processor, name=name, cores_usable=cores)
+        return replace(record, id=identity, machine=replace(record.machine, processor=processor))
+
+    records = [ran_on("AMD EPYC 9R14", 8, "r-one"), ran_on("Intel(R) Core(TM) i7-9700K CPU @ 3.60GHz", 8, "r-two")]
+    found = forecast_checks.check_forecasts(records, lambda _label: None, known_efficiencies(), lambda _key: NO_PEAKS)
+    assert len(found) == 4, "two lanes, each on both"
+    one, other = found[0], found[1]
+    assert (one.device, one.source) == ("AMD EPYC 9R14 (8 cores)", "r-one; from r-two")
+    assert 1 + one.off == pytest.approx(1 / (1 + other.off))
+    assert 1 + one.off == pytest.approx(8 * 32 * 4.9e9 / (8 * 32 * 3.7e9))
 
 
 def test_a_device_of_your_own_may_have_no_room(raced, tmp_path):
@@ -193,13 +250,13 @@ def test_a_range_holds_what_is_not_known_of_a_training_of_your_own(raced):
         work = StepWork(1.0, 1.0, "counted", operators, varies)
         own = replace(record.workload, name="mine.py:training", file="mine.py")
         mine = replace(record, workload=own, reference=replace(record.reference, work=work))
-        return forecasts.forecast(mine, on=["t4"])
+        return forecasts.forecast(mine, devices=T4)
 
     def width(found):
         return math.log(found.rows[0].step_ms.high / found.rows[0].step_ms.low) / 2 / IN_EIGHTY
 
     known, unknown = StepOperator("product", 1e12, 1e9), StepOperator("unknown", 0.0, 1e11)
-    built_in, new = width(forecasts.forecast(record, on=["t4"])), forecast_of(known)
+    built_in, new = width(forecasts.forecast(record, devices=T4)), forecast_of(known)
     assert width(new) == pytest.approx(math.hypot(built_in, NEW_NETWORK_SPREAD))
     assert width(forecast_of(known, varies=0.5)) == pytest.approx(math.hypot(width(new), math.log(1.5)))
     seen = forecast_of(known, unknown)

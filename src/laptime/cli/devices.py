@@ -8,7 +8,7 @@ import click
 
 from laptime import api, showing
 from laptime.cli.output import may_colour, page_width
-from laptime.cli.printing import complain, emit, emit_json, say
+from laptime.cli.printing import complain, emit, emit_json, say, say_nothing
 from laptime.errors import StoreError
 
 EXIT_UNSAVED = 3
@@ -47,7 +47,7 @@ def devices(*, measure: bool, frameworks: tuple[str, ...], as_json: bool, quiet:
     unsaved: list[StoreError] = []
     limits = api.kept_peaks(machine)
     if measure:
-        limits = api.measure_peaks(machine, _say_nothing if quiet else say, unsaved.append)
+        limits = api.measure_peaks(machine, say_nothing if quiet else say, unsaved.append)
     if as_json:
         emit_json(showing.to_json(api.add_limits(showing.device_rows(machine), machine, limits)))
     else:
@@ -64,13 +64,9 @@ def devices(*, measure: bool, frameworks: tuple[str, ...], as_json: bool, quiet:
 @QUIET
 @click.option("--json", "as_json", is_flag=True, help="Print the whole checkup as JSON.")
 def doctor(*, data: Path | None, frameworks: tuple[str, ...], quiet: bool, as_json: bool) -> int:
-    checkup = api.doctor(data, _say_nothing if quiet else say, frameworks=frameworks or None)
+    checkup = api.doctor(data, say_nothing if quiet else say, frameworks=frameworks or None)
     if as_json:
         emit_json(showing.to_json(checkup))
     else:
         emit(showing.checkup_as_text(checkup, page_width(), color=may_colour()), color=may_colour())
     return 0 if checkup.is_well else EXIT_NOT_WELL
-
-
-def _say_nothing(_words: str) -> None:
-    """Show no progress."""

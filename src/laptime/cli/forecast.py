@@ -11,7 +11,7 @@ from laptime import api, forecasts, showing
 from laptime.cli.asking import SAYS, Duration, Words
 from laptime.cli.help import Command, rare
 from laptime.cli.output import may_colour, may_draw, page_width
-from laptime.cli.printing import emit, emit_json
+from laptime.cli.printing import complain, emit, emit_json, say, say_nothing
 from laptime.cli.questions import conclude, with_progress
 from laptime.errors import UsageError
 from laptime.model.ask import DEFAULT_WORKLOAD
@@ -81,11 +81,13 @@ def forecast(
         return 0
     if budget and not forecasts.names_a_training(what):
         raise UsageError("--budget is of the race before a forecast, and a record is named", "leave it out")
-    raced = None
+    devices, raced = forecasts.choose(on, every=every, device_file=device_file), None
     if forecasts.names_a_training(what):
         raced = with_progress(partial(forecasts.race_first, what, lane, budget or RACE_S), quiet=quiet)
     record = api.load(what) if raced is None else raced.record
-    found = forecasts.forecast(record, lane, on=on, every=every, device_file=device_file, rate=rate)
+    if raced is not None:
+        forecasts.measure_first(record, lane, devices, say_nothing if quiet else say, complain)
+    found = forecasts.forecast(record, lane, devices, rate)
     if as_json:
         emit_json(showing.to_json(found))
     else:

@@ -55,6 +55,10 @@ def say(text: str) -> None:
     MESSAGES.write(visible(text) + "\n")
 
 
+def say_nothing(_text: str) -> None:
+    """Take the place of `say` where no progress is shown."""
+
+
 def complain(error: LaptimeError) -> None:
     """Print an error on stderr, always in one line, and then its hint."""
     says = " ".join(error.says.splitlines())

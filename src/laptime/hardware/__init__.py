@@ -65,7 +65,14 @@ def find_device(word: str, devices: Sequence[KnownDevice]) -> KnownDevice:
 def match_label(label: str, devices: Sequence[KnownDevice]) -> KnownDevice | None:
     """Return the known device of this short name, name or alias, such as a driver's `NVIDIA GeForce RTX 3090`."""
     wanted = plain(label)
-    return next((each for each in devices if wanted in map(plain, (each.short, each.name, *each.aliases))), None)
+    named = next((each for each in devices if wanted in map(plain, (each.short, each.name, *each.aliases))), None)
+    return named or next((each for each in devices if each.kind == "cpu" and _is_within(each.name, label)), None)
+
+
+def _is_within(name: str, label: str) -> bool:
+    """Whether a processor says of itself that it is this one: it adds marks, `CPU` and its clock."""
+    model = plain(name.partition("(")[0]).split()
+    return len(model) > 1 and set(model) <= set(plain(label).split())
 
 
 def plain(word: str) -> str:

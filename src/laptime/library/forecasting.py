@@ -59,5 +59,5 @@ def forecast(
         raise UsageError("on= names devices, and every= is all of them", "Leave one of the two out.")
     names = on.split(",") if isinstance(on, str) else on
     place = None if device_file is None else Path(device_file)
-    found = forecasts.forecast(record_of(result), lane, on=names, every=every, device_file=place, rate=rate)
-    return ForecastResult(found)
+    devices = forecasts.choose(names, every=every, device_file=place)
+    return ForecastResult(forecasts.forecast(record_of(result), lane, devices, rate))

@@ -49,3 +49,9 @@ class KnownDevice:
         """Return the operations a second of products in a precision, or None if it has no units for it."""
         tflops: float | None = getattr(self, f"{precision}_tflops")
         return None if tflops is None else tflops * 1e12
+
+    def boosted_flops(self, precision: str) -> float | None:
+        """Return that peak at the clock that a processor may boost to; its peaks are those at the base clock."""
+        peak = self.peak_flops(precision)
+        faster = self.boost_ghz / self.base_ghz if self.boost_ghz and self.base_ghz else 1.0
+        return None if peak is None else faster * peak

@@ -15,7 +15,13 @@ from laptime.pages.page import INDENT, NARROWEST, View
 from laptime.pages.words import short_name
 
 LAP = "lap"
-BINDS = {"products": "products", "memory": "memory", "launches": "launches", "loader": "your loader"}
+BINDS = {
+    "products": "products",
+    "memory": "memory",
+    "launches": "launches",
+    "loader": "your loader",
+    "processor": "cores",
+}
 RANGES = "Ranges hold 80 % of measured steps (docs/forecast.md)."
 
 
@@ -80,9 +86,9 @@ def _columns(found: HardwareForecast, view: View) -> list[Column[DeviceForecast]
     if found.laps > 1:
         whole = [Column(f"{found.laps} laps", lambda each: duration(each.whole_s.middle), right=True)]
     columns: list[Column[DeviceForecast]] = [
-        Column("", lambda each: Cell(_short(each), "" if each.fits else "bad")),
+        Column("", lambda each: Cell(_short(each), "" if each.fits else "bad"), least=14),
         Column("step", lambda each: _ends(each.step_ms, step), right=True),
-        Column(found.per, lambda each: _ends(each.lap_s, lap), right=True),
+        Column(found.per, lambda each: _ends(each.lap_s, lap), right=True, least=14),
         *whole,
         Column("as fast", lambda each: times(each.factor), right=True),
         Column("binds", lambda each: BINDS[each.binds] if each.fits else "no room"),

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import permutations
 
 from laptime.analysis.forecasting import forecast_step, range_of, spread_of
+from laptime.analysis.processors import ProcessorRate, spread_between, times_as_slow
 from laptime.model.forecasting import CheckedForecast, Efficiencies, Range, StepOperator
 from laptime.model.hardware import KnownDevice
 from laptime.model.missing import Missing
 from laptime.model.record import Record
 from laptime.model.workload import Workload
 from laptime.questions.comparing import in_words
-from laptime.questions.forecast_lane import measure_lane, training_lanes
+from laptime.questions.forecast_lane import MeasuredLane, Recall, find_processor, measure_lane, training_lanes
 from laptime.questions.forecasting import NOT_MEASURED
 from laptime.stats import median
 from laptime.workloads import CATALOGUE
@@ -37,11 +39,16 @@ class _Step:
 
 
 @in_words
-def check_forecasts(records: Sequence[Record], match: Match, known: Efficiencies) -> tuple[CheckedForecast, ...]:
-    """Hold predictions against what was published of the built-in trainings, and against saved records."""
+def check_forecasts(
+    records: Sequence[Record], match: Match, known: Efficiencies, recall: Recall
+) -> tuple[CheckedForecast, ...]:
+    """Hold predictions against what was published of the built-in trainings, and against saved records.
+
+    A step on a processor is predicted from the same step on each other one, where records have two.
+    """
     recorded = [each for record in records for each in _recorded_steps(record, match)]
     found = [each for each in (_check(step, known) for step in recorded) if each is not None]
-    return (*_check_published(match, known), *found)
+    return (*_check_published(match, known), *found, *_check_processors(records, recall))
 
 
 def _check_published(match: Match, known: Efficiencies) -> Iterator[CheckedForecast]:
@@ -67,7 +74,8 @@ def _check_by_peak(step: _Step, share: float, known: Efficiencies) -> CheckedFor
 
 
 def _is_modelled(step: _Step) -> bool:
-    return step.device.kind not in NOT_MEASURED
+    """Whether the model of operators knows such a device: it is a card."""
+    return step.device.kind not in {"cpu", *NOT_MEASURED}
 
 
 def _flops(step: _Step) -> float:
@@ -75,9 +83,8 @@ def _flops(step: _Step) -> float:
 
 
 def _peak(device: KnownDevice) -> float:
-    """Return the operations a second of a device at its best: of a processor, at the clock that it may boost to."""
-    faster = device.boost_ghz / device.base_ghz if device.boost_ghz and device.base_ghz else 1.0
-    return faster * (device.peak_flops("fp32") or device.peak_flops("bf16") or 0.0)
+    """Return the operations a second of a device at its best."""
+    return device.boosted_flops("fp32") or device.boosted_flops("bf16") or 0.0
 
 
 def _published_steps(workload: Workload, match: Match) -> Iterator[_Step]:
@@ -94,6 +101,23 @@ def _recorded_steps(record: Record, match: Match) -> Iterator[_Step]:
         device, found = match(lane.device.label), measure_lane(record, lane)
         if device is not None and not isinstance(found, Missing):
             yield _Step(found.what, found.operators, found.precision, found.execution, device, found.step_ms, record.id)
+
+
+def _check_processors(records: Sequence[Record], recall: Recall) -> Iterator[CheckedForecast]:
+    """Yield the newest step of each lane on each processor, as it is predicted from that on each other one."""
+    newest: dict[tuple[str, str], dict[str, tuple[str, MeasuredLane, ProcessorRate]]] = {}
+    for record in sorted(records, key=lambda each: each.started):
+        for lane in training_lanes(record):
+            measured, rate = measure_lane(record, lane), find_processor(record, lane, recall)
+            if not isinstance(measured, Missing) and not isinstance(rate, Missing):
+                place = f"{measured.place} ({record.machine.processor.cores_usable} cores)"
+                newest.setdefault((measured.what, lane.name), {})[place] = record.id, measured, rate
+    for (what, lane_name), places in newest.items():
+        for (place, there), (_, here) in permutations(places.items(), 2):
+            ratio, spread = times_as_slow(there[2], here[2]), spread_between(there[2], here[2])
+            predicted = range_of(ratio * here[1].step_ms, spread)
+            source = f"{there[0]}; from {here[0]}"
+            yield CheckedForecast(f"{what}, {lane_name}", place, source, there[1].step_ms, predicted)
 
 
 def _check(step: _Step, known: Efficiencies) -> CheckedForecast | None:

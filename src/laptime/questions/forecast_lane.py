@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from laptime.analysis.forecasting import NEW_NETWORK_SPREAD
+from laptime.analysis.processors import ProcessorRate, rate_of
 from laptime.errors import RecordError, UsageError
+from laptime.hardware import known_devices, match_label
 from laptime.model.forecasting import StepOperator
+from laptime.model.hardware import KnownDevice
 from laptime.model.lane import AS_WRITTEN, NO_TRAINING, Settings
-from laptime.model.limits import StepWork
+from laptime.model.limits import DeviceKey, DevicePeaks, StepWork, key_of
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.record import LaneResult, Record
@@ -27,6 +30,15 @@ FITTED = ("cifar-cnn", "cifar-mlp", "scenes-cnn", "pets-densenet")  # measured o
 OTHERS_STEPS = 1_000  # what is predicted of a training whose lap has no known length
 NO_LOADER, NO_FILES = Missing("it was not timed alone"), Missing("this training reads no files")
 NO_OPERATORS = Missing("its operators were not counted")
+ARM = {"aarch64", "arm64"}
+NO_PROCESSOR = Missing("a processor is predicted from a lane that ran on one")
+NO_PEAKS = Missing("what the measured processor can do at most is not known: laptime devices --measure")
+Recall = Callable[[DeviceKey], "DevicePeaks | Missing"]
+"""Returns what a device was measured to do at most."""
+
+
+def nothing_kept(_key: DeviceKey) -> DevicePeaks | Missing:
+    return NO_PEAKS
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +48,8 @@ class MeasuredLane:
     `operators` are those of a step in the arithmetic of the lane. `loader` is how many items a second its loader makes
     alone: on one core, if it is laptime's own, which takes all of a host but one. `per` names what `steps` steps are,
     of which the whole training has `laps`. `doubt` is the spread that every prediction has besides that of its device:
-    no step of the network was fitted, or its steps differ.
+    no step of the network was fitted, or its steps differ. `processor` is what the lane's own one does in large
+    products, from which other processors are predicted.
     """
 
     lane: LaneResult
@@ -52,6 +65,7 @@ class MeasuredLane:
     steps: float
     laps: int
     doubt: float = 0.0
+    processor: ProcessorRate | Missing = NO_PROCESSOR
     notes: tuple[str, ...] = ()
 
     @property
@@ -67,6 +81,10 @@ class MeasuredLane:
         if step is None or isinstance(step.low, Missing) or isinstance(step.high, Missing) or step.low <= 0:
             return 0.0
         return math.log(step.high / step.low) / 2 / IN_NINETY_FIVE
+
+    def memory_on(self, device: KnownDevice) -> int | Missing:
+        """Return the memory that is needed there: of a processor, what the process held here."""
+        return self.lane.peak_memory_bytes if device.kind == "cpu" else self.memory_bytes
 
     @property
     def execution(self) -> str:
@@ -160,6 +178,24 @@ def _measure_own(record: Record, lane: LaneResult, subject: str, work: StepWork)
         doubt=math.hypot(NEW_NETWORK_SPREAD, math.log1p(work.varies)),
         notes=notes,
     )
+
+
+def find_processor(record: Record, lane: LaneResult, recall: Recall) -> ProcessorRate | Missing:
+    """Return what the processor of a lane does in large products, with the threads of the lane.
+
+    As it was measured at the time of the race, or since; else as its name is known.
+    """
+    if lane.device.kind != "cpu":
+        return NO_PROCESSOR
+    processor, precision = record.machine.processor, _precision_of(lane.settings)
+    cores = min(lane.settings.threads or processor.cores_usable, processor.cores_usable)
+    kept = recall(key_of(lane.device, lane.name.partition("/")[0], processor))
+    peaks = lane.roofline.peaks if lane.roofline is not None else kept
+    if not isinstance(peaks, Missing) and precision in peaks.peaks:
+        share = cores / processor.cores_usable
+        return ProcessorRate(peaks.peaks[precision].best_per_s * share, cores, processor.architecture in ARM)
+    known = match_label(processor.name, known_devices())
+    return NO_PEAKS if known is None else rate_of(known, precision, cores)
 
 
 def scale_operators(counted: Sequence[StepOperator], joined: int, value_bytes: int) -> tuple[StepOperator, ...]:

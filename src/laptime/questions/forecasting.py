@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from laptime.analysis.forecasting import UNKNOWN_SPREAD, StepForecast, forecast_step, range_of, seen_regime, spread_of
+from laptime.analysis.processors import rate_of, spread_between, times_as_slow
 from laptime.errors import UsageError
 from laptime.model.ask import Ask
-from laptime.model.forecasting import DeviceForecast, Efficiencies, HardwareForecast, Range
+from laptime.model.forecasting import Binds, DeviceForecast, Efficiencies, HardwareForecast, Range
 from laptime.model.hardware import KnownDevice
 from laptime.model.missing import Missing
 from laptime.model.record import Record
 from laptime.planner.lanes import parse_lane
 from laptime.questions.comparing import in_words
-from laptime.questions.forecast_lane import MeasuredLane, find_lane, is_built_in, measure_lane, refuse
+from laptime.questions.forecast_lane import (
+    MeasuredLane,
+    Recall,
+    find_lane,
+    find_processor,
+    is_built_in,
+    measure_lane,
+    nothing_kept,
+    refuse,
+)
 from laptime.questions.script import means_a_script
 from laptime.questions.subject import names_a_file
 from laptime.workloads import CATALOGUE, find_workload
@@ -23,13 +34,23 @@ COMMON = ("t4", "l4", "a10g", "rtx-3090", "rtx-4090", "v100-sxm2-16gb", "a100-40
 FULL = 0.95  # of a card's memory
 LOADER_SPREAD = 0.25  # of a loader on another processor, as a logarithm
 NOT_MEASURED = {
-    "cpu": "what a framework reaches on a processor depends on its build: race it there",
     "tpu": "no step on a TPU was measured",
     "xpu": "no step on an Intel card was measured",
 }
 HOST_ALONE = 1  # core that a loader leaves to the training's own process
 NO_RATE = Missing("the price of an hour of this machine was not given: --rate")
 WORTH_SAYING = 0.01  # of a step: the share of operators whose operations nobody can count
+
+
+@dataclass(frozen=True, slots=True)
+class _Predicted:
+    """A predicted step: the time in which the device computes, with all waiting, what binds, its spread, notes."""
+
+    busy_s: float
+    step_s: float
+    binds: Binds
+    spread: float
+    notes: tuple[str, ...]
 
 
 def names_a_training(what: str) -> bool:
@@ -52,11 +73,18 @@ def lanes_to_race(what: str, lane: str | None) -> tuple[str, ...]:
 
 @in_words
 def make_forecast(
-    record: Record, name: str | None, devices: Sequence[KnownDevice], known: Efficiencies, rate: float | None = None
+    record: Record,
+    name: str | None,
+    devices: Sequence[KnownDevice],
+    known: Efficiencies,
+    *,
+    rate: float | None = None,
+    recall: Recall = nothing_kept,
 ) -> HardwareForecast:
     """Return what the training of a record would take on each device, with the settings of a lane.
 
-    `rate` is the price of an hour of the machine that was measured; without one, that of the race.
+    `rate` is the price of an hour of the machine that was measured; without one, that of the race. `recall` returns
+    what a processor was measured to do at most.
     """
     rate = record.ask.rate_per_hour if rate is None else rate
     if rate is not None and not (math.isfinite(rate) and rate >= 0):
@@ -65,6 +93,7 @@ def make_forecast(
     measured = measure_lane(record, lane)
     if isinstance(measured, Missing):
         raise refuse(record, lane, measured)
+    measured = replace(measured, processor=find_processor(record, lane, recall))
     rows: list[DeviceForecast] = []
     refused: dict[str, str] = {}
     for device in devices:
@@ -98,23 +127,18 @@ def forecast_device(measured: MeasuredLane, device: KnownDevice, known: Efficien
     """Return what a device would take for the training of a lane, or why that is not known."""
     if device.kind in NOT_MEASURED:
         return Missing(NOT_MEASURED[device.kind])
-    found = forecast_step(measured.operators, device, measured.precision, measured.execution, known)
+    found = _on_processor(measured, device) if device.kind == "cpu" else _on_card(measured, device, known)
     if isinstance(found, Missing):
         return found
-    loading_s = _loading_s(measured, device)
-    step_s, binds = found.step_s, found.binds
-    unknown = UNKNOWN_SPREAD * found.unknown_share
-    spread = math.hypot(spread_of(device, measured.precision, known), measured.doubt, unknown)
-    if loading_s > step_s:
-        step_s, binds, spread = loading_s, "loader", LOADER_SPREAD
-    needed = measured.memory_bytes
+    step_s, spread = found.step_s, found.spread
+    needed = measured.memory_on(device)
     whole_s = range_of(step_s * measured.steps * measured.laps, spread)
     room = None if device.memory_gb is None else FULL * device.memory_gb * 1e9
     return DeviceForecast(
         device=device,
         step_ms=range_of(1e3 * step_s, spread),
-        binds=binds,
-        busy_share=min(1.0, found.device_s / step_s),
+        binds=found.binds,
+        busy_share=min(1.0, found.busy_s / step_s),
         items_per_s=measured.batch / step_s,
         lap_s=range_of(step_s * measured.steps, spread),
         whole_s=whole_s,
@@ -123,8 +147,36 @@ def forecast_device(measured: MeasuredLane, device: KnownDevice, known: Efficien
         energy_wh=_per_hour(device.power_w, whole_s, "its power is not known"),
         cost=_per_hour(device.price_per_hour, whole_s, "no price of an hour is known"),
         factor=range_of(measured.step_ms / 1e3 / step_s, math.hypot(spread, measured.spread)),
-        notes=_notes(device, measured.precision, known, found),
+        notes=(*found.notes, *_price_note(device)),
     )
+
+
+def _on_processor(measured: MeasuredLane, device: KnownDevice) -> _Predicted | Missing:
+    """Return the step as it was measured, at the rate of another processor. It has the work of the loader in it."""
+    here, there = measured.processor, rate_of(device, measured.precision)
+    if isinstance(here, Missing):
+        return here
+    if isinstance(there, Missing):
+        return there
+    step_s = measured.step_ms / 1e3 * times_as_slow(there, here)
+    reaches = f"large products would reach {there.flops_per_s / 1e9:.0f} GFLOP/s"
+    notes = [f"{there.cores:g} cores, as of {device.host or 'one socket'}: {reaches}"]
+    if there.is_arm != here.is_arm:
+        notes.append("no step was measured on both x86 and ARM")
+    return _Predicted(step_s, step_s, "processor", spread_between(there, here), tuple(notes))
+
+
+def _on_card(measured: MeasuredLane, device: KnownDevice, known: Efficiencies) -> _Predicted | Missing:
+    """Return the step as its operators add up, or the time of the loader where that is longer."""
+    found = forecast_step(measured.operators, device, measured.precision, measured.execution, known)
+    if isinstance(found, Missing):
+        return found
+    loading_s, notes = _loading_s(measured, device), _notes(device, measured.precision, known, found)
+    if loading_s > found.step_s:
+        return _Predicted(found.device_s, loading_s, "loader", LOADER_SPREAD, notes)
+    unknown = UNKNOWN_SPREAD * found.unknown_share
+    spread = math.hypot(spread_of(device, measured.precision, known), measured.doubt, unknown)
+    return _Predicted(found.device_s, found.step_s, found.binds, spread, notes)
 
 
 def _loading_s(measured: MeasuredLane, device: KnownDevice) -> float:
@@ -141,12 +193,16 @@ def _per_hour(rate: float | None, whole_s: Range, why_not: str) -> float | Missi
     return Missing(why_not) if rate is None else rate * whole_s.middle / 3600
 
 
+def _price_note(device: KnownDevice) -> tuple[str, ...]:
+    if device.price_per_hour is None:
+        return ()
+    return (f"{device.price_per_hour:g} USD an hour: {device.price_provider}, {device.price_date}",)
+
+
 def _notes(device: KnownDevice, precision: str, known: Efficiencies, found: StepForecast) -> tuple[str, ...]:
     told = []
     if seen_regime(device, precision, known) is None:
         told.append(f"no {device.architecture} device was measured in such arithmetic")
-    if device.price_per_hour is not None:
-        told.append(f"{device.price_per_hour:g} USD an hour: {device.price_provider}, {device.price_date}")
     if found.host_s > found.device_s:
         told.append("its host launches operators more slowly than it computes them")
     if found.unknown_share > WORTH_SAYING:
