@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from laptime.analysis.forecasting import forecast_step, range_of, regime_of, spread_of
+from laptime.analysis.forecasting import forecast_step, range_of, regime_of, spread_of, with_python
 from laptime.model.forecasting import Efficiencies, StepOperator
 from laptime.model.hardware import KnownDevice
 from laptime.model.missing import Missing
@@ -45,6 +45,12 @@ def test_a_host_that_launches_slowly_binds():
     assert found.host_s == 2e-3
     assert found.step_s == pytest.approx((2e-3**4 + found.device_s**4) ** 0.25)
     assert found.binds == "launches"
+
+
+def test_the_python_of_a_step_is_added_to_what_the_host_does():
+    found = with_python(step_of(CONV, execution="eager"), 0.5)
+    assert (found.host_s, found.binds) == (0.5 + 2e-3, "python")
+    assert with_python(step_of(CONV), 1e-5).binds == "products"
 
 
 def test_on_cards_that_add_up_at_half_the_rate_units_lose_less_than_half():

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
+from laptime.backends.torch.between import outermost  # noqa: E402
 from laptime.backends.torch.counting import (  # noqa: E402
     CountingMode,
     count_work,
@@ -40,6 +43,26 @@ def test_the_products_of_a_step_are_counted():
     assert work.flops == 2 * 16 * (2 * 64 * 32 + 3 * 32 * 8)
     # At least the weights and their gradients, once each, and the rows twice.
     assert work.bytes > 4 * (2 * (64 * 32 + 32 * 8) + 2 * 16 * 64)
+
+
+def test_what_python_computes_between_operators_is_timed():
+    """A wait of 20 ms, which no card makes shorter. A plain step has no more than the usual."""
+    network = nn.Sequential(*(nn.Linear(64, 64) for _ in range(20)))
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+
+    def step(rows):
+        optimizer.zero_grad(set_to_none=True)
+        network(rows).square().mean().backward()
+        optimizer.step()
+
+    def slow(rows):
+        step(rows)
+        time.sleep(0.02)
+
+    rows = torch.randn(16, 64)
+    assert count_work(step, lambda: rows).python_s == 0
+    assert 0.01 < count_work(slow, lambda: rows).python_s < 0.04
+    assert list(outermost([(0, 9), (1, 4), (2, 3), (10, 12), (11, 13)])) == [(0, 9), (10, 12), (12, 13)]
 
 
 SQUARE = torch.zeros(16, 16)

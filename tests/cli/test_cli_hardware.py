@@ -246,8 +246,8 @@ def test_a_range_holds_what_is_not_known_of_a_training_of_your_own(raced):
     """A new network, operators that nobody can count, and batches of other shapes: each widens it, and is said."""
     record = read(raced)
 
-    def forecast_of(*operators, varies=0.0):
-        work = StepWork(1.0, 1.0, "counted", operators, varies)
+    def forecast_of(*operators, **counted):
+        work = StepWork(1.0, 1.0, "counted", operators, **counted)
         own = replace(record.workload, name="mine.py:training", file="mine.py")
         mine = replace(record, workload=own, reference=replace(record.reference, work=work))
         return forecasts.forecast(mine, devices=T4)
@@ -263,6 +263,9 @@ def test_a_range_holds_what_is_not_known_of_a_training_of_your_own(raced):
     assert width(seen) > width(new) + 0.1
     assert "operators that nobody can count" in " ".join(seen.rows[0].notes)
     assert "two steps differ by 50 %" in " ".join(forecast_of(known, varies=0.5).notes)
+    slow = forecast_of(known, python_s=0.3)
+    assert (slow.rows[0].binds, slow.rows[0].step_ms.middle) == ("python", pytest.approx(300, rel=0.05))
+    assert "Python computes 300 ms of each step" in " ".join(slow.notes)
     with pytest.raises(UsageError, match="its operators were not counted"):
         forecast_of()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from laptime.model.forecasting import Binds, Efficiencies, Range, Regime, StepOperator
 from laptime.model.hardware import KnownDevice
@@ -87,6 +87,13 @@ def forecast_step(
     parts: dict[Binds, float] = {"products": products_s, "memory": memory_s, "launches": least}
     binds: Binds = "launches" if host_s > device_s else max(parts, key=lambda name: parts[name])
     return StepForecast(device_s, host_s, binds, unknown_s / device_s)
+
+
+def with_python(found: StepForecast, python_s: float) -> StepForecast:
+    """Return a step whose host also computes in Python between operators, for so long."""
+    host_s, own = found.host_s + python_s, python_s > found.host_s
+    binds = found.binds if host_s <= found.device_s else "python" if own else "launches"
+    return replace(found, host_s=host_s, binds=binds)
 
 
 def architecture_of(device: KnownDevice) -> str:

@@ -11,7 +11,7 @@ from laptime.model.missing import Missing
 
 OperatorKind = Literal["conv", "pointwise", "narrow", "grouped", "product", "attention", "move", "update", "unknown"]
 Regime = Literal["fp32", "tf32", "matrix"]
-Binds = Literal["products", "memory", "launches", "loader", "processor"]
+Binds = Literal["products", "memory", "launches", "loader", "processor", "python"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ class StepWork:
 
     `how` says in words how the two were counted. `operators` are those of an eager step, where they were listed.
     `varies` is by how much the operations of two steps differed, as a share: the batches of some have other shapes.
+    `python_s` is how long Python computed between operators of a step, where that is more than usual.
     """
 
     flops: float
@@ -29,6 +30,7 @@ class StepWork:
     how: str
     operators: tuple[StepOperator, ...] = ()
     varies: float = 0.0
+    python_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

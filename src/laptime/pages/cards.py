@@ -7,6 +7,7 @@ from laptime.model.record import Record
 from laptime.pages.numbers import rough
 from laptime.pages.words import joined, short_name
 
+WHY_HARDLY = {"loader": "the loader would bind it", "python": "its own Python takes too long between operators"}
 HARDLY = 1.2  # times as fast: less is no reason to rent a card
 
 
@@ -17,7 +18,7 @@ def card_sentence(record: Record) -> list[str]:
         return []
     lane, best = short_name(cards.lane), max(cards.rows, key=lambda each: each.factor.middle)
     if best.factor.middle < HARDLY:
-        why = "the loader would bind it" if best.binds == "loader" else "the steps are too small"
+        why = WHY_HARDLY.get(best.binds, "the steps are too small")
         return [f"A card would hardly help, since {why}: {plain_card(best.card)} {times(best.factor)} as fast."]
     first, *others = (f"{plain_card(each.card)} {times(each.factor)}" for each in cards.rows)
     bound = [plain_card(each.card) for each in cards.rows if each.binds == "loader"]

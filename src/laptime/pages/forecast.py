@@ -21,6 +21,7 @@ BINDS = {
     "launches": "launches",
     "loader": "your loader",
     "processor": "cores",
+    "python": "your Python",
 }
 RANGES = "Ranges hold 80 % of measured steps (docs/forecast.md)."
 

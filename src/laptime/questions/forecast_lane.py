@@ -49,7 +49,8 @@ class MeasuredLane:
     alone: on one core, if it is laptime's own, which takes all of a host but one. `per` names what `steps` steps are,
     of which the whole training has `laps`. `doubt` is the spread that every prediction has besides that of its device:
     no step of the network was fitted, or its steps differ. `processor` is what the lane's own one does in large
-    products, from which other processors are predicted.
+    products, from which other processors are predicted. `python_s` is what Python computes between the operators of a
+    step, where that is more than usual.
     """
 
     lane: LaneResult
@@ -65,6 +66,7 @@ class MeasuredLane:
     steps: float
     laps: int
     doubt: float = 0.0
+    python_s: float = 0.0
     processor: ProcessorRate | Missing = NO_PROCESSOR
     notes: tuple[str, ...] = ()
 
@@ -162,6 +164,8 @@ def _measure_own(record: Record, lane: LaneResult, subject: str, work: StepWork)
             *notes,
             f"two steps differ by {100 * work.varies:.0f} % in what they compute: their batches have other shapes",
         )
+    if work.python_s:
+        notes = (*notes, f"Python computes {1e3 * work.python_s:.3g} ms of each step between its operators")
     return MeasuredLane(
         lane=lane,
         what=subject,
@@ -176,6 +180,7 @@ def _measure_own(record: Record, lane: LaneResult, subject: str, work: StepWork)
         steps=1e3 * lane.lap_s.median / lane.step_ms.median if lane.lap_s is not None else OTHERS_STEPS,
         laps=1,
         doubt=math.hypot(NEW_NETWORK_SPREAD, math.log1p(work.varies)),
+        python_s=work.python_s,
         notes=notes,
     )
 

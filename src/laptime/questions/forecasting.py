@@ -6,7 +6,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from laptime.analysis.forecasting import UNKNOWN_SPREAD, StepForecast, forecast_step, range_of, seen_regime, spread_of
+from laptime.analysis.forecasting import (
+    UNKNOWN_SPREAD,
+    StepForecast,
+    forecast_step,
+    range_of,
+    seen_regime,
+    spread_of,
+    with_python,
+)
 from laptime.analysis.processors import rate_of, spread_between, times_as_slow
 from laptime.errors import UsageError
 from laptime.model.ask import Ask
@@ -158,7 +166,8 @@ def _on_processor(measured: MeasuredLane, device: KnownDevice) -> _Predicted | M
         return here
     if isinstance(there, Missing):
         return there
-    step_s = measured.step_ms / 1e3 * times_as_slow(there, here)
+    alone_s = min(measured.python_s, measured.step_ms / 1e3)  # Python has one core there, too
+    step_s = alone_s + (measured.step_ms / 1e3 - alone_s) * times_as_slow(there, here)
     reaches = f"large products would reach {there.flops_per_s / 1e9:.0f} GFLOP/s"
     notes = [f"{there.cores:g} cores, as of {device.host or 'one socket'}: {reaches}"]
     if there.is_arm != here.is_arm:
@@ -171,6 +180,7 @@ def _on_card(measured: MeasuredLane, device: KnownDevice, known: Efficiencies) -
     found = forecast_step(measured.operators, device, measured.precision, measured.execution, known)
     if isinstance(found, Missing):
         return found
+    found = with_python(found, measured.python_s)
     loading_s, notes = _loading_s(measured, device), _notes(device, measured.precision, known, found)
     if loading_s > found.step_s:
         return _Predicted(found.device_s, loading_s, "loader", LOADER_SPREAD, notes)
@@ -203,7 +213,9 @@ def _notes(device: KnownDevice, precision: str, known: Efficiencies, found: Step
     told = []
     if seen_regime(device, precision, known) is None:
         told.append(f"no {device.architecture} device was measured in such arithmetic")
-    if found.host_s > found.device_s:
+    if found.binds == "python":
+        told.append("the Python of your step would take longer than its operators")
+    elif found.host_s > found.device_s:
         told.append("its host launches operators more slowly than it computes them")
     if found.unknown_share > WORTH_SAYING:
         share = f"{100 * found.unknown_share:.0f} %"

@@ -21,6 +21,7 @@ from torch.utils import flop_counter
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from laptime.backends.torch.between import time_between
 from laptime.model.forecasting import OperatorKind, StepOperator
 from laptime.model.limits import StepWork
 from laptime.workloads.operators import kind_of_convolution
@@ -54,13 +55,13 @@ FORWARD, BACKWARD = "convolution", "convolution_backward"
 
 
 def count_work(step: Callable[[Any], object], draw: Callable[[], Any]) -> StepWork:
-    """Count a step after one that is not counted, in which an optimizer creates its state.
+    """Count a step after one that is not counted, in which an optimizer creates its state; and time its Python.
 
     Where the next batch has other shapes, a step on it is counted, too.
     """
     first, second = draw(), draw()
     step(first)
-    work = _count(step, first)
+    work = replace(_count(step, first), python_s=time_between(step, first))
     if shapes_of(first) == shapes_of(second):
         return work
     least, most = sorted((work.flops, _count(step, second).flops))
