@@ -10,7 +10,7 @@ from torch.profiler import ProfilerActivity, profile
 
 USUAL_S = 25e-6  # between two operators of a plain training: its Python, autograd, and the profiler itself
 MORE = 1.5  # times the usual: less is not told from it
-OFTEN, PATIENCE_S = 3, 1.0  # so many steps, as long as they take less in all: the one that waited least counts
+OFTEN, PATIENCE_S = 3, 1.0  # steps at most, and the time for them: the least counts
 
 
 def time_between(step: Callable[[Any], object], batch: Any) -> float:
