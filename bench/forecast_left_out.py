@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from common import Figure, finish, parser_for
-from forecast_devices import ROUNDS, begin, fit, leave_out, make_table, predict
+from forecast_devices import begin, fit, leave_out, make_table, predict
 from laptime.analysis.forecasting import IN_EIGHTY, NEW_NETWORK_SPREAD, forecast_step
 from laptime.hardware import find_device, known_devices, known_efficiencies
 from laptime.model.missing import Missing
@@ -85,13 +85,13 @@ def check_networks() -> list[Figure]:
     """
     table = make_table()
     every = np.ones(len(table.steps), bool)
-    fitted = fit(table, every, begin(table), ROUNDS)
+    fitted = fit(table, every, begin(table))
     figures, offs, every_off = [], [], []
     for name in (*PUBLIC, *OWN):
         mine = np.array([each.network.removesuffix("_v1") == name for each in table.steps])
         sources = {each.source for each, left_out in zip(table.steps, mine, strict=True) if not left_out}
         told = mine & np.array([each.source in sources for each in table.steps])
-        ratio = predict(table, fit(table, ~mine, fitted, ROUNDS))[told] / table.ms[told]
+        ratio = predict(table, fit(table, ~mine, fitted))[told] / table.ms[told]
         offs.append(float(np.abs(ratio - 1).mean()))
         every_off += np.abs(np.log(ratio)).tolist()
         figures.append(Figure(f"{name}: off where the fit has not seen it, {told.sum()} steps", offs[-1], ""))
@@ -123,7 +123,7 @@ def what_binds(case: Case) -> str:
 def check_correction() -> list[Figure]:
     """Take over a part of what a prediction is off on another card, for all pairs of one network in one source."""
     table = make_table()
-    fitted = fit(table, np.ones(len(table.steps), bool), begin(table), ROUNDS)
+    fitted = fit(table, np.ones(len(table.steps), bool), begin(table))
     off = np.log(leave_out(table, fitted) / table.ms)
     alike: dict[tuple[str, str, str, str], list[int]] = {}
     for place, each in enumerate(table.steps):

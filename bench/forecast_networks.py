@@ -67,7 +67,7 @@ class Network:
         high = _after(self.high, size, stride, padding)
         wide = _after(self.wide, across, stride, padding)
         weights = size * across * self.channels // groups * filters
-        kind: OperatorKind = "grouped" if groups > 1 else kind_of_convolution(max(size, across), self.channels)
+        kind: OperatorKind = "grouped" if groups > 1 else kind_of_convolution((size, across), stride, self.channels)
         self._product(kind, high * wide * weights, self.values, high * wide * filters, weights)
         self.high, self.wide, self.channels = high, wide, filters
         self._found.move("norm", self.values, 2 * filters) if norm else None

@@ -22,6 +22,7 @@ KNOWN = Efficiencies(
     host_us={"eager": 2_000.0, "graph": 0.0},
     architectures={"Ada": {"fp32": 2.0}},
     halved={"matrix": 1.5},
+    doubled={"fp32": 0.5},
     spread={"fp32": 0.1, "tf32": 0.2, "matrix": 0.3, "unseen": 0.5},
 )
 CONV = StepOperator("conv", flops=1e10, bytes=1e7)  # 1 ms at 10 TFLOP/s, 0.2 ms at 50 GB/s
@@ -59,6 +60,13 @@ def test_on_cards_that_add_up_at_half_the_rate_units_lose_less_than_half():
     plain, faster = (step_of(CONV, device=each, precision="fp16").step_s for each in (CARD, halved))
     assert (plain - 10e-6) / (faster - 10e-6) == pytest.approx(1.5)
     assert step_of(CONV, device=halved) == step_of(CONV)
+
+
+def test_a_second_float32_path_counts_less_than_the_first():
+    """As a factor on the peak in float32; units have paths of their own."""
+    doubled = replace(CARD, doubled_fp32=True)
+    assert step_of(CONV, device=doubled).step_s - 10e-6 == pytest.approx(2 * (step_of(CONV).step_s - 10e-6))
+    assert step_of(CONV, device=doubled, precision="fp16") == step_of(CONV, precision="fp16")
 
 
 def test_without_units_for_a_precision_the_next_best_computes():

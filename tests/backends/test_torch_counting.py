@@ -147,7 +147,8 @@ def test_a_closure_that_the_optimizer_calls_is_no_update():
         (nn.Conv2d(32, 64, 1), (2, 32, 9, 9), "pointwise"),
         (nn.Conv2d(32, 64, 3, groups=32), (2, 32, 9, 9), "grouped"),
         (nn.Conv1d(3, 8, 5), (2, 3, 99), "narrow"),
-        (nn.ConvTranspose2d(32, 16, 3, stride=2), (2, 32, 9, 9), "conv"),
+        (nn.ConvTranspose2d(32, 16, 3, stride=2), (2, 32, 9, 9), "direct"),
+        (nn.Conv2d(32, 64, (1, 7)), (2, 32, 9, 9), "direct"),
     ],
 )
 def test_a_convolution_takes_as_many_operations_for_each_gradient(layer, shape, kind):

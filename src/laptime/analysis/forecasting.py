@@ -15,7 +15,7 @@ from laptime.model.forecasting import Binds, Efficiencies, Range, Regime, StepOp
 from laptime.model.hardware import KnownDevice
 from laptime.model.missing import Missing
 
-NEW_NETWORK_SPREAD = 0.3  # of networks that the fit had not seen (bench/forecast_left_out.py)
+NEW_NETWORK_SPREAD = 0.27  # of networks that the fit had not seen (bench/forecast_left_out.py)
 UNKNOWN_SPREAD = math.log(3)  # of an operator that is counted by its bytes alone: it may take three times as long
 SHARPNESS = 4.0  # how suddenly the longer of device and host takes over
 IN_EIGHTY = 1.2816  # standard deviations on each side that hold 80 % of a normal distribution
@@ -66,6 +66,7 @@ def forecast_step(
     shares = known.products[regime]
     factor = known.architectures.get(architecture_of(device), {}).get(regime, 1.0)
     factor *= known.halved.get(regime, 1.0) if device.halved_sums else 1.0
+    factor *= known.doubled.get(regime, 1.0) if device.doubled_fp32 else 1.0
     per_s, least_s = device.bandwidth_gb_s * 1e9 * known.memory[regime], known.least_us[regime] / 1e6
     move_s = known.least_us["move"] / 1e6
     products_s = memory_s = unknown_s = least = 0.0

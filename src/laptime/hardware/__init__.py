@@ -22,7 +22,7 @@ from laptime.model.hardware import KnownDevice
 KEYS = tuple(each.name for each in fields(KnownDevice))
 NEEDED = ("name", "short", "kind", "architecture")
 MANY = ("aliases", "sources")
-FLAGS = ("halved_sums",)
+FLAGS = ("halved_sums", "doubled_fp32")
 WORDS = (*NEEDED, "capability", "released", "vector", "host", "price_provider", "price_date", "price_note")
 NEAREST = 3
 DEVICES, EFFICIENCIES = (Path(__file__).with_name(name) for name in ("devices.toml", "efficiencies.toml"))

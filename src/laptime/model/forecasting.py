@@ -9,7 +9,9 @@ from typing import Literal
 from laptime.model.hardware import KnownDevice
 from laptime.model.missing import Missing
 
-OperatorKind = Literal["conv", "pointwise", "narrow", "grouped", "product", "attention", "move", "update", "unknown"]
+OperatorKind = Literal[
+    "conv", "direct", "pointwise", "narrow", "grouped", "product", "attention", "move", "update", "unknown"
+]
 Regime = Literal["fp32", "tf32", "matrix"]
 Binds = Literal["products", "memory", "launches", "loader", "processor", "python"]
 
@@ -34,8 +36,9 @@ class Efficiencies:
     `products` has the share of the peak by regime and kind of operator, `memory` that of the bandwidth by regime,
     `least_us` what a product takes at least by regime, and a move. `host_us` is what the host takes to launch an
     operator, by execution. `architectures` are factors on products, by architecture and regime, and `halved` those of
-    cards whose units add up in float32 at half of their rate: that costs less than half. `spread` is the standard
-    deviation of the logarithm of what was off on devices that the fit had not seen.
+    cards whose units add up in float32 at half of their rate: that costs less than half. `doubled` is the factor where
+    the peak counts a second float32 path. `spread` is the standard deviation of the logarithm of what was off on
+    devices that the fit had not seen.
     """
 
     products: Mapping[str, Mapping[str, float]]
@@ -44,6 +47,7 @@ class Efficiencies:
     host_us: Mapping[str, float]
     architectures: Mapping[str, Mapping[str, float]]
     halved: Mapping[str, float]
+    doubled: Mapping[str, float]
     spread: Mapping[str, float]
 
 

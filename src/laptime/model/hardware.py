@@ -13,7 +13,8 @@ class KnownDevice:
 
     A peak that is None is one that the device has no units for. Of a processor, peaks, cores and bandwidth are those of
     one socket; `host_cores` are the virtual cores of the instance that the price is for. `halved_sums` is set where the
-    matrix units add up in float32 at half of their rate, as the peaks here say.
+    matrix units add up in float32 at half of their rate, as the peaks here say, and `doubled_fp32` where the peak of
+    float32 counts a second path that convolutions rarely fill.
     """
 
     name: str
@@ -28,6 +29,7 @@ class KnownDevice:
     bf16_tflops: float | None = None
     fp16_tflops: float | None = None
     halved_sums: bool = False
+    doubled_fp32: bool = False
     bandwidth_gb_s: float | None = None
     memory_gb: float | None = None
     power_w: float | None = None

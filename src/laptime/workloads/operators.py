@@ -8,6 +8,7 @@ if nothing stays in a cache between two of them.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from laptime.model.forecasting import OperatorKind, StepOperator
 from laptime.model.network import AveragePool, BatchNorm, Conv, Dense, Dropout, GlobalAveragePool, MaxPool, Relu
@@ -65,9 +66,9 @@ def list_operators(workload: Workload, batch: int, precision: str = "fp32") -> t
         after = output_shape(layer, shape)
         values, results = math.prod(shape), math.prod(after)
         match layer:
-            case Conv(kernel=kernel):
+            case Conv(kernel=kernel, stride=stride):
                 multiplications = results * kernel**2 * shape[-1]
-                kind = kind_of_convolution(kernel, shape[-1])
+                kind = kind_of_convolution((kernel, kernel), stride, shape[-1])
                 found.product(kind, multiplications, values, results, _weights_of(layer, shape))
             case Dense():
                 found.product("product", results * shape[-1], values, results, _weights_of(layer, shape))
@@ -88,11 +89,17 @@ def list_operators(workload: Workload, batch: int, precision: str = "fp32") -> t
     return tuple(found.found)
 
 
-def kind_of_convolution(size: int, channels: int) -> OperatorKind:
-    """Return which efficiency a convolution has: one that sees the few channels of an image cannot fill the units."""
+def kind_of_convolution(kernel: Sequence[int], stride: int, channels: int) -> OperatorKind:
+    """Return which efficiency a convolution has.
+
+    One that sees the few channels of an image cannot fill the units, and only one of 3x3 without strides has an
+    algorithm that multiplies less.
+    """
     if channels < NARROW:
         return "narrow"
-    return "pointwise" if size == 1 else "conv"
+    if max(kernel, default=1) == 1:
+        return "pointwise"
+    return "conv" if stride == 1 and set(kernel) == {3} else "direct"
 
 
 def _weights_of(layer: Conv | Dense | BatchNorm, shape: Shape) -> int:

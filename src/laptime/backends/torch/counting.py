@@ -159,22 +159,19 @@ def _flops(func: Any, name: str, args: Any, kwargs: Any, told: Any) -> int:
 def _convolutions(name: str, args: Sequence[Any], told: Any) -> Iterator[StepOperator]:
     """Yield a convolution's forward, or its gradients of inputs and of weights, which take as many operations each."""
     if name == FORWARD:
-        inputs, weights, outputs, transposed, groups = args[0], args[1], told, args[6], args[8]
+        inputs, weights, outputs, stride, transposed, groups = args[0], args[1], told, args[3], args[6], args[8]
         moves = [(inputs, weights, outputs)]
     else:
-        outputs, inputs, weights, transposed, groups = args[0], args[1], args[2], args[7], args[9]
+        outputs, inputs, weights, stride, transposed, groups = *args[:3], args[4], args[7], args[9]
         moves = [
             (outputs, other, made) for other, made in zip((weights, inputs), told, strict=False) if made is not None
         ]
     places = inputs if transposed else outputs
     flops = 2.0 * places.shape[0] * prod(places.shape[2:]) * weights.numel()
-    kind = convolution_kind(weights.shape[2:], inputs.shape[1], groups)
+    few = kind_of_convolution(weights.shape[2:], max(stride), inputs.shape[1])
+    kind: OperatorKind = "grouped" if groups > 1 else few
     for moved in moves:
         yield StepOperator(kind, flops, float(sum(map(size_bytes, moved))))
-
-
-def convolution_kind(kernel: Sequence[int], channels: int, groups: int) -> OperatorKind:
-    return "grouped" if groups > 1 else kind_of_convolution(max(kernel, default=1), channels)
 
 
 def update_bytes(optimizer: Any) -> int:
