@@ -149,7 +149,7 @@ def race(what: str, tuned: TunedLane) -> float | None:
     """Return how many times as fast as the lane as written the winner is, in a race of its own."""
     if not tuned.words:
         return 1.0
-    return float(laptime.race(what, [LANE, tuned.winner], heats=10, budget="4m", progress=False).ratio.value)
+    return float(laptime.race(what, [LANE, tuned.winner], heats=10, budget="2m", progress=False).ratio.value)
 
 
 def race_with_keras(what: str, tuned: TunedLane) -> tuple[float, float]:
