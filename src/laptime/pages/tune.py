@@ -38,11 +38,18 @@ def page_parts(record: Record, view: View) -> PageParts:
         notes=[
             *_lap_words(record, tuning),
             *(note for each in tuning.lanes for note in _notes(each, record, len(tuning.lanes) > 1)),
-            *_short_of_time(record),
             *footnotes.doubts(record),
         ],
         done=" ".join(
-            filter(None, [_tried(tuning), race.proof_sentence(_of_winners(record, tuning)), footnotes.closing(record)])
+            filter(
+                None,
+                [
+                    _tried(tuning),
+                    _short_of_time(record),
+                    race.proof_sentence(_of_winners(record, tuning)),
+                    footnotes.closing(record),
+                ],
+            )
         ),
         then=[next_command(each, record) for each in tuning.lanes if each.standing == "confirmed"],
         details=_details(record, tuning, view),
@@ -52,10 +59,10 @@ def page_parts(record: Record, view: View) -> PageParts:
 render = rendered(page_parts)
 
 
-def _short_of_time(record: Record) -> list[str]:
+def _short_of_time(record: Record) -> str:
     """Return that the budget left no time for a search, where even the first heats took more."""
     over = footnotes.over_budget(record)
-    return [f"There was no time to search further: {over}"] if over else []
+    return f"There was no time to search further: {over}" if over else ""
 
 
 def _lap_words(record: Record, tuning: Tuning) -> list[str]:
