@@ -25,6 +25,7 @@ FORECAST_MORE = """\
 The step's operators are known from the layers; those of your own training were counted in its race. Each takes its
 operations or its bytes at the share of the device's peak that such operators reach, and a least time; the shares are
 fitted on measured steps of 29 devices. A loader that was timed alone counts with the cores of the device's usual host.
+Another processor is predicted from a step on this one, by what large products do on both and by the number of cores.
 Ranges hold 80 % of the steps that were measured on devices that the fit had not seen. Prices are from devices.toml,
 with provider and date; nothing is looked up.
 """
