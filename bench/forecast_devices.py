@@ -15,7 +15,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -45,10 +45,11 @@ HELD: dict[str, float | tuple[float, ...]] = {
     "memory": 0.3,
     "least": 1.0,
 }
-HELD |= {"host": 0.3, "sources": 0.35, "architectures": 0.35}
-HELD |= {"halved": 0.3, "doubled": 0.3, "hosts": 0.5}
+HELD |= {"host": 0.3, "sources": 0.35, "architectures": 0.35, "halved": 0.3, "doubled": 0.3, "hosts": 0.5}
 # The sources whose frameworks are nearest to those of today.
-CURRENT = ("laptime: PyTorch 2.11", "lambdal: PyTorch 2.3", "lambdal: PyTorch 1.13")
+OURS = "laptime: PyTorch 2.11"
+CURRENT = (OURS, "lambdal: PyTorch 2.3", "lambdal: PyTorch 1.13")
+CORE_SCORE = 2_022  # of one core of our host, a Xeon of the fourth generation: 1,937 and 2,107 in two clouds
 ROUNDS, ENOUGH = 100, 1e-6  # evaluations at most; the relative gain of one that ends a fit
 UNSEEN = "unseen"
 Floats = npt.NDArray[np.float64]
@@ -84,8 +85,7 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="write the fitted efficiencies where laptime reads them")
     given = parser.parse_args()
     table = make_table()
-    every = np.ones(len(table.steps), bool)
-    fitted = fit(table, every, begin(table))
+    fitted = fit(table, np.ones(len(table.steps), bool), begin(table))
     seen, left_out = predict(table, fitted), leave_out(table, fitted)
     spread = spreads(table, left_out)
     known = as_efficiencies(table, fitted, spread)
@@ -179,7 +179,7 @@ def predict(table: Table, fitted: Floats, *, with_sources: bool = True) -> Float
     moving = table.bytes / (table.bandwidth[table.of] * np.exp(part["memory"][regime]))
     least = np.exp(np.where(is_product, part["least"][:-1][regime], part["least"][-1])) / 1e6
     device = np.add.reduceat(table.calls * (np.maximum(computing, moving) + least), table.starts)
-    own = part["hosts"][table.source] if with_sources else of_current(table, part["hosts"])
+    own = part["hosts"][table.source] if with_sources else of_our_host(table, part)
     host = table.count * np.exp(part["host"][table.execution] + own) / 1e6
     both = (device**SHARPNESS + host**SHARPNESS) ** (1 / SHARPNESS)
     return 1e3 * both * (np.exp(part["sources"][table.source]) if with_sources else 1.0)
@@ -188,6 +188,12 @@ def predict(table: Table, fitted: Floats, *, with_sources: bool = True) -> Float
 def of_current(table: Table, values: Floats) -> float:
     """Return the mean of what was fitted to the current sources."""
     return float(np.mean([values[table.sources.index(each)] for each in CURRENT]))
+
+
+def of_our_host(table: Table, part: dict[str, Floats]) -> float:
+    """Return what was fitted to our own host, whose cores are known, when all is multiplied by current factors."""
+    ours = table.sources.index(OURS)
+    return float(part["hosts"][ours] + part["sources"][ours] - of_current(table, part["sources"]))
 
 
 def fit(table: Table, used: npt.NDArray[np.bool_], start: Floats) -> Floats:
@@ -243,7 +249,7 @@ def spreads(table: Table, predicted: Floats) -> dict[str, float]:
 def as_efficiencies(table: Table, fitted: Floats, spread: dict[str, float]) -> Efficiencies:
     """Return what is shipped: of the sources, the mean factor of the current ones is put into all rates."""
     part = parts_of(table, fitted)
-    now, hosts = (float(np.exp(of_current(table, part[each]))) for each in ("sources", "hosts"))
+    now, hosts = float(np.exp(of_current(table, part["sources"]))), float(np.exp(of_our_host(table, part)))
     shares = np.exp(part["shares"]).reshape(len(REGIMES), len(PRODUCTS)) / now
     memory, least, host = np.exp(part["memory"]) / now, np.exp(part["least"]) * now, np.exp(part["host"]) * hosts * now
     measured = {
@@ -268,6 +274,7 @@ def as_efficiencies(table: Table, fitted: Floats, spread: dict[str, float]) -> E
         memory={name: float(memory[REGIMES.index(name)]) for name in used},
         least_us={name: float(least[REGIMES.index(name)]) for name in used} | {"move": float(least[-1])},
         host_us=dict(zip(EXECUTIONS, host.tolist(), strict=True)),
+        core_score=CORE_SCORE,
         architectures=factors,
         halved=dict(zip(ON_UNITS, np.exp(part["halved"]).tolist(), strict=True)),
         doubled={REGIMES[0]: float(np.exp(part["doubled"][0]))},
@@ -281,7 +288,8 @@ def check_same(table: Table, fitted: Floats, known: Efficiencies) -> None:
     now = float(np.exp(of_current(table, part["sources"])))
     plain = predict(table, fitted, with_sources=False) * now
     for each, ms in zip(table.steps, plain, strict=True):
-        found = forecast_step(each.operators, each.device, each.precision, each.execution, known)
+        device = replace(each.device, core_score=None)
+        found = forecast_step(each.operators, device, each.precision, each.execution, known)
         assert not isinstance(found, Missing), found
         assert abs(1e3 * found.step_s / ms - 1) < 1e-6, (each.network, each.device.short, found, ms)
 
@@ -293,8 +301,8 @@ def figures_of(table: Table, seen: Floats, left_out: Floats, spread: dict[str, f
     wide = np.exp(IN_EIGHTY * np.array([spread[REGIMES[place]] for place in table.regime]))
     holds = ((table.ms >= left_out / wide) & (table.ms <= left_out * wide))[known]
     return [
-        Figure("measured steps", float(len(table.steps)), ""),
-        Figure("of these, with other devices of their source", float(len(off)), ""),
+        Figure("measured steps", float(len(table.steps))),
+        Figure("of these, with other devices of their source", float(len(off))),
         Figure("devices", float(len({each.device.short for each in table.steps})), ""),
         Figure("off, of devices that the fit has seen", mean_off(seen / table.ms - 1), ""),
         Figure("off, of devices that were left out", mean_off(off), "", most=MOST_OFF),
@@ -324,7 +332,8 @@ def show(table: Table, seen: Floats, left_out: Floats) -> None:
 
 
 def as_toml(known: Efficiencies) -> str:
-    lines = ["# Written by bench/forecast_devices.py --write: what devices reach of their peaks (docs/forecast.md)."]
+    head = "# Written by bench/forecast_devices.py --write: what devices reach of their peaks (docs/forecast.md)."
+    lines = [head, "", f"core_score = {known.core_score}"]
     for name in ("memory", "least_us", "host_us", "halved", "doubled", "spread"):
         lines += ["", f"[{name}]", *rows_of(getattr(known, name))]
     for name in ("products", "architectures"):

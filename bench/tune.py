@@ -9,17 +9,19 @@ agree within 5 %. **grid**: all sets of all settings that a tuning may try, a he
 --grid-s; the best of them by the same rating races the winner of a tuning, which has a fifth of the time. --left-out
 names settings that the grid, but not the tuning, does without: all sets of cifar-cnn are 1,024, those of scenes-cnn
 more than 10,000. **repeat**: tunings of --budget, each with a later race; nine of ten have to agree within 5 %, and all
-name the same winner or a tie.
+name the same winner or a tie; --after goes on from the repeats of an earlier run.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import laptime
@@ -38,6 +40,7 @@ LEAST_OF_KERAS = {"cifar-mlp": 1.4, "cifar-cnn": 1.8, "scenes-cnn": 2.2}
 AGREES = 0.05
 OF_GRID, OF_ITS_TIME = 0.97, 0.2
 REPEATS = 20
+Repeats = Sequence[dict[str, Any]]
 
 
 def main() -> int:
@@ -48,6 +51,7 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=REPEATS)
     parser.add_argument("--grid-s", type=float, default=2400.0, help="a grid that took less tries its best sets again")
     parser.add_argument("--left-out", default="", metavar="NAMES", help="settings that no set of the grid has")
+    parser.add_argument("--after", type=Path, metavar="FILE.json", help="repeats of this machine to go on from")
     given = parser.parse_args()
     chosen, what = given.only or PARTS, given.what or tuple(LEAST)
     figures: list[Figure] = []
@@ -59,7 +63,8 @@ def main() -> int:
             left_out = tuple(filter(None, given.left_out.split(",")))
             figures += [figure for name in what for figure in check_grid(name, left_out, given.grid_s, details)]
         if "repeat" in chosen:
-            figures += check_repeats(what[0], given.repeats, given.budget, details)
+            before = json.loads(given.after.read_text())["details"][f"repeat: {what[0]}"] if given.after else []
+            figures += check_repeats(what[0], given.repeats, given.budget, before, details)
     return finish("tune", figures, given.out, details=details)
 
 
@@ -120,23 +125,30 @@ def _prepare_grid(left_out: Sequence[str], asked: Ask, machine: Machine) -> Tune
     return replace(prepared, tunables=(grid,))
 
 
-def check_repeats(what: str, repeats: int, budget: str, details: dict[str, Any]) -> list[Figure]:
-    """Tune again and again, each time with a later race."""
-    agree, winners, every = [], [], []
-    for _ in range(repeats):
+def check_repeats(what: str, repeats: int, budget: str, before: Repeats, details: dict[str, Any]) -> list[Figure]:
+    """Tune again and again, each time with a later race, until there are `repeats` with those that were run before."""
+    every = list(before)
+    while len(every) < repeats:
         tuned, took_s = tune(what, budget)
         stated, later = gain_of(tuned), race(what, tuned)
-        agree.append(abs(off(stated, later) or 0.0) <= AGREES)
-        winners.append(tuned.words)
-        every.append({"words": tuned.words, "stated": stated, "later": later, "ties": tuned.ties, "took_s": took_s})
-        print(f"{what}: {'+'.join(tuned.words)} stated {stated}, later {later}", flush=True)
+        every.append({
+            "words": list(tuned.words), "stated": stated, "pairs": tuned.pairs, "later": later,
+            "ties": list(tuned.ties), "took_s": took_s,
+        })  # fmt: skip
+        print(f"{what}: {'+'.join(tuned.words)} stated {stated} ({tuned.pairs} pairs), later {later}", flush=True)
     details[f"repeat: {what}"] = every
+    winners = [tuple(each["words"]) for each in every]
     common = max(set(winners), key=winners.count)
-    same = [each["words"] == common or "+".join(common) in each["ties"] for each in every]
+    agree = [abs(off(each["stated"], each["later"]) or 0.0) <= AGREES for each in every]
+    same = [tuple(each["words"]) == common or "+".join(common) in each["ties"] for each in every]
     return [
-        Figure(f"{what}: stated gains that a later race finds again within 5 %", sum(agree) / repeats, "", least=0.9),
-        Figure(f"{what}: tunings that name the usual winner, or a tie with it", sum(same) / repeats, "", least=0.9),
+        Figure(f"{what}: stated gains that a later race finds again within 5 %", share(agree), "", least=0.9),
+        Figure(f"{what}: tunings that name the usual winner, or a tie with it", share(same), "", least=0.9),
     ]
+
+
+def share(found: Sequence[bool]) -> float:
+    return sum(found) / len(found)
 
 
 def tune(what: str, budget: str) -> tuple[TunedLane, float]:

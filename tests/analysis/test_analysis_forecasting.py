@@ -7,7 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from laptime.analysis.forecasting import forecast_step, range_of, regime_of, spread_of, with_python
+from laptime.analysis.forecasting import (
+    forecast_step,
+    range_of,
+    regime_of,
+    spread_of,
+    times_as_long,
+    with_python,
+)
 from laptime.model.forecasting import Efficiencies, StepOperator
 from laptime.model.hardware import KnownDevice
 from laptime.model.missing import Missing
@@ -20,6 +27,7 @@ KNOWN = Efficiencies(
     memory={"fp32": 0.5, "tf32": 0.5, "matrix": 0.5},
     least_us={"fp32": 10.0, "tf32": 10.0, "matrix": 10.0, "move": 5.0},
     host_us={"eager": 2_000.0, "graph": 0.0},
+    core_score=2_000,
     architectures={"Ada": {"fp32": 2.0}},
     halved={"matrix": 1.5},
     doubled={"fp32": 0.5},
@@ -46,6 +54,13 @@ def test_a_host_that_launches_slowly_binds():
     assert found.host_s == 2e-3
     assert found.step_s == pytest.approx((2e-3**4 + found.device_s**4) ** 0.25)
     assert found.binds == "launches"
+
+
+def test_a_host_launches_as_fast_as_one_of_its_cores_is():
+    """Next to those on which launches were measured; as those where it is not known."""
+    slow, unknown = (step_of(CONV, device=replace(CARD, core_score=each), execution="eager") for each in (1_000, None))
+    assert (slow.host_s, unknown.host_s) == (2 * 2e-3, 2e-3)
+    assert [times_as_long(*each) for each in ((2_000, 1_000), (None, 1_000), (2_000, None))] == [2.0, 1.0, 1.0]
 
 
 def test_the_python_of_a_step_is_added_to_what_the_host_does():

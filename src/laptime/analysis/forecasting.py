@@ -17,6 +17,7 @@ from laptime.model.missing import Missing
 
 NEW_NETWORK_SPREAD = 0.27  # of networks that the fit had not seen (bench/forecast_left_out.py)
 UNKNOWN_SPREAD = math.log(3)  # of an operator that is counted by its bytes alone: it may take three times as long
+UNKNOWN_HOST_SPREAD = 0.25  # of one core of a host that is not known, as those of the table differ
 SHARPNESS = 4.0  # how suddenly the longer of device and host takes over
 IN_EIGHTY = 1.2816  # standard deviations on each side that hold 80 % of a normal distribution
 NEXT_BEST = {"bf16": ("bf16", "fp16", "fp32"), "fp16": ("fp16", "bf16", "fp32"), "tf32": ("tf32", "fp32")}
@@ -84,10 +85,16 @@ def forecast_step(
         memory_s += moving_s if moving_s > computing_s else 0.0
         least += each.calls * least_s
     device_s = products_s + memory_s + least
-    host_s = sum(each.calls for each in operators) * known.host_us[execution] / 1e6
+    launch_s = known.host_us[execution] / 1e6 * times_as_long(known.core_score, device.core_score)
+    host_s = sum(each.calls for each in operators) * launch_s
     parts: dict[Binds, float] = {"products": products_s, "memory": memory_s, "launches": least}
     binds: Binds = "launches" if host_s > device_s else max(parts, key=lambda name: parts[name])
     return StepForecast(device_s, host_s, binds, unknown_s / device_s)
+
+
+def times_as_long(here: float | None, there: float | None) -> float:
+    """Return how many times as long one core takes there as here, by their scores; 1 if one of them is not known."""
+    return here / there if here and there else 1.0
 
 
 def with_python(found: StepForecast, python_s: float) -> StepForecast:

@@ -17,7 +17,7 @@ REACHED = 0.8  # share of a processor's peak that its large products reach
 CORES = 0.63  # twice the cores are this power of two times as fast: 1.55
 SPREAD, SPREAD_OF_CORES = 0.15, 0.1  # with as many cores; and for each power of e that they are more or fewer
 SPREAD_OF_BUILDS = 0.3  # not measured: between x86 and ARM, whose builds of a framework share little
-ARM = {"NEON", "SVE"}
+ARM_VECTORS = {"NEON", "SVE"}
 NO_PEAK = Missing("the peak of its products is not known")
 
 
@@ -39,7 +39,7 @@ def rate_of(device: KnownDevice, precision: str, cores: int | None = None) -> Pr
     whole = device.cores if cores is None and used == device.cores else device.threads
     if peak is None or not used or not whole:
         return NO_PEAK
-    return ProcessorRate(REACHED * peak * min(1.0, used / whole), used, device.vector in ARM)
+    return ProcessorRate(REACHED * peak * min(1.0, used / whole), used, device.vector in ARM_VECTORS)
 
 
 def times_as_slow(there: ProcessorRate, here: ProcessorRate) -> float:

@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 
 from laptime.machine.cards import Cards
+from laptime.machine.core_score import measure_core
 from laptime.machine.duplicate_installs import find_duplicate_installs
 from laptime.machine.host_environment import read_host_environment
 from laptime.machine.processor import look_at_processor, read_use
@@ -24,7 +25,7 @@ from laptime.sensors import cgroup
 def look_at_machine() -> Machine:
     """Describe this computer; scouts ask later what the frameworks see."""
     return Machine(
-        processor=look_at_processor(),
+        processor=replace(look_at_processor(), core_score=measure_core()),
         memory_bytes=_memory_bytes(),
         memory_limit_bytes=cgroup.memory_limit_bytes(),
         system=f"{platform.system()} {platform.release()}",

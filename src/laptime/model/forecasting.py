@@ -34,17 +34,18 @@ class Efficiencies:
     """What share of their peaks devices reach, fitted on measured steps (bench/forecast_devices.py).
 
     `products` has the share of the peak by regime and kind of operator, `memory` that of the bandwidth by regime,
-    `least_us` what a product takes at least by regime, and a move. `host_us` is what the host takes to launch an
-    operator, by execution. `architectures` are factors on products, by architecture and regime, and `halved` those of
-    cards whose units add up in float32 at half of their rate: that costs less than half. `doubled` is the factor where
-    the peak counts a second float32 path. `spread` is the standard deviation of the logarithm of what was off on
-    devices that the fit had not seen.
+    `least_us` what a product takes at least by regime, and a move. `host_us` is what a host whose cores have the
+    `core_score` takes to launch an operator, by execution. `architectures` are factors on products, by architecture and
+    regime, and `halved` those of cards whose units add up in float32 at half of their rate: that costs less than half.
+    `doubled` is the factor where the peak counts a second float32 path. `spread` is the standard deviation of the
+    logarithm of what was off on devices that the fit had not seen.
     """
 
     products: Mapping[str, Mapping[str, float]]
     memory: Mapping[str, float]
     least_us: Mapping[str, float]
     host_us: Mapping[str, float]
+    core_score: float
     architectures: Mapping[str, Mapping[str, float]]
     halved: Mapping[str, float]
     doubled: Mapping[str, float]

@@ -14,7 +14,8 @@ class KnownDevice:
     A peak that is None is one that the device has no units for. Of a processor, peaks, cores and bandwidth are those of
     one socket; `host_cores` are the virtual cores of the instance that the price is for. `halved_sums` is set where the
     matrix units add up in float32 at half of their rate, as the peaks here say, and `doubled_fp32` where the peak of
-    float32 counts a second path that convolutions rarely fill.
+    float32 counts a second path that convolutions rarely fill. `core_score` is how fast one core of its host is, or of
+    the processor: the score of Geekbench 6's compiler on one core.
     """
 
     name: str
@@ -41,6 +42,7 @@ class KnownDevice:
     fp32_flops_per_cycle_per_core: int | None = None
     host_cores: int | None = None
     host: str | None = None
+    core_score: float | None = None
     price_per_hour: float | None = None
     price_provider: str | None = None
     price_date: str | None = None

@@ -14,7 +14,11 @@ __all__ = ["Device", "DeviceKind", "Framework", "Machine", "Processor", "Use"]
 
 @dataclass(frozen=True, slots=True)
 class Processor:
-    """`cores_usable` is what this process may really use, in whole cores: within affinity and the container's quota."""
+    """The processor, as this process may use it.
+
+    `cores_usable` is what it may really use, in whole cores: within affinity and the container's quota. `core_score` is
+    how fast one core was, about as Geekbench 6's compiler scores it; records from before it was measured have none.
+    """
 
     name: str
     architecture: str
@@ -22,6 +26,7 @@ class Processor:
     cores_usable: int
     quota_cores: float | Missing
     features: tuple[str, ...] = ()
+    core_score: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,6 +100,7 @@ def _recorded_steps(record: Record, match: Match) -> Iterator[_Step]:
     for lane in training_lanes(record):
         device, found = match(lane.device.label), measure_lane(record, lane)
         if device is not None and not isinstance(found, Missing):
+            device = replace(device, core_score=found.core_score)
             yield _Step(found.what, found.operators, found.precision, found.execution, device, found.step_ms, record.id)
 
 

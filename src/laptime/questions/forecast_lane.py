@@ -14,7 +14,7 @@ from laptime.model.forecasting import StepOperator
 from laptime.model.hardware import KnownDevice
 from laptime.model.lane import AS_WRITTEN, NO_TRAINING, Settings
 from laptime.model.limits import DeviceKey, DevicePeaks, StepWork, key_of
-from laptime.model.machine import Machine
+from laptime.model.machine import Machine, Processor
 from laptime.model.missing import Missing
 from laptime.model.record import LaneResult, Record
 from laptime.model.selection import is_exactly, is_lane
@@ -50,7 +50,7 @@ class MeasuredLane:
     of which the whole training has `laps`. `doubt` is the spread that every prediction has besides that of its device:
     no step of the network was fitted, or its steps differ. `processor` is what the lane's own one does in large
     products, from which other processors are predicted. `python_s` is what Python computes between the operators of a
-    step, where that is more than usual.
+    step, where that is more than usual. `core_score` is how fast one core of the measured machine is.
     """
 
     lane: LaneResult
@@ -67,6 +67,7 @@ class MeasuredLane:
     laps: int
     doubt: float = 0.0
     python_s: float = 0.0
+    core_score: float | None = None
     processor: ProcessorRate | Missing = NO_PROCESSOR
     notes: tuple[str, ...] = ()
 
@@ -139,6 +140,7 @@ def _measure_built_in(record: Record, lane: LaneResult, subject: str) -> Measure
         lane=lane,
         what=workload.name,
         machine=record.machine,
+        core_score=core_score_of(record.machine.processor),
         step_ms=lane.step_ms.median,
         batch=batch,
         precision=precision,
@@ -170,6 +172,7 @@ def _measure_own(record: Record, lane: LaneResult, subject: str, work: StepWork)
         lane=lane,
         what=subject,
         machine=record.machine,
+        core_score=core_score_of(record.machine.processor),
         step_ms=lane.step_ms.median,
         batch=lane.items_per_step or 1,
         precision=precision,
@@ -201,6 +204,12 @@ def find_processor(record: Record, lane: LaneResult, recall: Recall) -> Processo
         return ProcessorRate(peaks.peaks[precision].best_per_s * share, cores, processor.architecture in ARM)
     known = match_label(processor.name, known_devices())
     return NO_PEAKS if known is None else rate_of(known, precision, cores)
+
+
+def core_score_of(processor: Processor) -> float | None:
+    """Return how fast one core of a processor was, or as its name is known."""
+    known = match_label(processor.name, known_devices())
+    return processor.core_score or (None if known is None else known.core_score)
 
 
 def scale_operators(counted: Sequence[StepOperator], joined: int, value_bytes: int) -> tuple[StepOperator, ...]:

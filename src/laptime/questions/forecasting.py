@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from laptime.analysis.forecasting import (
+    UNKNOWN_HOST_SPREAD,
     UNKNOWN_SPREAD,
     StepForecast,
     forecast_step,
     range_of,
     seen_regime,
     spread_of,
+    times_as_long,
     with_python,
 )
 from laptime.analysis.processors import rate_of, spread_between, times_as_slow
@@ -167,7 +169,8 @@ def _on_processor(measured: MeasuredLane, device: KnownDevice) -> _Predicted | M
     if isinstance(there, Missing):
         return there
     alone_s = min(measured.python_s, measured.step_ms / 1e3)  # Python has one core there, too
-    step_s = alone_s + (measured.step_ms / 1e3 - alone_s) * times_as_slow(there, here)
+    alone_there_s = alone_s * times_as_long(measured.core_score, device.core_score)
+    step_s = alone_there_s + (measured.step_ms / 1e3 - alone_s) * times_as_slow(there, here)
     reaches = f"large products would reach {there.flops_per_s / 1e9:.0f} GFLOP/s"
     notes = [f"{there.cores:g} cores, as of {device.host or 'one socket'}: {reaches}"]
     if there.is_arm != here.is_arm:
@@ -180,23 +183,27 @@ def _on_card(measured: MeasuredLane, device: KnownDevice, known: Efficiencies) -
     found = forecast_step(measured.operators, device, measured.precision, measured.execution, known)
     if isinstance(found, Missing):
         return found
-    found = with_python(found, measured.python_s)
+    found = with_python(found, measured.python_s * times_as_long(measured.core_score, device.core_score))
     loading_s, notes = _loading_s(measured, device), _notes(device, measured.precision, known, found)
     if loading_s > found.step_s:
         return _Predicted(found.device_s, loading_s, "loader", LOADER_SPREAD, notes)
     unknown = UNKNOWN_SPREAD * found.unknown_share
-    spread = math.hypot(spread_of(device, measured.precision, known), measured.doubt, unknown)
+    host = UNKNOWN_HOST_SPREAD if found.host_s > found.device_s and device.core_score is None else 0.0
+    spread = math.hypot(spread_of(device, measured.precision, known), measured.doubt, unknown, host)
     return _Predicted(found.device_s, found.step_s, found.binds, spread, notes)
 
 
 def _loading_s(measured: MeasuredLane, device: KnownDevice) -> float:
-    """Return how long the loader takes for a batch there. The authors' takes one core, ours all but one of a host."""
+    """Return how long the loader takes for a batch there. The authors' takes one core, ours all but one of a host.
+
+    A core there loads as many items as one here, times as fast as it is.
+    """
     if isinstance(measured.loader, Missing):
         return 0.0
     cores = 1
     if measured.lane.settings.input == "fast":
         cores = max(1, (device.host_cores or 1) - HOST_ALONE)
-    return measured.batch / (measured.loader * cores)
+    return measured.batch / (measured.loader * cores) * times_as_long(measured.core_score, device.core_score)
 
 
 def _per_hour(rate: float | None, whole_s: Range, why_not: str) -> float | Missing:
@@ -217,6 +224,8 @@ def _notes(device: KnownDevice, precision: str, known: Efficiencies, found: Step
         told.append("the Python of your step would take longer than its operators")
     elif found.host_s > found.device_s:
         told.append("its host launches operators more slowly than it computes them")
+    if found.host_s > found.device_s and device.core_score is None:
+        told.append("how fast the cores of its host are is not known: taken as those that were measured")
     if found.unknown_share > WORTH_SAYING:
         share = f"{100 * found.unknown_share:.0f} %"
         told.append(f"{share} of its time is operators that nobody can count, taken by their bytes alone")

@@ -37,7 +37,7 @@ from laptime.run.prestart import Prestarter
 
 HEATS_VARY = 1.1  # a heat may take this multiple of its lane's slowest heat
 WAITING = "held"  # the phase in which a child waits for its turn while another is timed
-CONFIRMING = 0.4  # share of a lane's time that is kept for the confirming race, at most
+CONFIRMING = 0.5  # share of a lane's time that is kept for the confirming race, at most
 SINGLES = 0.5  # share of the search in which single settings are tried first
 CONFIRMED_MOST = 10  # rounds of the confirming race
 A_ROUND = 6  # changes of the best set of settings that are tried at once
@@ -228,7 +228,7 @@ class Tune:
             return 0.0
         best = search.winner()
         pair_s = sum(self._cost_s(search.tried[words], search) for words in {(), best})
-        return min(HEATS_USUAL * pair_s, CONFIRMING * self._job.plan.ask.budget_s / len(self._searches))
+        return min(CONFIRMED_MOST * pair_s, CONFIRMING * self._job.plan.ask.budget_s / len(self._searches))
 
     def _works(self, lane: PlannedLane) -> bool:
         return all(heat.process.status == "ok" for heat in self._rounds.heats[lane.name])

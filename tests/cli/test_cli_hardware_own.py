@@ -1,0 +1,90 @@
+"""`laptime forecast` of a training of your own: from a race's record, with counted operators as literals."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from laptime import forecasts
+from laptime.analysis.forecasting import IN_EIGHTY, NEW_NETWORK_SPREAD
+from laptime.errors import UsageError
+from laptime.hardware import known_efficiencies
+from laptime.model.forecasting import StepOperator
+from laptime.model.limits import DevicePeaks, Peak, StepWork
+from laptime.questions import forecasting
+from laptime.store import schema
+
+pytestmark = pytest.mark.usefixtures("known_references")
+
+PLANTED = """
+["fake/*"]
+compute_ms = 400.0
+spread = 0.002
+"""
+PEAKS = DevicePeaks("a", "a", "", "2026-11-25", {"fp32": Peak(5e11, 5e11, "fake")})
+T4 = forecasts.choose(["t4"])
+
+
+@pytest.fixture
+def record(house):
+    house.script(PLANTED)
+    house.done("race", "cifar-cnn", "fake/cpu", "fake/cpu/best", "--budget", "1s", "-q")
+    return schema.decode(house.done("show", "latest", "--json").out.encode(), "this record")
+
+
+def test_a_range_holds_what_is_not_known_of_a_training_of_your_own(record):
+    """A new network, operators that nobody can count, and batches of other shapes: each widens it, and is said."""
+
+    def forecast_of(*operators, **counted):
+        work = StepWork(1.0, 1.0, "counted", operators, **counted)
+        own = replace(record.workload, name="mine.py:training", file="mine.py")
+        mine = replace(record, workload=own, reference=replace(record.reference, work=work))
+        return forecasts.forecast(mine, devices=T4)
+
+    def width(found):
+        return math.log(found.rows[0].step_ms.high / found.rows[0].step_ms.low) / 2 / IN_EIGHTY
+
+    known, unknown = StepOperator("product", 1e12, 1e9), StepOperator("unknown", 0.0, 1e11)
+    built_in, new = width(forecasts.forecast(record, devices=T4)), forecast_of(known)
+    assert width(new) == pytest.approx(math.hypot(built_in, NEW_NETWORK_SPREAD))
+    assert width(forecast_of(known, varies=0.5)) == pytest.approx(math.hypot(width(new), math.log(1.5)))
+    seen = forecast_of(known, unknown)
+    assert width(seen) > width(new) + 0.1
+    assert "operators that nobody can count" in " ".join(seen.rows[0].notes)
+    assert "two steps differ by 50 %" in " ".join(forecast_of(known, varies=0.5).notes)
+    with pytest.raises(UsageError, match="its operators were not counted"):
+        forecast_of()
+
+
+def test_python_of_your_own_takes_as_long_as_a_core_there_is_slower(record):
+    """On a processor, too. Of a desktop's host that is not known, and of a record from before only by its name."""
+    operators, targets = (StepOperator("product", 1e12, 1e9),), ["t4", "l4", "rtx-4090", "epyc-9r14"]
+    work = StepWork(1.0, 1.0, "counted", operators, python_s=0.3)
+
+    def forecast_of(**processor):
+        own = replace(record.workload, name="mine.py:training", file="mine.py")
+        machine = replace(record.machine, processor=replace(record.machine.processor, **processor))
+        mine = replace(record, workload=own, machine=machine, reference=replace(record.reference, work=work))
+        found = forecasting.make_forecast(
+            mine, None, forecasts.choose(targets), known_efficiencies(), recall=lambda _key: PEAKS
+        )
+        return found, {each.device.short: each for each in found.rows}
+
+    found, rows = forecast_of(core_score=1_311.0)
+    assert "Python computes 300 ms of each step" in " ".join(found.notes)
+    for short, ms in (("t4", 300), ("l4", 300 * 1_311 / 1_808), ("rtx-4090", 300)):
+        assert (rows[short].binds, rows[short].step_ms.middle) == ("python", pytest.approx(ms, rel=0.05))
+    unknown = "how fast the cores of its host are is not known: taken as those that were measured"
+    assert [unknown in rows[each].notes for each in ("t4", "rtx-4090")] == [False, True]
+    wide = {short: math.log(each.step_ms.high / each.step_ms.low) for short, each in rows.items()}
+    assert wide["rtx-4090"] > wide["l4"]
+    faster = forecast_of(core_score=2 * 1_311.0)[1]
+    assert faster["t4"].step_ms.middle == pytest.approx(600, rel=0.05)
+    more_ms = faster["epyc-9r14"].step_ms.middle - rows["epyc-9r14"].step_ms.middle
+    assert more_ms == pytest.approx(300 * 1_311 / 2_083)
+    by_name = forecast_of(core_score=None, name="AMD EPYC 7R13 Processor")[1]
+    assert by_name["t4"].step_ms.middle == pytest.approx(300 * 1_730 / 1_311, rel=0.05)
+    nameless = forecast_of(core_score=None, name="a processor")[1]
+    assert nameless["t4"].step_ms.middle == pytest.approx(300, rel=0.05)
