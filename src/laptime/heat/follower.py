@@ -15,6 +15,7 @@ from laptime.heat import rank_messages as to
 from laptime.model.ranks import RANK_IS_GONE
 
 ECHOES = 5
+REASON_S = 2.0  # a message to a rank may fail before it is known how that one ended
 
 
 class Follower:
@@ -24,12 +25,14 @@ class Follower:
         self.number, self._pid, self._link, self._fail = number, pid, link, fail
         self._answers: queue.SimpleQueue[to.FromRank | None] = queue.SimpleQueue()
         self.failure: str | None = None
+        self._gone = threading.Event()
         threading.Thread(target=self._listen, daemon=True, name=f"rank {number}").start()
 
     def tell(self, message: to.ToRank) -> None:
         try:
             self._link.say(message)
         except OSError as error:
+            self._gone.wait(REASON_S)
             raise LaneError(f"rank {self.number}: {self.failure or RANK_IS_GONE}") from error
 
     def answer(self) -> Any:
@@ -53,6 +56,7 @@ class Follower:
         while (heard := self._link.hear_answer()) is not None and not isinstance(heard, to.RankFailed):
             self._answers.put(heard)
         self.failure = heard.reason if isinstance(heard, to.RankFailed) else _how_ended(self._pid)
+        self._gone.set()
         self._answers.put(None)
         self._fail(f"rank {self.number}: {self.failure}")
 
