@@ -37,7 +37,7 @@ def page_parts(record: Record, view: View) -> PageParts:
         figures=[line for each in tuning.lanes for line in _figures(each, record, len(tuning.lanes) > 1, view.inner)],
         notes=[
             *_lap_words(record, tuning),
-            *(note for each in tuning.lanes for note in _notes(each, record, len(tuning.lanes) > 1)),
+            *(note for each in tuning.lanes for note in _notes_by_name(each, record, len(tuning.lanes) > 1)),
             *footnotes.doubts(record),
         ],
         done=" ".join(
@@ -119,19 +119,25 @@ def _between(each: SettingWorth) -> str:
     return f"{times(each.alone.low)} and {times(each.alone.high)}"
 
 
-def _notes(tuned: TunedLane, record: Record, several: bool) -> list[str]:  # noqa: FBT001
-    """Return what the winner changes, what is as good, how to set it in your own training, and what was not raced."""
+def _notes_by_name(tuned: TunedLane, record: Record, several: bool) -> list[str]:  # noqa: FBT001
+    """Return the notes on a lane, with what was not raced; each names the lane if there are several."""
+    found = _notes(tuned, record)
+    if tuned.standing not in {"no gain", "not compared"}:
+        lost = [each for each in tuned.settings if each.reason is not None and each.in_winner]
+        found += [f"{each.word} was not raced alone: {each.reason}." for each in lost]
+    return [f"{short_name(tuned.asked)}: {each[0].lower()}{each[1:]}" for each in found] if several else found
+
+
+def _notes(tuned: TunedLane, record: Record) -> list[str]:
+    """Return what the winner changes, how to set it in your own training, and what is as good."""
+    found = learned_notes(tuned, record)
     if tuned.standing in {"no gain", "not compared"}:
-        return learned_notes(tuned, record)
-    found = [f"{short_name(tuned.asked)} with {'+'.join(tuned.words)}:"] if several else []
-    found += learned_notes(tuned, record)
+        return found
     if tuned.code:
         found.append(f"In a training of your own: {'; '.join(tuned.code)}")
     if tuned.environment:
         pairs = " ".join(f"{name}={shlex.quote(value)}" for name, value in sorted(tuned.environment.items()))
         found.append(f"Set before it starts: {pairs}")
-    lost = [each for each in tuned.settings if each.reason is not None and each.in_winner]
-    found += [f"{each.word} was not raced alone: {each.reason}." for each in lost]
     if tuned.ties and tuned.standing == "confirmed":
         found.append(f"As good, as far as the search can tell: {', '.join(tuned.ties[:3])}.")
     return found
@@ -154,7 +160,7 @@ def _details(record: Record, tuning: Tuning, view: View) -> list[list[str]]:
             wrap(f"{short_name(each.asked)}: {_standing_words(each, record.ask.aim)}", width, "  "),
             table_or_sentences(_columns(known, record, view), known, width, color=color) if known else [],
             learned_table(each, view),
-            *(wrap(note, width, "    ") for note in _notes(each, record, several=False)),
+            *(wrap(note, width, "    ") for note in _notes(each, record)),
             *(wrap(f"- {one.word}: {one.reason}", width, "    ") for one in each.settings if one.reason is not None),
         ]
     return [
