@@ -130,10 +130,10 @@ def check_repeats(what: str, repeats: int, budget: str, before: Repeats, details
     every = list(before)
     while len(every) < repeats:
         tuned, took_s = tune(what, budget)
-        stated, later = gain_of(tuned), race(what, tuned)
+        stated, (later, between) = gain_of(tuned), race(what, tuned)
         every.append({
-            "words": list(tuned.words), "stated": stated, "pairs": tuned.pairs, "later": later,
-            "ties": list(tuned.ties), "took_s": took_s,
+            "words": list(tuned.words), "stated": stated, "stated_between": ends_of(tuned.gain), "pairs": tuned.pairs,
+            "later": later, "later_between": between, "ties": list(tuned.ties), "took_s": took_s,
         })  # fmt: skip
         print(f"{what}: {'+'.join(tuned.words)} stated {stated} ({tuned.pairs} pairs), later {later}", flush=True)
     details[f"repeat: {what}"] = every
@@ -157,11 +157,12 @@ def tune(what: str, budget: str) -> tuple[TunedLane, float]:
     return found.tuned[0], time.monotonic() - began_s
 
 
-def race(what: str, tuned: TunedLane) -> float | None:
-    """Return how many times as fast as the lane as written the winner is, in a race of its own."""
+def race(what: str, tuned: TunedLane) -> tuple[float, list[float | None]]:
+    """Return how many times as fast as the lane as written the winner is, in a race of its own, with its interval."""
     if not tuned.words:
-        return 1.0
-    return float(laptime.race(what, [LANE, tuned.winner], heats=10, budget="2m", progress=False).ratio.value)
+        return 1.0, [1.0, 1.0]
+    found = laptime.race(what, [LANE, tuned.winner], heats=10, budget="5m", progress=False).ratio
+    return float(found.value), ends_of(found)
 
 
 def race_with_keras(what: str, tuned: TunedLane) -> tuple[float, float]:
@@ -174,6 +175,11 @@ def race_with_keras(what: str, tuned: TunedLane) -> tuple[float, float]:
 
 def gain_of(tuned: TunedLane) -> float | None:
     return 1.0 if not tuned.words else None if tuned.gain is None else tuned.gain.ratio
+
+
+def ends_of(factor: Any) -> list[float | None]:
+    """Return the ends of a factor's interval, where it has one."""
+    return [end if isinstance(end := getattr(factor, name, None), float) else None for name in ("low", "high")]
 
 
 def off(stated: float | None, later: float | None) -> float | None:

@@ -37,7 +37,7 @@ def measure_first(
     if (
         any(each.kind == "cpu" for each in devices)
         and used.device.kind == "cpu"
-        and isinstance(find_processor(record, used, api.peaks_of), Missing)
+        and isinstance(find_processor(record, used, api.peaks_of, devices), Missing)
     ):
         api.measure_peaks(api.devices((used.name.partition("/")[0],)), tell, warn)
 

@@ -12,6 +12,7 @@ import pytest
 from laptime import forecasts
 from laptime.analysis.processors import CORES, REACHED
 from laptime.hardware import known_efficiencies
+from laptime.model.hardware import KnownDevice
 from laptime.pages.cards import card_sentence
 from laptime.pages.numbers import rough
 from laptime.questions import forecast_checks, forecasting
@@ -140,6 +141,10 @@ def test_a_processor_is_predicted_from_one_whose_large_products_are_known(raced)
         record.machine.processor, name="Intel(R) Core(TM) i7-9700K CPU @ 3.60GHz", cores_usable=8)))  # fmt: skip
     own = forecasts.forecast(named, "fake/cpu/as-written", forecasts.choose(["i7-9700k"])).rows[0]
     assert own.factor.middle == pytest.approx(1.0), "it is as fast as itself"
+    mine = KnownDevice("My chip 9", "mine", "cpu", "Zen", fp32_tflops=1.0, cores=8, threads=8, host_cores=8)
+    named = replace(record, machine=replace(record.machine, processor=replace(
+        record.machine.processor, name="My chip 9 CPU", cores_usable=8)))  # fmt: skip
+    assert forecasts.forecast(named, "fake/cpu/as-written", [mine]).rows[0].factor.middle == pytest.approx(1.0)
     checked = forecast_checks.check_forecasts(
         [named, replace(record, id="r-2", machine=named.machine), record], lambda _label: None, known_efficiencies(),
         lambda _key: NO_PEAKS,

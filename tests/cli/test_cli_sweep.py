@@ -93,6 +93,15 @@ def test_a_planted_crossover_the_largest_batch_and_an_empty_step_are_found(house
     assert "Rate over batch" in place.read_text()
 
 
+def test_a_crossover_of_one_heat_each_is_no_more_than_likely(house):
+    """In no time every cell has one heat, which has no interval: it is not said as if it were sure."""
+    answer, sweep = swept(house, TWO_DEVICES, "fake/cpu", "fake/cuda", "--batch", "1..64", budget="1s")
+    assert sweep["crossovers"][0]["at"]["low"] == {"missing": "one round alone gives no interval"}
+    page = words_of(answer.out)
+    assert "fake/cuda:0 may overtake fake/cpu at batch about 7" in page
+    assert "That is of one heat each: a longer --budget gives intervals." in page
+
+
 def test_what_surely_does_not_fit_is_left_out_and_the_search_starts_at_the_estimate(house):
     """The line through two batches says what a third will hold; the largest that fits is then near its estimate."""
     answer, sweep = swept(house, FULL, "fake/cuda", "--batch", "1000,2000,4000,8000,16000", "--details", budget="5s")

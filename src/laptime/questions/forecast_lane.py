@@ -188,10 +188,12 @@ def _measure_own(record: Record, lane: LaneResult, subject: str, work: StepWork)
     )
 
 
-def find_processor(record: Record, lane: LaneResult, recall: Recall) -> ProcessorRate | Missing:
+def find_processor(
+    record: Record, lane: LaneResult, recall: Recall, devices: Sequence[KnownDevice] = ()
+) -> ProcessorRate | Missing:
     """Return what the processor of a lane does in large products, with the threads of the lane.
 
-    As it was measured at the time of the race, or since; else as its name is known.
+    As it was measured at the time of the race, or since; else as its name is known, among the devices or in the table.
     """
     if lane.device.kind != "cpu":
         return NO_PROCESSOR
@@ -202,7 +204,7 @@ def find_processor(record: Record, lane: LaneResult, recall: Recall) -> Processo
     if not isinstance(peaks, Missing) and precision in peaks.peaks:
         share = cores / processor.cores_usable
         return ProcessorRate(peaks.peaks[precision].best_per_s * share, cores, processor.architecture in ARM)
-    known = match_label(processor.name, known_devices())
+    known = match_label(processor.name, (*devices, *known_devices()))
     return NO_PEAKS if known is None else rate_of(known, precision, cores)
 
 

@@ -103,7 +103,7 @@ def make_forecast(
     measured = measure_lane(record, lane)
     if isinstance(measured, Missing):
         raise refuse(record, lane, measured)
-    measured = replace(measured, processor=find_processor(record, lane, recall))
+    measured = replace(measured, processor=find_processor(record, lane, recall, devices))
     rows: list[DeviceForecast] = []
     refused: dict[str, str] = {}
     for device in devices:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from laptime.analysis.lanes import compare_lanes
 from laptime.analysis.memory import memory_of
-from laptime.analysis.sweeping import ALPHA, find_crossovers, find_empty_step, find_knee, point_of
+from laptime.analysis.sweeping import ALPHA, ONE_ROUND, find_crossovers, find_empty_step, find_knee, point_of
 from laptime.model.digits import brief
 from laptime.model.memory_errors import find_refusal
 from laptime.model.missing import Missing
@@ -21,6 +21,7 @@ NOT_BATCH = Missing("only batches say what a step without items takes")
 NOT_A_WIDTH = Missing("a wider network computes more for each item")
 FITS_ALL = Missing("all batches fit")
 NOT_FOUND = Missing("the budget ended before the largest batch that fits was found")
+MORE_HEATS = "That is of one heat each: a longer --budget gives intervals."
 Place = tuple[str, At]
 
 
@@ -159,12 +160,12 @@ def _say(sweep: Sweep) -> str:
     if not sweep.curves:
         return "nothing finished."
     told = [
-        f"{short(each.lane)} overtakes {short(each.against)} at {axis} {bounded_words(each.at)}"
-        f"{_along(sweep, each.along)}."
+        f"{short(each.lane)} {'may overtake' if _is_of_one_heat(each) else 'overtakes'} {short(each.against)} at {axis}"
+        f" {bounded_words(each.at)}{_along(sweep, each.along)}."
         for each in sweep.crossovers
     ]
     if told:
-        return " ".join(told)
+        return " ".join([*told, *([MORE_HEATS] if any(map(_is_of_one_heat, sweep.crossovers)) else [])])
     best = max(sweep.curves, key=lambda each: each.best_items_per_s)
     says = f"{short(best.of)} is fastest at {axis} {best.best_at}{_along(sweep, best.along)}"
     if best.knee is not None and best.knee != best.best_at:
@@ -172,6 +173,10 @@ def _say(sweep: Sweep) -> str:
     if len({each.of for each in sweep.curves}) > 1:
         says += "; no lane overtakes another"
     return f"{says}."
+
+
+def _is_of_one_heat(crossover: Crossover) -> bool:
+    return ONE_ROUND in {crossover.at.low, crossover.at.high}
 
 
 def _along(sweep: Sweep, along: str | None) -> str:
