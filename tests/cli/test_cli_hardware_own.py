@@ -76,7 +76,7 @@ def test_python_of_your_own_takes_as_long_as_a_core_there_is_slower(record):
     assert "Python computes 300 ms of each step" in " ".join(found.notes)
     for short, ms in (("t4", 300), ("l4", 300 * 1_311 / 1_808), ("rtx-4090", 300)):
         assert (rows[short].binds, rows[short].step_ms.middle) == ("python", pytest.approx(ms, rel=0.05))
-    unknown = "how fast the cores of its host are is not known: taken as those that were measured"
+    unknown = forecasting.UNSCALED
     assert [unknown in rows[each].notes for each in ("t4", "rtx-4090")] == [False, True]
     wide = {short: math.log(each.step_ms.high / each.step_ms.low) for short, each in rows.items()}
     assert wide["rtx-4090"] > wide["l4"]
@@ -88,3 +88,4 @@ def test_python_of_your_own_takes_as_long_as_a_core_there_is_slower(record):
     assert by_name["t4"].step_ms.middle == pytest.approx(300 * 1_730 / 1_311, rel=0.05)
     nameless = forecast_of(core_score=None, name="a processor")[1]
     assert nameless["t4"].step_ms.middle == pytest.approx(300, rel=0.05)
+    assert unknown in nameless["t4"].notes

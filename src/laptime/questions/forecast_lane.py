@@ -210,8 +210,10 @@ def find_processor(
 
 def core_score_of(processor: Processor) -> float | None:
     """Return how fast one core of a processor was, or as its name is known."""
+    if processor.core_score is not None:
+        return processor.core_score
     known = match_label(processor.name, known_devices())
-    return processor.core_score or (None if known is None else known.core_score)
+    return None if known is None else known.core_score
 
 
 def scale_operators(counted: Sequence[StepOperator], joined: int, value_bytes: int) -> tuple[StepOperator, ...]:

@@ -47,6 +47,7 @@ NOT_MEASURED = {
     "tpu": "no step on a TPU was measured",
     "xpu": "no step on an Intel card was measured",
 }
+UNSCALED = "how much faster or slower the cores of its host are is not known: taken as those that were measured"
 HOST_ALONE = 1  # core that a loader leaves to the training's own process
 NO_RATE = Missing("the price of an hour of this machine was not given: --rate")
 WORTH_SAYING = 0.01  # of a step: the share of operators whose operations nobody can count
@@ -184,13 +185,20 @@ def _on_card(measured: MeasuredLane, device: KnownDevice, known: Efficiencies) -
     if isinstance(found, Missing):
         return found
     found = with_python(found, measured.python_s * times_as_long(measured.core_score, device.core_score))
+    is_guess = found.host_s > found.device_s and _is_unscaled(measured, device)
     loading_s, notes = _loading_s(measured, device), _notes(device, measured.precision, known, found)
+    notes = (*notes, UNSCALED) if is_guess else notes
     if loading_s > found.step_s:
         return _Predicted(found.device_s, loading_s, "loader", LOADER_SPREAD, notes)
     unknown = UNKNOWN_SPREAD * found.unknown_share
-    host = UNKNOWN_HOST_SPREAD if found.host_s > found.device_s and device.core_score is None else 0.0
+    host = UNKNOWN_HOST_SPREAD if is_guess else 0.0
     spread = math.hypot(spread_of(device, measured.precision, known), measured.doubt, unknown, host)
     return _Predicted(found.device_s, found.step_s, found.binds, spread, notes)
+
+
+def _is_unscaled(measured: MeasuredLane, device: KnownDevice) -> bool:
+    """Whether the host's work is taken as it was measured: how fast a core is there, or was here, is not known."""
+    return device.core_score is None or (measured.python_s > 0 and measured.core_score is None)
 
 
 def _loading_s(measured: MeasuredLane, device: KnownDevice) -> float:
@@ -224,8 +232,6 @@ def _notes(device: KnownDevice, precision: str, known: Efficiencies, found: Step
         told.append("the Python of your step would take longer than its operators")
     elif found.host_s > found.device_s:
         told.append("its host launches operators more slowly than it computes them")
-    if found.host_s > found.device_s and device.core_score is None:
-        told.append("how fast the cores of its host are is not known: taken as those that were measured")
     if found.unknown_share > WORTH_SAYING:
         share = f"{100 * found.unknown_share:.0f} %"
         told.append(f"{share} of its time is operators that nobody can count, taken by their bytes alone")
