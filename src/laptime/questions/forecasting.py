@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from laptime.analysis.forecasting import (
+    MEASURED_CORE_SPREAD,
     UNKNOWN_HOST_SPREAD,
     UNKNOWN_SPREAD,
     StepForecast,
@@ -185,13 +186,15 @@ def _on_card(measured: MeasuredLane, device: KnownDevice, known: Efficiencies) -
     if isinstance(found, Missing):
         return found
     found = with_python(found, measured.python_s * times_as_long(measured.core_score, device.core_score))
-    is_guess = found.host_s > found.device_s and _is_unscaled(measured, device)
+    host_binds = found.host_s > found.device_s
+    is_guess = host_binds and _is_unscaled(measured, device)
     loading_s, notes = _loading_s(measured, device), _notes(device, measured.precision, known, found)
     notes = (*notes, UNSCALED) if is_guess else notes
     if loading_s > found.step_s:
         return _Predicted(found.device_s, loading_s, "loader", LOADER_SPREAD, notes)
     unknown = UNKNOWN_SPREAD * found.unknown_share
-    host = UNKNOWN_HOST_SPREAD if is_guess else 0.0
+    scaled = MEASURED_CORE_SPREAD if host_binds and measured.python_s else 0.0
+    host = UNKNOWN_HOST_SPREAD if is_guess else scaled
     spread = math.hypot(spread_of(device, measured.precision, known), measured.doubt, unknown, host)
     return _Predicted(found.device_s, found.step_s, found.binds, spread, notes)
 
