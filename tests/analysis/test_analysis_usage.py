@@ -72,7 +72,14 @@ def test_only_what_was_timed_counts():
     told = usage(line)
     assert told.memory_most_bytes == pytest.approx(5e9, rel=1e-3)
     assert told.temperature_most_c == pytest.approx(45, abs=0.5)
-    assert told.temperature_slope_c_per_min == pytest.approx(60, rel=0.05)
+    assert isinstance(told.temperature_slope_c_per_min, Missing)  # five seconds are too short for it
+
+
+def test_the_slope_of_whole_degrees():
+    """Ten seconds are enough to see a degree a second, and less is not enough to tell one degree from many."""
+    readings = tuple((time / 10, float(40 + time // 10)) for time in range(105))
+    assert slope_per_min(readings) == pytest.approx(60, rel=0.05)
+    assert isinstance(slope_per_min(readings[:20]), Missing)
 
 
 def test_a_processors_meter_is_counted():

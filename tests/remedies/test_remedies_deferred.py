@@ -174,6 +174,7 @@ def test_arrays_of_other_frameworks(framework):
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch sees no card here")
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype")
 def test_a_card_is_not_waited_for():
     """PyTorch raises where a program waits for the card, when it is set to."""
     meter = laptime.Deferred()

@@ -14,6 +14,7 @@ from laptime.model.usage import Energy
 
 Point = tuple[float, float]
 """Seconds on the parent's clock, and the value."""
+SLOPE_LEAST_S = 10  # sensors of cards show whole degrees: one more within 2 s looks like 30 a minute
 ENERGY_LEAST_S = 2.0
 ENERGY_LEAST_READINGS = 10
 COUNTER_READINGS = 3
@@ -105,8 +106,8 @@ def slope_per_min(points: tuple[Point, ...] | Missing) -> float | Missing:
     """Return the slope of the straight line through the readings."""
     if isinstance(points, Missing):
         return points
-    if len(points) < 3 or points[-1][0] - points[0][0] < 1:
-        return Missing("too few readings for a slope")
+    if len(points) < 3 or points[-1][0] - points[0][0] < SLOPE_LEAST_S:
+        return Missing(f"a slope needs {SLOPE_LEAST_S} s of readings")
     middle_s = sum(time_s for time_s, _ in points) / len(points)
     middle = sum(value for _, value in points) / len(points)
     spread = sum((time_s - middle_s) ** 2 for time_s, _ in points)

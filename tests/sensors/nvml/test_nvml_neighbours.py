@@ -57,6 +57,28 @@ def test_the_heat_and_its_children_are_no_neighbours(watch, start):
     assert neighbours(watch, heat.pid, f"{heat.pid},{2 * GIB}") == (0, 0)
 
 
+def test_other_heats_of_the_same_race_are_no_neighbours(watch, start):
+    """They were started by the same process, and wait while this one is timed; their starter may be a notebook."""
+    script = one() | {
+        (0, "Computing", 0): f"SIBLING,{2 * GIB},STARTER,{GIB}",
+        (0, "Drawing", 0): NOT_SUPPORTED,
+        (0, "NewMemory", 0): f"{80 * GIB},{9 * GIB}",
+    }
+    program = f"""
+import os, subprocess, sys
+from pathlib import Path
+sibling = subprocess.Popen([sys.executable, "-c", {SLEEP!r}], start_new_session=True)
+place = Path(os.environ["LAPTIME_TEST_NVML"])
+place.write_text(place.read_text().replace("SIBLING", str(sibling.pid)).replace("STARTER", str(os.getpid())))
+sensor = SlowNvmlSensor()
+tell(shown(sensor.open({start(SLEEP).pid}), sensor.read()))
+sibling.kill()
+sibling.wait()
+"""
+    told = watch(script, program)[FIRST]
+    assert (told["foreign_processes"], told["foreign_memory_bytes"]) == (1, GIB)
+
+
 def test_what_outlived_its_parent_is_still_the_heats(watch, start):
     """A loader whose parent died belongs to the session that the heat led."""
     heat = start(GOES)

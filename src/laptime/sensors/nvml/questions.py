@@ -149,7 +149,7 @@ def begin_total(at: CardAccess) -> Ask:
 
 
 def begin_foreign(at: CardAccess) -> Ask:
-    """Count the processes on a card that are not in the heat's tree.
+    """Count the processes on a card that are neither of the heat's tree nor of another heat's, which waits meanwhile.
 
     Some containers see an empty list: it counts only while the card's memory is empty too. A process that is not found
     here has just ended, or is in another container.
@@ -161,7 +161,7 @@ def begin_foreign(at: CardAccess) -> Ask:
             used = ask_memory(at.nvml, at.card.handle).used_bytes
             return (0.0, 0.0) if used < A_CONTEXT_BYTES else (HIDDEN, HIDDEN)
         try:
-            foreign = {pid: held_bytes for pid, held_bytes in held.items() if not is_in_tree(pid, at.pid)}
+            foreign = {pid: held_bytes for pid, held_bytes in held.items() if not is_ours(pid, at.pid)}
         except ProcessLookupError:
             return None, None
         known = [each for each in foreign.values() if each is not None]
@@ -169,6 +169,11 @@ def begin_foreign(at: CardAccess) -> Ask:
         return float(len(foreign)), memory
 
     return ask
+
+
+def is_ours(pid: int, heat: int) -> bool:
+    """Whether a process is the heat's, or of what this process started; this one may hold a notebook's own arrays."""
+    return is_in_tree(pid, heat) or (pid != os.getpid() and is_in_tree(pid, os.getpid()))
 
 
 def is_in_tree(pid: int, root: int) -> bool:
