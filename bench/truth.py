@@ -1,7 +1,8 @@
 """On a GPU: all five workloads on every CUDA device against the processor, with the proofs, within a few minutes.
 
     python bench/truth.py --out FOLDER                   every CUDA device as written, best and fastest; 8 minutes
-    python bench/truth.py --out FOLDER --minutes 4       shorter: wider intervals, perhaps a workload less
+    python bench/truth.py --out FOLDER --minutes 4 --heats 1     shorter, without intervals; three rounds of all take 8
+    python bench/truth.py --out FOLDER --what plates-cnn         these workloads alone
     python bench/truth.py --out FOLDER --lanes torch/cpu torch/cpu/best --minutes 1      a try without a GPU
 
 One race a workload, the light ones first; what they leave of their time goes to the heavy ones, and when all the time
@@ -82,7 +83,9 @@ class Outcome:
         return self.problem is None and self.record is not None and all(map(is_good, self.record.lanes))
 
 
-def run_workload(name: str, lanes: tuple[str, ...], budget_s: float, time_left: TimeLeft) -> Outcome:
+def run_workload(
+    name: str, lanes: tuple[str, ...], budget_s: float, time_left: TimeLeft, heats: int | None
+) -> Outcome:
     """Race one workload; what goes wrong is kept, not raised."""
     began_s = time.monotonic()
     outcome = Outcome(name)
@@ -94,6 +97,7 @@ def run_workload(name: str, lanes: tuple[str, ...], budget_s: float, time_left: 
                 name,
                 tuple(with_input(lane, name) for lane in lanes),
                 budget_s=budget_s,
+                heats=heats,
                 patience_s=max(30.0, time_left.seconds()),
             )
             outcome.record = api.race(ask, warn=lambda error: print(error, file=sys.stderr), show=show_note)
@@ -122,7 +126,9 @@ def is_good(lane: LaneResult) -> bool:
     return lane.status == "ok" and lane.step_ms is not None and lane.parity.status == "same"
 
 
-def write_all(folder: Path, outcomes: list[Outcome], devices: list[dict[str, Any]], versions: dict[str, str]) -> None:
+def write_all(
+    folder: Path, outcomes: list[Outcome], devices: list[dict[str, Any]], versions: dict[str, str], wanted: int
+) -> None:
     """Write what is known so far, whole."""
     details = {
         "devices": devices,
@@ -136,15 +142,15 @@ def write_all(folder: Path, outcomes: list[Outcome], devices: list[dict[str, Any
             for each in outcomes
         ],
     }
-    told = result("truth", list(figures_of(outcomes)), details=details, versions=versions)
+    told = result("truth", list(figures_of(outcomes, wanted)), details=details, versions=versions)
     write_json(folder / "truth.json", told)
     page = render(told, [row for each in outcomes for row in each.rows])
     (folder / "truth.md").write_text(page, encoding="utf-8")
 
 
-def figures_of(outcomes: list[Outcome]) -> Iterator[Figure]:
+def figures_of(outcomes: list[Outcome], wanted: int) -> Iterator[Figure]:
     lanes = [lane for each in outcomes if each.record for lane in each.record.lanes]
-    yield Figure("workloads raced", sum(each.record is not None for each in outcomes), least=len(SHARES))
+    yield Figure("workloads raced", sum(each.record is not None for each in outcomes), least=wanted)
     yield Figure("lanes that did not finish", sum(lane.status != "ok" or not lane.step_ms for lane in lanes), most=0)
     yield Figure("proofs that are not 'same'", sum(lane.parity.status != "same" for lane in lanes), most=0)
     for each in outcomes:
@@ -170,17 +176,18 @@ def run_all(lanes: tuple[str, ...], devices: list[dict[str, Any]], versions: dic
     time_left = TimeLeft(given.began_s + 60 * given.minutes - min(KEPT_BACK_S, 6 * given.minutes))
     time_left.set_bell()
     outcomes: list[Outcome] = []
-    for place, name in enumerate(SHARES):
-        share_s = time_left.seconds() * SHARES[name] / sum(list(SHARES.values())[place:])
+    shares = {name: share for name, share in SHARES.items() if name in (given.what or SHARES)}
+    for place, name in enumerate(shares):
+        share_s = time_left.seconds() * shares[name] / sum(list(shares.values())[place:])
         budget_s = max(share_s, LEAST_BUDGET_S)
         print(f"{name}: {budget_s:.0f} s", file=sys.stderr, flush=True)
-        outcomes.append(run_workload(name, lanes, budget_s, time_left))
-        write_all(given.out, outcomes, devices, versions)
+        outcomes.append(run_workload(name, lanes, budget_s, time_left, given.heats))
+        write_all(given.out, outcomes, devices, versions, len(shares))
         if not time_left.rung and is_interrupted(outcomes[-1]):
             break
     signal.setitimer(signal.ITIMER_REAL, 0)
     print_table(HEAD, [row for each in outcomes for row in each.rows])
-    finish("truth", list(figures_of(outcomes)), None)
+    finish("truth", list(figures_of(outcomes, len(shares))), None)
     if not time_left.rung and is_interrupted(outcomes[-1]):
         return EXIT_INTERRUPTED
     return 0 if all(each.good for each in outcomes) else 1
@@ -194,6 +201,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER")
     parser.add_argument("--minutes", type=float, default=8.0)
+    parser.add_argument("--heats", type=int, metavar="N", help="exactly N heats a lane")
+    parser.add_argument("--what", nargs="+", choices=SHARES, metavar="WORKLOAD", help="these instead of all five")
     parser.add_argument("--lanes", nargs="+", metavar="LANE", help="these instead of every CUDA device")
     given = parser.parse_args(namespace=argparse.Namespace(began_s=time.monotonic()))
     with fresh_home():
