@@ -63,7 +63,7 @@ def test_python_of_your_own_takes_as_long_as_a_core_there_is_slower(record):
     operators, targets = (StepOperator("product", 1e12, 1e9),), ["t4", "l4", "rtx-4090", "epyc-9r14"]
     work = StepWork(1.0, 1.0, "counted", operators, python_s=0.3)
 
-    def forecast_of(**processor):
+    def forecast_of(work=work, **processor):
         own = replace(record.workload, name="mine.py:training", file="mine.py")
         machine = replace(record.machine, processor=replace(record.machine.processor, **processor))
         mine = replace(record, workload=own, machine=machine, reference=replace(record.reference, work=work))
@@ -84,6 +84,8 @@ def test_python_of_your_own_takes_as_long_as_a_core_there_is_slower(record):
     assert faster["t4"].step_ms.middle == pytest.approx(600, rel=0.05)
     more_ms = faster["epyc-9r14"].step_ms.middle - rows["epyc-9r14"].step_ms.middle
     assert more_ms == pytest.approx(300 * 1_311 / 2_083)
+    busy = replace(work, core_score=655.5)  # the core's other thread computed while Python was timed, and not later
+    assert forecast_of(busy, core_score=1_311.0)[1]["rtx-4090"].step_ms.middle == pytest.approx(150, rel=0.05)
     by_name = forecast_of(core_score=None, name="AMD EPYC 7R13 Processor")[1]
     assert by_name["t4"].step_ms.middle == pytest.approx(300 * 1_730 / 1_311, rel=0.05)
     nameless = forecast_of(core_score=None, name="a processor")[1]

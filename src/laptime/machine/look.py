@@ -12,8 +12,8 @@ from pathlib import Path
 
 import psutil
 
+from laptime.core_score import measure_core
 from laptime.machine.cards import Cards
-from laptime.machine.core_score import measure_core
 from laptime.machine.duplicate_installs import find_duplicate_installs
 from laptime.machine.host_environment import read_host_environment
 from laptime.machine.processor import look_at_processor, read_use
@@ -34,6 +34,12 @@ def look_at_machine() -> Machine:
         frameworks=_installed(),
         page_bytes=mmap.PAGESIZE,
     )
+
+
+def time_core_again(machine: Machine) -> Machine:
+    """Time one core at another moment: where it was busy with other work before, it may not be now."""
+    before = machine.processor.core_score or 0.0
+    return replace(machine, processor=replace(machine.processor, core_score=max(before, measure_core())))
 
 
 def _memory_bytes() -> int:

@@ -10,7 +10,7 @@ from laptime.model.hardware import KnownDevice
 from laptime.model.missing import Missing
 
 OperatorKind = Literal[
-    "conv", "direct", "pointwise", "narrow", "grouped", "product", "attention", "move", "update", "unknown"
+    "conv", "medium", "narrow", "direct", "pointwise", "grouped", "product", "attention", "move", "update", "unknown"
 ]
 Regime = Literal["fp32", "tf32", "matrix"]
 Binds = Literal["products", "memory", "launches", "loader", "processor", "python"]

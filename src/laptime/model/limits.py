@@ -22,7 +22,8 @@ class StepWork:
 
     `how` says in words how the two were counted. `operators` are those of an eager step, where they were listed.
     `varies` is by how much the operations of two steps differed, as a share: the batches of some have other shapes.
-    `python_s` is how long Python computed between operators of a step, where that is more than usual.
+    `python_s` is how long Python computed between operators of a step, where that is more than usual, and `core_score`
+    how fast one core was meanwhile.
     """
 
     flops: float
@@ -31,6 +32,7 @@ class StepWork:
     operators: tuple[StepOperator, ...] = ()
     varies: float = 0.0
     python_s: float = 0.0
+    core_score: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

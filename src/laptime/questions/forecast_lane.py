@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from laptime.analysis.forecasting import NEW_NETWORK_SPREAD
+from laptime.analysis.forecasting import NEW_NETWORK_SPREAD, times_as_long
 from laptime.analysis.processors import ProcessorRate, rate_of
 from laptime.errors import RecordError, UsageError
 from laptime.hardware import known_devices, match_label
@@ -50,7 +50,7 @@ class MeasuredLane:
     of which the whole training has `laps`. `doubt` is the spread that every prediction has besides that of its device:
     no step of the network was fitted, or its steps differ. `processor` is what the lane's own one does in large
     products, from which other processors are predicted. `python_s` is what Python computes between the operators of a
-    step, where that is more than usual. `core_score` is how fast one core of the measured machine is.
+    step, where that is more than usual, at the core's speed that `core_score` is: the fastest that was seen there.
     """
 
     lane: LaneResult
@@ -168,11 +168,13 @@ def _measure_own(record: Record, lane: LaneResult, subject: str, work: StepWork)
         )
     if work.python_s:
         notes = (*notes, f"Python computes {1e3 * work.python_s:.3g} ms of each step between its operators")
+    meanwhile = core_score_of(record.machine.processor) if work.core_score is None else work.core_score
+    fastest = max(filter(None, (core_score_of(record.machine.processor), meanwhile)), default=None)
     return MeasuredLane(
         lane=lane,
         what=subject,
         machine=record.machine,
-        core_score=core_score_of(record.machine.processor),
+        core_score=fastest,
         step_ms=lane.step_ms.median,
         batch=lane.items_per_step or 1,
         precision=precision,
@@ -183,7 +185,7 @@ def _measure_own(record: Record, lane: LaneResult, subject: str, work: StepWork)
         steps=1e3 * lane.lap_s.median / lane.step_ms.median if lane.lap_s is not None else OTHERS_STEPS,
         laps=1,
         doubt=math.hypot(NEW_NETWORK_SPREAD, math.log1p(work.varies)),
-        python_s=work.python_s,
+        python_s=work.python_s * times_as_long(meanwhile, fastest),
         notes=notes,
     )
 

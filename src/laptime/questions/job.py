@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from laptime.errors import TrainingError
+from laptime.machine import time_core_again
 from laptime.model.plan import Plan
 from laptime.model.protocol import Moment
 from laptime.model.questions import Question
@@ -100,6 +101,8 @@ class Job:
         self._reduce = running.reduce
         try:
             running.run()
+            if not self.launcher.is_elsewhere:
+                self.machine = time_core_again(self.machine)
             record = with_cards(self.record("finished"))
         except KeyboardInterrupt:
             record = self.record("interrupted")

@@ -22,7 +22,7 @@ PASSES |= {"gelu": (2, 3), "softmax": (2, 3), "embedding": (2, 2)}
 # Passes over the weights that an update makes: SGD reads gradient and weight, and writes the weight. A momentum, and
 # each of Adam's two, are read and written.
 UPDATE_PASSES = {"sgd": 3, "momentum": 5, "adam": 7, "none": 0}
-NARROW = 16  # channels
+OF_AN_IMAGE, NARROW, MEDIUM = 16, 65, 129  # channels: fewer are an image's, fill the units badly, and half well
 CAST_BYTES = 6  # of a weight that is cast to two bytes in each step
 
 
@@ -92,13 +92,13 @@ def list_operators(workload: Workload, batch: int, precision: str = "fp32") -> t
 def kind_of_convolution(kernel: Sequence[int], stride: int, channels: int) -> OperatorKind:
     """Return which efficiency a convolution has.
 
-    One that sees the few channels of an image cannot fill the units, and only one of 3x3 without strides has an
-    algorithm that multiplies less.
+    Few channels cannot fill the units: that costs most up to 64, and less up to 128. Of more channels, only one of 3x3
+    without strides has an algorithm that multiplies less.
     """
-    if channels < NARROW:
-        return "narrow"
     if max(kernel, default=1) == 1:
-        return "pointwise"
+        return "narrow" if channels < OF_AN_IMAGE else "pointwise"
+    if channels < MEDIUM:
+        return "narrow" if channels < NARROW else "medium"
     return "conv" if stride == 1 and set(kernel) == {3} else "direct"
 
 

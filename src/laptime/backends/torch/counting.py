@@ -61,7 +61,8 @@ def count_work(step: Callable[[Any], object], draw: Callable[[], Any]) -> StepWo
     """
     first, second = draw(), draw()
     step(first)
-    work = replace(_count(step, first), python_s=time_between(step, first))
+    python_s, core_score = time_between(step, first)
+    work = replace(_count(step, first), python_s=python_s, core_score=core_score)
     if shapes_of(first) == shapes_of(second):
         return work
     least, most = sorted((work.flops, _count(step, second).flops))
