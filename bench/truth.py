@@ -83,9 +83,7 @@ class Outcome:
         return self.problem is None and self.record is not None and all(map(is_good, self.record.lanes))
 
 
-def run_workload(
-    name: str, lanes: tuple[str, ...], budget_s: float, time_left: TimeLeft, heats: int | None
-) -> Outcome:
+def run_workload(name: str, lanes: tuple[str, ...], budget_s: float, time_left: TimeLeft, heats: int | None) -> Outcome:
     """Race one workload; what goes wrong is kept, not raised."""
     began_s = time.monotonic()
     outcome = Outcome(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 
@@ -48,13 +49,17 @@ def known_limits(machine: Machine, recall: Recall) -> Limits:
 
 
 def measure_limits(machine: Machine, cache: PeakCache, patience_s: float) -> Limits:
-    """Measure and save the peaks of every device that any framework can use. Report saved peaks that no longer hold."""
+    """Measure the peaks of every device that any framework can use. Report saved peaks that no longer hold.
+
+    A device's peaks are saved after each framework's turn on it, so that what ends later turns leaves those.
+    """
     for key, kept in known_limits(machine, cache.recall):
         if isinstance(kept, Missing) and kept != NOT_MEASURED:
             cache.tell(f"{key.label}: {kept.missing}")
     measured = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-    found = {key: join_peaks(key, measured, told) for key, told in _measure(machine, cache.tell, patience_s).items()}
-    for peaks in found.values():
+    found: dict[DeviceKey, DevicePeaks | Missing] = {}
+    for key, told in _measure(machine, cache.tell, patience_s):
+        found[key] = peaks = join_peaks(key, measured, told)
         if peaks.peaks:
             cache.keep(peaks)
     return tuple(found.items())
@@ -68,16 +73,23 @@ def add_limits(rows: Iterable[dict[str, object]], machine: Machine, limits: Limi
     return [{**row, "limits": known[key]} if key in known else row for row, key in zip(rows, keys, strict=True)]
 
 
-def _measure(machine: Machine, tell: Callable[[str], None], patience_s: float) -> dict[DeviceKey, dict[str, Told]]:
-    turns = list(_turns(machine))
+def _measure(
+    machine: Machine, tell: Callable[[str], None], patience_s: float
+) -> Iterator[tuple[DeviceKey, dict[str, Told]]]:
+    """Yield a device after each turn, with what each framework has measured on it so far."""
+    turns, began_s = list(_turns(machine)), time.monotonic()
     told: dict[DeviceKey, dict[str, Told]] = {}
     for number, turn in enumerate(turns):
         order = turn.order
-        left_s = sum(IMPORT_S + LIMIT_S * len(each.order.limits) for each in turns[number:])
+        done_s, left_s = (
+            sum(IMPORT_S + LIMIT_S * len(each.order.limits) for each in some)
+            for some in (turns[:number], turns[number:])
+        )
+        left_s *= (time.monotonic() - began_s) / done_s if done_s else 1.0  # as long as it has taken so far
         what = f"{order.framework}/{order.device.name} ({', '.join(order.limits)})"
         tell(f"{number + 1} of {len(turns)}: {what}; all is measured within about {left_s:.0f} s")
         told.setdefault(turn.key, {})[order.framework] = ask_peaks(order, environment_of(order, machine), patience_s)
-    return told
+        yield turn.key, told[turn.key]
 
 
 def usable_devices(machine: Machine) -> Iterator[tuple[DeviceKey, str, Device]]:
