@@ -123,6 +123,7 @@ def test_what_changes_the_learning_is_tried_only_where_it_is_allowed_and_shows_w
     assert {"bf16", "batch=8x", "lr=0.08"} <= set(lane["words"])
     assert worth(tuning, "bf16")["changes"] == "arithmetic"
     assert worth(tuning, "batch=8x+lr=0.08")["changes"] == "learning"
+    assert 0 < house.kept()["beyond_budget_s"] < house.kept()["elapsed_s"]
     asked, winner = lane["learned"]
     assert [asked["lane"], winner["lane"]] == [lane["asked"], lane["winner"]]
     assert (asked["laps"], asked["over"], asked["items"]) == (1, "test", 10_000)

@@ -270,7 +270,8 @@ class Record:
 
     `question` names the row of `laptime.model.questions` that defines the answer. `writer` is the process that writes
     the record while it is "running". Where that process is gone, the record is "ended". `cards` is what common cards
-    would bring, where this machine has none.
+    would bring, where this machine has none. `beyond_budget_s` is the part of `elapsed_s` that came after the budget:
+    whole laps of a tuning, profiles of a race.
     """
 
     schema: int
@@ -288,6 +289,7 @@ class Record:
     findings: tuple[Finding, ...] = ()
     reference: Reference | None = None
     elapsed_s: float = 0.0
+    beyond_budget_s: float = 0.0
     overhead: dict[str, float] = field(default_factory=dict)
     data: DataSource | None = None
     writer: Writer | None = None

@@ -282,7 +282,7 @@ def _each(counts: Sequence[int]) -> str:
 
 def over_budget(record: Record) -> str:
     """Return that even the least needed more than the budget, with a budget to try; empty where it did not."""
-    took_s, budget_s = record.elapsed_s, record.ask.budget_s
+    took_s, budget_s = record.elapsed_s - record.beyond_budget_s, record.ask.budget_s
     if record.ask.heats is not None or record.status != "finished" or took_s <= OVER_BUDGET * budget_s:
         return ""
     least = f"the least that is possible took {duration(took_s)}, more than the budget of {duration(budget_s)}"

@@ -9,7 +9,8 @@ each. `reduce(status)` turns their results into the answer.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, Protocol
@@ -92,7 +93,7 @@ class Job:
         self.own_code = OwnCode(prepared.plan)
         self.before_s = 0.0  # what earlier processes of a resumed training took
         self._shares_process = prepared.shares_process
-        self._journal_s = 0.0
+        self._journal_s = self._beyond_s = 0.0
         self._is_saved = False
         self._reduce: Callable[[RecordStatus], Outcome] | None = None
 
@@ -120,6 +121,15 @@ class Job:
     @property
     def left_s(self) -> float:
         return self.plan.ask.budget_s - self.elapsed_s
+
+    @contextmanager
+    def beyond_budget(self) -> Iterator[None]:
+        """Count what is done meanwhile apart: it was asked for besides, and is no part of the budget."""
+        began_s = time.monotonic()
+        try:
+            yield
+        finally:
+            self._beyond_s += time.monotonic() - began_s
 
     @property
     def cores(self) -> int:
@@ -161,6 +171,7 @@ class Job:
             findings=outcome.findings,
             reference=outcome.reference,
             elapsed_s=self.before_s + self.elapsed_s,
+            beyond_budget_s=self._beyond_s,
             overhead={**own, "journal_s": self._journal_s},
             data=plan.data,
             others=outcome.others,

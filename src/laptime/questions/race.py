@@ -59,7 +59,8 @@ class Race:
                     break
         self._is_final = last
         if job.plan.ask.profile:
-            self._profile()
+            with job.beyond_budget():
+                self._profile()
 
     def reduce(self, status: RecordStatus) -> Outcome:
         """Compare the lanes. While the race runs, its record has no findings."""

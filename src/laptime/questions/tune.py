@@ -121,7 +121,8 @@ class Tune:
                 self._search(search, self._job.left_s - share_s, prestarter)
             self._confirm(prestarter)
         if self._laps is not None:
-            self._train(self._laps)
+            with self._job.beyond_budget():
+                self._train(self._laps)
 
     def reduce(self, status: RecordStatus) -> Outcome:
         lanes, machine, rounds = self._rounds.results(), self._job.machine, self._rounds
