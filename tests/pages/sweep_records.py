@@ -48,16 +48,19 @@ def crossover() -> Record:
 
 
 def two_axes() -> Record:
-    threads = SweepAxis("threads", ("1", "64"))
+    threads, rates = SweepAxis("threads", ("1", "2", "64")), {"1": 300.0, "2": 600.0, "64": None}
     refused = {"reason": "threads=64: this machine has 2 cores", "lane": None, "memory_bytes": None}
     cells = tuple(
-        cell(CPU, batch, value, rate=None if value == "64" else 600.0, **(refused if value == "64" else {}))
+        cell(CPU, batch, value, rate=rates[value], **(refused if value == "64" else {}))
         for batch in BATCHES.values
         for value in threads.values
     )
     unknown = Missing("one round alone gives no interval")
-    curves = (SweepCurve(CPU, "1", "8", 600.0, "8", None, Bounded(0.4, unknown, unknown)),)
-    return swept(Sweep("torch/cpu is fastest at batch 8 with threads 1.", (BATCHES, threads), cells, curves))
+    curves = (
+        SweepCurve(CPU, "1", "8", 300.0, "8", None, Bounded(0.4, unknown, unknown)),
+        SweepCurve(CPU, "2", "8", 600.0, "8", None, Bounded(0.2, unknown, unknown)),
+    )
+    return swept(Sweep("torch/cpu is fastest at batch 8 with threads 2.", (BATCHES, threads), cells, curves))
 
 
 SHOWN = {"crossover": crossover, "two-axes": two_axes}

@@ -57,12 +57,13 @@ def _alongs(sweep: Sweep) -> tuple[str | None, ...]:
 
 
 def _figures(sweep: Sweep, record: Record, view: View) -> list[str]:
-    """Return a table of rates for each value of the second axis."""
+    """Return a table of rates for each value of the second axis, with bars of one scale."""
+    columns = _columns(sweep, record, view)
     lines: list[str] = []
     for along in _alongs(sweep):
         lines += [] if along is None else [f"{sweep.axes[1].name} {along}"]
         rows = _rows(sweep, along)
-        lines += table_or_sentences(_columns(sweep, record, view, rows), rows, view.width, color=view.color)
+        lines += table_or_sentences(columns, rows, view.width, color=view.color)
     return lines
 
 
@@ -72,10 +73,9 @@ def _rows(sweep: Sweep, along: str | None) -> list[Row]:
     return [(value, [found.get((lane, (value, *rest))) for lane in lanes_of(sweep)]) for value in sweep.axes[0].values]
 
 
-def _columns(sweep: Sweep, record: Record, view: View, rows: Sequence[Row]) -> list[Column[Row]]:
+def _columns(sweep: Sweep, record: Record, view: View) -> list[Column[Row]]:
     lanes = lanes_of(sweep)
-    rates = [cell.items_per_s for _, cells in rows for cell in cells if cell is not None and cell.items_per_s]
-    most = max(rates, default=1.0)
+    most = max((cell.items_per_s for cell in sweep.cells if cell.items_per_s), default=1.0)
     columns: list[Column[Row]] = [Column(sweep.axes[0].name, lambda row: row[0], right=True)]
     for place, lane in enumerate(lanes):
         columns.append(Column(short_name(lane), _of(place, lambda cell: _bar(cell, most, view))))
