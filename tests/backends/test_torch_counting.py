@@ -152,6 +152,7 @@ def test_a_closure_that_the_optimizer_calls_is_no_update():
         (nn.Conv2d(32, 64, 3, groups=32), (2, 32, 9, 9), "grouped"),
         (nn.Conv1d(3, 8, 5), (2, 3, 99), "narrow"),
         (nn.Conv2d(3, 8, 1), (2, 3, 9, 9), "narrow"),
+        (nn.Conv2d(160, 64, 1, stride=2), (2, 160, 9, 9), "strided"),
         (nn.ConvTranspose2d(160, 16, 3, stride=2), (2, 160, 9, 9), "direct"),
         (nn.Conv2d(160, 64, (1, 7)), (2, 160, 9, 9), "direct"),
     ],

@@ -10,8 +10,9 @@ from laptime.model.hardware import KnownDevice
 from laptime.model.missing import Missing
 
 OperatorKind = Literal[
-    "conv", "medium", "narrow", "direct", "pointwise", "grouped", "product", "attention", "move", "update", "unknown"
-]
+    "conv", "medium", "narrow", "direct", "pointwise", "strided", "grouped",
+    "product", "attention", "move", "update", "unknown",
+]  # fmt: skip
 Regime = Literal["fp32", "tf32", "matrix"]
 Binds = Literal["products", "memory", "launches", "loader", "processor", "python"]
 

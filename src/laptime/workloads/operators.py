@@ -92,11 +92,11 @@ def list_operators(workload: Workload, batch: int, precision: str = "fp32") -> t
 def kind_of_convolution(kernel: Sequence[int], stride: int, channels: int) -> OperatorKind:
     """Return which efficiency a convolution has.
 
-    Few channels cannot fill the units: that costs most up to 64, and less up to 128. Of more channels, only one of 3x3
-    without strides has an algorithm that multiplies less.
+    One of 1x1 is a product, unless it skips values by its stride. Few channels cannot fill the units: that costs most
+    up to 64, and less up to 128. Of more, only one of 3x3 without strides has an algorithm that multiplies less.
     """
     if max(kernel, default=1) == 1:
-        return "narrow" if channels < OF_AN_IMAGE else "pointwise"
+        return "strided" if stride > 1 else "narrow" if channels < OF_AN_IMAGE else "pointwise"
     if channels < MEDIUM:
         return "narrow" if channels < NARROW else "medium"
     return "conv" if stride == 1 and set(kernel) == {3} else "direct"
