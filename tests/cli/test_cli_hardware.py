@@ -73,6 +73,12 @@ def test_a_record_says_what_common_devices_would_take_and_cost(raced):
     rows = {each["device"]["short"]: each for each in told["rows"]}
     assert len(rows) == 8
     t4, h100 = rows["t4"], rows["h100-sxm"]
+    row = next(line for line in answer.out.splitlines() if line.startswith("  T4 "))
+    low, high, unit = re.search(r"([\d.]+)-([\d.]+) (s|min|h) +[\d.,]+-[\d.,]+x", row).groups()
+    unit_s = {"s": 1, "min": 60, "h": 3600}[unit]
+    assert [float(low) * unit_s, float(high) * unit_s] == pytest.approx(
+        [t4["whole_s"]["low"], t4["whole_s"]["high"]], rel=0.05
+    )
     assert t4["step_ms"]["low"] < t4["step_ms"]["middle"] < t4["step_ms"]["high"]
     assert t4["lap_s"]["middle"] == pytest.approx(500 * t4["step_ms"]["middle"] / 1e3)
     assert t4["cost"] == pytest.approx(0.526 * t4["whole_s"]["middle"] / 3600)
@@ -113,7 +119,12 @@ def test_every_known_device_has_a_row_or_a_reason(raced):
     assert len(told["rows"]) >= 55
     assert told["refused"]["tpu-v5e"] == "no step on a TPU was measured"
     page = words_of(raced.done("forecast", "latest", "--all", "--details").out)
-    assert "tpu-v5e: not predicted, no step on a TPU was measured." in page
+    why = "tpu-v5e: not predicted, no step on a TPU was measured."
+    assert why in page
+    assert why in words_of(raced.done("forecast", "latest", "--on", "t4,tpu-v5e").out), "named, so said at once"
+    short = words_of(raced.done("forecast", "latest", "--all").out)
+    assert re.search(r"(\d+) more devices are not predicted, \d+ of them since ", short)
+    assert "tpu-v5e" not in short
 
 
 def test_a_processor_is_predicted_from_one_whose_large_products_are_known(raced):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf
@@ -10,11 +11,12 @@ from laptime.model.forecasting import CheckedForecast, DeviceForecast, HardwareF
 from laptime.model.missing import Missing
 from laptime.pages.cards import plain_card, times
 from laptime.pages.layout import Cell, Column, painted, table_or_sentences, wrap
-from laptime.pages.numbers import duration, lap, number, percent, rough, size, step
+from laptime.pages.numbers import lap, number, percent, rough, size, step
 from laptime.pages.page import INDENT, NARROWEST, View
 from laptime.pages.words import short_name
 
 LAP = "lap"
+FEW = 3  # devices that are not predicted, each with its reason
 BINDS = {
     "products": "products",
     "memory": "memory",
@@ -23,6 +25,7 @@ BINDS = {
     "processor": "cores",
     "python": "your Python",
 }
+UNITS = (("days", 86_400.0), ("h", 3_600.0), ("min", 60.0), ("s", 1.0))
 RANGES = "Ranges hold 80 % of measured steps (docs/forecast.md)."
 
 
@@ -85,7 +88,7 @@ def _loaders(rows: Sequence[DeviceForecast]) -> str:
 def _columns(found: HardwareForecast, view: View) -> list[Column[DeviceForecast]]:
     whole: list[Column[DeviceForecast]] = []
     if found.laps > 1:
-        whole = [Column(f"{found.laps} laps", lambda each: duration(each.whole_s.middle), right=True)]
+        whole = [Column(f"{found.laps} laps", lambda each: _in_one_unit(each.whole_s), right=True)]
     columns: list[Column[DeviceForecast]] = [
         Column("", lambda each: Cell(_short(each), "" if each.fits else "bad"), least=14),
         Column("step", lambda each: _ends(each.step_ms, step), right=True),
@@ -127,6 +130,12 @@ def _ends(found: Range, show: Callable[[float], str], between: str = "-") -> str
     return f"{low}{between}{high}"
 
 
+def _in_one_unit(found: Range) -> str:
+    """Return both ends of a long time, in the largest unit of which there are two."""
+    unit, unit_s = next((row for row in UNITS if found.high >= 2 * row[1]), UNITS[-1])
+    return f"{rough(found.low / unit_s)}-{rough(found.high / unit_s)} {unit}"
+
+
 def _times(found: Range) -> str:
     return f"{rough(found.low)} to {rough(found.high)} times"
 
@@ -141,15 +150,18 @@ def _notes(found: HardwareForecast, view: View) -> list[str]:
     one = "s" if found.laps == 1 and found.per == LAP else ""
     cost = "" if isinstance(found.cost_here, Missing) else f" and cost{one} {usd(found.cost_here)}"
     whole = f"{_whole(found)} here take{one} {lap(found.whole_here_s)}{cost}"
+    refused = [f"{short}: not predicted, {why}." for short, why in found.refused.items()]
     notes = [f"Measured here: {here}. {whole[0].upper()}{whole[1:]}.", RANGES]
     if not view.details:
-        return [*notes, "Prices, energy, memory and notes: --details."]
+        if len(refused) > FEW:
+            ((why, often),) = Counter(found.refused.values()).most_common(1)
+            refused = [f"{len(refused)} more devices are not predicted, {often} of them since {why}."]
+        return [*notes, *refused, "Prices, energy, memory and notes: --details."]
     notes += [f"{each[0].upper()}{each[1:]}." for each in found.notes]
     if isinstance(loader, Missing):
         notes.append(f"Loader: {loader.missing}.")
     notes += [f"{_short(each)}: {'; '.join(each.notes)}." for each in found.rows if each.notes]
-    notes += [f"{short}: not predicted, {why}." for short, why in found.refused.items()]
-    return notes
+    return [*notes, *refused]
 
 
 def _mean_off(rows: Sequence[CheckedForecast]) -> str:
