@@ -1,7 +1,7 @@
 """On a GPU: all five workloads on every CUDA device against the processor, with the proofs, within a few minutes.
 
     python bench/truth.py --out FOLDER                   every CUDA device as written, best and fastest; 8 minutes
-    python bench/truth.py --out FOLDER --minutes 4 --heats 1     shorter, without intervals; three rounds of all take 8
+    python bench/truth.py --out FOLDER --minutes 4 --heats 1     shorter, without intervals
     python bench/truth.py --out FOLDER --what plates-cnn         these workloads alone
     python bench/truth.py --out FOLDER --lanes torch/cpu torch/cpu/best --minutes 1      a try without a GPU
 

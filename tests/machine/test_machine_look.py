@@ -9,7 +9,7 @@ from importlib import metadata, util
 
 import psutil
 
-from laptime.machine import look_at_machine
+from laptime.machine import look_at_machine, time_core
 
 
 def test_the_machine_is_described():
@@ -18,7 +18,8 @@ def test_the_machine_is_described():
     assert machine.memory_bytes == psutil.virtual_memory().total
     assert machine.python == ".".join(map(str, sys.version_info[:3]))
     assert machine.system
-    assert 300 < machine.processor.core_score < 6_000, "as public scores of cores are"
+    timed = time_core(machine).processor.core_score
+    assert 300 < timed < 6_000, "as public scores of cores are"
 
 
 def test_an_installed_framework_is_named_with_its_version_and_not_asked():

@@ -25,7 +25,7 @@ from laptime.sensors import cgroup
 def look_at_machine() -> Machine:
     """Describe this computer; scouts ask later what the frameworks see."""
     return Machine(
-        processor=replace(look_at_processor(), core_score=measure_core()),
+        processor=look_at_processor(),
         memory_bytes=_memory_bytes(),
         memory_limit_bytes=cgroup.memory_limit_bytes(),
         system=f"{platform.system()} {platform.release()}",
@@ -36,8 +36,8 @@ def look_at_machine() -> Machine:
     )
 
 
-def time_core_again(machine: Machine) -> Machine:
-    """Time one core at another moment: where it was busy with other work before, it may not be now."""
+def time_core(machine: Machine) -> Machine:
+    """Time one core. Of several moments the fastest counts: what is busy with other work now may not be later."""
     before = machine.processor.core_score or 0.0
     return replace(machine, processor=replace(machine.processor, core_score=max(before, measure_core())))
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from laptime.errors import TrainingError
-from laptime.machine import time_core_again
+from laptime.machine import time_core
 from laptime.model.plan import Plan
 from laptime.model.protocol import Moment
 from laptime.model.questions import Question
@@ -101,9 +101,9 @@ class Job:
         """Run a question to its end or to Ctrl-C, and save its record."""
         self._reduce = running.reduce
         try:
+            self._time_core()
             running.run()
-            if not self.launcher.is_elsewhere:
-                self.machine = time_core_again(self.machine)
+            self._time_core()
             record = with_cards(self.record("finished"))
         except KeyboardInterrupt:
             record = self.record("interrupted")
@@ -113,6 +113,11 @@ class Job:
             raise
         self.services.journal(record)
         return record
+
+    def _time_core(self) -> None:
+        """Time one core of this machine, before the heats and after them; a node of a cluster has timed its own."""
+        if not self.launcher.is_elsewhere:
+            self.machine = time_core(self.machine)
 
     @property
     def elapsed_s(self) -> float:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from laptime import wire
 from laptime.errors import LaptimeError, WireError
-from laptime.machine import CardSearch, add_cards, look_at_machine
+from laptime.machine import CardSearch, add_cards, look_at_machine, time_core
 from laptime.model.missing import Missing
 from laptime.model.plan import NODE_ADDRESS
 from laptime.run.child import Child, Ended, Silence, WindowReader
@@ -101,7 +101,7 @@ class NodeAgent:
                 case BeginChild(environment=environment), None:
                     return self._begin(environment)
                 case LookAround(drivers=drivers), _:
-                    machine = look_at_machine()
+                    machine = time_core(look_at_machine())
                     return Around(add_cards(machine, CardSearch().end()) if drivers else machine)
                 case ToChild() | PauseChild() | ContinueChild(), _ if self._ended is not None:
                     return None if isinstance(message, ToChild) else Done()

@@ -172,20 +172,17 @@ def begin_foreign(at: CardAccess) -> Ask:
 
 
 def is_ours(pid: int, heat: int) -> bool:
-    """Whether a process is the heat's, or of what this process started; this one may hold a notebook's own arrays."""
-    return is_in_tree(pid, heat) or (pid != os.getpid() and is_in_tree(pid, os.getpid()))
+    """Whether a process is the heat, or descends from it or from this process, or is in a session that one leads.
 
-
-def is_in_tree(pid: int, root: int) -> bool:
-    """Whether a process descends from another, or is in the session that the other one leads.
-
-    Raises ProcessLookupError where there is no such process.
+    This process itself may be a notebook that holds arrays of its own. Raises ProcessLookupError where there is no such
+    process.
     """
-    if pid == root:
-        return True
+    roots = {heat, os.getpid()}
+    if pid in roots:
+        return pid == heat
     try:
         os.kill(pid, 0)
-        return os.getsid(pid) == root or any(each.pid == root for each in psutil.Process(pid).parents())
+        return os.getsid(pid) in roots or any(each.pid in roots for each in psutil.Process(pid).parents())
     except (PermissionError, psutil.AccessDenied):
         return False  # a process of another user; those of the heat are our own
     except psutil.NoSuchProcess as error:
