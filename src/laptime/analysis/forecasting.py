@@ -18,7 +18,7 @@ from laptime.model.missing import Missing
 NEW_NETWORK_SPREAD = 0.24  # of networks that the fit had not seen (bench/forecast_left_out.py)
 UNKNOWN_SPREAD = math.log(3)  # of an operator that is counted by its bytes alone: it may take three times as long
 UNKNOWN_HOST_SPREAD = 0.25  # of one core of a host that is not known, as those of the table differ
-MEASURED_CORE_SPREAD = 0.1  # Python's time times the core's score varied by 5 % over four races, quiet or not
+MEASURED_CORE_SPREAD = 0.1  # Python's time times the core's score varied by 8 % over eight races, quiet or not
 SHARPNESS = 4.0  # how suddenly the longer of device and host takes over
 IN_EIGHTY = 1.2816  # standard deviations on each side that hold 80 % of a normal distribution
 NEXT_BEST = {"bf16": ("bf16", "fp16", "fp32"), "fp16": ("fp16", "bf16", "fp32"), "tf32": ("tf32", "fp32")}
