@@ -39,6 +39,7 @@ LEAST = {"cifar-mlp": 2.8, "cifar-cnn": 2.4, "scenes-cnn": 6.0}
 LEAST_OF_KERAS = {"cifar-mlp": 1.4, "cifar-cnn": 1.8, "scenes-cnn": 2.2}
 AGREES = 0.05
 OF_GRID, OF_ITS_TIME = 0.97, 0.2
+LATER_BUDGET, LATER_ROUNDS = "150s", 10
 REPEATS = 20
 Repeats = Sequence[dict[str, Any]]
 
@@ -161,7 +162,7 @@ def race(what: str, tuned: TunedLane) -> tuple[float, list[float | None]]:
     """Return how many times as fast as the lane as written the winner is, in a race of its own, with its interval."""
     if not tuned.words:
         return 1.0, [1.0, 1.0]
-    found = laptime.race(what, [LANE, tuned.winner], heats=10, budget="5m", progress=False).ratio
+    found = laptime.race(what, [LANE, tuned.winner], heats=LATER_ROUNDS, budget=LATER_BUDGET, progress=False).ratio
     return float(found.value), ends_of(found)
 
 

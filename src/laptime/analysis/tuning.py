@@ -133,7 +133,12 @@ def choose(ratings: Mapping[Words, Rating]) -> Words:
     A set with one heat may seem fast by chance, so a set counts as fast as its standard error allows. A setting that
     adds nothing is left out, although a set with it may by chance have had the faster heats.
     """
-    return max(ratings, key=lambda words: ratings[words].log - ratings[words].error - WORTH * len(words))
+    return max(ratings, key=lambda words: score(ratings, words) - ratings[words].error)
+
+
+def score(ratings: Mapping[Words, Rating], words: Words) -> float:
+    """Return how good a set of settings is, as a logarithm, when each of its settings costs what it has to be worth."""
+    return ratings[words].log - WORTH * len(words)
 
 
 def find_gain(

@@ -139,7 +139,7 @@ def _notes(tuned: TunedLane, record: Record) -> list[str]:
         pairs = " ".join(f"{name}={shlex.quote(value)}" for name, value in sorted(tuned.environment.items()))
         found.append(f"Set before it starts: {pairs}")
     if tuned.ties and tuned.standing == "confirmed":
-        found.append(f"As good, as far as the search can tell: {', '.join(tuned.ties[:3])}.")
+        found.append(f"As good, as far as can be told at a percent a setting: {', '.join(tuned.ties[:3])}.")
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from laptime.analysis.tuning import WORTH, Rating, choose
+from laptime.analysis.tuning import Rating, choose, score
 from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
 from laptime.planner.tuning import Tunable, Words, changed
@@ -121,11 +121,10 @@ class Search:
         return choose(self.ratings())
 
     def contenders(self, ratings: dict[Words, Rating]) -> list[Words]:
-        """Return the sets that cannot be told from the best, the most promising first."""
-        best = max(ratings.values(), key=lambda each: each.log)
-        open_ = [
-            words
-            for words, each in ratings.items()
-            if best.log - each.log < SURE * (each.error**2 + best.error**2) ** 0.5 + GAINS
-        ]
-        return sorted(open_, key=lambda words: WORTH * len(words) - ratings[words].log)
+        """Return the sets that cannot be told from the best, when each setting has to add a percent, the best first."""
+        best = max(ratings, key=lambda words: score(ratings, words))
+        margins = {
+            words: SURE * (each.error**2 + ratings[best].error ** 2) ** 0.5 + GAINS for words, each in ratings.items()
+        }
+        open_ = [words for words in ratings if score(ratings, best) - score(ratings, words) < margins[words]]
+        return sorted(open_, key=lambda words: -score(ratings, words))
