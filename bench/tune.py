@@ -39,7 +39,7 @@ LEAST = {"cifar-mlp": 2.8, "cifar-cnn": 2.4, "scenes-cnn": 6.0}
 LEAST_OF_KERAS = {"cifar-mlp": 1.4, "cifar-cnn": 1.8, "scenes-cnn": 2.2}
 AGREES = 0.05
 OF_GRID, OF_ITS_TIME = 0.97, 0.2
-LATER_BUDGET, LATER_ROUNDS = "150s", 10
+LATER_BUDGET, LATER_ROUNDS = "2m", 8
 REPEATS = 20
 Repeats = Sequence[dict[str, Any]]
 

@@ -15,7 +15,7 @@ from laptime.planner.settings import PRESETS
 DEVICES = ("cpu", "gpu", "cuda", "cuda:0", "cuda:12", "mps", "xpu:1", "tpu")
 CHOICES = (
     ("fp32", "tf32", "bf16", "fp16"),
-    ("eager", "compile", "graph"),
+    ("eager", "compile", "graph", "compiled_graph"),
     ("channels_last",),
     ("fused",),
     ("threads=1", "threads=1000000"),

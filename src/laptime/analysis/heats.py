@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import exp, log
+from statistics import variance
 
 from laptime.model.record import HeatResult, LaneResult
 from laptime.model.sample import Heat, Window
@@ -108,6 +109,15 @@ def step_ratio(heat: HeatResult, reference: HeatResult) -> float:
         steady = turns[find_steady(ratios).start :]
         return _mean_ms([theirs[each] for each in steady]) / _mean_ms([ours[each] for each in steady])
     return ratio_of_turns(ratios)
+
+
+def noise_of_ratio(heat: HeatResult, reference: HeatResult) -> float:
+    """Return the variance of the logarithm of their ratio, by how much the ratios of single turns differ; 0 without."""
+    ours, theirs = windows_by_turn(heat), windows_by_turn(reference)
+    turns = sorted(ours.keys() & theirs.keys())
+    ratios = [step_ms(theirs[each]) / step_ms(ours[each]) for each in turns]
+    steady = [log(each) for each in ratios[find_steady(ratios).start :]] if len(turns) >= QUIET_LEAST else []
+    return variance(steady) / len(steady) if len(steady) > 1 else 0.0
 
 
 def ratio_of_turns(ratios: Sequence[float]) -> float:

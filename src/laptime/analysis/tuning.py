@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from laptime.analysis.aggregate import bounds
-from laptime.analysis.heats import pairs_of_heats, step_ratio
+from laptime.analysis.heats import noise_of_ratio, pairs_of_heats, step_ratio
 from laptime.analysis.lanes import compare_lanes
 from laptime.analysis.usage import summarise_usage
 from laptime.model.missing import Missing
@@ -23,7 +23,8 @@ from laptime.stats import log_mean_interval
 
 Words = TypeVar("Words", bound=tuple[Any, ...])  # a set of settings
 
-# How much heats of one lane differ is assumed until enough were seen: two observations of this size.
+# How much heats of one lane differ is assumed until enough were seen: two observations of this size, besides what the
+# turns of single heats show.
 USUAL_SPREAD, USUAL_WEIGHT = 0.02, 2
 SWEEPS = 200
 WORTH = 0.01  # what each setting of a winner has to add, as a logarithm
@@ -57,6 +58,7 @@ class _Link:
     lane: str
     anchor: str
     log: float
+    noise: float  # the variance that the turns of the two heats show
 
 
 def rate_lanes(lanes: Sequence[LaneResult], base: str) -> dict[str, Rating]:
@@ -68,7 +70,8 @@ def rate_lanes(lanes: Sequence[LaneResult], base: str) -> dict[str, Rating]:
     residuals = [link.log - (logs[link.lane] - logs[link.anchor]) for link in links if link.lane in logs]
     counts = Counter(link.lane for link in links) + Counter(link.anchor for link in links)
     freedom = max(0, len(residuals) - (len(logs) - 1))
-    spread = USUAL_WEIGHT * USUAL_SPREAD**2 + sum(each**2 for each in residuals)
+    usual = USUAL_SPREAD**2 + sum(link.noise for link in links) / max(1, len(links))
+    spread = USUAL_WEIGHT * usual + sum(each**2 for each in residuals)
     variance = spread / (USUAL_WEIGHT + freedom)
     heats = {name: max(1, counts[name]) for name in logs}
     own = {lane.name: sum(heat.step_ms is not None for heat in lane.heats) for lane in lanes}
@@ -90,7 +93,12 @@ def _links(lanes: Sequence[LaneResult], base: str) -> list[_Link]:
     for heats in rounds.values():
         anchor = base if base in heats else max(heats, key=lambda name: often[name])
         links += [
-            _Link(name, anchor, math.log(step_ratio(heat, heats[anchor]) * items[name] / items[anchor]))
+            _Link(
+                name,
+                anchor,
+                math.log(step_ratio(heat, heats[anchor]) * items[name] / items[anchor]),
+                noise_of_ratio(heat, heats[anchor]),
+            )
             for name, heat in heats.items()
             if name != anchor
         ]

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 Preset = Literal["as-written", "best", "fastest"]
 Precision = Literal["fp32", "tf32", "bf16", "fp16"]
-Execution = Literal["eager", "compile", "graph"]
+Execution = Literal["eager", "compile", "graph", "compiled_graph"]
 Layout = Literal["framework", "channels_last"]
 Optimizer = Literal["framework", "fused"]
 Malloc = Literal["system", "keep"]
@@ -73,6 +73,15 @@ class Settings:
     reads: Reads = "at once"
     joined: int | None = None
     extra: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_compiled(self) -> bool:
+        return self.execution in {"compile", "compiled_graph"}
+
+    @property
+    def is_captured(self) -> bool:
+        """Whether a step, or an answer, is one CUDA graph."""
+        return self.execution in {"graph", "compiled_graph"}
 
     def value_of(self, name: str) -> Any:
         """Return the value of a field or of an extra setting; None where an extra setting is not set."""

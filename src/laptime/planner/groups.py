@@ -155,10 +155,12 @@ def refuse_parallel(settings: Settings, lane: LaneFacts) -> None:
         raise UsageError(f"dp: DataParallel is one process, and {lane.group} is on several nodes", "name ddp or fsdp")
     if how == SPLIT and lane.on_processor:
         raise UsageError("dp: DataParallel splits a batch over cards, and a processor is one device", "name ddp")
-    if how == SHARDED and settings.execution == "compile":
+    if how == SHARDED and settings.is_compiled:
         raise UsageError("fsdp with compile: laptime does not race the two together", "leave one out")
-    if settings.execution == "graph":
-        raise UsageError("graph: a step on several devices is not captured in this version", "name eager or compile")
+    if settings.is_captured:
+        raise UsageError(
+            f"{settings.execution}: a step on several devices is not captured in this version", "name eager or compile"
+        )
     if lane.subject.gives_step:
         raise UsageError(
             f"{lane.group}: a step of your own is the only one that can exchange its gradients",

@@ -18,6 +18,7 @@ WINDOWS_A_HEAT = 10
 WINDOWS_LEAST = 5
 TURN_S = 0.25
 TURNS_LEAST = 4
+TURNS_COMPARED = 8  # of one heat against others: half of its noise is gone for a fifth more time
 TURNS_OVERHEAD_S = 2.5  # a first guess, as OVERHEAD_S: the processes of a round start side by side
 POWER_LEAST_S = 5.0  # energy needs 2 s between the readings of turns, and turns of 0.25 s hold two readings or three
 SLACK = 0.97  # share of the budget left: a heat begins its last window before its time is up, and so runs a little over
@@ -85,17 +86,30 @@ def shorten_pace(pace: Pace, timed_s: list[float], round_s: float, left_s: float
     return replace(pace, measure_s=measure_s, window_s=measure_s / WINDOWS_A_HEAT)
 
 
-def shortest_pace(pace: Pace, *, takes_turns: bool, reads_power: bool = False) -> Pace:
+def shortest_pace(pace: Pace, *, takes_turns: bool, turns: int = TURNS_LEAST, reads_power: bool = False) -> Pace:
     """Return the pace of the shortest heats that show a difference: many of them fit into a budget.
 
     A heat whose power is read has to last longer.
     """
-    measure_s = TURNS_LEAST * TURN_S if takes_turns else MEASURE_LEAST_S
+    measure_s = max(turns * TURN_S, MEASURE_LEAST_S) if not takes_turns else turns * TURN_S
     measure_s = max(measure_s, POWER_LEAST_S) if reads_power else measure_s
     shortest = replace(pace, measure_s=measure_s, adaptive=False)
     if not takes_turns:
         return replace(shortest, window_s=measure_s / WINDOWS_A_HEAT)
     return replace(shortest, window_s=TURN_S, windows_min=TURNS_LEAST, takes_turns=True)
+
+
+def confirming_pace(pace: Pace, round_s: float, lanes: int, left_s: float, most: int) -> Pace:
+    """Lengthen heats that were short, and took `round_s` a round, for a few sure rounds in the time that is left.
+
+    Turns of one process differ more than two processes do, so each is timed for as long as it takes to start, if that
+    leaves the usual number of rounds; and longer where the most rounds leave time.
+    """
+    start_s = max(0.0, round_s - lanes * pace.measure_s)
+    fewest_s, most_s = ((SLACK * left_s / rounds - start_s) / lanes for rounds in (most, HEATS_USUAL))
+    wanted_s = min(max(start_s / lanes, fewest_s), most_s, MEASURE_MOST_S)
+    measure_s = max(pace.measure_s, wanted_s)
+    return replace(pace, measure_s=measure_s, window_s=TURN_S if pace.takes_turns else measure_s / WINDOWS_A_HEAT)
 
 
 def without_turns(pace: Pace) -> Pace:

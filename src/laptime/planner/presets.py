@@ -47,7 +47,7 @@ def precisions_to_try(lane: LaneFacts) -> tuple[str, ...]:
 def executions_to_try(lane: LaneFacts) -> tuple[str, ...]:
     if lane.subject.gives_step:
         return ()
-    return tuple(each for each in ("compile", "graph") if each in lane.device.features)
+    return tuple(each for each in ("compile", "graph", "compiled_graph") if each in lane.device.features)
 
 
 def layouts_to_try(lane: LaneFacts) -> tuple[str, ...]:

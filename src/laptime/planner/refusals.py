@@ -19,6 +19,7 @@ WHY_NOT = {
     "tf32": "it is a mode of NVIDIA GPUs from Ampere (compute capability 8.0) on",
     "graph": "CUDA graphs need a CUDA device",
     "compile": "torch.compile needs a compiler on this machine (g++ for the processor, triton for CUDA)",
+    "compiled_graph": "CUDA graphs need a CUDA device, and torch.compile needs triton there",
     "fp16": "its arithmetic is not to be had there",
     "bf16": "its arithmetic is not to be had there (NVIDIA GPUs have it from Ampere on)",
 }
@@ -87,10 +88,10 @@ def refuse_pinning(settings: Settings, lane: LaneFacts) -> None:
 
 def refuse_optimizer(settings: Settings, lane: LaneFacts) -> None:
     refuse_feature("optimizer", settings, lane)
-    if settings.precision == "fp16" and settings.execution == "graph" and settings.optimizer != "fused":
+    if settings.precision == "fp16" and settings.is_captured and settings.optimizer != "fused":
         raise UsageError(
-            "fp16+graph: without a fused optimizer the loss scaler waits for the device in each step",
-            "add fused, or leave graph out",
+            f"fp16+{settings.execution}: without a fused optimizer the loss scaler waits for the device in each step",
+            f"add fused, or leave {settings.execution} out",
         )
 
 

@@ -33,8 +33,8 @@ ROWS = (
     ),
     Setting(
         "execution",
-        ("eager", "compile", "graph"),
-        "`graph` is the whole step as one CUDA graph",
+        ("eager", "compile", "graph", "compiled_graph"),
+        "`graph` is the whole step as one CUDA graph, `compiled_graph` the compiled step",
         stands_alone=True,
         tunes=presets.executions_to_try,
         best=presets.fastest_execution,

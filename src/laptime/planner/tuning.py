@@ -160,12 +160,14 @@ def _is_allowed(row: Setting, ask: TuneAsk) -> bool:
 
 
 def _presets(facts: LaneFacts, values: Mapping[str, tuple[str, ...]], ask: TuneAsk) -> tuple[Words, ...]:
-    """Return what the presets set, in words: those that the lane may have."""
+    """Return what the presets set, in words: those that the lane may have. What they capture is also tried compiled."""
     best = {row.name: row.best(facts) for row in SETTINGS.values()}
     sets = [best]
     if "precision" in ask.allow:
         fastest = {row.name: row.fastest(facts) for row in SETTINGS.values() if row.fastest}
         sets.append(best | {name: value for name, value in fastest.items() if value is not None})
+    if sets[-1]["execution"] == "graph":
+        sets.append(sets[-1] | {"execution": "compiled_graph"})
     found = [
         tuple(
             (name, str(value))

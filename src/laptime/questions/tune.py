@@ -22,7 +22,7 @@ from laptime.model.questions import TuneAnswer
 from laptime.model.tuning import TuneAsk
 from laptime.planner.frameworks import able_frameworks
 from laptime.planner.groups import refuse_group_for
-from laptime.planner.pace import HEATS_LEAST, HEATS_USUAL, shortest_pace
+from laptime.planner.pace import HEATS_LEAST, HEATS_USUAL, TURNS_COMPARED, confirming_pace, shortest_pace
 from laptime.planner.plan import pace_of, plan_lane
 from laptime.planner.tuning import Tunable, Words, check_tune, find_tunable, lanes_of_frameworks
 from laptime.questions.asking import Prepared, facts_of, prepare
@@ -40,6 +40,7 @@ WAITING = "held"  # the phase in which a child waits for its turn while another 
 CONFIRMING = 0.5  # share of a lane's time that is kept for the confirming race, at most
 SINGLES = 0.5  # share of the search in which single settings are tried first
 CONFIRMED_MOST = 10  # rounds of the confirming race
+LONGER = 2.0  # a fresh heat takes about this multiple of a short one
 A_ROUND = 6  # changes of the best set of settings that are tried at once
 NEAR_A_ROUND = 3  # sets that cannot be told from the best, and get another heat
 PATIENCE_SHARE = 0.25  # of the budget: a heat that takes longer to start is out
@@ -103,7 +104,9 @@ class Tune:
         self._job = job
         self._objective = Objective(job.plan.ask)
         reads_power = self._objective.needs_power(job.plan.lanes)
-        pace = shortest_pace(job.plan.pace, takes_turns=job.plan.alone is None, reads_power=reads_power)
+        pace = shortest_pace(
+            job.plan.pace, takes_turns=job.plan.alone is None, turns=TURNS_COMPARED, reads_power=reads_power
+        )
         self._rounds = HeatRounds(job, pace, examines=lambda _lane: False)
         self._searches = [Search(each, self._rounds, self._objective) for each in prepared.tunables]
         self._heat_s: dict[str, float] = {}
@@ -207,8 +210,11 @@ class Tune:
         if again and self._job.left_s > 0:
             self._run_lanes(again, prestarter)
 
-    def _run_lanes(self, planned: Sequence[PlannedLane], prestarter: Prestarter) -> None:
-        """Run a round, and learn what a heat of each lane costs: its part of the time that all took side by side."""
+    def _run_lanes(self, planned: Sequence[PlannedLane], prestarter: Prestarter) -> float:
+        """Run a round, and learn what a heat of each lane costs: its part of the time that all took side by side.
+
+        Return that time.
+        """
         round_s = self._rounds.run_round(planned, prestarter)
         self._rounds.hear_appeals()
         own_s = {
@@ -218,6 +224,7 @@ class Tune:
         }
         whole_s = sum(own_s.values()) or 1.0
         self._heat_s |= {name: round_s * each / whole_s for name, each in own_s.items()}
+        return round_s
 
     def _cost_s(self, lane: PlannedLane, search: Search) -> float:
         """Return how long a heat may take. One that has not run counts like the lane as asked."""
@@ -229,7 +236,7 @@ class Tune:
             return 0.0
         best = search.winner()
         pair_s = sum(self._cost_s(search.tried[words], search) for words in {(), best})
-        return min(CONFIRMED_MOST * pair_s, CONFIRMING * self._job.plan.ask.budget_s / len(self._searches))
+        return min(CONFIRMED_MOST * LONGER * pair_s, CONFIRMING * self._job.plan.ask.budget_s / len(self._searches))
 
     def _works(self, lane: PlannedLane) -> bool:
         return all(heat.process.status == "ok" for heat in self._rounds.heats[lane.name])
@@ -249,9 +256,13 @@ class Tune:
             return
         self._job.announce("the winner races again, on fresh heats")
         first, rounds = self._rounds.next_number(), 0
-        cost_s = HEATS_VARY * sum(self._heat_s.get(lane.name, 0.0) for lane in wanted)
-        while rounds < HEATS_LEAST or (rounds < CONFIRMED_MOST and cost_s <= self._job.left_s):
-            self._run_lanes(wanted, prestarter)
+        round_s = sum(self._heat_s.get(lane.name, 0.0) for lane in wanted)
+        short = self._rounds.pace
+        longer = confirming_pace(short, round_s, len(wanted), self._job.left_s, CONFIRMED_MOST)
+        self._rounds.pace = longer
+        round_s += len(wanted) * (longer.measure_s - short.measure_s)
+        while rounds < HEATS_LEAST or (rounds < CONFIRMED_MOST and HEATS_VARY * round_s <= self._job.left_s):
+            round_s = self._run_lanes(wanted, prestarter)
             wanted = [lane for lane in wanted if self._works(lane)]
             self._confirmed_from, rounds = first, rounds + 1
             if len(wanted) < 2:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from laptime.analysis.tuning import Rating, choose, score
 from laptime.model.missing import Missing
@@ -121,8 +121,12 @@ class Search:
         return choose(self.ratings())
 
     def contenders(self, ratings: dict[Words, Rating]) -> list[Words]:
-        """Return the sets that cannot be told from the best, when each setting has to add a percent, the best first."""
-        best = max(ratings, key=lambda words: score(ratings, words))
+        """Return the sets that cannot be told from the best, the best first."""
+        return self.as_good_as(max(ratings, key=lambda words: score(ratings, words)), ratings)
+
+    @staticmethod
+    def as_good_as(best: Words, ratings: Mapping[Words, Rating]) -> list[Words]:
+        """Return the sets that are not surely worse than this, when each setting has to add a percent."""
         margins = {
             words: SURE * (each.error**2 + ratings[best].error ** 2) ** 0.5 + GAINS for words, each in ratings.items()
         }

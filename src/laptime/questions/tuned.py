@@ -69,11 +69,19 @@ def _describe(job: Job, search: Search, lanes: Mapping[str, LaneResult], fresh: 
         pairs=0 if gain is None else gain.pairs,
         settings=_worths(search, best, ratings, lanes),
         tried=len(ratings),
-        ties=tuple(_joined(search, words) or "as asked" for words in search.contenders(ratings) if words != best),
+        ties=tuple(_joined(search, words) or "as asked" for words in _ties(search, best, ratings, fresh)),
         code=_code_of(job, search, best),
         environment=more or None,
         reason=found.missing if isinstance(found, Missing) else None,
     )
+
+
+def _ties(search: Search, best: Words, ratings: Mapping[Words, Rating], fresh: Mapping[str, LaneResult]) -> list[Words]:
+    """Return the sets that are as good as the winner is on fresh heats, if it has some: luck chose it, too."""
+    base, winner = search.tunable.base.name, search.tried[best].name
+    again = search.objective.rate([fresh[name] for name in dict.fromkeys((base, winner))], base)
+    known = {**ratings, best: again[winner]} if best and winner in again else ratings
+    return [words for words in search.as_good_as(best, known) if words != best]
 
 
 def _why_not_compared(base: LaneResult, objective: Objective) -> str:

@@ -19,7 +19,7 @@ from laptime.model.machine import Device
 from laptime.model.missing import Missing
 
 # Settings of our own loop that Keras's does not have.
-NOT_HERE = ("channels_last", "fused", "graph", "fp16", "dropout", "cudnn", "onednn", "augment")
+NOT_HERE = ("channels_last", "fused", "graph", "compiled_graph", "fp16", "dropout", "cudnn", "onednn", "augment")
 
 
 class TorchEngine:

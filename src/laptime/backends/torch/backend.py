@@ -173,7 +173,7 @@ class TorchBackend:
 def _runner_of(settings: Settings) -> type[EagerRunner | GraphRunner]:
     if settings.reads == "deferred":
         return DeferredRunner
-    return GraphRunner if settings.execution == "graph" else EagerRunner
+    return GraphRunner if settings.is_captured else EagerRunner
 
 
 def open_room(_framework: str = "torch") -> TorchBackend:

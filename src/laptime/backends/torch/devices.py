@@ -93,7 +93,7 @@ def _cuda_device(index: int, driver: dict[str, str]) -> Device:
     capability = (found.major, found.minor)
     features = ["fp16", "channels_last", "fused", "graph", "malloc", "cudnn", "augment"]
     features += ["tf32", "bf16"] if capability >= AMPERE else []
-    features += ["compile"] if util.find_spec("triton") is not None else []
+    features += ["compile", "compiled_graph"] if util.find_spec("triton") is not None else []
     usable, reason = _try_product(f"cuda:{index}")
     return Device(
         name=f"cuda:{index}",

@@ -40,7 +40,7 @@ class TorchLearner(StepwiseRunner):
 
     def begin(self, steps_done: int, state: Any | None) -> None:
         self._source = open_source(self._recipe, self._settings, self._device, self._seed, first=steps_done)
-        if self._settings.execution == "graph":
+        if self._settings.is_captured:
             self._capture()
         if state is not None:
             restore_state(self._stepper, self._device, state, in_place=self._graph is not None)

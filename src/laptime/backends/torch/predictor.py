@@ -138,7 +138,7 @@ class TorchPredictor:
 
     def _way_through(self, forward: Forward, example: Any) -> Forward:
         """Return the function from a batch on the host to answers on the device."""
-        if self._settings.execution == "graph":
+        if self._settings.is_captured:
             return CapturedForward(forward, example, self._device)
         return lambda held: forward(self._transfer.to_device(held))
 
@@ -147,7 +147,7 @@ class TorchPredictor:
         if settings.precision == "bf16" and device.type == "cpu":
             avoid_weight_casts(network)
         forward = forward_of(network, settings, device)
-        compiled: Forward = torch.compile(forward, dynamic=False) if settings.execution == "compile" else forward
+        compiled: Forward = torch.compile(forward, dynamic=False) if settings.is_compiled else forward
         return compiled, network
 
 

@@ -95,7 +95,7 @@ def _prove_own(recipe: OwnRecipe, settings: Settings, device: torch.device) -> P
         return replace(run, problem=_why_unlike(draws, settings))
     if not draws.drew:
         return _prove(recipe, settings, device)
-    if settings.execution == "graph":
+    if settings.is_captured:
         return replace(run, problem="it draws random numbers, and a graph holds its own")
     before, written = count_compiled(), draws.first_log
     with draws_left_to_kernels():
@@ -132,7 +132,7 @@ def _prove(
     before = [whole(each.detach()).cpu().clone() for each in stepper.network.parameters()]
     drawn, digest = _draw(recipe)
     batches = [_placed(recipe.group.share(batch), settings, device) for batch in drawn[:steps]]
-    take = _take_as_graph if settings.execution == "graph" else partial(_take, draws=draws)
+    take = _take_as_graph if settings.is_captured else partial(_take, draws=draws)
     singles = SingleSteps(recipe, stepper, settings)
     losses = recipe.group.mean(take(recipe, stepper, batches))
     after = [whole(each.detach()).cpu() for each in stepper.network.parameters()]

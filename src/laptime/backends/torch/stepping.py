@@ -116,7 +116,7 @@ class Stepper:
             outputs = answer(inputs)
             return loss(outputs, targets), outputs if keeps else None
 
-        return torch.compile(forward) if settings.execution == "compile" else forward
+        return torch.compile(forward) if settings.is_compiled else forward
 
 
 def refuse_closure(settings: Settings) -> None:
@@ -124,8 +124,11 @@ def refuse_closure(settings: Settings) -> None:
     if settings.precision == "fp16":
         raise LaneError("fp16: its optimizer computes the loss several times a step, and a loss scaler scales one",
                         "race it in fp32 or bf16")  # fmt: skip
-    if settings.execution == "graph":
-        raise LaneError("execution=graph: its optimizer reads the loss to decide how often to compute it", "use eager")
+    if settings.is_captured:
+        raise LaneError(
+            f"execution={settings.execution}: its optimizer reads the loss to decide how often to compute it",
+            "use eager",
+        )
 
 
 def place_network(network: nn.Module, settings: Settings, device: torch.device) -> nn.Module:
@@ -161,7 +164,7 @@ def as_float(outputs: Any) -> Any:
 
 def optimizer_options(settings: Settings, device: torch.device) -> dict[str, Any]:
     options: dict[str, Any] = {"fused": True} if settings.optimizer == "fused" else {}
-    if settings.execution == "graph" and device.type == "cuda":
+    if settings.is_captured and device.type == "cuda":
         options["capturable"] = True
     return options
 
