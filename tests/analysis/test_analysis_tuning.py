@@ -9,12 +9,13 @@ from measured import CPU, changed, heat_of, plan_of, planned, windows_of
 from timelines import channel, timeline
 
 from laptime.analysis.lanes import summarise_lane
-from laptime.analysis.tuning import WORTH, Gain, Rating, choose, find_gain, weigh
+from laptime.analysis.tuning import USUAL_SPREAD, WORTH, Gain, Rating, choose, find_gain, rate_lanes, weigh
 from laptime.model.aims import AIMS, LanePrices
 from laptime.model.ask import Ask, TypePrice
 from laptime.model.missing import Missing
 from laptime.model.tuning import TuneAsk
 from laptime.questions.objective import Objective
+from laptime.questions.tune_search import Search
 
 PACKAGE = channel("package-0", "energy_j", "J", "counter")
 TOO_SHORT = Missing("2 readings, and energy needs 3")
@@ -68,6 +69,30 @@ def test_a_lane_of_which_nobody_knows_what_it_takes_has_no_rating():
         "best": pytest.approx(2.0 * ratings["best"].factor),
     }
     assert weigh(ratings, {"base": TOO_SHORT, "best": 15.0}, "base") == {}
+
+
+def in_turns(name, *steps_ms):
+    windows = tuple(replace(each, turn=turn) for turn, each in enumerate(windows_of(*steps_ms)))
+    lane = planned(name)
+    return summarise_lane(plan_of(lane), lane, (heat_of(steps_ms[0], lane=name, windows=windows),), "no reference")
+
+
+def test_a_pair_of_heats_is_known_as_well_as_its_turns_agree():
+    """One pair shows nothing of how heats differ: at least as much is assumed, and what its turns differ by besides."""
+    base = in_turns("base", *[40.0] * 8)
+    quiet, noisy = in_turns("quiet", *[20.0] * 8), in_turns("noisy", *[18.0, 22.0] * 4)
+    sure, unsure = (rate_lanes([base, each], "base")[each.name] for each in (quiet, noisy))
+    assert sure.error == pytest.approx(USUAL_SPREAD)
+    assert unsure.error == pytest.approx((USUAL_SPREAD**2 + 0.107**2 / 8) ** 0.5, rel=0.01)
+    assert (sure.factor, unsure.factor) == (pytest.approx(2.0), pytest.approx(2.0, rel=0.02))
+
+
+def test_sets_are_as_good_when_each_of_their_settings_adds_a_percent():
+    keep, both, lucky = ("keep",), ("keep", "fused"), ("keep", "fused", "pinned")
+    rated = {(): Rating(0.0, 0.0, 5), keep: Rating(0.40, 0.01, 5), lucky: Rating(0.60, 0.02, 1)}
+    assert Search.as_good_as(lucky, rated) == [lucky]
+    again = rated | {lucky: Rating(0.42, 0.01, 8), both: Rating(0.35, 0.01, 5)}
+    assert Search.as_good_as(lucky, again) == [keep, lucky], "by its fresh heats it adds nothing"
 
 
 def test_each_setting_of_a_winner_is_worth_a_percent():

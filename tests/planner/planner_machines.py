@@ -23,7 +23,10 @@ AMPERE = Device(
     "cuda",
     "NVIDIA A100",
     usable=True,
-    features=tuple("fp16 channels_last fused graph malloc cudnn augment tf32 bf16 compile compiled_graph".split()),
+    features=(
+        *("fp16", "channels_last", "fused", "graph", "malloc", "cudnn", "augment", "tf32", "bf16", "compile"),
+        "compiled_graph",
+    ),
 )
 PASCAL = Device(
     "cuda:0", "cuda", "GTX 1080", usable=True, features=("fp16", "channels_last", "fused", "compile", "malloc")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from planner_machines import CPU, machine_with, plan_for
 
 from laptime.model.ask import Ask
 from laptime.model.plan import Pace
-from laptime.planner.pace import choose_pace, shorten_pace
+from laptime.planner.pace import choose_pace, confirming_pace, shorten_pace, shortest_pace
 
 
 def pace(lanes, **asked):
@@ -77,3 +79,24 @@ def test_heats_to_come_are_shortened_so_that_all_fit_the_budget(timed_s, round_s
     shorter = shorten_pace(PACE, timed_s, round_s, left_s, rounds)
     assert (shorter.measure_s, shorter.window_s) == pytest.approx((measure_s, measure_s / 10))
     assert (shorter.heats_max, shorter.adaptive) == (5, True)
+
+
+@pytest.mark.parametrize(
+    ("round_s", "left_s", "measure_s"),
+    [
+        pytest.param(12.0, 100.0, 4.0, id="as long as it takes to start"),
+        pytest.param(12.0, 80.0, 3.76, id="less, for the usual five rounds"),
+        pytest.param(12.0, 20.0, 2.0, id="no less than in the search"),
+        pytest.param(12.0, 240.0, 7.64, id="more, where ten rounds leave time"),
+        pytest.param(12.0, 900.0, 10.0, id="no more than any heat"),
+        pytest.param(3.0, 30.0, 2.0, id="a start that takes no time"),
+    ],
+)
+def test_heats_that_confirm_are_longer_than_those_of_the_search(round_s, left_s, measure_s):
+    """Two lanes whose heats of two seconds took this long a round."""
+    short = shortest_pace(PACE, takes_turns=True, turns=8)
+    longer = confirming_pace(short, round_s, 2, left_s, 10)
+    assert longer.measure_s == pytest.approx(measure_s)
+    assert (longer.window_s, longer.takes_turns) == (0.25, True)
+    alone = confirming_pace(replace(short, takes_turns=False), round_s, 2, left_s, 10)
+    assert alone.window_s == pytest.approx(measure_s / 10)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
-from planner_machines import CPU, machine_with
+from planner_machines import AMPERE, CPU, PASCAL, machine_with
 
 from laptime.errors import UsageError
 from laptime.model.tuning import TuneAsk
@@ -36,8 +36,8 @@ def test_the_published_batch_has_the_published_rate():
         assert rate_of_batch(workload, workload.batch) == workload.optimizer.learning_rate
 
 
-def tunable(lane, workload, allow=("batch", "learning")):
-    machine, facts = machine_with(CPU), SubjectFacts(workload, name="my.py:training")
+def tunable(lane, workload, allow=("batch", "learning"), device=CPU):
+    machine, facts = machine_with(device), SubjectFacts(workload, name="my.py:training")
     return find_tunable(lane, machine, facts, partial(plan_lane, machine=machine, subject=facts), TuneAsk(allow))
 
 
@@ -73,6 +73,16 @@ def test_what_a_lane_has_only_in_company_is_tried_with_what_a_preset_sets():
     assert found.refused["augment=device"].startswith("augment=device: only our loader")
     assert found.with_words((("input", "fast"), pair)).settings.value_of("augment") == "device"
     assert "augment" not in tunable("torch/cpu", CATALOGUE["cifar-cnn"]).values
+
+
+def test_what_a_preset_captures_is_also_tried_compiled():
+    """It takes long to start, so no preset has it. A card that cannot capture a compiled step has no such set."""
+    best, fastest, compiled = tunable("torch/cuda", CATALOGUE["cifar-cnn"], ("precision",), AMPERE).known
+    assert dict(best)["execution"] == dict(fastest)["execution"] == "graph"
+    assert dict(compiled) == dict(fastest) | {"execution": "compiled_graph"}
+    assert [
+        dict(each).get("execution") for each in tunable("torch/cuda", CATALOGUE["cifar-cnn"], (), PASCAL).known
+    ] == ["compile"]
 
 
 def test_a_learning_rate_without_a_batch_is_refused():

@@ -18,7 +18,7 @@ WINDOWS_A_HEAT = 10
 WINDOWS_LEAST = 5
 TURN_S = 0.25
 TURNS_LEAST = 4
-TURNS_COMPARED = 8  # of one heat against others: half of its noise is gone for a fifth more time
+TURNS_COMPARED = 8  # half of the noise of four turns' ratio is gone, for a fifth more time with the start
 TURNS_OVERHEAD_S = 2.5  # a first guess, as OVERHEAD_S: the processes of a round start side by side
 POWER_LEAST_S = 5.0  # energy needs 2 s between the readings of turns, and turns of 0.25 s hold two readings or three
 SLACK = 0.97  # share of the budget left: a heat begins its last window before its time is up, and so runs a little over
@@ -102,8 +102,8 @@ def shortest_pace(pace: Pace, *, takes_turns: bool, turns: int = TURNS_LEAST, re
 def confirming_pace(pace: Pace, round_s: float, lanes: int, left_s: float, most: int) -> Pace:
     """Lengthen heats that were short, and took `round_s` a round, for a few sure rounds in the time that is left.
 
-    Turns of one process differ more than two processes do, so each is timed for as long as it takes to start, if that
-    leaves the usual number of rounds; and longer where the most rounds leave time.
+    The few turns of a short heat are noisier than its process. So each is timed for as long as it takes to start, if
+    that leaves the usual number of rounds; and longer where the most rounds leave time.
     """
     start_s = max(0.0, round_s - lanes * pace.measure_s)
     fewest_s, most_s = ((SLACK * left_s / rounds - start_s) / lanes for rounds in (most, HEATS_USUAL))
