@@ -13,7 +13,7 @@ from laptime.model.limits import StepWork
 from laptime.model.missing import Missing
 from laptime.model.profile import Operator, Profile
 from laptime.pages import profile, race
-from laptime.pages.profile import cut_middle, profiles
+from laptime.pages.profile import cut_middle, plain_name, profiles
 
 KERNEL = "void cutlass::Kernel2<cutlass_80_simt_sgemm_256x128_8x4_nn_align1>(cutlass_80_simt_sgemm::Params)"
 ON_PROCESSOR = Missing("this lane computes on the processor")
@@ -115,3 +115,29 @@ def test_no_page_is_too_narrow():
 
 def test_an_interrupted_run_says_how_far_it_came():
     assert "interrupted: 2 of 3 lanes profiled, 34 s." in in_details(profile.render)(page_of(status="interrupted"), 100)
+
+
+ADAM = (
+    "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::FusedListMetadata<4>, "
+    "at::native::(anonymous namespace)::FusedAdamMathFunctor<float, 4>>"
+)
+COPY = (
+    "void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast<at::native::"
+    "direct_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda()#3}>"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        (ADAM, "multi_tensor_apply_kernel: FusedAdamMathFunctor"),
+        (COPY, "elementwise_kernel: direct_copy_kernel_cuda"),
+        (KERNEL, "Kernel2: cutlass_80_simt_sgemm_256x128_8x4_nn_align1"),
+        ("sm90_xmma_wgrad_indexed", "sm90_xmma_wgrad_indexed"),
+        ("void a_kernel(int)", "void a_kernel(int)"),
+        ("void a_kernel<4>(int)", "a_kernel"),
+        ("aten::add<Tensor>", "aten::add<Tensor>"),
+    ],
+)
+def test_a_kernel_is_named_by_what_it_computes(name, expected):
+    assert plain_name(name) == expected

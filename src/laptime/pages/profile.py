@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -25,6 +26,9 @@ WORTH_A_WORD = 0.01  # share of what the operator with the most memory allocated
 LEAST_NAME = 16
 GAP = 2
 ELLIPSIS = "…"
+SCOPES = re.compile(r"(?:(?:\w+|\(anonymous namespace\))::)+")
+WORKER = re.compile(r"\b(?:\w+Functor|\w+_kernel(?:_cuda)?)\b")  # what a kernel for any operation is made for
+WORD = re.compile(r"\b[A-Za-z_]\w*")
 OPENS_IN = "open in https://ui.perfetto.dev or chrome://tracing"
 FLOP_UNITS = ((1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP"), (1e3, "kFLOP"))
 TOP_ALONE = 15
@@ -73,8 +77,18 @@ def _table(lane: LaneResult, profile: Profile, shown: Sequence[Operator], width:
         for column in figures
     )
     least = max(width - taken, LEAST_NAME)
-    names: Column[Operator] = Column("operator", lambda each: cut_middle(clean(each.name), least))
+    names: Column[Operator] = Column("operator", lambda each: cut_middle(plain_name(clean(each.name)), least))
     return table_or_sentences([names, *figures], shown, width, color=color)
+
+
+def plain_name(name: str) -> str:
+    """Return what a card's kernel is and computes, without the types and arguments of C++ around it."""
+    outer, is_template, inner = SCOPES.sub("", name.removeprefix("void ")).partition("<")
+    if not name.startswith("void ") or not is_template:
+        return name
+    types = inner.rpartition(">(")[0] or inner
+    made_for = WORKER.search(types) or WORD.search(types)
+    return outer if made_for is None else f"{outer}: {made_for[0]}"
 
 
 def cut_middle(name: str, places: int) -> str:
@@ -170,7 +184,8 @@ def _answer(record: Record) -> str:
     if not told:
         return "no lane has a profile."
     said = [
-        f"{cut_middle(clean(most.name), LONGEST_NAME)} takes {percent(over(most.own_ms, profile.profiled_ms))}"
+        f"{cut_middle(plain_name(clean(most.name)), LONGEST_NAME)} takes"
+        f" {percent(over(most.own_ms, profile.profiled_ms))}"
         f" of a step on {short_name(lane.name)} ({step(profile.plain_ms)})"
         for lane, profile, most in told
     ]

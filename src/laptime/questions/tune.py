@@ -236,7 +236,8 @@ class Tune:
             return 0.0
         best = search.winner()
         pair_s = sum(self._cost_s(search.tried[words], search) for words in {(), best})
-        return min(CONFIRMED_MOST * LONGER * pair_s, CONFIRMING * self._job.plan.ask.budget_s / len(self._searches))
+        share_s = CONFIRMING * self._job.plan.ask.budget_s / len(self._searches)
+        return max(min(CONFIRMED_MOST * LONGER * pair_s, share_s), HEATS_LEAST * pair_s)
 
     def _works(self, lane: PlannedLane) -> bool:
         return all(heat.process.status == "ok" for heat in self._rounds.heats[lane.name])
