@@ -74,7 +74,7 @@ def describe_sweep(swept: Swept, lanes: Sequence[LaneResult]) -> Sweep:
             curves += [] if curve is None else [curve]
         crossovers += _crossovers(row, along)
     sweep = Sweep("", axes, cells, tuple(curves), tuple(crossovers))
-    return replace(sweep, says=_say(sweep))
+    return replace(sweep, says=_say(sweep, found))
 
 
 def _cell(
@@ -154,8 +154,8 @@ def short(name: str) -> str:
     return name.removesuffix("/as-written")
 
 
-def _say(sweep: Sweep) -> str:
-    """Return the crossovers, or the best value of each lane where there is none."""
+def _say(sweep: Sweep, found: Mapping[str, LaneResult]) -> str:
+    """Return the crossovers, or the best value where there is none; of one heat each, only what seems so."""
     axis = sweep.axes[0].name
     if not sweep.curves:
         return "nothing finished."
@@ -167,12 +167,15 @@ def _say(sweep: Sweep) -> str:
     if told:
         return " ".join([*told, *([MORE_HEATS] if any(map(_is_of_one_heat, sweep.crossovers)) else [])])
     best = max(sweep.curves, key=lambda each: each.best_items_per_s)
-    says = f"{short(best.of)} is fastest at {axis} {best.best_at}{_along(sweep, best.along)}"
+    at = (best.best_at,) if best.along is None else (best.best_at, best.along)
+    step = next(found[cell.lane].step_ms for cell in sweep.cells if (cell.of, cell.at) == (best.of, at) and cell.lane)
+    is_sure = step is not None and not isinstance(step.low, Missing)
+    says = f"{short(best.of)} {'is' if is_sure else 'seems'} fastest at {axis} {at[0]}{_along(sweep, best.along)}"
     if best.knee is not None and best.knee != best.best_at:
         says += f", and has 90 % of that rate from {axis} {best.knee} on"
     if len({each.of for each in sweep.curves}) > 1:
         says += "; no lane overtakes another"
-    return f"{says}."
+    return f"{says}." if is_sure else f"{says}. {MORE_HEATS}"
 
 
 def _is_of_one_heat(crossover: Crossover) -> bool:
