@@ -114,15 +114,18 @@ def step_ratio(heat: HeatResult, reference: HeatResult) -> float:
 def noise_of_ratio(heat: HeatResult, reference: HeatResult) -> float:
     """Return the variance of the logarithm of their ratio, by how much the ratios of single turns differ; 0 without."""
     ours, theirs = windows_by_turn(heat), windows_by_turn(reference)
-    turns = sorted(ours.keys() & theirs.keys())
-    ratios = [step_ms(theirs[each]) / step_ms(ours[each]) for each in turns]
-    steady = [log(each) for each in ratios[find_steady(ratios).start :]] if len(turns) >= QUIET_LEAST else []
-    return variance(steady) / len(steady) if len(steady) > 1 else 0.0
+    ratios = [step_ms(theirs[each]) / step_ms(ours[each]) for each in sorted(ours.keys() & theirs.keys())]
+    logs = _steady_logs(ratios) if len(ratios) >= QUIET_LEAST else []
+    return variance(logs) / len(logs) if len(logs) > 1 else 0.0
 
 
 def ratio_of_turns(ratios: Sequence[float]) -> float:
     """Return the pseudomedian of the ratios of turns, on the logarithmic scale, from where they are steady."""
-    return exp(pseudomedian([log(each) for each in ratios[find_steady(ratios).start :]]))
+    return exp(pseudomedian(_steady_logs(ratios)))
+
+
+def _steady_logs(ratios: Sequence[float]) -> list[float]:
+    return [log(each) for each in ratios[find_steady(ratios).start :]]
 
 
 def windows_by_turn(heat: HeatResult) -> dict[int, Window]:

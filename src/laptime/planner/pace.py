@@ -91,7 +91,7 @@ def shortest_pace(pace: Pace, *, takes_turns: bool, turns: int = TURNS_LEAST, re
 
     A heat whose power is read has to last longer.
     """
-    measure_s = max(turns * TURN_S, MEASURE_LEAST_S) if not takes_turns else turns * TURN_S
+    measure_s = turns * TURN_S if takes_turns else max(turns * TURN_S, MEASURE_LEAST_S)
     measure_s = max(measure_s, POWER_LEAST_S) if reads_power else measure_s
     shortest = replace(pace, measure_s=measure_s, adaptive=False)
     if not takes_turns:
