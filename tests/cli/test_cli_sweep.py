@@ -102,6 +102,12 @@ def test_a_crossover_of_one_heat_each_is_no_more_than_likely(house):
     assert "That is of one heat each: a longer --budget gives intervals." in page
 
 
+def test_the_best_of_one_heat_each_only_seems_so(house):
+    answer, _ = swept(house, TWO_DEVICES, "fake/cpu", "--batch", "1..64", budget="1s")
+    assert "fake/cpu seems fastest at batch" in words_of(answer.out)
+    assert "That is of one heat each" in words_of(answer.out)
+
+
 def test_what_surely_does_not_fit_is_left_out_and_the_search_starts_at_the_estimate(house):
     """The line through two batches says what a third will hold; the largest that fits is then near its estimate."""
     answer, sweep = swept(house, FULL, "fake/cuda", "--batch", "1000,2000,4000,8000,16000", "--details", budget="5s")
