@@ -72,9 +72,10 @@ def main() -> int:
 def check_gain(what: str, budget: str, details: dict[str, Any]) -> list[Figure]:
     """Tune, then race the winner against the lane as written."""
     tuned, took_s = tune(what, budget)
-    stated, (later, over_keras) = gain_of(tuned), race_with_keras(what, tuned)
+    stated, (later, between, over_keras) = gain_of(tuned), race_with_keras(what, tuned)
     details[f"gain: {what}"] = {
-        "words": tuned.words, "stated": stated, "later": later, "seemed": tuned.seemed, "tried": tuned.tried,
+        "words": tuned.words, "stated": stated, "stated_between": ends_of(tuned.gain), "later": later,
+        "later_between": between, "seemed": tuned.seemed, "tried": tuned.tried,
         "over_keras": over_keras, "alone": {each.word: each.alone and each.alone.ratio for each in tuned.settings},
         "took_s": took_s, "ties": tuned.ties,
     }  # fmt: skip
@@ -166,12 +167,13 @@ def race(what: str, tuned: TunedLane) -> tuple[float, list[float | None]]:
     return float(found.value), ends_of(found)
 
 
-def race_with_keras(what: str, tuned: TunedLane) -> tuple[float, float]:
-    """Return how many times as fast the winner is as the lane as written, and as Keras on TensorFlow as written."""
-    found = laptime.race(what, [LANE, tuned.winner, KERAS], heats=5, budget="10m", progress=False)
-    winner = found.ratios[tuned.winner].value if tuned.words else 1.0
+def race_with_keras(what: str, tuned: TunedLane) -> tuple[float, list[float | None], float]:
+    """Return how many times as fast the winner is as the lane as written, with its interval, and as Keras is."""
+    found = laptime.race(what, [LANE, tuned.winner, KERAS], heats=LATER_ROUNDS, budget="10m", progress=False)
+    gain = found.ratios[tuned.winner] if tuned.words else None
+    winner = gain.value if gain else 1.0
     of_keras = next(ratio.value for name, ratio in found.ratios.items() if name.startswith(KERAS))
-    return float(winner), float(winner / of_keras)
+    return float(winner), ends_of(gain), float(winner / of_keras)
 
 
 def gain_of(tuned: TunedLane) -> float | None:

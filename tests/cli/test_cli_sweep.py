@@ -103,9 +103,21 @@ def test_a_crossover_of_one_heat_each_is_no_more_than_likely(house):
 
 
 def test_the_best_of_one_heat_each_only_seems_so(house):
-    answer, _ = swept(house, TWO_DEVICES, "fake/cpu", "--batch", "1..64", budget="1s")
+    answer, _ = swept(house, TWO_DEVICES, "fake/cpu", "--batch", ",".join(map(str, range(1, 31))), budget="1s")
     assert "fake/cpu seems fastest at batch" in words_of(answer.out)
     assert "That is of one heat each" in words_of(answer.out)
+
+
+def test_a_batch_whose_heat_would_take_longer_than_the_budget_is_left_out(house):
+    """A step of 4,096 items would take 64 times that of 64, which took 76 ms, and a heat has fourteen at least."""
+    answer, sweep = swept(house, TWO_DEVICES, "fake/cpu", "--batch", "16,64,4096,8192", budget="20s")
+    cells = {each["at"][0]: each for each in sweep["cells"]}
+    assert [cells[at]["too_long"] for at in ("64", "4096", "8192")] == [False, True, True]
+    assert cells["64"]["items_per_s"]
+    assert cells["4096"]["reason"] == "a heat would take 68 s or more, and the budget is 20 s"
+    assert "fake/cpu was left out at batch 4096 and above: a heat would take 68 s or more" in words_of(answer.out)
+    assert "too slow" in answer.out
+    assert sweep["curves"][0]["absent"]["largest"]["missing"] == "larger batches would take longer than the budget"
 
 
 def test_what_surely_does_not_fit_is_left_out_and_the_search_starts_at_the_estimate(house):

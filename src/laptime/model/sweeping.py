@@ -35,8 +35,9 @@ class SweepCell:
     out, with the `reason`.
 
     `memory_bytes` is the most that it held, and `estimated_memory_bytes` what was expected before it ran: None where
-    nothing was estimated. One that is `too_large` was left out, because it surely does not fit into memory.
-    `parameters` are those of its network, as a process counted them.
+    nothing was estimated. One that is `too_large` was left out, because it surely does not fit into memory, and one
+    that is `too_long` because a heat would take longer than the budget. `parameters` are those of its network, as a
+    process counted them.
     """
 
     of: str
@@ -49,6 +50,7 @@ class SweepCell:
     out_of_memory: bool = False
     estimated_memory_bytes: int | Missing | None = None
     too_large: bool = False
+    too_long: bool = False
     parameters: int | None = None
 
 

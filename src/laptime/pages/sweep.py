@@ -104,7 +104,8 @@ def _rate(cell: SweepCell | None) -> Cell:
 def _why_no_rate(cell: SweepCell | None) -> str:
     if cell is None:
         return "-"
-    return "no memory" if cell.out_of_memory else "too large" if cell.too_large else "-"
+    why = (("no memory", cell.out_of_memory), ("too large", cell.too_large), ("too slow", cell.too_long))
+    return next((words for words, holds in why if holds), "-")
 
 
 def _step(cell: SweepCell | None) -> str:
@@ -139,13 +140,14 @@ def _notes(curve: SweepCurve, sweep: Sweep) -> list[str]:
 
 def _left_out(curve: SweepCurve, sweep: Sweep, name: str) -> list[str]:
     """Return what of a lane was not run because it surely does not fit, and by which estimate."""
-    mine = [each for each in sweep.cells if each.of == curve.of and each.at[1:] == _rest(curve) and each.too_large]
-    if not mine:
-        return []
-    from_on = " and above" if len(mine) > 1 else ""
-    told = [f"{name} was left out at {sweep.axes[0].name} {mine[0].at[0]}{from_on}: {mine[0].reason}."]
+    mine = [each for each in sweep.cells if each.of == curve.of and each.at[1:] == _rest(curve)]
+    large, long = [each for each in mine if each.too_large], [each for each in mine if each.too_long]
+    told = []
+    for cells in filter(None, (long, large)):
+        from_on = " and above" if len(cells) > 1 else ""
+        told.append(f"{name} was left out at {sweep.axes[0].name} {cells[0].at[0]}{from_on}: {cells[0].reason}.")
     why_not_found = curve.absent.get("largest")
-    return told if why_not_found is None else [f"{told[0]} For {name}, {why_not_found.missing}."]
+    return [" ".join([*told, f"For {name}, {why_not_found.missing}."])] if large and why_not_found is not None else told
 
 
 def _rest(curve: SweepCurve) -> tuple[str, ...]:

@@ -1,4 +1,6 @@
-"""Does a lane fit into memory at another batch? Estimated before it runs, from its shapes and what its heats held."""
+"""Does a lane fit into memory, and into the time, at another batch? Estimated before it runs, from its heats at others,
+and for memory from its shapes.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,12 @@ from laptime.workloads import find_workload
 from laptime.workloads.memory import count_heat_memory, count_step_memory
 
 FULL_PRECISION = ("fp32", "tf32")
+STEPS_LEAST = 14  # of a heat, however slow: ten of the proof, the first one, and three windows
 NOT_COUNTED = Missing("only built-in trainings in PyTorch hold what their shapes say, in float32 and not compiled")
 
 
 class Fitting:
-    """Estimates the memory of lanes at batches that have not run, and says which surely do not fit."""
+    """Estimates the memory and the time of lanes at batches that have not run, and says which surely do not fit."""
 
     def __init__(self, rounds: HeatRounds) -> None:
         self._rounds = rounds
@@ -46,6 +49,18 @@ class Fitting:
         """Return the largest batch of a lane that fits by its estimate, or None if that is not known."""
         room = room_for(lane.device, available_memory_bytes())
         return None if isinstance(room, Missing) else find_largest_batch(room, self._estimator(lane))
+
+    def least_s(self, lane: PlannedLane) -> float | Missing:
+        """Return how long a heat of a lane would take at least, by its steps at the nearest batch that has run."""
+        batch = self._batch_of(lane)
+        if isinstance(batch, Missing):
+            return batch
+        steps = {each.items_per_step: each.step_ms.median for each in self._finished(lane) if each.step_ms}
+        known = [each for each in steps if each]
+        if not known:
+            return Missing("no batch of this lane has run")
+        near = min(known, key=lambda each: abs(each - batch))
+        return STEPS_LEAST * steps[near] / 1e3 * max(1.0, batch / near)
 
     def _estimator(self, lane: PlannedLane) -> Callable[[int], int | Missing]:
         peaks, workload = self._peaks(lane), self._counted(lane)

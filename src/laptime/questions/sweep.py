@@ -1,8 +1,8 @@
 """How fast are lanes over a range of batches, threads, workers or widths, and where does one overtake another?
 
 At each value of the axes, all lanes race each other in turns, in short heats. What surely does not fit into memory is
-left out. Where a lane has no memory left, larger batches are left out, too. The largest that fits is found by halving,
-from the largest by its estimate on.
+left out, and so is a heat that would take longer than the budget. Where a lane has no memory left, larger batches are
+left out, too. The largest that fits is found by halving, from the largest by its estimate on.
 """
 
 from __future__ import annotations
@@ -106,6 +106,7 @@ class SweepRace:
         self._fitting = Fitting(self._rounds)
         self._left_out: dict[Place, str] = {}
         self._too_large: set[Place] = set()
+        self._too_long: set[Place] = set()
         self._estimates: dict[Place, int | Missing] = {}
         self._largest: dict[tuple[str, str | None], int] = {}
         self._round_s = 0.0
@@ -134,7 +135,7 @@ class SweepRace:
             names = {place: each.name for place, each in prepared.cells.items() if not isinstance(each, str)}
             swept = Swept(
                 prepared.axes, tuple(prepared.lanes), names, reasons, self._largest, self._estimates,
-                frozenset(self._too_large),
+                frozenset(self._too_large), frozenset(self._too_long),
             )  # fmt: skip
             sweep = describe_sweep(swept, lanes)
         return Outcome(
@@ -164,13 +165,23 @@ class SweepRace:
             self._rounds.hear_appeals()
 
     def _may_fit(self, name: str, at: At, lane: PlannedLane) -> bool:
-        """Estimate the memory of a cell before it runs, and leave it out if it surely does not fit."""
+        """Estimate the memory and time of a cell before it runs, and leave it out if it surely does not fit."""
         self._estimates[name, at] = self._fitting.estimate(lane)
         why = self._fitting.why_too_large(lane)
         if why is not None:
             self._left_out[name, at] = why
             self._too_large.add((name, at))
+        elif (why := self._why_too_long(lane, self._job.plan.ask.budget_s)) is not None:
+            self._left_out[name, at] = why
+            self._too_long.add((name, at))
         return why is None
+
+    def _why_too_long(self, lane: PlannedLane, room_s: float) -> str | None:
+        """Return why a heat does not fit into so much time, by what one took at the nearest batch, or None."""
+        least_s = self._fitting.least_s(lane)
+        if isinstance(least_s, Missing) or least_s <= room_s:
+            return None
+        return f"a heat would take {least_s:,.0f} s or more, and the budget is {self._job.plan.ask.budget_s:,.0f} s"
 
     def _has_failed(self, lane: PlannedLane) -> bool:
         return any(heat.process.status != "ok" for heat in self._rounds.heats[lane.name])
@@ -211,7 +222,7 @@ class SweepRace:
         value = self._likely_largest(lane, rest, fits, fails) or between(fits, fails)
         while value is not None and self._job.left_s > 0:
             planned = self._prepared.plan_cell(lane, (str(value), *rest))
-            if isinstance(planned, str):
+            if isinstance(planned, str) or self._why_too_long(planned, self._job.left_s) is not None:
                 return
             fits, fails = (value, fails) if self._tries(planned, prestarter) else (fits, value)
             value = between(fits, fails)

@@ -20,6 +20,7 @@ from laptime.planner.sweeping import At, pairs_of
 NOT_BATCH = Missing("only batches say what a step without items takes")
 NOT_A_WIDTH = Missing("a wider network computes more for each item")
 FITS_ALL = Missing("all batches fit")
+TOO_LONG = Missing("larger batches would take longer than the budget")
 NOT_FOUND = Missing("the budget ended before the largest batch that fits was found")
 MORE_HEATS = "That is of one heat each: a longer --budget gives intervals."
 Place = tuple[str, At]
@@ -29,7 +30,8 @@ Place = tuple[str, At]
 class Swept:
     """What was raced: the names of the cells' lanes, why some have none, and the largest batches that fit.
 
-    `estimates` are of the memory of cells, each from before it ran. Those that are `too_large` were left out for it.
+    `estimates` are of the memory of cells, each from before it ran. Those that are `too_large` were left out for it,
+    those that are `too_long` for the time of a heat.
     """
 
     axes: tuple[SweepAxis, ...]
@@ -39,6 +41,7 @@ class Swept:
     largest: Mapping[tuple[str, str | None], int]
     estimates: Mapping[Place, int | Missing]
     too_large: frozenset[Place]
+    too_long: frozenset[Place]
 
 
 def describe_sweep(swept: Swept, lanes: Sequence[LaneResult]) -> Sweep:
@@ -51,6 +54,7 @@ def describe_sweep(swept: Swept, lanes: Sequence[LaneResult]) -> Sweep:
             _cell(place, names, reasons, found),
             estimated_memory_bytes=swept.estimates.get(place),
             too_large=place in swept.too_large,
+            too_long=place in swept.too_long,
         )
         for place in places
     )
@@ -69,7 +73,8 @@ def describe_sweep(swept: Swept, lanes: Sequence[LaneResult]) -> Sweep:
         for name, each in row.items():
             mine = [cell for cell in cells if cell.of == name and cell.at[1:] == rest]
             is_full = any(cell.too_large or cell.out_of_memory for cell in mine)
-            largest = swept.largest.get((name, along)) or (NOT_FOUND if is_full else FITS_ALL)
+            why_not = NOT_FOUND if is_full else TOO_LONG if any(cell.too_long for cell in mine) else FITS_ALL
+            largest = swept.largest.get((name, along)) or why_not
             curve = _curve(name, along, axes[0], each, largest)
             curves += [] if curve is None else [curve]
         crossovers += _crossovers(row, along)
