@@ -42,6 +42,24 @@ def test_the_answer_comes_first_and_what_failed_is_in_the_details():
     assert of_tune(tune_records.two_lanes())[0] == "torch/cpu 1.95x with bf16+malloc=keep"
 
 
+@pytest.mark.parametrize(
+    ("lost", "says"),
+    [
+        (("bf16",), "bf16 was not raced alone: the budget had no room for it."),
+        (("malloc=keep", "bf16"), "No setting of it was raced alone: the budget had no room for it."),
+    ],
+)
+def test_what_of_the_winner_was_not_raced_alone_is_said_once(lost, says):
+    record = tune_records.confirmed()
+    (tuned,) = record.answer.tuning.lanes
+    why = "the budget had no room for it"
+    settings = tuple(replace(each, alone=None, reason=why) if each.word in lost else each for each in tuned.settings)
+    tuning = replace(record.answer.tuning, lanes=(replace(tuned, settings=settings),))
+    page = words_of(tune.render(replace(record, answer=replace(record.answer, tuning=tuning)), View(120)))
+    assert says in page
+    assert page.count("raced alone") == 1
+
+
 def test_a_winner_that_changes_arithmetic_names_the_command_that_shows_what_it_learns():
     """Once that was seen, a race of the two is next."""
     page = words_of(tune.render(tune_records.confirmed(), View(120)))

@@ -124,7 +124,12 @@ def _notes_by_name(tuned: TunedLane, record: Record, several: bool) -> list[str]
     found = _notes(tuned, record)
     if tuned.standing not in {"no gain", "not compared"}:
         lost = [each for each in tuned.settings if each.reason is not None and each.in_winner]
-        found += [f"{each.word} was not raced alone: {each.reason}." for each in lost]
+        for reason in dict.fromkeys(each.reason for each in lost):
+            words = tuple(each.word for each in lost if each.reason == reason)
+            verb = "was" if len(words) == 1 else "were"
+            is_all = len(words) == len(tuned.words) > 1
+            which = "No setting of it was" if is_all else f"{', '.join(words)} {verb} not"
+            found.append(f"{which} raced alone: {reason}.")
     return [f"{short_name(tuned.asked)}: {each[0].lower()}{each[1:]}" for each in found] if several else found
 
 
