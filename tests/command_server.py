@@ -22,6 +22,7 @@ import time
 from typing import Any
 
 import forked_heats
+import laptime
 from laptime.planner import pace
 
 BRIEF_TURN_S, BRIEF_HEAT_S, BRIEF_PART_S = 0.06, 0.3, 0.1  # a heat measures for a quarter of the least that users get
@@ -120,6 +121,8 @@ if __name__ == "__main__":
     for each in main.COMMANDS:
         main.find_command(each)
     forked_heats.prepare(sys.argv[2])
+    if sys.argv[2] != "fake":
+        laptime.keep_memory()  # the heats' steps would be page faults for a quarter of their time
     gc.freeze()
     serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2])
     runpy.run_module("laptime", run_name="__main__", alter_sys=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import forked_heats as forking
+import laptime
 from house import House
 
 LONGEST_REAL_S = 400
@@ -56,6 +57,8 @@ SOURCES = Path(__file__).parents[1] / "src" / "laptime"
 # What is compiled is compiled before all tests: a command whose disk is full would leave half a file for the others.
 os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
 sys.dont_write_bytecode = False  # the tests' own, as pytest rewrites them, are kept for the next time
+
+laptime.keep_memory()  # a quarter of the time of PyTorch's tests in this process would be page faults
 
 
 def pytest_configure(config: pytest.Config) -> None:
