@@ -78,11 +78,16 @@ class Line:
 
 
 def is_gone(pid):
-    """Whether a process has ended; its new parent may not have noticed yet."""
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
+    """Whether a process ends at once; on a busy core a signal takes a while, and its new parent to notice the end."""
+    deadline_s = time.monotonic() + 1.0
+    while time.monotonic() < deadline_s:
+        try:
+            if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+                return True
+        except psutil.NoSuchProcess:
+            return True
+        time.sleep(0.01)
+    return False
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from laptime.run.remote import RemoteChild, Waiting
 END_S = 1.0
 LOOK_S = 0.2  # how often the other nodes are looked at while the first rank says nothing
 BLAME_S = 8.0  # the first rank says what failed: only if it does not, its loss of another one is reported
+REASON_S = 2.0  # the first rank may lose another one before that one's node knows how it ended
 NOT_KNOWN = Missing(RANK_IS_GONE)
 
 
@@ -73,10 +74,18 @@ class SpreadChild(RemoteChild):
                 self._send_others(message.place)
                 continue
             if isinstance(message, wire.Failed) and message.reason.endswith(RANK_IS_GONE):
-                self._look_at_others()  # their nodes know more
-                known = self._failed or message
+                known = self._why_lost() or message
                 return wire.Failed(message.phase, known.reason, known.kind, message.peak_memory_bytes, known.source)
             return message
+
+    def _why_lost(self) -> wire.Failed | None:
+        """Return how another rank ended, as its own node knows it."""
+        deadline_s = time.monotonic() + REASON_S
+        self._look_at_others()
+        while self._failed is None and time.monotonic() < deadline_s:
+            time.sleep(LOOK_S)
+            self._look_at_others()
+        return self._failed
 
     def pause(self) -> None:
         super().pause()
