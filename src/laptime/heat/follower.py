@@ -12,10 +12,9 @@ from typing import Any
 
 from laptime.errors import LaneError
 from laptime.heat import rank_messages as to
-from laptime.model.ranks import RANK_IS_GONE
+from laptime.model.ranks import RANK_IS_GONE, REASON_S
 
 ECHOES = 5
-REASON_S = 2.0  # a message to a rank may fail before it is known how that one ended
 
 
 class Follower:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from laptime.model.missing import Missing
 
 RANK_IS_GONE = "its process is gone"
+REASON_S = 2.0  # a rank may be lost before it is known how its process ended
 
 
 @dataclass(frozen=True, slots=True)

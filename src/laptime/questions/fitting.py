@@ -50,17 +50,18 @@ class Fitting:
         room = room_for(lane.device, available_memory_bytes())
         return None if isinstance(room, Missing) else find_largest_batch(room, self._estimator(lane))
 
-    def least_s(self, lane: PlannedLane) -> float | Missing:
-        """Return how long a heat of a lane would take at least, by its steps at the nearest batch that has run."""
+    def heat_s(self, lane: PlannedLane) -> float | Missing:
+        """Return how long a heat of a lane would take, by steps on the line through the two largest that have run."""
         batch = self._batch_of(lane)
         if isinstance(batch, Missing):
             return batch
         steps = {each.items_per_step: each.step_ms.median for each in self._finished(lane) if each.step_ms}
-        known = [each for each in steps if each]
-        if not known:
-            return Missing("no batch of this lane has run")
-        near = min(known, key=lambda each: abs(each - batch))
-        return STEPS_LEAST * steps[near] / 1e3 * max(1.0, batch / near)
+        known = sorted(each for each in steps if each)
+        if len(known) < 2:
+            return Missing("fewer than two batches of this lane have run")
+        small, large = known[-2:]
+        item_ms = max(0.0, (steps[large] - steps[small]) / (large - small))
+        return STEPS_LEAST * (steps[large] + item_ms * (batch - large)) / 1e3
 
     def _estimator(self, lane: PlannedLane) -> Callable[[int], int | Missing]:
         peaks, workload = self._peaks(lane), self._counted(lane)

@@ -177,11 +177,11 @@ class SweepRace:
         return why is None
 
     def _why_too_long(self, lane: PlannedLane, room_s: float) -> str | None:
-        """Return why a heat does not fit into so much time, by what one took at the nearest batch, or None."""
-        least_s = self._fitting.least_s(lane)
-        if isinstance(least_s, Missing) or least_s <= room_s:
+        """Return why a heat does not fit into so much time, by its steps at other batches, or None."""
+        heat_s = self._fitting.heat_s(lane)
+        if isinstance(heat_s, Missing) or heat_s <= room_s:
             return None
-        return f"a heat would take {least_s:,.0f} s or more, and the budget is {self._job.plan.ask.budget_s:,.0f} s"
+        return f"a heat would take about {heat_s:,.0f} s, and the budget is {self._job.plan.ask.budget_s:,.0f} s"
 
     def _has_failed(self, lane: PlannedLane) -> bool:
         return any(heat.process.status != "ok" for heat in self._rounds.heats[lane.name])

@@ -14,14 +14,13 @@ from laptime import wire
 from laptime.errors import WireError
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, PlannedLane, RankPlace
-from laptime.model.ranks import RANK_IS_GONE
+from laptime.model.ranks import RANK_IS_GONE, REASON_S
 from laptime.run.child import GRACE_S, Ended, Silence
 from laptime.run.remote import RemoteChild, Waiting
 
 END_S = 1.0
 LOOK_S = 0.2  # how often the other nodes are looked at while the first rank says nothing
 BLAME_S = 8.0  # the first rank says what failed: only if it does not, its loss of another one is reported
-REASON_S = 2.0  # the first rank may lose another one before that one's node knows how it ended
 NOT_KNOWN = Missing(RANK_IS_GONE)
 
 
