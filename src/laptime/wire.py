@@ -28,7 +28,7 @@ from laptime.model.ranks import Exchange, RankReport
 from laptime.model.sample import Examination, FreshSteps, ProofRun, Reference, Window
 from laptime.model.symptoms import StepSymptoms
 
-VERSION = 18
+VERSION = 19
 NOT_TOLD = Missing("not told")
 
 
@@ -79,13 +79,28 @@ class Closed(msgspec.Struct, frozen=True, tag=True):
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):
-    """The planned windows are done, or there are none; the child asks whether to run more."""
+    """The planned windows are done, or there are none; the child asks whether to run more. It took `steps` so far."""
 
     device_memory_bytes: int | Missing = NOT_TOLD
+    steps: int = 0
 
 
 class Fresh(msgspec.Struct, frozen=True, tag=True):
     steps: FreshSteps
+
+
+class TurnNeeds(msgspec.Struct, frozen=True):
+    """What a heat needs of its turns, where it takes turns: an estimate of a step, and how many steps make a turn.
+
+    A turn has at least `least` steps, and a multiple of `unit`; the steps before it are a multiple of `stride`. The
+    first `warm` steps after a pause are not timed.
+    """
+
+    step_ns: float
+    stride: int = 1
+    least: int = 1
+    unit: int = 1
+    warm: int = 0
 
 
 class Paced(msgspec.Struct, frozen=True, tag=True):
@@ -93,6 +108,7 @@ class Paced(msgspec.Struct, frozen=True, tag=True):
 
     window_ns: int
     burst: int | None = None
+    needs: TurnNeeds | None = None
 
 
 class Examined(msgspec.Struct, frozen=True, tag=True):
@@ -293,7 +309,13 @@ class Look(msgspec.Struct, frozen=True, tag=True):
 
 
 class TakeTurn(msgspec.Struct, frozen=True, tag=True):
-    """Run one window, after steps that are not timed: the other heats of the round wait."""
+    """Run one window of `steps`, after steps that are not timed: the other heats of the round wait.
+
+    `after` is how many steps the training has taken when the window opens, so that all lanes time the same steps.
+    """
+
+    steps: int | None = None
+    after: int | None = None
 
 
 class Again(msgspec.Struct, frozen=True, tag=True):

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from laptime import wire
 from laptime.backends.base import REFUSALS, Backend, Predictor
 from laptime.errors import LaptimeError
-from laptime.heat.loop import LONG_STEP, ParentLine, precisions_to_prove, warm_up_s
+from laptime.heat.loop import ParentLine, precisions_to_prove, warm_up_s
 from laptime.heat.step_breakdown import Clock
+from laptime.heat.window_sizing import LONG_STEP
 from laptime.model.inference import PROOF_ITEMS, InferOrder, InferPace
 from laptime.model.memory_errors import is_memory_error, refusal_words
 from laptime.model.missing import Missing

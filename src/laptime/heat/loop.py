@@ -13,7 +13,8 @@ from laptime.backends.own import digest_imported
 from laptime.errors import LaneError
 from laptime.heat.look_ahead import look_ahead
 from laptime.heat.step_breakdown import Clock, break_down_steps
-from laptime.heat.window_sizing import WindowSizing, run_down, size_windows, time_steps, warm_up
+from laptime.heat.counted import CountedRunner
+from laptime.heat.window_sizing import WindowSizing, run_down, size_windows, time_steps, warm_steps
 from laptime.model.lane import NO_TRAINING, Settings
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
@@ -26,7 +27,6 @@ MARKED_MOST = 4_096  # steps of a window that are timed one by one; more would m
 PATIENCE_FACTOR = 2  # when steps are so slow that few windows fit, measuring may take this many times as long
 # Not timed at the beginning of a turn: a processor's caches, and a card's clock, which falls while others play.
 WARM_S, WARM_CARD_S = {"cpu": 0.03}, 0.25
-LONG_STEP = 2  # times the above: of a step this long, the first of a turn is hardly slower than the next
 
 
 class ParentLine(Protocol):
@@ -60,7 +60,7 @@ def run_heat(
     runner = training.start()
     line.say(wire.FirstStep(time_steps(backend.clock, runner, runner.stride)))
     line.say(wire.Phase("timing", backend.clock()))
-    facts = Facts(training.steps_per_lap, warm_up_s(order.lane.device), training.device_memory_bytes)
+    facts = Facts(training.steps_per_lap, warm_up_s(order.lane.device), training.device_memory_bytes, runner.stride)
     sizing = measure(backend.clock, runner, order.pace, line, facts)
     missed = look_ahead(backend.clock, runner, order.test_items, training.items_per_step, line.say)
     if order.breakdown:
@@ -131,11 +131,15 @@ def _checked(run: ProofRun) -> ProofRun:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The steps in a lap, if known; how long a turn warms up before it is timed; how to ask for the device's memory."""
+    """The steps in a lap, if known; how long a turn warms up before it is timed; how to ask for the device's memory.
+
+    `taken` is how many steps the training has taken before it is measured.
+    """
 
     lap: int | None = None
     warm_s: float = 0.0
     device_memory_bytes: Callable[[], int | Missing] = lambda: wire.NOT_TOLD
+    taken: int = 0
 
 
 def measure(
@@ -150,21 +154,23 @@ def measure(
     A heat that takes turns with others has no planned windows. Each of its turns begins with steps that are not timed.
     """
     facts = facts or Facts()
-    sizing = _begin(clock, runner, pace, line, facts.lap)
-    windows = WindowRun(clock, runner, line, sizing)
+    counted = CountedRunner(runner, facts.taken)
+    sizing = _begin(clock, counted, pace, line, facts)
+    windows = WindowRun(clock, counted, line, sizing, is_rough=pace.known_step_ns is None)
     while not (pace.takes_turns or _is_enough(windows.spent_ns, windows.done, pace)):
         windows.run_one()
     while True:
-        line.say(wire.Ready(facts.device_memory_bytes()))
+        line.say(wire.Ready(facts.device_memory_bytes(), counted.taken))
         match line.listen():
             case wire.Again(windows=more):
-                run_down(clock, runner)
+                run_down(clock, counted)
                 for _ in range(more):
                     windows.run_one()
-            case wire.TakeTurn():
-                if windows.stride_s < LONG_STEP * facts.warm_s:
-                    warm_up(clock, runner, facts.warm_s)
-                windows.run_one()
+            case wire.TakeTurn(steps=steps, after=after):
+                untimed = warm_steps(windows.sizing, facts.warm_s) if after is None else after - counted.taken
+                if untimed > 0:
+                    counted.run(untimed)
+                windows.run_one(steps)
             case _:
                 return sizing
 
@@ -174,19 +180,16 @@ class WindowRun:
     """Runs windows. The first one estimates a step better than the few steps before it, and corrects the length."""
 
     clock: Clock
-    runner: Runner
+    runner: CountedRunner
     line: ParentLine
     sizing: WindowSizing
     done: int = 0
     spent_ns: int = 0
     is_rough: bool = True
 
-    @property
-    def stride_s(self) -> float:
-        return self.sizing.stride * self.sizing.step_ns / 1e9
-
-    def run_one(self) -> None:
-        steps = self.sizing.window_steps
+    def run_one(self, steps: int | None = None) -> None:
+        """Run a window of these steps, or of as many as fit into its time."""
+        steps = steps or self.sizing.window_steps
         window_ns = _run_window(self.clock, self.runner, steps, self.done, self.line)
         self.spent_ns += window_ns
         self.done += 1
@@ -196,8 +199,9 @@ class WindowRun:
             self.sizing = self.sizing.with_step(window_ns / steps)
 
 
-def _begin(clock: Clock, runner: Runner, pace: Pace, line: ParentLine, lap: int | None) -> WindowSizing:
+def _begin(clock: Clock, runner: CountedRunner, pace: Pace, line: ParentLine, facts: Facts) -> WindowSizing:
     """Use up the batches a loader had ready, and size the windows; from here to the first window there is no pause."""
+    lap = facts.lap
     if runner.holds:
         # More steps for the estimate would use up items that are not cached yet.
         step_ns = time_steps(clock, runner, runner.stride) / runner.stride
@@ -206,7 +210,9 @@ def _begin(clock: Clock, runner: Runner, pace: Pace, line: ParentLine, lap: int 
         )
     send_notes(run_down(clock, runner), line)
     sizing = size_windows(clock, runner, pace, lap)
-    line.say(wire.Paced(round(sizing.window_steps * sizing.step_ns), sizing.burst))
+    window_ns, warm = round(sizing.window_steps * sizing.step_ns), warm_steps(sizing, facts.warm_s)
+    span = wire.TurnNeeds(sizing.step_ns, sizing.stride, sizing.least, sizing.unit, warm)
+    line.say(wire.Paced(window_ns, sizing.burst, span))
     if sizing.burst is not None:
         send_notes((in_bursts(sizing.burst),), line)
     return sizing
@@ -216,7 +222,7 @@ def in_bursts(most: int) -> str:
     return f"its loader gives up to {most} batches at once, then none: no window is shorter, and its step is their mean"
 
 
-def _take_fresh(clock: Clock, runner: Runner, steps: int, line: ParentLine) -> None:
+def _take_fresh(clock: Clock, runner: CountedRunner, steps: int, line: ParentLine) -> None:
     """Time some steps on items that are decoded for them, then keep using the same items, which are now held in memory.
 
     All laps after the first work like this. Otherwise a window's steps would depend on how many items there are: fresh,
@@ -234,7 +240,8 @@ def _is_enough(spent_ns: int, windows: int, pace: Pace) -> bool:
     return spent_s >= pace.measure_s and windows >= pace.windows_min
 
 
-def _run_window(clock: Clock, runner: Runner, steps: int, number: int, line: ParentLine) -> int:
+def _run_window(clock: Clock, runner: CountedRunner, steps: int, number: int, line: ParentLine) -> int:
+    first_step = runner.taken + 1
     runner.fence()
     start_ns, outside_ns = clock(), runner.outside_ns
     marked = min(steps, math.ceil(MARKED_MOST / runner.stride) * runner.stride)
@@ -245,7 +252,7 @@ def _run_window(clock: Clock, runner: Runner, steps: int, number: int, line: Par
     end_ns = clock()
     start_ns += runner.outside_ns - outside_ns  # what was no step is left out
     loss = runner.loss()
-    window = Window(start_ns, end_ns, steps, runner.step_ns(marks), ranks=runner.ranks)
+    window = Window(start_ns, end_ns, steps, runner.step_ns(marks), ranks=runner.ranks, first_step=first_step)
     line.say(wire.Closed(window, loss if loss is not None and math.isfinite(loss) else None))
     if loss is not None and not math.isfinite(loss):
         raise LaneError(f"the loss became {loss} in window {number + 1}: this lane does not learn, and cannot win")

@@ -104,7 +104,8 @@ def run_script(order: HeatOrder, line: ParentLine) -> None:
     with RacedScript(order.subject.command, {"seed": str(order.seed), **sets}) as script:
         runner = _make_runner(script, order, set(sets), line)
         line.say(wire.Phase("timing", now_ns()))
-        facts = Facts(_steps_per_lap(script.leader), warm_up_s(lane.device), runner.device_memory_bytes)
+        taken = script.leader.reader.progress.iterations
+        facts = Facts(_steps_per_lap(script.leader), warm_up_s(lane.device), runner.device_memory_bytes, taken)
         try:
             _switch_input(script, runner, lane)
             measure(now_ns, runner, order.pace, line, facts)

@@ -18,6 +18,7 @@ FASTER = 2 / 3  # of a mean step: batches come in bursts if the faster half of t
 SHORTER = 0.1  # of a stride: a window may be this much short; a much shorter one cannot show other processes' load
 MANY_BURSTS = 10  # a window with this many bursts needs no extra length: one burst more or less changes little
 RUN_DOWN_MOST_S = 30.0
+LONG_STEP = 2  # times the warm-up of a turn: of a step this long, the first of a turn is hardly slower than the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +50,20 @@ class WindowSizing:
 
     @property
     def window_steps(self) -> int:
-        """Return how many steps make a window: as many strides of the framework as fit, at least one.
-
-        Where laps are short, a window is whole laps, so that every window holds equally many ends of laps.
-        """
+        """Return how many steps make a window: as many strides of the framework as fit, at least one."""
         steps = max(self._fitting, self.least)
+        return math.ceil(steps / self.unit) * self.unit
+
+    @property
+    def unit(self) -> int:
+        """Return the steps of which a window holds a multiple.
+
+        Where laps are short it is a lap, so that every window holds equally many ends of laps.
+        """
         if not self.lap or self.lap % self.stride:
-            return steps
-        laps = math.ceil(steps / self.lap) * self.lap
-        return laps if self._is_short(laps) else steps
+            return self.stride
+        laps = math.ceil(max(self._fitting, self.least) / self.lap) * self.lap
+        return self.lap if self._is_short(laps) else self.stride
 
     @property
     def _fitting(self) -> int:
@@ -79,6 +85,8 @@ def size_windows(clock: Clock, runner: Runner, pace: Pace, lap: int | None) -> W
     step alone may take a thousandth of the mean, for example when a loader works only at the end of a lap, so a short
     lap is timed whole.
     """
+    if pace.known_step_ns is not None:
+        return WindowSizing(pace, runner.stride, pace.known_step_ns, lap, runner.ready_batches)
     strides = _time_strides(clock, runner, pace)
     bursts = come_in_bursts(strides)
     if bursts:
@@ -139,11 +147,10 @@ def run_down(clock: Clock, runner: Runner) -> tuple[str, ...]:
     return ()
 
 
-def warm_up(clock: Clock, runner: Runner, warm_s: float) -> None:
-    """Run at least one stride that is not timed: after a pause, caches are cold and a card's clock is low."""
-    began_ns = clock()
-    while True:
-        runner.run(runner.stride)
-        runner.fence()
-        if clock() - began_ns >= warm_s * 1e9:
-            return
+def warm_steps(sizing: WindowSizing, warm_s: float) -> int:
+    """Return how many steps of a turn are not timed: after a pause, caches are cold and a card's clock is low.
+
+    Of a long step, the first of a turn is hardly slower than the next: then all are timed.
+    """
+    stride_s = sizing.stride * sizing.step_ns / 1e9
+    return 0 if stride_s >= LONG_STEP * warm_s else math.ceil(warm_s / stride_s) * sizing.stride

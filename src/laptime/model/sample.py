@@ -40,7 +40,8 @@ class Window:
     `step_ns` holds the time of each step: by the host clock on a processor, by device events on an accelerator. A
     window of thousands of steps only keeps the first ones. `flag` names the disturbance, if there was one. Where heats
     take turns, windows of the same `turn` were run directly after each other. `ranks` is what each process took, where
-    several train together; `step_ns` is then that of the first.
+    several train together; `step_ns` is then that of the first. `first_step` is the number of its first step in
+    the training, whose very first step is 1.
     """
 
     start_ns: int
@@ -51,6 +52,7 @@ class Window:
     flag: str | None = None
     turn: int | None = None
     ranks: RankTimes | None = None
+    first_step: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

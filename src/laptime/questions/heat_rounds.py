@@ -28,7 +28,8 @@ from laptime.run.heats import HeatRunner
 from laptime.run.prestart import CORES_A_CHILD, Prestarter
 from laptime.run.runner import Limits
 from laptime.run.sensor_selection import SensorSelection
-from laptime.run.turns import Player, play_turns
+from laptime.run.turn_steps import TurnSteps
+from laptime.run.turns import NO_STEPS, Player, play_turns
 
 MayRun = Callable[[PlannedLane, Sequence[PlannedLane]], bool]
 
@@ -47,6 +48,8 @@ class HeatRounds:
         self.rounds = 0
         self.took_s: dict[str, float] = {}
         self.alone: dict[str, str] = {}
+        self.turn_steps: dict[frozenset[str], dict[str, TurnSteps]] = {}  # by the lanes that took turns
+        self.step_ns: dict[str, float] = {}
         self._numbers = itertools.count()
         self._protocol: Protocol | None = None
         self._sensors = SensorSelection(("none",), 1.0)
@@ -238,7 +241,8 @@ class _Crew:
 
     def make(self, lane: PlannedLane, place: int) -> Player[HeatRunner]:
         rounds = self.rounds
-        order = replace(rounds.order(lane, rounds.pace), number=rounds.done + place)
+        pace = replace(rounds.pace, known_step_ns=rounds.step_ns.get(lane.name))
+        order = replace(rounds.order(lane, pace), number=rounds.done + place)
         return Player(rounds.runner(lane, order, self.most), lane.device)
 
     def join(self, lane: PlannedLane, player: Player[HeatRunner]) -> None:
@@ -250,9 +254,14 @@ class _Crew:
         self.prestarter.pass_over(lane)
 
     def play(self, players: Sequence[Player[HeatRunner]]) -> None:
-        play_turns(players[::-1] if self.rounds.rounds % 2 else players, self.rounds.pace)
+        rounds, together = self.rounds, frozenset(each.runner.lane for each in players)
+        turned = players[::-1] if rounds.rounds % 2 else players
+        rounds.turn_steps[together] = play_turns(turned, rounds.pace, rounds.turn_steps.get(together, NO_STEPS))
 
     def keep(self, lane: PlannedLane, player: Player[HeatRunner], number: int) -> None:
+        known_ns = player.runner.usual_step_ns
+        if known_ns is not None:
+            self.rounds.step_ns.setdefault(lane.name, known_ns)
         self.rounds.keep(lane, player.runner.heat(player.leave(), number))
         self.rounds.took_s[lane.name] = player.active_s
 

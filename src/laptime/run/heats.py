@@ -41,6 +41,8 @@ class HeatRunner(ProcessRunner):
         self._fresh: FreshSteps | None = None
         self._burst: int | None = None
         self._window_ns = 0
+        self.needs: wire.TurnNeeds | None = None
+        self.taken = 0
         self._signs: StepSymptoms | None = None
         self._reruns = 0
 
@@ -85,12 +87,14 @@ class HeatRunner(ProcessRunner):
                 self._examination = examination
             case wire.Fresh(steps=fresh):
                 self._fresh = fresh
-            case wire.Paced(window_ns=window_ns, burst=burst):
-                self._window_ns, self._burst = window_ns, burst
+            case wire.Paced(window_ns=window_ns, burst=burst, needs=needs):
+                self._window_ns, self._burst, self.needs = window_ns, burst, needs
             case wire.Signed(signs=signs):
                 self._signs = signs
-            case wire.Ready() if self.turn is None:
-                child.say(self._wanted_again())
+            case wire.Ready(steps=taken):
+                self.taken = taken
+                if self.turn is None:
+                    child.say(self._wanted_again())
             case _:
                 pass
 
@@ -119,6 +123,14 @@ class HeatRunner(ProcessRunner):
     def is_bursty(self) -> bool:
         """Whether its loader works in bursts, so that the time of a single window is chance."""
         return self._burst is not None
+
+    @property
+    def usual_step_ns(self) -> float | None:
+        """How long a step takes, for later heats of the lane; None where each has to find its loader's bursts itself."""
+        needs = self.needs
+        if needs is None or needs.least > needs.stride or not self._windows:
+            return None
+        return statistics.median((each.end_ns - each.start_ns) / each.steps for each in self._windows)
 
     def flag_window(self, number: int, flag: str) -> None:
         """Flag a window that nothing else flagged."""

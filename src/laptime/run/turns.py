@@ -7,9 +7,11 @@ drift cancels in their ratio. Each heat still has its own fresh process.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Generic, TypeVar
 
+import msgspec
 import psutil
 
 from laptime import wire
@@ -21,9 +23,12 @@ from laptime.run.answers import InferenceRunner
 from laptime.run.heats import HeatRunner
 from laptime.run.runner import Started
 from laptime.run.slow_spells import SLOW_SPELL, find_slow_spells
+from laptime.run.turn_steps import Entrant, TurnSteps, choose_steps, fit_steps
 
 PATIENCE_FACTOR = 2  # where steps are so slow that few turns fit, a round may take this many times as long
 TURNS_LEAST = 3
+NO_STEPS: Mapping[str, TurnSteps] = MappingProxyType({})
+ANY_STEPS = wire.TakeTurn()
 AnyRunner = HeatRunner | InferenceRunner
 R_co = TypeVar("R_co", bound=AnyRunner, covariant=True)
 
@@ -43,12 +48,12 @@ class Player(Generic[R_co]):
         self.runner.begin(started, self.runner.message)
         self._hear_until_ready()
 
-    def play(self, turn: int) -> None:
+    def play(self, turn: int, order: wire.TakeTurn = ANY_STEPS) -> None:
         """Run one window."""
         self.runner.turn = turn
         if self._went_on():
             self.runner.reopen()
-            self.runner.child.say(wire.TakeTurn())
+            self.runner.child.say(order)
         self._hear_until_ready()
 
     def leave(self) -> Dnf | None:
@@ -111,24 +116,63 @@ class Player(Generic[R_co]):
         return True
 
 
-def play_turns(players: Sequence[Player[HeatRunner]], pace: Pace) -> None:
+def play_turns(
+    players: Sequence[Player[HeatRunner]], pace: Pace, kept: Mapping[str, TurnSteps] = NO_STEPS
+) -> dict[str, TurnSteps]:
     """Let the heats take turns until each was timed for long enough. A turn in which one was disturbed is repeated.
 
-    Only times decide how many turns there are, never a ratio.
+    Only times decide how many turns there are, never a ratio. `kept` are the steps of the turns in an earlier round of
+    the same lanes; those of this round are returned.
     """
     turn = 0
+    steps = _begin_steps(players, pace, kept)
     while True:
-        _play_one([each for each in players if not each.is_over], turn)
+        playing = [each for each in players if not each.is_over]
+        _play_one(playing, turn, {each: steps[each.runner.lane].order(turn) for each in playing})
         runners = [each.runner for each in players if not each.is_over]
+        if turn == 0 and not kept:
+            steps = _correct_steps(runners, pace, steps)
         turn += 1
         if not runners:
-            return
+            return steps
         _flag_slow_spells(runners)
         timed = list(zip(*(each.windows for each in runners), strict=True))
         spent_s = sum(window.end_ns - window.start_ns for windows in timed for window in windows) / len(runners) / 1e9
         quiet = sum(all(window.flag is None for window in windows) for windows in timed)
         if _is_enough(spent_s, turn, quiet, pace):
-            return
+            return steps
+
+
+def _begin_steps(
+    players: Sequence[Player[HeatRunner]], pace: Pace, kept: Mapping[str, TurnSteps]
+) -> dict[str, TurnSteps]:
+    runners = [each.runner for each in players if not each.is_over]
+    entrants = [entrant_of(each) for each in runners]
+    if runners and all(each.lane in kept for each in runners):
+        steps = fit_steps([kept[each.lane] for each in runners], entrants)
+    else:
+        steps = choose_steps(entrants, pace.window_s)
+    return {each.lane: found for each, found in zip(runners, steps, strict=True)}
+
+
+def _correct_steps(
+    runners: Sequence[HeatRunner], pace: Pace, first: Mapping[str, TurnSteps]
+) -> dict[str, TurnSteps]:
+    """Return the steps of the coming turns: the first turn shows better how long a step is."""
+    steps = choose_steps([entrant_of(each) for each in runners], pace.window_s)
+    corrected = {each.lane: found for each, found in zip(runners, steps, strict=True)}
+    # `order` counts turns from 0, and the next one is turn 1.
+    return {name: each.shifted(-(each.untimed + each.steps)) for name, each in corrected.items()}
+
+
+def entrant_of(runner: HeatRunner) -> Entrant:
+    """Return what is known of a heat's steps: the estimate that it made, or what its windows took."""
+    needs = runner.needs or wire.TurnNeeds(1.0)
+    if runner.windows:
+        taken_ns = min((each.end_ns - each.start_ns) / each.steps for each in runner.windows)
+        needs = msgspec.structs.replace(needs, step_ns=taken_ns)
+    items = runner.built.items_per_step if runner.built else 0
+    return Entrant(items, needs, runner.taken)
 
 
 def _flag_slow_spells(runners: Sequence[HeatRunner]) -> None:
@@ -152,10 +196,12 @@ def play_parts(players: Sequence[Player[InferenceRunner]]) -> None:
         turn += 1
 
 
-def _play_one(players: Sequence[Player[AnyRunner]], turn: int) -> None:
+def _play_one(
+    players: Sequence[Player[AnyRunner]], turn: int, orders: Mapping[Player[Any], wire.TakeTurn] | None = None
+) -> None:
     """Let each play one turn, every other time in reverse order."""
     for player in players if turn % 2 == 0 else players[::-1]:
-        player.play(turn)
+        player.play(turn, orders[player] if orders else ANY_STEPS)
 
 
 def _is_enough(spent_s: float, turns: int, quiet: int, pace: Pace) -> bool:

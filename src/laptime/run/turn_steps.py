@@ -1,0 +1,96 @@
+"""Which steps the heats of a round time in a turn: the same ones, wherever their steps take about as long.
+
+Steps change while a training learns: its numbers become tiny, its sequences grow. So a lane that is faster must not be
+timed at later steps. A card may take 300 steps while a processor takes one, and then a turn of the same steps would be
+over before its clock is up: such lanes have turns of their own, and `analysis.rounds` compares what is comparable.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from laptime import wire
+
+FAR = 8.0  # the slowest lane's step over the fastest one's, up to which they time the same steps
+SHORTEST_S = 0.1  # of a turn, so that the kernel's ticks show what other processes did
+LONGEST = 4  # windows: a common multiple of two frameworks' strides may make turns this much longer
+SHORTER = 0.1  # of a unit: a turn may be this much short
+
+
+@dataclass(frozen=True, slots=True)
+class TurnSteps:
+    """The steps of a heat's turns: `steps` in each, the first after `after` steps, and `untimed` ones before the others."""
+
+    after: int
+    untimed: int
+    steps: int
+
+    def order(self, turn: int) -> wire.TakeTurn:
+        return wire.TakeTurn(self.steps, self.after + turn * (self.untimed + self.steps))
+
+    def shifted(self, steps: int) -> TurnSteps:
+        """Return the same turns, so many steps later."""
+        return replace(self, after=self.after + steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Entrant:
+    """A heat that waits for its first turn: the items of its step, what it needs, and the steps that it took so far."""
+
+    items: int
+    needs: wire.TurnNeeds
+    taken: int
+
+
+def choose_steps(entrants: Sequence[Entrant], window_s: float) -> list[TurnSteps]:
+    """Return the steps of each heat's turns."""
+    chosen: dict[int, TurnSteps] = {}
+    for group in _groups(entrants, window_s):
+        steps = _steps_of([entrants[each] for each in group], window_s)
+        chosen.update(dict.fromkeys(group, steps))
+    return [chosen[each] for each in range(len(entrants))]
+
+
+def fit_steps(kept: Sequence[TurnSteps], entrants: Sequence[Entrant]) -> list[TurnSteps]:
+    """Return the turns of an earlier round, all later by as much as some heat has already gone beyond them."""
+    over = max(each.taken + steps.untimed - steps.after for steps, each in zip(kept, entrants, strict=True))
+    if over <= 0:
+        return list(kept)
+    stride = math.lcm(*(each.needs.stride for each in entrants))
+    return [steps.shifted(math.ceil(over / stride) * stride) for steps in kept]
+
+
+def _groups(entrants: Sequence[Entrant], window_s: float) -> list[list[int]]:
+    """Group the heats that can time the same steps, from the slowest on."""
+    groups: list[list[int]] = []
+    for number in sorted(range(len(entrants)), key=lambda each: -entrants[each].needs.step_ns):
+        for group in groups:
+            if _may_join(entrants[number], [entrants[each] for each in group], window_s):
+                group.append(number)
+                break
+        else:
+            groups.append([number])
+    return groups
+
+
+def _may_join(entrant: Entrant, group: Sequence[Entrant], window_s: float) -> bool:
+    slowest_ns = group[0].needs.step_ns
+    if entrant.items != group[0].items or slowest_ns > FAR * entrant.needs.step_ns:
+        return False
+    unit = math.lcm(entrant.needs.unit, *(each.needs.unit for each in group))
+    is_common = unit == max(entrant.needs.unit, *(each.needs.unit for each in group))
+    return is_common or unit * slowest_ns <= LONGEST * window_s * 1e9
+
+
+def _steps_of(group: Sequence[Entrant], window_s: float) -> TurnSteps:
+    """Return turns that last `window_s` in the mean of the lanes, and in no lane too short to see disturbances."""
+    times_s = [max(each.needs.step_ns, 1.0) / 1e9 for each in group]
+    fitting = max(window_s * len(group) / sum(times_s), SHORTEST_S / min(times_s))
+    unit = math.lcm(*(each.needs.unit for each in group))
+    stride = math.lcm(*(each.needs.stride for each in group))
+    units = max(math.ceil(fitting / unit - SHORTER), *(math.ceil(each.needs.least / unit) for each in group), 1)
+    untimed = math.ceil(max(each.needs.warm for each in group) / stride) * stride
+    after = math.ceil(max(each.taken for each in group) / stride) * stride + untimed
+    return TurnSteps(after, untimed, units * unit)
