@@ -193,7 +193,8 @@ def test_windows_hold_whole_bursts_of_a_loader():
     runner = Diary(clock, 1.0, opening_ms=tuple(([900.0] + [1.0] * 5) * 100))
     runner.ready_batches = 12
     gait = measure(clock, runner, PACE, line)
-    assert wire.Paced(1_810_000_000, 12) in line.said
+    [paced] = [message for message in line.said if isinstance(message, wire.Paced)]
+    assert (paced.window_ns, paced.burst, paced.needs.least) == (1_810_000_000, 12, 12)
     assert gait.burst == 12
     assert {(each.window.steps, each.window.end_ns - each.window.start_ns) for each in line.windows} == {
         (12, 1_810_000_000)
@@ -262,7 +263,7 @@ def test_disturbed_windows_are_run_again_as_often_as_the_parent_says():
     """Two more, then one more, then enough: the first ones are kept."""
     clock, line = FakeClock(), Notebook(wire.Again(2), wire.Again(1), wire.Enough())
     measure(clock, Diary(clock, 100.0), PACE, line)
-    ready = [place for place, message in enumerate(line.said) if message == wire.Ready()]
+    ready = [place for place, message in enumerate(line.said) if isinstance(message, wire.Ready)]
     assert ready == [11, 14, 16]
     assert len(line.windows) == 13
 
@@ -273,11 +274,27 @@ def test_a_heat_that_takes_turns_runs_a_window_a_turn():
     measure(clock, Diary(clock, 10.0), IN_TURNS, line, Facts(warm_s=0.025, device_memory_bytes=lambda: 7))
     first, second = (each.window for each in line.windows)
     assert (first.steps, second.steps, second.start_ns - first.end_ns) == (50, 50, 30_000_000)
-    assert line.said.count(wire.Ready(7)) == 3
+    ready = [message for message in line.said if isinstance(message, wire.Ready)]
+    assert [each.device_memory_bytes for each in ready] == [7] * 3
+    assert ready[-1].steps == second.first_step + second.steps - 1
     clock, line = FakeClock(), Notebook(wire.TakeTurn(), wire.TakeTurn(), wire.Enough())
     measure(clock, Diary(clock, 700.0), IN_TURNS, line, Facts(warm_s=0.025))
     first, second = (each.window for each in line.windows)
     assert (first.steps, second.start_ns) == (1, first.end_ns)
+
+
+def test_a_turn_begins_after_the_steps_that_its_order_says():
+    """So all lanes time the same steps, however long theirs take."""
+    clock, line = FakeClock(), Notebook(wire.TakeTurn(3, 40), wire.TakeTurn(3, 44), wire.Enough())
+    measure(clock, Diary(clock, 10.0), IN_TURNS, line, Facts(warm_s=0.025, taken=1))
+    assert [(each.window.first_step, each.window.steps) for each in line.windows] == [(41, 3), (45, 3)]
+
+
+def test_a_known_step_takes_no_steps_to_find_out():
+    """The first window begins after the first step."""
+    clock, line = FakeClock(), Notebook(wire.TakeTurn(), wire.Enough())
+    measure(clock, Diary(clock, 100.0), replace(IN_TURNS, known_step_ns=1e8), line, Facts(taken=1))
+    assert [(each.window.first_step, each.window.steps) for each in line.windows] == [(2, 5)]
 
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf, -math.inf])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from heat_orders import order_for
 
-from laptime.analysis.heats import mean_step_ms, quiet_windows, summarise_heat
+from laptime.analysis.heats import quiet_windows, summarise_heat
 from laptime.model.missing import Missing
 from laptime.model.plan import Pace, Subject
 from laptime.model.sample import Noise, Window
@@ -98,4 +98,4 @@ def test_a_heat_that_is_stopped_runs_the_window_again(tmp_path):
     assert heat.process.status == "ok", heat.process.dnf
     flags = [window.flag for window in heat.windows if window.noise.halted]
     assert flags == ["a signal stopped the process for a while"]
-    assert mean_step_ms(summarise_heat(heat)) < 100
+    assert summarise_heat(heat).step_ms < 100

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from dataclasses import replace
+from itertools import pairwise
 
 import psutil
 import pytest
@@ -63,7 +64,10 @@ def test_all_but_the_one_that_plays_are_stopped(pair, monkeypatch):
     monkeypatch.undo()
     heats = [heat_of(each, 5) for each in pair]
     assert [[window.turn for window in heat.windows] for heat in heats] == [[0, 1, 2, 3]] * 2
-    assert [[window.steps for window in heat.windows] for heat in heats] == [[5] * 4, [10] * 4]
+    steps = [[(window.first_step, window.steps) for window in heat.windows] for heat in heats]
+    assert steps[0] == steps[1]
+    assert [each for _, each in steps[0]] == [7] * 4
+    assert all(after[0] >= before[0] + before[1] for before, after in pairwise(steps[0]))
     assert [(heat.round, heat.process.status, heat.examination.items) for heat in heats] == [(5, "ok", 1000)] * 2
     assert all(window.flag is None for heat in heats for window in heat.windows)
     assert all(each.is_over for each in pair)

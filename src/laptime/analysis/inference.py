@@ -9,7 +9,7 @@ from functools import lru_cache
 from itertools import chain
 
 from laptime.analysis.aggregate import ALPHA, START_PHASES, bounds, estimate, largest, middle, rate, startup_s
-from laptime.analysis.heats import QUIET_LEAST, quiet_windows, ratio_of_turns, step_ms
+from laptime.analysis.heats import mean_of, quiet_windows, step_ms
 from laptime.analysis.lanes import NO_HEAT
 from laptime.analysis.parity import MARGIN, ROUNDING, TWIN_MARGIN, is_same_work, relative
 from laptime.model.inference import AnswerReference, AnswerRun, BatchRun, InferHeat
@@ -143,28 +143,9 @@ def find_infer_factors(
 
 
 def _item_ratio(heat: InferHeat, other: InferHeat, batch: int | None) -> float | None:
-    """Return how many times as long an item takes the other heat, by the turns of both where they took turns."""
-    ours, theirs = _item_ms_by_turn(heat, batch), _item_ms_by_turn(other, batch)
-    turns = sorted(ours.keys() & theirs.keys())
-    if len(turns) >= QUIET_LEAST:
-        return ratio_of_turns([theirs[each] / ours[each] for each in turns])
+    """Return how many times as long an item takes the other heat."""
     mine, its = _item_ms(heat, batch), _item_ms(other, batch)
     return None if mine is None or its is None else its / mine
-
-
-def _item_ms_by_turn(heat: InferHeat, batch: int | None) -> dict[int, float]:
-    """Return the time per item in each turn that was undisturbed; nothing where the heat took no turns."""
-    if batch is not None:
-        run = next((each for each in heat.batches if each.batch == batch and not each.reason), None)
-        windows = quiet_windows(run.windows) if run else ()
-        return {window.turn: step_ms(window) / batch for window in windows if window.turn is not None}
-    found: dict[int, float] = {}
-    begin = 0
-    for each in heat.call_turns:
-        calls_ns, begin = heat.calls_ns[begin : begin + each.calls], begin + each.calls
-        if each.flag is None:
-            found[each.turn] = median(calls_ns) / 1e6 / (heat.items_a_call or 1)
-    return found
 
 
 def counted_calls(calls_ns: Sequence[int]) -> Sequence[int]:
@@ -180,12 +161,11 @@ def _steady_calls(calls_ns: tuple[int, ...]) -> Steady:
 
 
 def batch_item_ms(run: BatchRun) -> float | None:
-    """Return the time per item at a batch size: the median window of the steady part, undisturbed if enough are."""
+    """Return the mean time per item at a batch size, of the windows that are steady, and undisturbed if enough are."""
     counted = quiet_windows(run.windows)
     if not counted or run.reason:
         return None
-    times = [step_ms(window) / run.batch for window in counted]
-    return median(times[find_steady(times).start :])
+    return mean_of(counted[find_steady([*map(step_ms, counted)]).start :]) / run.batch
 
 
 def single_item_ms(heat: InferHeat) -> float | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
 from laptime.analysis.aggregate import (
+    ALPHA,
     START_PHASES,
     bounds,
     estimate,
@@ -16,7 +17,7 @@ from laptime.analysis.aggregate import (
     scaled,
     startup_s,
 )
-from laptime.analysis.heats import mean_step_ms, pairs_of_heats, steady_windows, step_ratio, summarise_heat, took_turns
+from laptime.analysis.heats import pairs_of_heats, steady_windows, step_ratio, summarise_heat, took_turns
 from laptime.analysis.parity import is_same_work, judge_parity, tell_chance
 from laptime.analysis.script_losses import judge_losses
 from laptime.analysis.usage import summarise_usage
@@ -47,8 +48,12 @@ def summarise_lane(
     *,
     appeal: Appeal | None = None,
     cores: int = 1,
+    scale: float = 1.0,
 ) -> LaneResult:
-    """Return what is known of a lane so far; with a protocol, also how long the whole training would take."""
+    """Return what is known of a lane so far; with a protocol, also how long the whole training would take.
+
+    Its step is multiplied by `scale` (see `scales`).
+    """
     kept = tuple(summarise_heat(heat) for heat in heats)
     finished = [heat for heat in kept if heat.step_ms is not None]
     dnf = _why_not_finished(kept)
@@ -56,9 +61,10 @@ def summarise_lane(
     told = next((heat.steps_per_lap for heat in heats if heat.steps_per_lap is not None), None)
     steps = steps_of_lap(plan, lane, told)
     trains_nothing = lane.settings.input in NO_TRAINING
-    step = estimate([heat.step_ms for heat in finished if heat.step_ms is not None], p95=_p95(finished))
-    means = [mean_step_ms(heat) for heat in finished]
-    mean, untold = _sure(means), _why_no_lap(means, steps)
+    # One estimate: the lap, the rate, the whole training and every factor are computed from this step.
+    means = [heat.step_ms for heat in finished if heat.step_ms is not None]
+    step = estimate([mean * scale for mean in means], p95=_p95(finished))
+    mean, untold = _sure(step), _why_no_lap(means, step, steps)
     lap, pace = _lap(mean, steps), rate(step, items)
     usage = summarise_usage(finished, lane.computes_on, cores, _middle_of(lap), _middle_of(pace))
     proofs = [heat.proofs for heat in kept]
@@ -138,10 +144,30 @@ def _p95(heats: list[HeatResult]) -> float | Missing:
     return quantile(steps, 0.95) if steps else Missing("no step was timed on its own")
 
 
-def _sure(means_ms: Sequence[float]) -> Estimate | None:
-    """Return the mean step of all heats, unless their interval is too wide to mean anything."""
-    mean = estimate(means_ms)
-    return None if mean is None or _is_too_wide(mean) else mean
+def scales(heats: Mapping[str, Sequence[HeatResult]]) -> dict[str, float]:
+    """Return for each lane what brings its steps to the rounds that the first lane ran.
+
+    Lanes need not have run in the same rounds. Their factor is that of the rounds which both ran, and a step has to be
+    the first lane's step divided by it.
+    """
+    first, *others = heats
+    times = {name: {each.round: each.step_ms for each in of if each.step_ms is not None} for name, of in heats.items()}
+    found = dict.fromkeys(heats, 1.0)
+    for name in others:
+        common = times[first].keys() & times[name].keys()
+        if common and (len(common) < len(times[first]) or len(common) < len(times[name])):
+            found[name] = _mean(times[first], times[first]) / _mean(times[first], common)
+            found[name] *= _mean(times[name], common) / _mean(times[name], times[name])
+    return found
+
+
+def _mean(times: Mapping[int, float], rounds: Iterable[int]) -> float:
+    return log_mean_interval([times[each] for each in rounds], ALPHA).estimate
+
+
+def _sure(step: Estimate | None) -> Estimate | None:
+    """Return the step, unless its interval is too wide to mean anything."""
+    return None if step is None or _is_too_wide(step) else step
 
 
 def _is_too_wide(mean: Estimate) -> bool:
@@ -151,8 +177,8 @@ def _is_too_wide(mean: Estimate) -> bool:
     return mean.low * WIDEST < mean.median or mean.high > WIDEST * mean.median
 
 
-def _why_no_lap(means_ms: Sequence[float], steps: float | None) -> Missing | None:
-    if steps is None or not means_ms or _sure(means_ms) is not None:
+def _why_no_lap(means_ms: Sequence[float], step: Estimate | None, steps: float | None) -> Missing | None:
+    if steps is None or not means_ms or _sure(step) is not None:
         return None
     fastest, slowest = (each * steps for each in (min(means_ms), max(means_ms)))
     says = f"its {len(means_ms)} heats give laps of {digits.step(fastest)} to {digits.step(slowest)}"
@@ -160,7 +186,6 @@ def _why_no_lap(means_ms: Sequence[float], steps: float | None) -> Missing | Non
 
 
 def _lap(mean: Estimate | None, steps: float | None) -> Estimate | None:
-    """Compute a lap from the mean step, since a lap includes the slow moments that a median leaves out."""
     return None if mean is None or steps is None else scaled(mean, steps / 1e3)
 
 
@@ -208,7 +233,7 @@ def forecast_whole(
 def fresh_factor(heats: tuple[HeatResult, ...]) -> float:
     """Return how many times as long a step takes while its items must be decoded; 1 where a loader keeps none."""
     found = [
-        heat.fresh.ns / heat.fresh.steps / 1e6 / mean_step_ms(heat)
+        heat.fresh.ns / heat.fresh.steps / 1e6 / heat.step_ms
         for heat in heats
         if heat.fresh is not None and heat.step_ms is not None
     ]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from laptime.analysis.heats import mean_step_ms
 from laptime.diagnosis.compute_causes import NEAR, given_back_memory, processor_limited
 from laptime.diagnosis.device_causes import memory_full
 from laptime.diagnosis.findings import FAULTS_SHARE, THROTTLED_SHARE
@@ -286,7 +285,7 @@ def _pauses_of_loader(facts: WhyFacts) -> float:
 def _first_ms(lane: LaneResult | None) -> float | None:
     """Return the mean step of a lane's first heat."""
     heats = [] if lane is None else finished(lane)
-    return mean_step_ms(heats[0]) if heats else None
+    return heats[0].step_ms if heats else None
 
 
 def _knows_parts(facts: WhyFacts) -> bool:

@@ -8,7 +8,7 @@ from itertools import chain, pairwise
 from math import sqrt
 from typing import Literal
 
-from laptime.analysis.heats import mean_step_ms, steady_windows, step_ms
+from laptime.analysis.heats import steady_windows, step_ms
 from laptime.analysis.readings import Point, Span, growth_per_s, within
 from laptime.analysis.usage import card_of, span_of
 from laptime.model.machine import Machine
@@ -197,12 +197,6 @@ def runs_ns(heat: HeatResult) -> list[tuple[int, ...]]:
             runs.append(window.step_ns)
         joins = bool(runs) and len(window.step_ns) == window.steps and window.turn is None
     return runs
-
-
-def mean_ms(lane: LaneResult) -> float | None:
-    """Return the mean step, including the long ones, which a median of windows may leave out."""
-    means = [mean_step_ms(heat) for heat in finished(lane)]
-    return median(means) if means else None
 
 
 def slow_starts(lane: LaneResult) -> list[float]:

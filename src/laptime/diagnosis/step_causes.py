@@ -234,7 +234,7 @@ def several_devices(facts: WhyFacts) -> Verdict:
 
 
 def _ms(facts: WhyFacts, part: float) -> str:
-    return taken(part * (facts.whole_ms() or 0.0))
+    return taken(part * (facts.step_ms or 0.0))
 
 
 def _bytes_per_s(facts: WhyFacts) -> float | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from laptime.diagnosis.lane_readings import LaneReadings, Pauses, find_pauses, first_symptoms, mean_ms, read_lane
+from laptime.diagnosis.lane_readings import LaneReadings, Pauses, find_pauses, first_symptoms, read_lane
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.record import Estimate, Finding, LaneResult
@@ -90,10 +90,6 @@ class WhyFacts:
     def pauses(self) -> Pauses | None:
         return find_pauses(self.lane)
 
-    def whole_ms(self) -> float | None:
-        """Return the time of a step, including the pauses between steps."""
-        return self.step_ms if self.pauses() is None or self.step_ms is None else mean_ms(self.lane)
-
     def stage_ms(self, stage: Stage) -> float | Missing:
         """Return the time of a step with one stage alone: from its lane, else its trial, else the steps taken apart."""
         if self.step_ms is None:
@@ -136,15 +132,15 @@ class WhyFacts:
         """Return the steps of a lap: as declared, else as many as fit in the time of a lap."""
         if self.lap_steps is not None:
             return self.lap_steps
-        mean, lap = mean_ms(self.lane), self.lane.lap_s
-        return None if lap is None or not mean else 1e3 * lap.median / mean
+        step, lap = self.step_ms, self.lane.lap_s
+        return None if lap is None or not step else 1e3 * lap.median / step
 
 
 def usual_ms(lane: LaneResult) -> float:
     """Return a lane's step without its pauses."""
     assert lane.step_ms is not None
-    pauses, mean = find_pauses(lane), mean_ms(lane)
-    return lane.step_ms.median if pauses is None or mean is None else mean * (1 - pauses.share)
+    pauses = find_pauses(lane)
+    return lane.step_ms.median * (1 - (0.0 if pauses is None else pauses.share))
 
 
 def split(facts: WhyFacts) -> tuple[StepPart, ...]:
@@ -153,7 +149,7 @@ def split(facts: WhyFacts) -> tuple[StepPart, ...]:
     Each stage claims the time that it takes alone, the computing first. Work that overlaps with the computing costs a
     step nothing, so the copy and then the loader only get what is left of the step.
     """
-    whole_ms = facts.whole_ms()
+    whole_ms = facts.step_ms
     parts: list[StepPart] = []
     left = 1.0
     for of, share in _claims(facts, whole_ms) if whole_ms else ():
@@ -171,7 +167,7 @@ def part_share(facts: WhyFacts, of: PartOf) -> float:
 
 def stage_share(facts: WhyFacts, stage: Stage) -> float | Missing:
     """Return the share of a step that a stage alone takes, without regard to overlap; it may be more than 1."""
-    whole_ms, alone = facts.whole_ms(), facts.stage_ms(stage)
+    whole_ms, alone = facts.step_ms, facts.stage_ms(stage)
     if isinstance(alone, Missing):
         return alone
     return alone / whole_ms if whole_ms else NOT_MEASURED

@@ -11,9 +11,9 @@ from laptime import wire
 from laptime.backends.base import Builder, BuiltTraining, Runner
 from laptime.backends.own import digest_imported
 from laptime.errors import LaneError
+from laptime.heat.counted import CountedRunner
 from laptime.heat.look_ahead import look_ahead
 from laptime.heat.step_breakdown import Clock, break_down_steps
-from laptime.heat.counted import CountedRunner
 from laptime.heat.window_sizing import WindowSizing, run_down, size_windows, time_steps, warm_steps
 from laptime.model.lane import NO_TRAINING, Settings
 from laptime.model.machine import Device

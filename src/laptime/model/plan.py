@@ -141,8 +141,8 @@ class Pace:
     """How many heats, and how long each: `heats_max` are run unless the margin or the budget ends the race before.
 
     Where a heat `takes_turns` with those of other lanes, a window is one turn. A heat of a script ends after
-    `steps_most` timed steps, if that is set. `known_step_ns` is how long a step took in an earlier heat of the lane: then no
-    steps are spent on an estimate.
+    `steps_most` timed steps, if that is set. `known_step_ns` is how long a step took in an earlier heat of the lane:
+    then no steps are spent on an estimate.
     """
 
     heats_min: int

@@ -64,8 +64,9 @@ class Parity:
 class HeatResult:
     """One heat as it is kept in a record. `steady` is flat, warm-up, slowing or unsteady.
 
-    `steady_from` is the first window that counts. `step_ms` is the median step of the windows from there on, or their
-    mean step where the loader delivers `burst` batches at once and then makes steps wait.
+    `steady_from` is the first window that counts, and `counted` are all that do: undisturbed in every lane of the
+    round, and of the same steps. `step_ms` is the mean step of these. The loader of a heat with a `burst` delivers so
+    many batches at once, and then makes steps wait.
     """
 
     process: ProcessRun
@@ -84,6 +85,7 @@ class HeatResult:
     signs: StepSymptoms | None = None
     ranks: tuple[RankReport, ...] = ()
     exchanges: tuple[Exchange, ...] = ()
+    counted: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

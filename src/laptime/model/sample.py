@@ -163,6 +163,7 @@ class Heat:
 
     `burst` is how many batches its loader may deliver at once, if it was seen to do so and then to make steps wait.
     Where several processes train together, `ranks` is what each reports, and `exchanges` what an all-reduce takes.
+    `counted` are the windows that count, once the heats of all lanes were held against each other.
     """
 
     process: ProcessRun
@@ -179,3 +180,4 @@ class Heat:
     signs: StepSymptoms | None = None
     ranks: tuple[RankReport, ...] = ()
     exchanges: tuple[Exchange, ...] = ()
+    counted: tuple[int, ...] | None = None

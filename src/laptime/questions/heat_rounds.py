@@ -8,7 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from laptime.analysis.lanes import summarise_lane
+from laptime.analysis.heats import summarise_heat
+from laptime.analysis.lanes import scales, summarise_lane
+from laptime.analysis.rounds import judge_rounds
 from laptime.model.lane import NO_TRAINING
 from laptime.model.plan import HeatOrder, Pace, PlannedLane
 from laptime.model.process import ProcessRun
@@ -120,7 +122,9 @@ class HeatRounds:
 
     def results(self, profiles: dict[str, ProfileRun] | None = None) -> tuple[LaneResult, ...]:
         """Return the result of each lane so far."""
-        lanes = tuple(self.result_of(lane) for lane in self.job.plan.lanes)
+        judged = judge_rounds(self.heats)
+        factors = scales({name: [*map(summarise_heat, each)] for name, each in judged.items()})
+        lanes = tuple(self._result(lane, judged[lane.name], factors[lane.name]) for lane in self.job.plan.lanes)
         if profiles is not None:
             lanes = tuple(with_profile(lane, profiles.get(lane.name)) for lane in lanes)
         return tuple(with_roofline(each, self._bounds[each.name]) if self._bounds else each for each in lanes)
@@ -203,16 +207,20 @@ class HeatRounds:
         return max(protocol.validation_items, protocol.evaluation_items)
 
     def result_of(self, lane: PlannedLane) -> LaneResult:
-        """Return the result of a lane so far, without its roofline."""
+        """Return the result of a lane so far by its own heats alone, without its roofline."""
+        return self._result(lane, tuple(self.heats[lane.name]))
+
+    def _result(self, lane: PlannedLane, heats: tuple[Heat, ...], scale: float = 1.0) -> LaneResult:
         plan = self.job.plan
         return summarise_lane(
             plan,
             lane,
-            tuple(self.heats[lane.name]),
+            heats,
             self._first_losses() if plan.subject.command else self.proof.reference_for(plan, lane),
             self._protocol,
             appeal=self.proof.appeals.get(lane.name),
             cores=self.job.cores,
+            scale=scale,
         )
 
     def _first_losses(self) -> FirstLosses:

@@ -126,7 +126,7 @@ class HeatRunner(ProcessRunner):
 
     @property
     def usual_step_ns(self) -> float | None:
-        """How long a step takes, for later heats of the lane; None where each has to find its loader's bursts itself."""
+        """How long a step takes, for later heats of the lane; None where each has to find bursts of its loader."""
         needs = self.needs
         if needs is None or needs.least > needs.stride or not self._windows:
             return None

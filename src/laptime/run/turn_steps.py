@@ -21,7 +21,7 @@ SHORTER = 0.1  # of a unit: a turn may be this much short
 
 @dataclass(frozen=True, slots=True)
 class TurnSteps:
-    """The steps of a heat's turns: `steps` in each, the first after `after` steps, and `untimed` ones before the others."""
+    """The steps of a heat's turns: `steps` in each, the first after `after` steps, the others after `untimed` ones."""
 
     after: int
     untimed: int

@@ -125,44 +125,45 @@ def play_turns(
     the same lanes; those of this round are returned.
     """
     turn = 0
-    steps = _begin_steps(players, pace, kept)
+    steps = _begin_steps([each for each in players if not each.is_over], pace, kept)
     while True:
         playing = [each for each in players if not each.is_over]
-        _play_one(playing, turn, {each: steps[each.runner.lane].order(turn) for each in playing})
-        runners = [each.runner for each in players if not each.is_over]
+        _play_one(playing, turn, {each: steps[each].order(turn) for each in playing})
+        left = [each for each in playing if not each.is_over]
         if turn == 0 and not kept:
-            steps = _correct_steps(runners, pace, steps)
+            steps = _correct_steps(left, pace)
         turn += 1
-        if not runners:
-            return steps
+        if not left:
+            return _by_lane(steps)
+        runners = [each.runner for each in left]
         _flag_slow_spells(runners)
         timed = list(zip(*(each.windows for each in runners), strict=True))
         spent_s = sum(window.end_ns - window.start_ns for windows in timed for window in windows) / len(runners) / 1e9
         quiet = sum(all(window.flag is None for window in windows) for windows in timed)
         if _is_enough(spent_s, turn, quiet, pace):
-            return steps
+            return _by_lane(steps)
+
+
+def _by_lane(steps: Mapping[Player[HeatRunner], TurnSteps]) -> dict[str, TurnSteps]:
+    return {each.runner.lane: found for each, found in steps.items()}
 
 
 def _begin_steps(
     players: Sequence[Player[HeatRunner]], pace: Pace, kept: Mapping[str, TurnSteps]
-) -> dict[str, TurnSteps]:
-    runners = [each.runner for each in players if not each.is_over]
-    entrants = [entrant_of(each) for each in runners]
-    if runners and all(each.lane in kept for each in runners):
-        steps = fit_steps([kept[each.lane] for each in runners], entrants)
+) -> dict[Player[HeatRunner], TurnSteps]:
+    entrants = [entrant_of(each.runner) for each in players]
+    if players and all(each.runner.lane in kept for each in players):
+        steps = fit_steps([kept[each.runner.lane] for each in players], entrants)
     else:
         steps = choose_steps(entrants, pace.window_s)
-    return {each.lane: found for each, found in zip(runners, steps, strict=True)}
+    return dict(zip(players, steps, strict=True))
 
 
-def _correct_steps(
-    runners: Sequence[HeatRunner], pace: Pace, first: Mapping[str, TurnSteps]
-) -> dict[str, TurnSteps]:
+def _correct_steps(players: Sequence[Player[HeatRunner]], pace: Pace) -> dict[Player[HeatRunner], TurnSteps]:
     """Return the steps of the coming turns: the first turn shows better how long a step is."""
-    steps = choose_steps([entrant_of(each) for each in runners], pace.window_s)
-    corrected = {each.lane: found for each, found in zip(runners, steps, strict=True)}
+    steps = choose_steps([entrant_of(each.runner) for each in players], pace.window_s)
     # `order` counts turns from 0, and the next one is turn 1.
-    return {name: each.shifted(-(each.untimed + each.steps)) for name, each in corrected.items()}
+    return {each: found.shifted(-(found.untimed + found.steps)) for each, found in zip(players, steps, strict=True)}
 
 
 def entrant_of(runner: HeatRunner) -> Entrant:

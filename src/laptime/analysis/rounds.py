@@ -1,0 +1,204 @@
+"""All heats of a question -> the windows of each that count: undisturbed in every lane of the round, of the same steps.
+
+A lane has one time of a step: that of these windows. What the machine did is left out by name, in all lanes of the
+round at once. What the lane's own steps do stays, however long they take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from math import exp, log
+
+from laptime.analysis.heats import QUIET_LEAST, step_ms, steps_of
+from laptime.model.sample import Heat, Window
+from laptime.stats import find_steady, median
+
+SLOW = 1.25  # times as long as the same steps in the other rounds
+ROUNDS_LEAST = 3  # to know how long a turn's steps usually take
+ALIKE = 2.0  # a disturbance of the machine meets no lane more than this many times as often as the others
+SLOW_HERE = "the machine was slow: these steps were {:.1f} times as fast in other rounds"
+SPELL = "the machine was slow for all lanes"
+
+EVERY_STEP = range(0)
+
+Turns = dict[int, Window]
+
+
+def judge_rounds(heats: Mapping[str, Sequence[Heat]]) -> dict[str, tuple[Heat, ...]]:
+    """Return the heats of each lane, with the windows flagged that the machine slowed down, and those that count."""
+    flagged = _flag_by_other_rounds(heats)
+    begins = max((_begin_of(each) for each in flagged.values()), default=0)
+    by_round: dict[int, list[Heat]] = {}
+    for each in flagged.values():
+        for heat in each:
+            if is_in_turns(heat):
+                by_round.setdefault(heat.round, []).append(heat)
+    turns = {number: _turns_that_count(each, begins) for number, each in by_round.items()}
+    apart = _steps_of_all(heat for each in flagged.values() for heat in each if not is_in_turns(heat))
+    return {
+        name: tuple(
+            _counting(heat, turns[heat.round])
+            if is_in_turns(heat)
+            else _counting_steps(heat, apart.get(heat.round, EVERY_STEP))
+            for heat in each
+        )
+        for name, each in flagged.items()
+    }
+
+
+def is_in_turns(heat: Heat) -> bool:
+    return bool(heat.windows) and heat.windows[0].turn is not None
+
+
+def _counting(heat: Heat, turns: frozenset[int]) -> Heat:
+    return replace(heat, counted=tuple(place for place, each in enumerate(heat.windows) if each.turn in turns))
+
+
+def _steps_of_all(heats: Iterable[Heat]) -> dict[int, range]:
+    """Return the steps that all heats of a round timed which did not take turns; no round where these are too few."""
+    by_round: dict[int, list[Heat]] = {}
+    for heat in heats:
+        if heat.windows and all(each.first_step is not None for each in heat.windows):
+            by_round.setdefault(heat.round, []).append(heat)
+    common: dict[int, range] = {}
+    for number, of in by_round.items():
+        spans = [(steps_of(heat.windows[0]).start, steps_of(heat.windows[-1]).stop) for heat in of]
+        steps = range(max(start for start, _ in spans), min(stop for _, stop in spans))
+        if all(len(_places_within(heat, steps)) >= QUIET_LEAST for heat in of):
+            common[number] = steps
+    return common
+
+
+def _counting_steps(heat: Heat, steps: range) -> Heat:
+    """Return a heat of which only windows of these steps count, if it timed others as well."""
+    within = _places_within(heat, steps) if steps != EVERY_STEP else ()
+    if not within or len(within) == len(heat.windows):
+        return heat
+    quiet = [place for place in within if heat.windows[place].flag is None]
+    counted = quiet if len(quiet) >= QUIET_LEAST else within
+    start = find_steady([step_ms(heat.windows[place]) for place in counted]).start
+    return replace(heat, counted=tuple(counted[start:]))
+
+
+def _places_within(heat: Heat, steps: range) -> tuple[int, ...]:
+    found = [(place, steps_of(each)) for place, each in enumerate(heat.windows)]
+    return tuple(place for place, its in found if its.start >= steps.start and its.stop <= steps.stop)
+
+
+def _turns_that_count(heats: Sequence[Heat], begins: int) -> frozenset[int]:
+    """Return the turns of a round that were quiet in all its lanes, from `begins` on.
+
+    Where too few are left, all turns count but those in which a heat was halted, whose time means nothing.
+    """
+    windows = [_by_turn(heat) for heat in heats]
+    common = frozenset.intersection(*(frozenset(each) for each in windows))
+    halted = {turn for turn in common for each in windows if _is_halted(each[turn])}
+    loud = {turn for turn in common for each in windows if each[turn].flag is not None}
+    later = frozenset(turn for turn in common if turn >= begins)
+    for turns in (later - loud, common - loud, later - halted, common - halted):
+        if len(turns) >= QUIET_LEAST:
+            return turns
+    return common - halted or common
+
+
+def _begin_of(heats: Sequence[Heat]) -> int:
+    """Return the turn from which on the lane's steps are steady, by the median of its rounds."""
+    series = [_by_turn(heat) for heat in heats if is_in_turns(heat) and heat.burst is None]
+    if not series:
+        return 0
+    last = min(max(each, default=0) for each in series)
+    levels = [
+        median(told)
+        for turn in range(last + 1)
+        if (told := [step_ms(each[turn]) for each in series if turn in each and each[turn].flag is None])
+    ]
+    # A turn that was disturbed in every round has no level: then the turns cannot be numbered.
+    return find_steady(levels).start if len(levels) == last + 1 else 0
+
+
+def _flag_by_other_rounds(heats: Mapping[str, Sequence[Heat]]) -> dict[str, tuple[Heat, ...]]:
+    """Hold each turn against the same steps in the other rounds of its lane.
+
+    What is slow there, too, is the lane's own, and no spell of the machine. What is slow in one round alone is the
+    machine's doing where it meets the lanes alike, and the lane's own where it meets one of them.
+    """
+    times = {name: _times_as_slow(each) for name, each in heats.items()}
+    cleared = {
+        name: tuple(_without_own_slowness(heat, found) for heat, found in zip(each, times[name], strict=True))
+        for name, each in heats.items()
+    }
+    slow = {
+        name: [
+            (place, turn)
+            for place, (heat, found) in enumerate(zip(each, times[name], strict=True))
+            for turn, window in _by_turn(heat).items()
+            if window.flag is None and found.get(turn, 1.0) > SLOW
+        ]
+        for name, each in cleared.items()
+    }
+    ran = {name: found for name, found in slow.items() if any(times[name])}
+    flagged: dict[str, tuple[Heat, ...]] = {}
+    for name, each in cleared.items():
+        others = [len(found) for other, found in ran.items() if other != name]
+        is_machine = bool(others) and len(slow[name]) <= 1 + ALIKE * sum(others) / len(others)
+        marked = set(slow[name]) if is_machine else set()
+        flagged[name] = tuple(
+            _with_flags(heat, {turn for at, turn in marked if at == place}, times[name][place])
+            for place, heat in enumerate(each)
+        )
+    return flagged
+
+
+def _times_as_slow(heats: Sequence[Heat]) -> list[dict[int, float]]:
+    """Return for each heat how many times as slow each turn was as the same turn in all rounds.
+
+    The level of the round is left out: a machine that is slower for a whole round is so in all its turns.
+    """
+    played = [heat for heat in heats if is_in_turns(heat) and heat.burst is None]
+    if len(played) < ROUNDS_LEAST:
+        return [{} for _ in heats]
+    logs = [
+        {turn: log(step_ms(window)) for turn, window in _by_turn(heat).items()} if heat in played else {}
+        for heat in heats
+    ]
+    turns = sorted({turn for each in logs for turn in each})
+    by_turn = {turn: [each[turn] for each in logs if turn in each] for turn in turns}
+    usual = {turn: median(told) for turn, told in by_turn.items() if len(told) >= ROUNDS_LEAST}
+    found: list[dict[int, float]] = []
+    for each in logs:
+        beyond = {turn: value - usual[turn] for turn, value in each.items() if turn in usual}
+        level = median(list(beyond.values())) if beyond else 0.0
+        found.append({turn: exp(value - level) for turn, value in beyond.items()})
+    return found
+
+
+def _without_own_slowness(heat: Heat, times: Mapping[int, float]) -> Heat:
+    """Take the flag of a slow spell from the turns whose steps are as slow in the other rounds."""
+    windows = tuple(
+        replace(each, flag=None)
+        if each.flag == SPELL and each.turn is not None and times.get(each.turn, SLOW) < SLOW
+        else each
+        for each in heat.windows
+    )
+    return replace(heat, windows=windows) if windows != heat.windows else heat
+
+
+def _with_flags(heat: Heat, turns: set[int], times: Mapping[int, float]) -> Heat:
+    if not turns:
+        return heat
+    return replace(
+        heat,
+        windows=tuple(
+            replace(each, flag=SLOW_HERE.format(times[each.turn])) if each.turn in turns else each
+            for each in heat.windows
+        ),
+    )
+
+
+def _by_turn(heat: Heat) -> Turns:
+    return {window.turn: window for window in heat.windows if window.turn is not None}
+
+
+def _is_halted(window: Window) -> bool:
+    return window.noise is not None and window.noise.halted is not None

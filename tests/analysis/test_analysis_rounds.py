@@ -1,0 +1,127 @@
+"""Of all heats of a race, the windows count that were undisturbed in every lane, and of the same steps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from measured import STEPS, heat_of, plan_of, planned, reference, windows_of
+
+from laptime.analysis.heats import steps_of, summarise_heat
+from laptime.analysis.lanes import compare_lanes, scales, summarise_lane
+from laptime.analysis.rounds import SPELL, judge_rounds
+
+EARLY, LATE = 100.0, 500.0
+
+
+def in_turns(steps_ms, number=0, flags=None):
+    windows = windows_of(*steps_ms, flags=flags)
+    return heat_of(1.0, number, windows=tuple(replace(each, turn=turn) for turn, each in enumerate(windows)))
+
+
+def apart(steps_ms, steps, number=0):
+    """Return a heat that ran alone: windows of so many steps each, from step 3 on."""
+    windows = windows_of(*(ms * steps / STEPS for ms in steps_ms))
+    numbered = (replace(each, steps=steps, first_step=3 + steps * place) for place, each in enumerate(windows))
+    return heat_of(1.0, number, windows=tuple(numbered))
+
+
+def counted(heats):
+    return [heat.counted for heat in heats]
+
+
+def times(heats):
+    return [summarise_heat(heat).step_ms for heat in heats]
+
+
+def test_a_turn_that_was_disturbed_in_one_lane_counts_in_none():
+    """So both lanes count the same steps."""
+    judged = judge_rounds(
+        {"a": [in_turns([10.0] * 6, flags={2: "noise"})], "b": [in_turns([20.0] * 6, flags={4: "noise"})]}
+    )
+    assert counted(judged["a"]) == counted(judged["b"]) == [(0, 1, 3, 5)]
+
+
+def test_where_nearly_all_turns_were_disturbed_all_count():
+    """Two quiet turns are too few to stand for a heat."""
+    judged = judge_rounds({"a": [in_turns([10.0] * 4, flags={0: "noise", 1: "noise"})], "b": [in_turns([20.0] * 4)]})
+    assert counted(judged["a"]) == [(0, 1, 2, 3)]
+
+
+def test_a_cold_start_of_one_lane_is_left_out_of_both():
+    """It is no part of a lap, and the steps have to be the same."""
+    cold = [in_turns([30.0, *[10.0] * 5], number) for number in range(3)]
+    judged = judge_rounds({"a": cold, "b": [in_turns([20.0] * 6, number) for number in range(3)]})
+    assert counted(judged["a"]) == counted(judged["b"]) == [(1, 2, 3, 4, 5)] * 3
+
+
+def test_steps_that_are_slow_in_every_round_are_the_lanes_own():
+    """What was flagged as a slow spell of the machine is none where the same steps are slow in the other rounds."""
+    flags = dict.fromkeys((4, 5, 6, 7), SPELL)
+    rounds = [in_turns([EARLY] * 4 + [LATE] * 4, number, flags) for number in range(3)]
+    judged = judge_rounds(
+        {"a": rounds, "b": [in_turns([60.0] * 4 + [300.0] * 4, number, flags) for number in range(3)]}
+    )
+    assert {window.flag for heat in (*judged["a"], *judged["b"]) for window in heat.windows} == {None}
+    assert times(judged["a"]) == pytest.approx([LATE] * 3)
+    assert times(judged["b"]) == pytest.approx([300.0] * 3)
+
+
+def test_a_spell_of_one_round_stays_a_spell():
+    """The same steps are fast in the others."""
+    rounds = [in_turns([10.0] * 6, number) for number in range(3)]
+    slow = in_turns([10.0, 10.0, 20.0, 20.0, 10.0, 10.0], 3, {2: SPELL, 3: SPELL})
+    judged = judge_rounds({"a": [*rounds, slow], "b": [in_turns([20.0] * 6, number) for number in range(4)]})
+    assert counted(judged["a"])[3] == (0, 1, 4, 5)
+
+
+def test_what_slows_single_turns_of_all_lanes_alike_is_the_machine():
+    """It is flagged by the same steps in the other rounds."""
+    a = [in_turns([10.0] * 4 + [16.0 if number == 1 else 10.0] + [10.0], number) for number in range(4)]
+    b = [in_turns([20.0] * 2 + [40.0 if number == 2 else 20.0] + [20.0] * 3, number) for number in range(4)]
+    judged = judge_rounds({"a": a, "b": b})
+    flags = [window.flag for heat in judged["a"] for window in heat.windows if window.flag]
+    assert flags == ["the machine was slow: these steps were 1.6 times as fast in other rounds"]
+    assert counted(judged["a"])[1] == counted(judged["b"])[1] == (0, 1, 2, 3, 5)
+    assert times(judged["a"]) == pytest.approx([10.0] * 4)
+
+
+def test_slow_turns_of_one_lane_alone_are_its_own():
+    """A lane whose steps are slow now and then is slower, and no flag hides it."""
+    slow = {0: 1, 1: 3, 2: 4, 3: 2}
+    a = [in_turns([50.0 if turn == slow[number] else 10.0 for turn in range(6)], number) for number in range(4)]
+    judged = judge_rounds({"a": a, "b": [in_turns([20.0] * 6, number) for number in range(4)]})
+    assert {window.flag for heat in judged["a"] for window in heat.windows} == {None}
+    assert times(judged["a"]) == pytest.approx([(5 * 10 + 50) / 6] * 4, rel=0.3)
+
+
+def test_heats_that_ran_alone_count_the_steps_that_both_timed():
+    """A faster lane meets its slow steps in the same second; the slower one does not get there."""
+    fast = apart([EARLY] * 10 + [LATE] * 10, 1)
+    judged = judge_rounds({"fast": [fast], "slow": [apart([2 * EARLY] * 10, 1)]})
+    assert times(judged["fast"]) == pytest.approx([EARLY])
+    assert times(judged["slow"]) == pytest.approx([2 * EARLY])
+    steps = [steps_of(judged["fast"][0].windows[place]).start for place in judged["fast"][0].counted]
+    assert steps == list(range(3, 13))
+
+
+def test_a_heat_that_times_far_more_steps_counts_all_of_them():
+    """A card may take 300 steps while a processor takes one: no whole window of it is of the same steps."""
+    judged = judge_rounds({"card": [apart([0.3] * 10, 800)], "processor": [apart([100.0] * 10, 2)]})
+    assert times(judged["card"]) == pytest.approx([0.3])
+
+
+def test_a_step_is_the_first_lanes_step_over_the_factor_where_rounds_are_missing():
+    """The machine was twice as slow in the first round, which the second lane did not run."""
+    a = [in_turns([ms] * 4, number) for number, ms in enumerate((200.0, 100.0, 100.0))]
+    b = [in_turns([50.0] * 4, number) for number in (1, 2)]
+    judged = judge_rounds({"a": a, "b": b})
+    found = scales({name: [*map(summarise_heat, each)] for name, each in judged.items()})
+    lane = planned("a")
+    ours, theirs = (
+        summarise_lane(plan_of(lane), lane, judged[name], reference(), scale=found[name]) for name in ("b", "a")
+    )
+    factor = compare_lanes(ours, theirs, 0.05, 0.05)
+    assert factor.ratio == pytest.approx(2.0)
+    assert theirs.step_ms.median / ours.step_ms.median == pytest.approx(factor.ratio)
+    assert ours.lap_s.median == pytest.approx(ours.step_ms.median / 1e3 * 500)

@@ -1,0 +1,63 @@
+"""All lanes whose steps take about as long time the same steps in a turn."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from laptime import wire
+from laptime.run.turn_steps import FAR, Entrant, choose_steps, fit_steps
+
+WINDOW_S = 0.25
+
+
+def entrant(step_ms, items=32, taken=1, **needs):
+    return Entrant(items, wire.TurnNeeds(step_ms * 1e6, **needs), taken)
+
+
+def test_lanes_time_the_same_steps():
+    """A turn lasts its time in the mean of both."""
+    one, other = choose_steps([entrant(150.0), entrant(50.0, taken=4)], WINDOW_S)
+    assert one == other
+    assert (one.after, one.steps) == (4, 3)
+    assert (one.order(0), one.order(1)) == (wire.TakeTurn(3, 4), wire.TakeTurn(3, 7))
+
+
+def test_a_card_and_a_processor_have_turns_of_their_own():
+    """300 steps to one: the same steps would be over before a card's clock is up."""
+    slow, also_slow, card = choose_steps([entrant(150.0), entrant(100.0), entrant(0.4, warm=600)], WINDOW_S)
+    assert slow == also_slow
+    assert (card.steps, card.untimed, card.after) == (625, 600, 601)
+
+
+def test_lanes_of_other_batches_have_turns_of_their_own():
+    """Their steps hold other items."""
+    one, other = choose_steps([entrant(100.0, items=32), entrant(100.0, items=64, taken=9)], WINDOW_S)
+    assert (one.after, other.after) == (1, 9)
+
+
+def test_turns_hold_whole_strides_of_every_framework():
+    """A framework that takes ten steps at once and one that takes four take twenty."""
+    one, other = choose_steps([entrant(10.0, stride=10, unit=10), entrant(10.0, stride=4, unit=4)], WINDOW_S)
+    assert one == other
+    assert (one.steps, one.after % 20) == (40, 0)
+    assert choose_steps([entrant(10.0, stride=97, unit=97), entrant(10.0, stride=89, unit=89)], WINDOW_S)[0].steps == 97
+
+
+def test_a_later_round_keeps_the_steps_of_the_first_one():
+    """Unless a heat has gone beyond them already."""
+    heats = [entrant(150.0, taken=5), entrant(50.0, taken=4)]
+    kept = choose_steps(heats, WINDOW_S)
+    assert fit_steps(kept, [entrant(99.0, taken=2), entrant(50.0, taken=2)]) == kept
+    later = fit_steps(kept, [entrant(99.0, taken=8), entrant(50.0, taken=2)])
+    assert [each.after for each in later] == [8, 8]
+
+
+@given(st.lists(st.tuples(st.floats(0.01, 5_000), st.integers(1, 40), st.integers(0, 50)), min_size=1, max_size=6))
+def test_every_turn_is_long_enough_and_nobody_goes_back(lanes):
+    """No lane is asked for steps that it has taken, and its turn is not far shorter than it should be."""
+    heats = [entrant(step_ms, taken=taken, stride=stride, unit=stride) for step_ms, stride, taken in lanes]
+    for heat, steps in zip(heats, choose_steps(heats, WINDOW_S), strict=True):
+        assert steps.after >= heat.taken
+        assert steps.steps % heat.needs.unit == 0
+        assert steps.steps * heat.needs.step_ns >= WINDOW_S * 1e9 / (2 * FAR)
