@@ -20,7 +20,7 @@ from laptime.model.compared import Compared, LaneChange, Measured, Side
 from laptime.model.lane import OF_TRAINING
 from laptime.model.missing import Missing
 from laptime.model.questions import InferAnswer, TrainingAnswer, comparisons_of
-from laptime.model.record import NOT_RELIABLE, LaneResult, Record
+from laptime.model.record import LaneResult, Record
 from laptime.stats import unpaired_ratio, verdict
 
 SPOKEN = {"race": "a race", "full": "a training", "infer": "of inference", "why": "a why", "profile": "a profile"}
@@ -216,9 +216,8 @@ def _doubts_of(record: Record) -> Iterator[str]:
     """Return what makes one record doubtful."""
     if record.status != "finished":
         yield f"{record.id} is {record.status}, so some of its heats may be missing."
-    for each in record.findings:
-        if each.rule == NOT_RELIABLE:
-            yield f"{record.id} is not reliable: {each.says}"
+    if record.distrust:
+        yield f"{record.id} is not reliable: {record.distrust}"
 
 
 def _doubts(found: Compared) -> Iterator[str]:

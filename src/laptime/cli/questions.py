@@ -34,7 +34,7 @@ from laptime.cli.printing import complain, emit, emit_json
 from laptime.errors import StoreError
 from laptime.model.ask import Ask
 from laptime.model.questions import SweepAnswer, TuneAnswer, WhyAnswer, find_question
-from laptime.model.record import NOT_RELIABLE, Record
+from laptime.model.record import Record
 
 EXIT_DNF, EXIT_UNTRUSTED = 3, 4
 
@@ -258,10 +258,8 @@ def exit_code(record: Record, *, saved: bool) -> int:
     have no room in memory.
     """
     lanes, answer = record.lanes, record.answer
-    is_trusted = all(each.rule != NOT_RELIABLE for each in record.findings)
     if isinstance(answer, WhyAnswer):
         lanes = record.lanes[:1]
-        is_trusted = answer.why is None or answer.why.trusted
     if isinstance(answer, TuneAnswer) and answer.tuning is not None:
         asked = {each.asked for each in answer.tuning.lanes}
         lanes = tuple(lane for lane in lanes if lane.name in asked)
@@ -275,4 +273,4 @@ def exit_code(record: Record, *, saved: bool) -> int:
         return EXIT_UNTRUSTED
     if not saved or any(lane.status != "ok" for lane in lanes):
         return EXIT_DNF
-    return 0 if is_trusted else EXIT_UNTRUSTED
+    return EXIT_UNTRUSTED if record.distrust else 0

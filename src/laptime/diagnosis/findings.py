@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from laptime.analysis.heats import steady_windows
+from laptime.analysis.readings import Span, growth_per_s
 from laptime.diagnosis.lane_readings import LaneReadings, find_pauses, first_symptoms, read_lane, slow_starts
 from laptime.model.digits import brief
 from laptime.model.lane import KEPT, READY, Input
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.record import NOT_RELIABLE, Finding, LaneResult
+from laptime.model.timeline import Timeline
 
 IDLE_PERCENT = 1.0
 HELD_BACK_SHARE = 0.05
@@ -25,6 +28,7 @@ HEATS_LEAST = 2
 PAUSES = 0.05
 DENORMAL = 0.01
 LOADED = 0.05
+OTHERS_CORES, OTHERS_SHARE = 0.4, 0.15  # of a whole run: what others may take of our cores
 MANY = 0.4  # of a lane's windows
 ALONE = 0.8  # of a step; a loader that takes less may overlap with the computing
 # The driver's bits for the reasons of lowered clocks (nvml.h: nvmlClocksEventReasons).
@@ -259,15 +263,40 @@ def find_findings(lanes: Sequence[LaneResult], machine: Machine) -> tuple[Findin
 
 
 def find_unreliable(lanes: Sequence[LaneResult]) -> tuple[Finding, ...]:
-    """Return a finding if many windows of any lane were disturbed: its times are then those of a busy machine."""
+    """Return a finding if many windows of any lane were disturbed that count: its time is then that of a busy machine.
+
+    Where enough windows were quiet, only these count, however many others were disturbed.
+    """
     for lane in lanes:
-        windows = [window for heat in lane.heats if heat.process.status == "ok" for window in heat.windows]
+        finished = [heat for heat in lane.heats if heat.process.status == "ok"]
+        windows = [window for heat in finished for window in steady_windows(heat)]
         flags = [window.flag for window in windows if window.flag is not None]
-        if flags and len(flags) >= MANY * len(windows):
-            says = f"{len(flags)} of {len(windows)} windows of {lane.name} were disturbed ({flags[len(flags) // 2]})."
-            evidence = {"disturbed": len(flags), "windows": len(windows)}
-            return (Finding(NOT_RELIABLE, says, evidence, "Race again while the machine is quiet.", "proven"),)
+        if found := judge_disturbances(lane.name, flags, len(windows)):
+            return (found,)
     return ()
+
+
+def judge_disturbances(lane: str, flags: Sequence[str], windows: int) -> Finding | None:
+    """Return a finding if many windows have a flag."""
+    if not flags or len(flags) < MANY * windows:
+        return None
+    says = f"{len(flags)} of {windows} windows of {lane} that count were disturbed ({flags[len(flags) // 2]})."
+    evidence = {"disturbed": len(flags), "windows": windows}
+    return Finding(NOT_RELIABLE, says, evidence, "Ask again while the machine is quiet.", "proven")
+
+
+def judge_run(timeline: Timeline, span: Span, name: str, cores: int) -> tuple[Finding, ...]:
+    """Return a finding if other processes took much of our cores while a command ran."""
+    ours = growth_per_s(timeline, "heat", "busy_s", span)
+    all_ = growth_per_s(timeline, "host", "busy_s", span)
+    if isinstance(ours, Missing) or isinstance(all_, Missing):
+        return ()
+    others = all_ - ours
+    if others <= max(OTHERS_CORES, OTHERS_SHARE * cores):
+        return ()
+    says = f"while {name} ran, other processes took {others:.2f} of {cores} cores."
+    advice = "Watch again while the machine is quiet."
+    return (Finding(NOT_RELIABLE, says, {"others_cores": others}, advice, "proven"),)
 
 
 def find_slow_loaders(lanes: Sequence[LaneResult]) -> tuple[Finding, ...]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import Any
 
+from laptime.analysis.heats import steady_windows
 from laptime.errors import UsageError
 from laptime.model.compared import Compared, LaneChange
 from laptime.model.history import History
@@ -89,6 +90,7 @@ def _lanes(record: Record) -> Iterator[Row]:
         yield {
             **_begin(record, lane),
             "status": lane.status,
+            "reliable": record.distrust is None,
             "reason": lane.reason,
             "same_work": lane.parity.status,
             **_estimate("step_ms", lane.step_ms),
@@ -105,15 +107,17 @@ def _lanes(record: Record) -> Iterator[Row]:
 
 def _windows(record: Record) -> Iterator[Row]:
     for lane, heat in _all_heats(record):
+        counted = {each.start_ns for each in steady_windows(heat)}
         for number, window in enumerate(heat.windows):
             yield {
                 "record": record.id,
                 "lane": lane.name,
                 "heat": heat.order,
                 "window": number,
-                "counts": number >= heat.steady_from,
+                "counts": window.start_ns in counted,
                 "start_ns": window.start_ns,
                 "end_ns": window.end_ns,
+                "first_step": window.first_step,
                 "steps": window.steps,
                 "step_ms": (window.end_ns - window.start_ns) / window.steps / NS_PER_MS,
                 "turn": window.turn,

@@ -74,6 +74,10 @@ class WhyAnswer(Answer):
     why: Why | None = None
     alone: tuple[str, ...] = ()
 
+    @property
+    def doubt(self) -> str | None:
+        return None if self.why is None or self.why.trusted else self.why.distrust or "the noise was too great"
+
 
 @dataclass(frozen=True, slots=True)
 class ScaleAnswer(Answer):

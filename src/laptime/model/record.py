@@ -256,6 +256,11 @@ class Answer:
 
     __slots__ = ()
 
+    @property
+    def doubt(self) -> str | None:
+        """Why the answer itself concludes nothing; None where it does."""
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class Writer:
@@ -297,6 +302,11 @@ class Record:
     writer: Writer | None = None
     others: tuple[OtherTraining, ...] = ()
     cards: PredictedCards | None = None
+
+    @property
+    def distrust(self) -> str | None:
+        """Why no figure of this record can be relied on; None where there is no such reason."""
+        return next((each.says for each in self.findings if each.rule == NOT_RELIABLE), self.answer.doubt)
 
     @property
     def trainings(self) -> dict[str, str]:

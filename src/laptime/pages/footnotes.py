@@ -25,8 +25,10 @@ FIGURES = re.compile(r"\d+(?:\.\d+)?")
 
 def distrust(record: Record) -> list[Said]:
     """Return why the figures cannot be relied on, for the top of the page."""
-    found = [each for each in record.findings if each.rule == NOT_RELIABLE]
-    return [Said(f"NOT RELIABLE: {finding_words(each)}", "bad") for each in found]
+    found = [finding_words(each) for each in record.findings if each.rule == NOT_RELIABLE]
+    if not found and record.distrust:
+        found = [f"{short_names(record.distrust)}."]
+    return [Said(f"NOT RELIABLE: {each}", "bad") for each in found]
 
 
 def finding_words(finding: Finding) -> str:

@@ -38,7 +38,7 @@ def page_parts(record: Record, view: View) -> PageParts:
     """Return what the page says."""
     view = replace(view, width=max(view.width, NARROWEST))
     return PageParts(
-        answer=[Said(f"{place_words(record)}: {_answer(record)}")],
+        answer=[*footnotes.distrust(record), Said(f"{place_words(record)}: {_answer(record)}")],
         figures=_rows(record, view.inner),
         notes=_notes(record),
         done=" ".join(filter(None, [_answers_sentence(record), _closing(record)])),

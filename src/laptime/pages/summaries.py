@@ -102,7 +102,6 @@ def _found_cause(why: Why) -> list[str]:
     standing = {each.cause: each.standing for each in why.causes}
     cause = f"{why.first[0]} ({standing.get(why.first[0], 'likely')})" if why.first else "no cause found"
     words = [f"why {short_name(why.lane)}: {cause}"]
-    words += [] if why.trusted else ["too noisy to tell"]
     best = next((each for each in why.remedies if each.recommended and each.measured is not None), None)
     return [*words, f"{best.says} {best.measured.ratio:.2f}x"] if best and best.measured else words
 

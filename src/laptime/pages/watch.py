@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from laptime.model.missing import Missing
 from laptime.model.questions import watch_of
-from laptime.model.record import Estimate, Record
+from laptime.model.record import NOT_RELIABLE, Estimate, Finding, Record
 from laptime.model.script import Phases, ScriptProcess, SeenLoader, TrainingLoop, WatchAnswer
+from laptime.pages import footnotes
 from laptime.pages.bars import Row, bar_rows
 from laptime.pages.layout import Cell, clean, painted, wrap
 from laptime.pages.numbers import duration, lap, number, over, percent, size, spread, step
@@ -73,10 +74,12 @@ def _answer(record: Record, answer: WatchAnswer, loops: Sequence[tuple[ScriptPro
     if not isinstance(loop.step_ms, Estimate):
         return [Said(f"{name} had {_iterations(loop)}, too few for a figure.")]
     rate = "" if isinstance(loop.items_per_s, Missing) else f", {number(loop.items_per_s)} items/s"
-    said = [Said(f"{name} takes {step(loop.step_ms.median)} {spread(loop.step_ms)} per iteration{rate}.")]
-    if record.findings:
-        said.append(Said(record.findings[0].says))
-    return said
+    said = Said(f"{name} takes {step(loop.step_ms.median)} {spread(loop.step_ms)} per iteration{rate}.")
+    return [*footnotes.distrust(record), said, *(Said(each.says) for each in _judged(record)[:1])]
+
+
+def _judged(record: Record) -> list[Finding]:
+    return [each for each in record.findings if each.rule != NOT_RELIABLE]
 
 
 def phase_rows(loop: TrainingLoop, view: View) -> list[str]:
@@ -97,9 +100,8 @@ def phase_rows(loop: TrainingLoop, view: View) -> list[str]:
 
 
 def _notes(record: Record, answer: WatchAnswer, loops: Sequence[tuple[ScriptProcess, TrainingLoop]]) -> list[str]:
-    notes = [f"{finding.says} {finding.advice}" for finding in record.findings[1:]]
-    if record.findings:
-        notes.insert(0, record.findings[0].advice)
+    judged = _judged(record)
+    notes = [*(each.advice for each in judged[:1]), *(f"{each.says} {each.advice}" for each in judged[1:])]
     notes += [f"Some iterations take far longer: the mean is {step(mean)}." for mean in _deviating(loops)]
     notes += [_count_words(loop) for _, loop in loops[:1]]
     notes += [f"The count may be wrong: {loop.unsure}." for _, loop in loops if loop.unsure]

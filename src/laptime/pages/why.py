@@ -40,9 +40,8 @@ def page_parts(record: Record, view: View) -> PageParts:
     if why is None:
         return race.page_parts(record, view)
     view = replace(view, width=max(view.width, NARROWEST))
-    doubt = Said(f"NOT RELIABLE: {why.distrust or 'the noise was too great'}.", "bad")
     return PageParts(
-        answer=[*([] if why.trusted else [doubt]), Said(why.says)],
+        answer=[*footnotes.distrust(record), Said(why.says)],
         figures=_figures(record, why, view.inner),
         notes=_notes(record, why),
         done=_closing(record),

@@ -20,9 +20,9 @@ OF = ("race", "why")
 def with_cards(record: Record) -> Record:
     """Return a finished record with what common cards would bring, if that can be predicted.
 
-    A prediction that fails must not cost a race its record.
+    A prediction that fails must not cost a race its record. A disturbed step predicts nothing.
     """
-    if record.question not in OF or has_card(record.machine) or record.ask.on:
+    if record.question not in OF or has_card(record.machine) or record.ask.on or record.distrust:
         return record
     try:
         return replace(record, cards=predict_cards(record))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from laptime.diagnosis.checkup import find_unseen_cards
+from laptime.diagnosis.findings import find_unreliable
 from laptime.errors import UsageError
 from laptime.model.ask import Ask
 from laptime.model.lane import Lane
@@ -141,7 +142,7 @@ class SweepRace:
         return Outcome(
             lanes,
             SweepAnswer(sweep, rounds.why_alone),
-            find_unseen_cards(self._job.machine) if status != "running" else (),
+            (*find_unreliable(lanes), *find_unseen_cards(self._job.machine)) if status != "running" else (),
             rounds.proof.kept_reference(self._job.plan.subject),
             rounds.parameters,
         )

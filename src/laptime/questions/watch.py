@@ -17,12 +17,14 @@ import psutil
 from laptime.analysis.readings import Span, make_energy
 from laptime.analysis.script_process import ProcessReader, compare_ranks
 from laptime.analysis.usage import describe_usage, power_of
+from laptime.diagnosis.findings import judge_run
 from laptime.diagnosis.script_findings import script_findings
 from laptime.errors import UsageError
 from laptime.model.ask import Ask
 from laptime.model.machine import Device, Machine
 from laptime.model.missing import Missing
 from laptime.model.plan import Pace, Plan, Subject
+from laptime.model.record import Finding
 from laptime.model.script import ScriptProcess, TrainingLoop, WatchAnswer
 from laptime.model.timeline import Timeline
 from laptime.model.usage import Usage
@@ -178,7 +180,7 @@ class Watch:
             usage=self._usage(),
             timeline=self._timeline,
         )
-        return Outcome((), answer, script_findings(answer, self._job.machine))
+        return Outcome((), answer, (*self._find_unreliable(), *script_findings(answer, self._job.machine)))
 
     def _tell_on(self, over: Event) -> None:
         """Report how far the training is, while it runs."""
@@ -186,6 +188,12 @@ class Watch:
             count = self._visitors.iterations
             passed = time.monotonic() - self._began_s
             self._job.announce(f"{self._job.plan.subject.name}: {count:,} iterations in {passed:.0f} s")
+
+    def _find_unreliable(self) -> tuple[Finding, ...]:
+        if self._timeline is None:
+            return ()
+        span = Span(self._began_s, self._ended_s)
+        return judge_run(self._timeline, span, self._job.plan.subject.name, self._job.cores)
 
     def _usage(self) -> Usage | None:
         if self._timeline is None:

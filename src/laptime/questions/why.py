@@ -131,9 +131,10 @@ class WhySearch:
             return Outcome(lanes, WhyAnswer(), (), reference, rounds.parameters)
         missing = self._promising()
         compared = tuple(each for lane in lanes[1:] if (each := _compare(lanes[0], lane)))
+        why = explain(self._gather_facts(lanes, missing), tuple(missing))
         return Outcome(
             lanes,
-            WhyAnswer(compared, explain(self._gather_facts(lanes, missing), tuple(missing)), rounds.why_alone),
+            WhyAnswer(compared, why, rounds.why_alone),
             (*find_unseen_cards(machine), *find_findings(lanes[:1], machine)),
             reference,
             rounds.parameters,

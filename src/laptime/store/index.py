@@ -135,7 +135,7 @@ def _digest(*lines: bytes | memoryview) -> bytes:
 def row_of(identity: str, record: Record) -> RecordRow:
     """Return the list row of a record that is saved under `identity`."""
     words: list[str] = find_question(record.question).part("summary")(record)
-    summary = ", ".join(words)
+    summary = ", ".join(["NOT RELIABLE", *words] if record.distrust else words)
     return RecordRow(
         id=identity,
         started=record.started,
