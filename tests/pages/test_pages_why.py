@@ -114,7 +114,7 @@ def test_a_gain_has_its_interval(expected, measured):
     [
         ("why torch/cuda:0: input pipeline (proven), decode in 4 worker processes 3.70x", loader_bound),
         ("why torch/cpu: no cause found", nothing_found),
-        ("why torch/cpu: device shared (likely), too noisy to tell", not_trusted),
+        ("NOT RELIABLE, why torch/cpu: device shared (likely)", not_trusted),
     ],
 )
 def test_a_list_names_the_cause_and_the_remedy(expected, made):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import log
 from statistics import variance
 
-from laptime.model.record import HeatResult, LaneResult
+from laptime.model.record import HeatResult
 from laptime.model.sample import Heat, Window
 from laptime.stats import find_steady
 
@@ -70,13 +70,13 @@ def step_ms(window: Window) -> float:
     return (window.end_ns - window.start_ns) / window.steps / 1e6
 
 
-def pairs_of_heats(lane: LaneResult, reference: LaneResult) -> list[tuple[HeatResult, HeatResult]]:
+def pairs_of_heats(heats: Sequence[HeatResult], others: Sequence[HeatResult]) -> list[tuple[HeatResult, HeatResult]]:
     """Return the heats that both lanes finished in the same round: those that took turns, if there are at least two.
 
     Two heats one after another differ by what the machine did meanwhile.
     """
-    theirs = {heat.round: heat for heat in reference.heats if heat.step_ms is not None}
-    ours = [heat for heat in lane.heats if heat.step_ms is not None and heat.round in theirs]
+    theirs = {heat.round: heat for heat in others if heat.step_ms is not None}
+    ours = [heat for heat in heats if heat.step_ms is not None and heat.round in theirs]
     pairs = [(heat, theirs[heat.round]) for heat in sorted(ours, key=lambda heat: heat.round)]
     duets = [pair for pair in pairs if took_turns(*pair)]
     return duets if len(duets) >= DUETS_LEAST else pairs

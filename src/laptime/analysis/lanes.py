@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from laptime.analysis.aggregate import (
@@ -151,18 +151,18 @@ def scales(heats: Mapping[str, Sequence[HeatResult]]) -> dict[str, float]:
     the first lane's step divided by it.
     """
     first, *others = heats
-    times = {name: {each.round: each.step_ms for each in of if each.step_ms is not None} for name, of in heats.items()}
+    steps = {name: [heat.step_ms for heat in of if heat.step_ms is not None] for name, of in heats.items()}
     found = dict.fromkeys(heats, 1.0)
     for name in others:
-        common = times[first].keys() & times[name].keys()
-        if common and (len(common) < len(times[first]) or len(common) < len(times[name])):
-            found[name] = _mean(times[first], times[first]) / _mean(times[first], common)
-            found[name] *= _mean(times[name], common) / _mean(times[name], times[name])
+        pairs = pairs_of_heats(heats[name], heats[first])
+        if pairs and not len(pairs) == len(steps[name]) == len(steps[first]):
+            factor = _mean([step_ratio(*pair) for pair in pairs])
+            found[name] = _mean(steps[first]) / factor / _mean(steps[name])
     return found
 
 
-def _mean(times: Mapping[int, float], rounds: Iterable[int]) -> float:
-    return log_mean_interval([times[each] for each in rounds], ALPHA).estimate
+def _mean(values: Sequence[float]) -> float:
+    return log_mean_interval(values, ALPHA).estimate
 
 
 def _sure(step: Estimate | None) -> Estimate | None:
@@ -265,7 +265,7 @@ def compare_lanes(lane: LaneResult, reference: LaneResult, margin: float, alpha:
 
     Each round gives one ratio, and the interval is that of the rounds' ratios.
     """
-    pairs = pairs_of_heats(lane, reference)
+    pairs = pairs_of_heats(lane.heats, reference.heats)
     if not pairs or lane.items_per_step is None or reference.items_per_step is None:
         return None
     # Compare items per second, so that a lane with a smaller batch is not called fast for doing less.

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any
 
+from laptime.analysis.aggregate import bounds
 from laptime.analysis.scale_model import describe_link, hold_out, project
 from laptime.analysis.scale_rounds import ScaleRound, ranks_alone, rounds_of
 from laptime.model.missing import Missing
@@ -24,7 +25,7 @@ from laptime.model.scaling import (
     Scaling,
     Straggler,
 )
-from laptime.stats import mean_interval, median
+from laptime.stats import log_mean_interval, mean_interval, median
 
 ALPHA = 0.05
 ONE_ROUND = Missing("one round alone gives no interval")
@@ -91,7 +92,13 @@ def _speedup(lane: str, one: str, compared: Mapping[str, Comparison]) -> Bounded
     if first is None:
         return Bounded(found.ratio, found.low, found.high)
     pairs = [mine / theirs for mine, theirs in zip(found.ratios, first.ratios, strict=False)]
-    return _span(pairs) if pairs else None
+    return _span_of_ratios(pairs) if pairs else None
+
+
+def _span_of_ratios(ratios: Sequence[float]) -> Bounded:
+    """Return their geometric mean, as of every factor: it is the quotient of the steps beside it."""
+    found = log_mean_interval(ratios, ALPHA)
+    return Bounded(found.estimate, *bounds(found, ONE_ROUND))
 
 
 def _span(values: Sequence[float]) -> Bounded:
@@ -112,11 +119,27 @@ def _lost(
     for each in alone:
         for name, ms in each.parts_ms().items():
             shares.setdefault(name, []).append(ms / each.several_ms[count])
-    parts = [LostPart(name, _span(values)) for name, values in shares.items()]
+    computing = _span_of_ratios(shares.pop("computing"))
+    parts = [LostPart("computing", computing), *_share_out(shares, 1 - computing.value)]
     parts.sort(key=lambda each: (each.of != "computing", -each.share.value))
     lane = next(each.name for each in roles if each.role == "several" and each.devices == count)
     alone_lane = lanes[next(each.name for each in roles if each.role == "alone")]
     return LostTime(count, lane, tuple(parts), find_straggler(alone_lane.heats), _first(parts))
+
+
+def _share_out(shares: Mapping[LostTo, Sequence[float]], lost: float) -> list[LostPart]:
+    """Return the parts of what is lost, which add up to it. A part below 0 is noise, and is no part."""
+    spans = {name: _span(values) for name, values in shares.items()}
+    total = sum(max(each.value, 0.0) for each in spans.values())
+    times = max(lost, 0.0) / total if total > 0 else 0.0
+
+    def scaled(end: float | Missing) -> float | Missing:
+        return end if isinstance(end, Missing) else end * times
+
+    return [
+        LostPart(name, Bounded(max(each.value, 0.0) * times, scaled(each.low), scaled(each.high)))
+        for name, each in spans.items()
+    ]
 
 
 def _first(parts: Sequence[LostPart]) -> LostTo | None:

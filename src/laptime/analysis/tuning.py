@@ -159,7 +159,7 @@ def find_gain(
     times = compare_lanes(lane, reference, margin=1.0, alpha=alpha)
     if times is None:
         return None
-    pairs = pairs_of_heats(lane, reference)
+    pairs = pairs_of_heats(lane.heats, reference.heats)
     taken = [(per_s(_in_heat(lane, ours)), per_s(_in_heat(reference, theirs))) for ours, theirs in pairs]
     ratios = [
         ratio * theirs / ours

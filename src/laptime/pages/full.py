@@ -68,7 +68,9 @@ def _answer(record: Record) -> str:
     totals = {lane.name: total(lane, record).text for lane in trained}
     took = f"{totals.get(names[0], '-')} against {totals.get(names[1], '-')}"
     how_much = f"{factor(max(ratio, over(1, ratio)))}x as fast as {slower}{_between(fastest, ratio)}"
-    return f"{faster} trains {how_much}; {laps} took {took}."
+    a_lap = {lane.name: later_laps(lane, record) for lane in trained}
+    later = f"a later lap takes {a_lap.get(names[0], '-')} against {a_lap.get(names[1], '-')}"
+    return f"{faster} trains {how_much}: {later}; all {laps} took {took}."
 
 
 def _between(found: LapFactor, ratio: float) -> str:
@@ -89,8 +91,8 @@ def _bars(record: Record, view: View) -> list[str]:
         accuracy = final_score(lane, record, "accuracy") if ends_with(record) else "-"
         figures = (
             Cell(f"{later_laps(lane, record)} a lap" if later else ""),
-            replace(whole, text=f"{whole.text} in all" if whole.text and not whole.style else whole.text),
             Cell("") if against.text in {"1", "-"} else replace(against, text=against.text.replace("x faster", "x")),
+            replace(whole, text=f"{whole.text} in all" if whole.text and not whole.style else whole.text),
             Cell("" if accuracy == "-" else f"{ends_with(record)} accuracy {accuracy}"),
         )
         failed = "" if trained else "DNF" if lane.status == "dnf" else "not trained"

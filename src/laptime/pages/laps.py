@@ -95,8 +95,9 @@ def _first_lap(lane: LaneResult, record: Record) -> str:
 
 
 def later_laps(lane: LaneResult, record: Record) -> str:
-    """Return the mean of the laps without a first step."""
-    return _mean_time([each.train_s for run in runs_of(record, lane.name) for each in run.laps if not each.fresh])
+    """Return the time of a lap without a first step, of which the factors are quotients."""
+    known = any(not each.fresh for run in runs_of(record, lane.name) for each in run.laps)
+    return training_lap(lane.lap_s.median) if known and lane.lap_s is not None else "-"
 
 
 def _mean_time(seconds: Sequence[float]) -> str:

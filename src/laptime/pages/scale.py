@@ -9,7 +9,7 @@ from laptime.model.digits import percent, taken, times
 from laptime.model.missing import Missing
 from laptime.model.questions import ScaleAnswer
 from laptime.model.record import Record
-from laptime.model.scale_words import count_words, name_loss, say_curve, times_words
+from laptime.model.scale_words import WORTH_NAMING, count_words, name_loss, say_curve, times_words
 from laptime.model.scaling import (
     Bounded,
     LostPart,
@@ -135,8 +135,14 @@ def _rate(point: ScalePoint) -> str:
 def _lost_lines(lost: LostTime, record: Record, view: View) -> list[str]:
     """Return where the time of a step goes, on the largest count."""
     shown = [each for each in lost.parts if each.share.value >= SHOWN_LEAST]
-    parts = ", ".join(f"{name_loss(each.of)} {percent(each.share.value)}" for each in shown)
+    parts = ", ".join(f"{name_loss(each.of)} {percent(each.share.value)}{_doubt(each)}" for each in shown)
     return wrap(f"A step on {count_words(lost.devices, kind_of(record))}: {parts}.", view.width)
+
+
+def _doubt(part: LostPart) -> str:
+    """A part that is not named as the loss, although it is large, may be chance."""
+    is_sure = isinstance(part.share.low, Missing) or part.share.low > 0
+    return "" if is_sure or part.of == "computing" or part.share.value < WORTH_NAMING else " (not sure)"
 
 
 def _straggler_words(curve: ScaleCurve) -> list[str]:
