@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import isfinite
 from typing import Any
 
@@ -120,6 +121,7 @@ def _lost(
         for name, ms in each.parts_ms().items():
             shares.setdefault(name, []).append(ms / each.several_ms[count])
     computing = _span_of_ratios(shares.pop("computing"))
+    computing = replace(computing, value=min(1.0, computing.value))  # above 1 is noise: then nothing is lost
     parts = [LostPart("computing", computing), *_share_out(shares, 1 - computing.value)]
     parts.sort(key=lambda each: (each.of != "computing", -each.share.value))
     lane = next(each.name for each in roles if each.role == "several" and each.devices == count)
