@@ -31,17 +31,26 @@ def parse_lane(text: str) -> Lane:
         framework, parts = parts[0], parts[1:]
     if not parts:
         return Lane(framework, None)
-    device = _read_device(text, parts[0])
-    if len(parts) > 2:
-        raise UsageError(f"lane '{text}': too many parts, '{'/'.join(parts[2:])}' is left over", SYNTAX)
-    preset, overrides = _read_settings(text, parts[1]) if len(parts) == 2 else (AS_WRITTEN, ())
+    named, settings = _split_device(parts[0])
+    device = _read_device(text, named)
+    # Each of cpu/best+fused, cpu/best/fused and cpu+best+fused says what was meant.
+    words = [word for part in (*settings, *parts[1:]) for word in part.split("+")]
+    preset, overrides = _read_settings(text, words) if words else (AS_WRITTEN, ())
     return Lane(framework, device, preset, overrides)
+
+
+def _split_device(part: str) -> tuple[str, list[str]]:
+    """Split off the settings that follow a device without a slash; several devices are joined by a plus, too."""
+    first, *others = part.split(BETWEEN)
+    while others and _is_device(others[0]):
+        first = f"{first}{BETWEEN}{others.pop(0)}"
+    return first, others
 
 
 def names_a_lane(word: str) -> bool:
     """Whether a word is a lane rather than a workload or file: `race torch/cpu cpu/best` names no workload."""
     first = word.split("/", 1)[0]
-    return first in all_frameworks() or _is_device(first)
+    return first in all_frameworks() or _is_device(_split_device(first)[0])
 
 
 def name_lane(framework: str, device: str, preset: Preset, overrides: Overrides) -> str:
@@ -65,10 +74,10 @@ def _read_device(text: str, part: str) -> str:
     return part
 
 
-def _read_settings(text: str, part: str) -> tuple[Preset, Overrides]:
+def _read_settings(text: str, words: Iterable[str]) -> tuple[Preset, Overrides]:
     preset: Preset | None = None
     overrides: dict[str, str] = {}
-    for word in part.split("+"):
+    for word in words:
         if word in PRESETS:
             if preset is not None:
                 raise UsageError(f"lane '{text}': two presets, '{preset}' and '{word}'", "name one of them")
