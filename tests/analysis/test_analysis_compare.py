@@ -177,3 +177,24 @@ def test_a_stricter_look_has_a_wider_interval():
     loose, strict = compare(lane, against, 0.05), compare(lane, against, 0.01)
     assert strict.low < loose.low < loose.ratio < loose.high < strict.high
     assert (loose.alpha, strict.alpha) == (0.05, 0.01)
+
+
+def numbered(*steps_ms, first=3, steps=10, number=0):
+    """Return a heat in turns whose windows hold these steps."""
+    heat = in_turns(*steps_ms, number=number)
+    windows = tuple(replace(each, first_step=first + steps * turn) for turn, each in enumerate(heat.windows))
+    return replace(heat, windows=windows)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "expected"),
+    [
+        (numbered(10.0, 10.0, 10.0), numbered(20.0, 20.0, 20.0), "same"),
+        (numbered(10.0, 10.0, 10.0, first=800), numbered(20.0, 20.0, 20.0), "alike"),
+        (numbered(10.0, 10.0, 12.0, 12.0, 14.0, 14.0, first=800), numbered(20.0, 20.0, 20.0), "other"),
+        (in_turns(10.0, 10.0, 10.0), numbered(20.0, 20.0, 20.0), "not known"),
+    ],
+)
+def test_a_factor_says_whether_it_is_of_the_same_steps(ours, theirs, expected):
+    """Other steps are as good only where a step's time does not depend on its number."""
+    assert compare(lane_of(ours), lane_of(theirs)).steps == expected

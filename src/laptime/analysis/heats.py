@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from math import log
 from statistics import variance
 
-from laptime.model.record import HeatResult
+from laptime.model.record import HeatResult, SameSteps
 from laptime.model.sample import Heat, Window
 from laptime.stats import find_steady
 
 QUIET_LEAST = 3
+DRIFTS = 0.05  # a lane's steps change with their number if the later half takes this much longer, or less
 DUETS_LEAST = 2
 
 
@@ -95,6 +96,33 @@ def step_ratio(heat: HeatResult, reference: HeatResult) -> float:
     assert heat.step_ms is not None
     assert reference.step_ms is not None
     return reference.step_ms / heat.step_ms
+
+
+def compare_steps(pairs: Sequence[tuple[HeatResult, HeatResult]]) -> SameSteps:
+    """Return whether the heats of all pairs count the same steps or, where not, whether the number matters.
+
+    A card takes 300 steps while a processor takes one. Then the time of its steps must not depend on their number.
+    """
+    heats = [heat for pair in pairs for heat in pair]
+    if any(window.first_step is None for heat in heats for window in steady_windows(heat)):
+        return "not known"
+    if all(counted_steps(one) == counted_steps(other) for one, other in pairs):
+        return "same"
+    drifts = [[_drift_of(heat) for heat in side] for side in zip(*pairs, strict=True)]
+    return "alike" if all(abs(sum(each) / len(each)) <= DRIFTS for each in drifts) else "other"
+
+
+def counted_steps(heat: HeatResult) -> tuple[int, int] | None:
+    """Return the first and the last step that count; None where none do."""
+    steps = [steps_of(window) for window in steady_windows(heat)]
+    return (steps[0].start, steps[-1].stop - 1) if steps and steps[0] else None
+
+
+def _drift_of(heat: HeatResult) -> float:
+    """Return the logarithm of how many times as long the later half of a heat's steps takes."""
+    windows = steady_windows(heat)
+    half = len(windows) // 2
+    return log(mean_of(windows[half:]) / mean_of(windows[:half])) if half else 0.0
 
 
 def noise_of_ratio(heat: HeatResult, reference: HeatResult) -> float:

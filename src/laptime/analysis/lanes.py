@@ -17,7 +17,7 @@ from laptime.analysis.aggregate import (
     scaled,
     startup_s,
 )
-from laptime.analysis.heats import pairs_of_heats, steady_windows, step_ratio, summarise_heat, took_turns
+from laptime.analysis.heats import compare_steps, pairs_of_heats, steady_windows, step_ratio, summarise_heat, took_turns
 from laptime.analysis.parity import is_same_work, judge_parity, tell_chance
 from laptime.analysis.script_losses import judge_losses
 from laptime.analysis.usage import summarise_usage
@@ -286,4 +286,5 @@ def compare_lanes(lane: LaneResult, reference: LaneResult, margin: float, alpha:
         alpha=alpha,
         ratios=ratios,
         in_turns=all(took_turns(*pair) for pair in pairs),
+        steps=compare_steps(pairs),
     )

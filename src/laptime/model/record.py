@@ -145,11 +145,15 @@ class LaneResult:
     where: NodeType | None = None
 
 
+SameSteps = Literal["same", "alike", "other", "not known"]
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """`ratio` is the lane's items per second over the reference's: above 1 the lane is faster.
 
-    `ratios` are those of the rounds, and `in_turns` says whether the two lanes took turns in these.
+    `ratios` are those of the rounds, and `in_turns` says whether the two lanes took turns in these. `steps` says
+    whether both timed the same steps of their trainings; other steps are alike if no lane's time depends on the number.
     """
 
     lane: str
@@ -164,6 +168,7 @@ class Comparison:
     alpha: float
     ratios: tuple[float, ...] = ()
     in_turns: bool = False
+    steps: SameSteps = "not known"
 
 
 @dataclass(frozen=True, slots=True)

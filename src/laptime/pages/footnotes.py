@@ -56,7 +56,36 @@ def failure_sentences(record: Record) -> list[str]:
 def doubts(record: Record) -> list[str]:
     """Return what limits how far the figures can be trusted, and what was proven about them."""
     proven = [finding_words(each) for each in _judged(record) if each.sure == "proven"]
-    return list(filter(None, [*alone_words(record), _nodes(record), _no_lap(record), _disturbance(record), *proven]))
+    return list(
+        filter(
+            None,
+            [
+                *alone_words(record),
+                *_other_steps(record),
+                _nodes(record),
+                _no_lap(record),
+                _disturbance(record),
+                *proven,
+            ],
+        )
+    )
+
+
+def _other_steps(record: Record) -> list[str]:
+    """Report factors of lanes that timed other steps, where the number of a step matters."""
+    lanes = {lane.name: lane for lane in record.lanes}
+    return [
+        f"{short_name(each.lane)} timed steps {_steps_words(lanes[each.lane])} and {short_name(each.reference)} steps "
+        f"{_steps_words(lanes[each.reference])}, and their steps change with the number: the factor is of these steps."
+        for each in comparisons_of(record)
+        if each.steps == "other" and each.lane in lanes and each.reference in lanes
+    ]
+
+
+def _steps_words(lane: LaneResult) -> str:
+    counted = [heat.windows[place] for heat in _finished(lane) for place in heat.counted or ()]
+    known = [(each.first_step, each.first_step + each.steps - 1) for each in counted if each.first_step is not None]
+    return f"{min(first for first, _ in known):,} to {max(last for _, last in known):,}" if known else "-"
 
 
 def forecast_sentence(record: Record) -> list[str]:
