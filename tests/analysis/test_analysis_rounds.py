@@ -20,7 +20,7 @@ def in_turns(steps_ms, number=0, flags=None):
 
 
 def apart(steps_ms, steps, number=0):
-    """Return a heat that ran alone: windows of so many steps each, from step 3 on."""
+    """Return a heat that ran alone: windows of some steps each, from step 3 on."""
     windows = windows_of(*(ms * steps / STEPS for ms in steps_ms))
     numbered = (replace(each, steps=steps, first_step=3 + steps * place) for place, each in enumerate(windows))
     return heat_of(1.0, number, windows=tuple(numbered))

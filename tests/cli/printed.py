@@ -45,6 +45,6 @@ def time(text: str) -> Printed:
 
 
 def find(pattern: str, text: str) -> re.Match[str] | None:
-    """Find a pattern in which <time> stands for a time and <number> for a number."""
+    """Find a pattern in which <time> is a time and <number> a number."""
     whole = pattern.replace("<time>", f"({TIME})").replace("<number>", r"([\d,]+(?:\.\d+)?)")
     return re.search(whole, text)

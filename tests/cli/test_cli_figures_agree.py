@@ -1,4 +1,4 @@
-"""All figures on a page agree: step times steps is a lap, and a factor is the quotient of what stands next to it.
+"""All figures on a page agree: step times steps is a lap, and a factor is the quotient of the figures next to it.
 
 Each question is asked once of fake lanes whose heats vary by chance, and its page is read as a user reads it.
 """

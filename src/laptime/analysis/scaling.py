@@ -97,7 +97,7 @@ def _speedup(lane: str, one: str, compared: Mapping[str, Comparison]) -> Bounded
 
 
 def _span_of_ratios(ratios: Sequence[float]) -> Bounded:
-    """Return their geometric mean, as of every factor: it is the quotient of the steps beside it."""
+    """Return their geometric mean, as of every factor: it is the quotient of two steps."""
     found = log_mean_interval(ratios, ALPHA)
     return Bounded(found.estimate, *bounds(found, ONE_ROUND))
 

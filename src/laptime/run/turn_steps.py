@@ -31,7 +31,7 @@ class TurnSteps:
         return wire.TakeTurn(self.steps, self.after + turn * (self.untimed + self.steps))
 
     def shifted(self, steps: int) -> TurnSteps:
-        """Return the same turns, so many steps later."""
+        """Return the same turns, later by some steps."""
         return replace(self, after=self.after + steps)
 
 
