@@ -1,4 +1,4 @@
-"""How often a race in turns is right, and how often it settles: by Student's t, and by the moderated t (coverage.py)."""
+"""How often a race in turns is right, and how often it settles, by Student's t and by the moderated t."""
 
 from __future__ import annotations
 

@@ -147,7 +147,9 @@ class LaneResult:
 class Comparison:
     """`ratio` is the lane's items per second over the reference's: above 1 the lane is faster.
 
-    `ratios` are those of the rounds, and `in_turns` says whether the two lanes took turns in these.
+    `ratios` are those of the rounds, and `in_turns` says whether the two lanes took turns in these. The
+    spread between turns counted as `prior_dof` further degrees of freedom; where these are 0, the interval is
+    Student's t.
     """
 
     lane: str
@@ -162,6 +164,7 @@ class Comparison:
     alpha: float
     ratios: tuple[float, ...] = ()
     in_turns: bool = False
+    prior_dof: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

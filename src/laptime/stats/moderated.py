@@ -31,41 +31,44 @@ PRICE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A variance and its degrees of freedom; `prior_dof` of these are not from the rounds themselves."""
+    """A variance, and its degrees of freedom."""
 
     variance: float
     dof: float
-    prior_dof: float
 
 
-def moderate(variance: float, rounds: int, expected: float) -> Spread:
-    """Return the spread of so many rounds, given their own variance and the one that their turns let expect."""
-    own = rounds - 1
-    prior = _trust(variance, rounds, expected)
-    return Spread((own * variance + prior * expected) / (own + prior), own + prior, prior)
+def moderate(own: Spread, prior: Spread) -> Spread:
+    """Return the mean of both variances, weighted by their degrees of freedom, which add up."""
+    dof = own.dof + prior.dof
+    return Spread((own.dof * own.variance + prior.dof * prior.variance) / dof, dof)
+
+
+def trust(variance: float, rounds: int, expected: float) -> float:
+    """Return as how many degrees of freedom a prior counts that expects this variance of so many rounds.
+
+    It is at most one for each round beyond the third, and less the more the two variances differ.
+    """
+    if variance <= 0 or expected <= 0:
+        return 0.0
+    agreement = 1 - abs(log2(variance / expected)) / log2(CONTRADICTED)
+    return min(PRIOR_DOF, max(0, rounds - UNCHECKED_ROUNDS)) * max(0.0, agreement)
 
 
 def moderated_interval(values: Sequence[float], noises: Sequence[float], alpha: float) -> tuple[Interval, float]:
     """Estimate a ratio from one value a round, and from the noise that each round's turns show.
 
-    A noise is the variance of the logarithm of a round's value, and 0 where it is not known. Also return how many
-    rounds the prior counted as: 0 where the interval is that of Student's t.
+    A noise is the variance of the logarithm of a round's value, and 0 where it is not known. Also return the degrees of
+    freedom that the prior counted as: 0 where the interval is that of Student's t.
     """
-    known = [noise for noise in noises if noise > 0]
     plain = log_mean_interval(values, alpha)
+    known = [noise for noise in noises if noise > 0]
     if not known or len(values) <= UNCHECKED_ROUNDS:
         return plain, 0.0
     logs = [log(value) for value in values]
     mean = fsum(logs) / len(logs)
-    variance = fsum((each - mean) ** 2 for each in logs) / (len(logs) - 1)
-    spread = moderate(variance, len(logs), BETWEEN_OVER_TURNS * fsum(known) / len(known))
+    own = Spread(fsum((each - mean) ** 2 for each in logs) / (len(logs) - 1), len(logs) - 1)
+    expected = BETWEEN_OVER_TURNS * fsum(known) / len(known)
+    prior = Spread(expected, trust(own.variance, len(logs), expected))
+    spread = moderate(own, prior)
     # The price is due also where the prior turns out to count nothing: whether it does is chance.
-    return interval_of_logs(mean, spread.variance / len(logs), spread.dof, (1 - PRICE) * alpha), spread.prior_dof
-
-
-def _trust(variance: float, rounds: int, expected: float) -> float:
-    """Return as how many degrees of freedom the prior counts."""
-    if variance <= 0 or expected <= 0:
-        return 0.0
-    agreement = 1 - abs(log2(variance / expected)) / log2(CONTRADICTED)
-    return min(PRIOR_DOF, max(0, rounds - UNCHECKED_ROUNDS)) * max(0.0, agreement)
+    return interval_of_logs(mean, spread.variance / len(logs), spread.dof, (1 - PRICE) * alpha), prior.dof
