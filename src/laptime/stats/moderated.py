@@ -20,13 +20,12 @@ BETWEEN_OVER_TURNS = (4.7 / 3.0) ** 2
 # Degrees of freedom of the prior: how alike the spreads of races are. Smyth's estimate from 51 races in turns that are
 # kept in bench/results (2026-11-23 to 26; bench/prior.py) is 6.6.
 PRIOR_DOF = 6.0
-# The rounds check the prior only if there are some: with three, Student's t is used.
-UNCHECKED_ROUNDS = 3
+# A few rounds do not check the prior: with four, Student's t is used.
+UNCHECKED_ROUNDS = 4
 # Where the variance of the rounds is this many times the expected one, or that part of it, the prior counts nothing.
 CONTRADICTED = 2.0
-# A prior that is wrong, but not found to be, makes intervals too narrow. This share of the error rate pays for that:
-# bench/coverage.py finds equal lanes called different in up to 5.1 % of races without it.
-PRICE = 0.05
+# A prior that is wrong, but not found to be, makes intervals too narrow. This share of the error rate pays for that.
+PRICE = 0.07
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ def moderate(own: Spread, prior: Spread) -> Spread:
 def trust(variance: float, rounds: int, expected: float) -> float:
     """Return as how many degrees of freedom a prior counts that expects this variance of so many rounds.
 
-    It is at most one for each round beyond the third, and less the more the two variances differ.
+    It is at most one for each round beyond the fourth, and less the more the two variances differ.
     """
     if variance <= 0 or expected <= 0:
         return 0.0
