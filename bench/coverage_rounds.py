@@ -72,7 +72,8 @@ def neighbour(times: Array, random: np.random.Generator) -> Array:
     share = taken / TURN_S
     disturbed = (share > FLAG_CORES).any(axis=3)
     first = np.argsort(disturbed, axis=2, kind="stable")[:, :, :turns]  # the undisturbed ones, in their order
-    return times + np.take_along_axis(share, first[..., None], axis=2) * np.asarray(NEIGHBOUR_SLOWS)
+    slowed: Array = times + np.take_along_axis(share, first[..., None], axis=2) * np.asarray(NEIGHBOUR_SLOWS)
+    return slowed
 
 
 def states(times: Array, _random: np.random.Generator) -> Array:

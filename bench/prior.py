@@ -48,7 +48,7 @@ def kept_ratios(tree: Any) -> Iterator[list[float]]:
 
 
 def unbiased_log(value: float, dof: float) -> float:
-    """Return the logarithm of a variance that has so many degrees of freedom, without its bias."""
+    """Return the logarithm of a variance of these degrees of freedom, without its bias."""
     return math.log(value) - digamma(dof / 2) + math.log(dof / 2)
 
 

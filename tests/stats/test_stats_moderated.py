@@ -25,7 +25,7 @@ def ends(interval):
 
 
 def noise_that_expects(ratios, times=1.0):
-    """Return the noise of a round's turns that lets expect so many times the variance that the rounds have."""
+    """Return a noise of turns such that rounds are expected to vary as these do, or `times` as much."""
     return times * variance([log(each) for each in ratios]) / BETWEEN_OVER_TURNS
 
 

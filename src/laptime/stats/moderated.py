@@ -1,9 +1,9 @@
 """The spread of a few rounds, steadied by what the turns within these rounds say: a moderated t (Smyth 2004).
 
 The spread between four or eight rounds is badly known, and Student's t pays for it with a wide interval. The turns
-within the rounds say what spread to expect. This expectation counts as some further rounds, as many as it can be
-trusted: fewer than there are rounds that check it, and none where these contradict it. So a race on a day on which
-processes differ more than their turns show gets Student's interval.
+within the rounds say what spread to expect. This expectation counts as a few further rounds: fewer than there are
+rounds that check it, and none where these contradict it. So a race on a day on which processes differ more than their
+turns show gets Student's interval.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BETWEEN_OVER_TURNS = (4.7 / 3.0) ** 2
 PRIOR_DOF = 6.0
 # A few rounds do not check the prior: with four, Student's t is used.
 UNCHECKED_ROUNDS = 4
-# Where the variance of the rounds is this many times the expected one, or that part of it, the prior counts nothing.
+# Where the variance of the rounds is the expected one times or over this factor, the prior counts nothing.
 CONTRADICTED = 2.0
 # A prior that is wrong, but not found to be, makes intervals too narrow. This share of the error rate pays for that.
 PRICE = 0.07
@@ -43,14 +43,15 @@ def moderate(own: Spread, prior: Spread) -> Spread:
 
 
 def trust(variance: float, rounds: int, expected: float) -> float:
-    """Return as how many degrees of freedom a prior counts that expects this variance of so many rounds.
+    """Return how many degrees of freedom a prior has that expects a variance, next to the variance of the rounds.
 
-    It is at most one for each round beyond the fourth, and less the more the two variances differ.
+    It is at most one for each round beyond the fourth, and less the more the two variances differ. In quarters, so that
+    few quantiles are ever computed: one takes a millisecond.
     """
     if variance <= 0 or expected <= 0:
         return 0.0
     agreement = 1 - abs(log2(variance / expected)) / log2(CONTRADICTED)
-    return min(PRIOR_DOF, max(0, rounds - UNCHECKED_ROUNDS)) * max(0.0, agreement)
+    return round(4 * min(PRIOR_DOF, max(0, rounds - UNCHECKED_ROUNDS)) * max(0.0, agreement)) / 4
 
 
 def moderated_interval(values: Sequence[float], noises: Sequence[float], alpha: float) -> tuple[Interval, float]:
