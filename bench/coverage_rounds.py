@@ -98,10 +98,10 @@ def odd_ones(shape: tuple[int, ...], random: np.random.Generator) -> Array:
 
 STRATA = (
     *(Stratum(f"spread {percent} %", percent / 100) for percent in (1, 2, 3, 5, 7, 10)),
-    *(Stratum(f"{percent} %, turns say 0.3 of it", percent / 100, turns_say=0.3) for percent in (1, 3, 7)),
-    *(Stratum(f"{percent} %, turns say 0.55 of it", percent / 100, turns_say=0.55) for percent in (3, 7)),
-    *(Stratum(f"{percent} %, turns say 0.7 of it", percent / 100, turns_say=0.7) for percent in (3, 7)),
-    *(Stratum(f"{percent} %, turns say 3 times it", percent / 100, turns_say=3.0) for percent in (3, 7)),
+    *(Stratum(f"{percent} %, turns say 0.3 of it", percent / 100, turns_say=0.3) for percent in (1, 3, 5, 7, 10)),
+    *(Stratum(f"{percent} %, turns say 0.55 of it", percent / 100, turns_say=0.55) for percent in (1, 3, 5, 7)),
+    *(Stratum(f"{percent} %, turns say 0.7 of it", percent / 100, turns_say=0.7) for percent in (1, 3, 5, 7)),
+    *(Stratum(f"{percent} %, turns say 3 times it", percent / 100, turns_say=3.0) for percent in (1, 3, 5, 7, 10)),
     Stratum("4 %, drift", 0.04, add=drift),
     Stratum("4 %, jumps", 0.04, add=jumps),
     Stratum("4 %, a neighbour", 0.04, add=neighbour),

@@ -9,7 +9,7 @@ ALIKE = 0.2  # as in questions/race.py
 TRUE_RATIO = 1.3
 MOST_FALSE_CALLS = 0.05
 LEAST_IN_ROUNDS = 0.94
-ROUND_RACES = 4_000
+ROUND_RACES = 10_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,27 +1,23 @@
-"""How often a race in turns is right, and how often it settles, by Student's t and by the moderated t."""
+"""How often a race in turns is right, and how often it settles, by Student's t and by the moderated t.
+
+All races of a stratum are computed at once; `check` compares some of them with `laptime.stats`.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
-
-from coverage_rounds import STRATA, Races, Stratum, simulate
+from coverage_rounds import STRATA, Array, Races, Stratum, simulate
 from coverage_rules import ALIKE, LEAST_IN_ROUNDS, MARGIN, MOST_FALSE_CALLS, ROUND_RACES, TRUE_RATIO, Row
-from laptime.sensors.cgroup import usable_cores
-from laptime.stats import (
-    FIRST_LOOK,
-    Interval,
-    alpha_for_look,
-    log_mean_interval,
-    moderated_interval,
-    t_quantile,
-    verdict,
-)
-from laptime.stats.moderated import CONTRADICTED, PRIOR_DOF
+from laptime.stats import FIRST_LOOK, alpha_for_look, log_mean_interval, moderated_interval, t_quantile
+from laptime.stats.moderated import BETWEEN_OVER_TURNS, CONTRADICTED, PRICE, PRIOR_DOF, UNCHECKED_ROUNDS
+
+CHECKED = 20  # races of each stratum that are compared with laptime.stats
+NARROW = math.log(1 + MARGIN)
+ALIKE_ENOUGH = math.log(1 + ALIKE * MARGIN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,81 +37,78 @@ ROUND_RULES = (
 )
 
 
-def race_rounds(rule: TimeFor, ratios: list[float], noises: list[float] | None, *, first: int) -> tuple[Interval, int]:
-    """Look at a race in turns as it grows, from `first` on; return the interval at its stop, and the rounds it took.
+def reaches(races: Races, rounds: int, alpha: float, *, is_moderated: bool) -> Array:
+    """Return half of each race's interval after so many rounds, as a logarithm."""
+    own, dof = np.var(races.logs[:, :rounds], axis=1, ddof=1), rounds - 1
+    if not is_moderated or rounds <= UNCHECKED_ROUNDS:
+        student: Array = t_quantile(1 - alpha / 2, dof) * np.sqrt(own / rounds)
+        return student
+    expected = BETWEEN_OVER_TURNS * races.noises[:, :rounds].mean(axis=1)
+    agreement = np.maximum(0, 1 - np.abs(np.log2(own / expected)) / math.log2(CONTRADICTED))
+    quarters = np.round(4 * min(PRIOR_DOF, rounds - UNCHECKED_ROUNDS) * agreement).astype(int)
+    prior = quarters / 4
+    kinds = {each: t_quantile(1 - (1 - PRICE) * alpha / 2, dof + each / 4) for each in np.unique(quarters).tolist()}
+    quantiles = np.array([kinds.get(each, 0.0) for each in range(quarters.max() + 1)])[quarters]
+    found: Array = quantiles * np.sqrt((dof * own + prior * expected) / (dof + prior) / rounds)
+    return found
 
-    Without noises, its interval is Student's.
+
+def check(races: Races, rounds: int, alpha: float, *, is_moderated: bool) -> None:
+    """Stop if the intervals of some races are not those of laptime.stats."""
+    found = reaches(races, rounds, alpha, is_moderated=is_moderated)[:CHECKED]
+    for place, reach in enumerate(found):
+        ratios, noises = np.exp(races.logs[place, :rounds]).tolist(), races.noises[place, :rounds].tolist()
+        real = moderated_interval(ratios, noises, alpha)[0] if is_moderated else log_mean_interval(ratios, alpha)
+        if not math.isclose(math.log(real.high / real.low) / 2, reach, rel_tol=1e-6):
+            raise AssertionError(f"this simulation computes another interval than laptime: {reach}, {real}")
+
+
+def play(rule: TimeFor, races: Races, truth: float, *, is_moderated: bool) -> tuple[Array, Array, Array, Array]:
+    """Look at all races as they grow; return of each whether it held the truth, called a difference, settled; its rounds.
+
+    `truth` is the logarithm of the lanes' ratio.
     """
-    for rounds in range(first, rule.rounds + 1):
+    held, called, settled, ends = (np.zeros(len(races.logs)) for _ in range(4))
+    for rounds in range(FIRST_LOOK, rule.rounds + 1):
         final = rounds == rule.rounds
         alpha = alpha_for_look(rounds, planned=rule.planned, final=final)
-        seen = ratios[:rounds]
-        interval = (
-            log_mean_interval(seen, alpha) if noises is None else moderated_interval(seen, noises[:rounds], alpha)[0]
-        )
-        is_decided = verdict(interval) != "not distinguishable" or interval.half_width <= ALIKE * MARGIN
-        if final or (interval.half_width <= MARGIN and is_decided):
-            return interval, rounds
-    raise AssertionError("a race ends at its last round at the latest")
+        check(races, rounds, alpha, is_moderated=is_moderated)
+        reach = reaches(races, rounds, alpha, is_moderated=is_moderated)
+        off = races.logs[:, :rounds].mean(axis=1)
+        differs, narrow = np.abs(off + truth) > reach, reach <= NARROW
+        stops = (ends == 0) & (final | (narrow & (differs | (reach <= ALIKE_ENOUGH))))
+        for kept, value in ((held, np.abs(off) <= reach), (called, differs), (settled, narrow)):
+            kept[stops] = value[stops]
+        ends[stops] = rounds
+    return held, called, settled, ends
 
 
 def measure_strata() -> Iterator[Row]:
-    """Return the lines of every stratum, in order, as soon as they are known."""
-    with ProcessPoolExecutor(usable_cores()) as pool:
-        for rows in pool.map(measure_rounds, STRATA, range(200, 200 + len(STRATA))):
-            yield from rows
-
-
-def first_looks(rule: TimeFor, races: Races) -> list[int]:
-    """Return the first look at which each race may stop by either interval: earlier ones are surely too wide.
-
-    This only saves time. A moderated variance is at least the rounds' own over CONTRADICTED.
-    """
-    first = np.full(len(races.logs), rule.rounds)
-    for rounds in range(rule.rounds - 1, FIRST_LOOK - 1, -1):
-        alpha = alpha_for_look(rounds, planned=rule.planned, final=False)
-        least = np.var(races.logs[:, :rounds], axis=1, ddof=1) / CONTRADICTED / rounds
-        reach = -t_quantile(alpha / 2, rounds - 1 + PRIOR_DOF) * np.sqrt(least)
-        first[np.exp(reach) - 1 <= MARGIN] = rounds
-    looks: list[int] = first.tolist()
-    return looks
-
-
-def measure_rounds(stratum: Stratum, seed: int) -> list[Row]:
     """Race lanes of a known ratio, and lanes without a difference, by both intervals under every rule."""
-    random = np.random.default_rng(seed)
-    apart, alike = (simulate(stratum, ROUND_RACES, random) for _ in range(2))
-    return [
-        judge_rounds(stratum, rule, apart, alike, is_moderated=is_moderated)
-        for rule in ROUND_RULES
-        for is_moderated in (False, True)
-    ]
+    for seed, stratum in enumerate(STRATA, 200):
+        random = np.random.default_rng(seed)
+        apart, alike = (simulate(stratum, ROUND_RACES, random) for _ in range(2))
+        for rule in ROUND_RULES:
+            for is_moderated in (False, True):
+                yield judge(stratum, rule, apart, alike, is_moderated=is_moderated)
 
 
-def judge_rounds(stratum: Stratum, rule: TimeFor, apart: Races, alike: Races, *, is_moderated: bool) -> Row:
+def judge(stratum: Stratum, rule: TimeFor, apart: Races, alike: Races, *, is_moderated: bool) -> Row:
     """Count how often the truth is held, how many races settle, and how often no difference is called one."""
-
-    def play(races: Races, factor: float) -> list[tuple[Interval, int]]:
-        ratios, noises = (factor * np.exp(races.logs)).tolist(), races.noises.tolist()
-        return [
-            race_rounds(rule, each, noise if is_moderated else None, first=first)
-            for each, noise, first in zip(ratios, noises, first_looks(rule, races), strict=True)
-        ]
-
-    ends = play(apart, TRUE_RATIO)
-    coverage = sum(interval.low <= TRUE_RATIO <= interval.high for interval, _ in ends) / ROUND_RACES
-    called = sum(verdict(interval) != "not distinguishable" for interval, _ in play(alike, 1.0)) / ROUND_RACES
-    errors = [math.sqrt(share * (1 - share) / ROUND_RACES) for share in (coverage, called)]
+    held, _, settled, ends = play(rule, apart, math.log(TRUE_RATIO), is_moderated=is_moderated)
+    _, called, _, _ = play(rule, alike, 0.0, is_moderated=is_moderated)
+    shares = float(held.mean()), float(called.mean())
+    errors = [math.sqrt(share * (1 - share) / ROUND_RACES) for share in shares]
     return Row(
         scenario=stratum.name,
         rule=rule.name,
-        coverage=coverage,
+        coverage=shares[0],
         coverage_error=errors[0],
-        false_calls=called,
+        false_calls=shares[1],
         false_calls_error=errors[1],
-        heats=sum(rounds for _, rounds in ends) / ROUND_RACES,
+        heats=float(ends.mean()),
         # At the 5 % that are allowed, half of all simulations exceed it by chance, few by two standard errors.
-        kept=coverage >= LEAST_IN_ROUNDS and called <= MOST_FALSE_CALLS + 2 * errors[1],
+        kept=shares[0] >= LEAST_IN_ROUNDS and shares[1] <= MOST_FALSE_CALLS + 2 * errors[1],
         interval="moderated" if is_moderated else "Student",
-        settled=sum(interval.half_width <= MARGIN for interval, _ in ends) / ROUND_RACES,
+        settled=float(settled.mean()),
     )
