@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+
 from coverage_rounds import STRATA, Array, Races, Stratum, simulate
 from coverage_rules import ALIKE, LEAST_IN_ROUNDS, MARGIN, MOST_FALSE_CALLS, ROUND_RACES, TRUE_RATIO, Row
 from laptime.stats import FIRST_LOOK, alpha_for_look, log_mean_interval, moderated_interval, t_quantile
@@ -64,7 +65,7 @@ def check(races: Races, rounds: int, alpha: float, *, is_moderated: bool) -> Non
 
 
 def play(rule: TimeFor, races: Races, truth: float, *, is_moderated: bool) -> tuple[Array, Array, Array, Array]:
-    """Look at all races as they grow; return of each whether it held the truth, called a difference, settled; its rounds.
+    """Look at all races as they grow: which held the truth, called a difference, settled, after which rounds.
 
     `truth` is the logarithm of the lanes' ratio.
     """
