@@ -39,7 +39,7 @@ ROUND_RULES = (
 
 
 def reaches(races: Races, rounds: int, alpha: float, *, is_moderated: bool) -> Array:
-    """Return half of each race's interval after so many rounds, as a logarithm."""
+    """Return half of each race's interval after the first rounds, as a logarithm."""
     own, dof = np.var(races.logs[:, :rounds], axis=1, ddof=1), rounds - 1
     if not is_moderated or rounds <= UNCHECKED_ROUNDS:
         student: Array = t_quantile(1 - alpha / 2, dof) * np.sqrt(own / rounds)
