@@ -4,7 +4,8 @@ Run as `python bench/coverage.py [--out FILE.json]`. A simulated race is two lan
 in rounds. A heat is a run of correlated steps (AR(1)) about its own level, a round shares the state of the
 machine, and in two scenarios a heat in ten is disturbed. `laptime.stats` meets them as in a real race: by the
 median step of each heat. A second table is of heats that take turns on a machine that drifts: its speed walks at random
-by 5 % a second and jumps by 30 %, and processes of one lane differ. Exits 1 when a limit is broken.
+by 5 % a second and jumps by 30 %, and processes of one lane differ. A third one is of rounds that differ in many ways
+(`coverage_rounds.py`), by Student's t and by the moderated t that a race uses. Exits 1 when a limit is broken.
 """
 
 from __future__ import annotations
@@ -19,17 +20,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from coverage_rules import ALIKE, LEAST_IN_ROUNDS, MARGIN, MOST_FALSE_CALLS, ROUND_RACES, TRUE_RATIO, Row, show
+from coverage_turns import measure_strata
 from laptime.stats import FIRST_LOOK, Interval, alpha_for_look, paired_ratio, verdict
 
 RACES = 10_000
 STEPS = 60
 STEP_MS = 10.0
-MARGIN = 0.05
-ALIKE = 0.2  # as in questions/race.py
-TRUE_RATIO = 1.3
 SPENT_AFTER_ROUNDS = 6.5
 LEAST_COVERAGE = 0.93
-MOST_FALSE_CALLS = 0.05
 
 Heats = NDArray[np.float64]
 Pairs = tuple[list[list[float]], list[list[float]]]  # of both lanes: races, then heats
@@ -55,20 +54,6 @@ class Rule:
     planned: int
     adaptive: bool = True
     budget: bool = False  # of time, which typical heats use up after SPENT_AFTER_ROUNDS rounds
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """What one scenario gave under one rule, with the binomial standard errors of both shares."""
-
-    scenario: str
-    rule: str
-    coverage: float
-    coverage_error: float
-    false_calls: float
-    false_calls_error: float
-    heats: float
-    kept: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,15 +200,6 @@ def power(random: np.random.Generator) -> float:
     return called / RACES
 
 
-def show(row: Row) -> str:
-    """Write one line of the table."""
-    return (
-        f"{row.scenario:28} {row.rule:22} {row.coverage:8.2%} ± {row.coverage_error:.2%} "
-        f"{row.false_calls:8.2%} ± {row.false_calls_error:.2%} {row.heats:6.1f}"
-        f"{'' if row.kept else '  BROKEN'}"
-    )
-
-
 def main() -> int:
     """Simulate all, print a line as soon as it is known, and say whether every limit is kept."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -231,7 +207,7 @@ def main() -> int:
     out: Path | None = parser.parse_args().out
     print(f"{RACES} races a line; margin {MARGIN:.0%}; coverage at least {LEAST_COVERAGE:.0%},")
     print(f"false calls at most {MOST_FALSE_CALLS:.0%} where the stop is adaptive; ± one standard error")
-    print(f"{'spread between heats':28} {'stop':22} {'coverage':>16} {'A/A called':>17} {'heats':>6}")
+    print(f"{'spread between heats':30} {'stop':22} {'coverage':>16} {'A/A called':>17} {'heats':>6}")
     rows = []
     for seed, scenario in enumerate(SCENARIOS):
         for row in measure(scenario, np.random.default_rng(seed)):
@@ -241,6 +217,10 @@ def main() -> int:
         for row in measure_duets(drift, np.random.default_rng(100 + seed)):
             print(show(row), flush=True)
             rows.append(row)
+    print(f"rounds in turns, {ROUND_RACES} races a line; coverage at least {LEAST_IN_ROUNDS:.0%}")
+    for row in measure_strata():
+        print(show(row), flush=True)
+        rows.append(row)
     called = power(np.random.default_rng(7))
     print(f"a difference of {SMALL_RATIO - 1:.0%}, quiet pair: called in {called:.1%}, at least {LEAST_POWER:.0%}")
     if out is not None:

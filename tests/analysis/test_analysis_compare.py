@@ -115,6 +115,21 @@ def test_a_verdict_has_three_values(steps_ms, verdict, settled):
     assert (verdict, settled) == (found.verdict, found.settled)
 
 
+def test_the_spread_between_turns_says_what_spread_of_rounds_to_expect():
+    """Five rounds that vary as their turns let expect are known better than five pairs of heats that ran alone."""
+    steps_ms = (96.0, 98.0, 100.0, 102.0, 104.0)
+    turned = [
+        in_turns(*[step_ms * part for part in (0.96, 1.02, 0.98, 1.04)], number=number)
+        for number, step_ms in enumerate(steps_ms)
+    ]
+    theirs = [in_turns(*[200.0] * 4, number=number) for number in range(5)]
+    found = compare(lane_of(*turned), lane_of(*theirs))
+    alone = compare(lane_of(*heats_of(*steps_ms)), lane_of(*heats_of(*[200.0] * 5)))
+    assert (found.in_turns, alone.in_turns, alone.prior_dof) == (True, False, 0.0)
+    assert 0 < found.prior_dof <= 1
+    assert found.high / found.low < alone.high / alone.low
+
+
 def test_another_batch_is_compared_by_items():
     """Four times the items in twice the time is twice as fast."""
     lane = lane_of(*heats_of(200.0, 200.0, items_per_step=400), batch=400)

@@ -17,7 +17,15 @@ from laptime.analysis.aggregate import (
     scaled,
     startup_s,
 )
-from laptime.analysis.heats import compare_steps, pairs_of_heats, steady_windows, step_ratio, summarise_heat, took_turns
+from laptime.analysis.heats import (
+    compare_steps,
+    noise_of_ratio,
+    pairs_of_heats,
+    steady_windows,
+    step_ratio,
+    summarise_heat,
+    took_turns,
+)
 from laptime.analysis.parity import is_same_work, judge_parity, tell_chance
 from laptime.analysis.script_losses import judge_losses
 from laptime.analysis.usage import summarise_usage
@@ -31,7 +39,7 @@ from laptime.model.protocol import Protocol
 from laptime.model.record import Comparison, Estimate, Forecast, HeatResult, LaneResult, Parity
 from laptime.model.sample import Appeal, FirstLosses, Heat, Reference
 from laptime.model.usage import Usage
-from laptime.stats import log_mean_interval, median, quantile, verdict
+from laptime.stats import log_mean_interval, median, moderated_interval, quantile, verdict
 
 NO_HEAT = "no heat was run"
 WIDEST = 10.0  # times the estimate, or a tenth of it: a wider interval means nothing, and no lap is reported
@@ -263,7 +271,8 @@ def _forecast_looks(heats: tuple[HeatResult, ...], protocol: Protocol) -> tuple[
 def compare_lanes(lane: LaneResult, reference: LaneResult, margin: float, alpha: float) -> Comparison | None:
     """Compare two lanes by the heats that both finished in the same round; None where there is no such pair.
 
-    Each round gives one ratio, and the interval is that of the rounds' ratios.
+    Each round gives one ratio, and the interval is that of the rounds' ratios. Where these took turns, the spread
+    between turns says what spread of the rounds to expect.
     """
     pairs = pairs_of_heats(lane.heats, reference.heats)
     if not pairs or lane.items_per_step is None or reference.items_per_step is None:
@@ -271,7 +280,8 @@ def compare_lanes(lane: LaneResult, reference: LaneResult, margin: float, alpha:
     # Compare items per second, so that a lane with a smaller batch is not called fast for doing less.
     per_item = lane.items_per_step / reference.items_per_step
     ratios = tuple(per_item * step_ratio(*pair) for pair in pairs)
-    interval = log_mean_interval(ratios, alpha)
+    noises = [noise_of_ratio(*pair) for pair in pairs if took_turns(*pair)]
+    interval, prior_dof = moderated_interval(ratios, noises, alpha)
     low, high = bounds(interval)
     return Comparison(
         lane=lane.name,
@@ -287,4 +297,5 @@ def compare_lanes(lane: LaneResult, reference: LaneResult, margin: float, alpha:
         ratios=ratios,
         in_turns=all(took_turns(*pair) for pair in pairs),
         steps=compare_steps(pairs),
+        prior_dof=prior_dof,
     )

@@ -154,6 +154,8 @@ class Comparison:
 
     `ratios` are those of the rounds, and `in_turns` says whether the two lanes took turns in these. `steps` says
     whether both timed the same steps of their trainings; other steps are alike if no lane's time depends on the number.
+    The spread between turns counted as `prior_dof` further degrees of freedom; where these are 0, the interval is
+    Student's t.
     """
 
     lane: str
@@ -169,6 +171,7 @@ class Comparison:
     ratios: tuple[float, ...] = ()
     in_turns: bool = False
     steps: SameSteps = "not known"
+    prior_dof: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

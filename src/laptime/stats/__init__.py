@@ -2,6 +2,7 @@
 
 from laptime.stats.interval import Interval, Verdict, log_mean_interval, mean_interval, paired_ratio, verdict
 from laptime.stats.looks import FIRST_LOOK, alpha_for_look
+from laptime.stats.moderated import moderated_interval
 from laptime.stats.sample import mad, median, pseudomedian, quantile
 from laptime.stats.steady import Kind, Steady, find_steady
 from laptime.stats.student import t_quantile
@@ -20,6 +21,7 @@ __all__ = [
     "mad",
     "mean_interval",
     "median",
+    "moderated_interval",
     "paired_ratio",
     "pseudomedian",
     "quantile",

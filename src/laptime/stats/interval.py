@@ -44,7 +44,12 @@ def log_mean_interval(values: Sequence[float], alpha: float) -> Interval:
     mean = fsum(logs) / len(logs)
     if len(logs) == 1:
         return Interval(float(values[0]), 0.0, inf)
-    reach = -t_quantile(alpha / 2, len(logs) - 1) * _standard_error(logs, mean)
+    return interval_of_logs(mean, _standard_error(logs, mean) ** 2, len(logs) - 1, alpha)
+
+
+def interval_of_logs(mean: float, variance: float, dof: float, alpha: float) -> Interval:
+    """Return the interval of Student's t around a mean of logarithms that has this variance, back on the scale."""
+    reach = -t_quantile(alpha / 2, dof) * sqrt(variance)
     middle = _power(mean)
     # The exponential may be off in its last digit. That must not put the estimate outside a tiny interval.
     return Interval(middle, min(middle, _power(mean - reach)), max(middle, _power(mean + reach)))

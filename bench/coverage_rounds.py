@@ -1,0 +1,144 @@
+"""Simulated races whose lanes take turns, one stratum for each way in which rounds differ (for coverage.py).
+
+Each stratum gives, of many races, the logarithm of every round's ratio and its noise as seen in the round's turns.
+A round's ratio is made as in a race: the quotient of the lanes' mean steps over the turns that count.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from laptime.stats.moderated import BETWEEN_OVER_TURNS
+
+Array = NDArray[np.float64]
+
+ROUNDS = 16
+TURNS = 4
+TURN_S = 0.28  # with the steps before it that are not timed
+JUMP, JUMPS_A_SECOND = 0.30, 0.1
+NEIGHBOUR_S, NEIGHBOUR_EVERY_S = 2.0, 5.0
+NEIGHBOUR_SLOWS = (0.4, 0.5)  # of the logarithm of a step while the core is taken, of each lane
+FLAG_CORES = 0.25  # of two cores: a window in which others took more is disturbed
+ATTEMPTS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Stratum:
+    """How rounds differ; `spread` is the standard deviation of the logarithm of a round's ratio.
+
+    `turns_say` is what the turns make of that spread: 1 where it is to it as usual, 0.3 where turns are too alike.
+    """
+
+    name: str
+    spread: float
+    turns_say: float = 1.0
+    add: Callable[[Array, np.random.Generator], Array] | None = None
+    processes: Callable[[tuple[int, ...], np.random.Generator], Array] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Races:
+    """Of many races, round by round: the logarithm of the ratio without the lanes' own, and its noise (a variance)."""
+
+    logs: Array
+    noises: Array
+
+
+def drift(times: Array, random: np.random.Generator) -> Array:
+    """The machine's speed walks at random by 5 % a second."""
+    return times + _in_order(np.cumsum(random.normal(0, 0.05 * math.sqrt(TURN_S), _serial(times)), axis=2), times)
+
+
+def jumps(times: Array, random: np.random.Generator) -> Array:
+    """The machine's speed jumps by 30 %, once in ten seconds."""
+    shape = _serial(times)
+    steps = JUMP * random.choice((-1, 1), shape) * (random.random(shape) < JUMPS_A_SECOND * TURN_S)
+    return times + _in_order(np.cumsum(steps, axis=2), times)
+
+
+def neighbour(times: Array, random: np.random.Generator) -> Array:
+    """Another process takes a core for 2 s in every 5, which slows one lane more; disturbed turns are repeated."""
+    races, rounds, turns, _ = times.shape
+    begins_s = random.uniform(0, NEIGHBOUR_EVERY_S, (races, rounds, 1, 1))
+    at_s = begins_s + TURN_S * np.arange(2 * ATTEMPTS).reshape(1, 1, ATTEMPTS, 2) % NEIGHBOUR_EVERY_S
+    phase_s = at_s % NEIGHBOUR_EVERY_S
+    ends_s = phase_s + TURN_S
+    taken = np.clip(NEIGHBOUR_S - phase_s, 0, TURN_S) + np.clip(ends_s - NEIGHBOUR_EVERY_S, 0, TURN_S)
+    share = taken / TURN_S
+    disturbed = (share > FLAG_CORES).any(axis=3)
+    first = np.argsort(disturbed, axis=2, kind="stable")[:, :, :turns]  # the undisturbed ones, in their order
+    slowed: Array = times + np.take_along_axis(share, first[..., None], axis=2) * np.asarray(NEIGHBOUR_SLOWS)
+    return slowed
+
+
+def states(times: Array, _random: np.random.Generator) -> Array:
+    """From the third turn's steps on a step takes 5 times as long in one lane and 4 times in the other."""
+    slow = np.zeros(times.shape)
+    slow[:, :, TURNS // 2 :] = np.log((5.0, 4.0))
+    # The ratio of these lanes over all their steps is the truth.
+    slow -= np.log((3.0, 2.5))
+    return times + slow
+
+
+def heavy(shape: tuple[int, ...], random: np.random.Generator) -> Array:
+    """Processes differ as Student's t with 3 degrees of freedom: mostly little, sometimes by far."""
+    return random.standard_t(3, shape) / math.sqrt(3)
+
+
+def odd_ones(shape: tuple[int, ...], random: np.random.Generator) -> Array:
+    """One process in ten, of either lane, differs six times as much as others."""
+    wide = np.where(random.random(shape) < 0.1, 6.0, 1.0)
+    return random.normal(0, 1, shape) * wide / math.sqrt(0.9 + 0.1 * 36)
+
+
+STRATA = (
+    *(Stratum(f"spread {percent} %", percent / 100) for percent in (1, 2, 3, 5, 7, 10)),
+    *(Stratum(f"{percent} %, turns say 0.3 of it", percent / 100, turns_say=0.3) for percent in (1, 3, 5, 7, 10)),
+    *(Stratum(f"{percent} %, turns say 0.55 of it", percent / 100, turns_say=0.55) for percent in (1, 3, 5, 7)),
+    *(Stratum(f"{percent} %, turns say 0.7 of it", percent / 100, turns_say=0.7) for percent in (1, 3, 5, 7)),
+    *(Stratum(f"{percent} %, turns say 3 times it", percent / 100, turns_say=3.0) for percent in (1, 3, 5, 7, 10)),
+    Stratum("4 %, drift", 0.04, add=drift),
+    Stratum("4 %, jumps", 0.04, add=jumps),
+    Stratum("4 %, a neighbour", 0.04, add=neighbour),
+    Stratum("4 %, heavy tails", 0.04, processes=heavy),
+    Stratum("7 %, heavy tails", 0.07, processes=heavy),
+    Stratum("5 %, one process in ten is odd", 0.05, processes=odd_ones),
+    Stratum("4 %, slow steps from turn 3 on", 0.04, add=states),
+)
+
+
+def simulate(stratum: Stratum, races: int, random: np.random.Generator) -> Races:
+    """Simulate the turns of every round, and reduce them as a race does."""
+    shape = (races, ROUNDS, TURNS, 2)
+    seen = (
+        stratum.turns_say * stratum.spread / math.sqrt(BETWEEN_OVER_TURNS)
+    )  # the standard deviation that the turns show
+    times = random.normal(0, seen * math.sqrt(TURNS / 2), shape)
+    rest = stratum.spread**2 - seen**2
+    if rest < 0:  # turns differ by more than rounds do: what one loses the next one gains
+        times -= times.mean(axis=2, keepdims=True)
+        times *= math.sqrt(TURNS / (TURNS - 1))
+        rest = stratum.spread**2
+    processes = stratum.processes or (lambda shape, random: random.normal(0, 1, shape))
+    times += math.sqrt(rest / 2) * processes((races, ROUNDS, 1, 2), random)
+    if stratum.add is not None:
+        times = stratum.add(times, random)
+    logs = np.log(np.exp(times).mean(axis=2))
+    ratios = times[..., 1] - times[..., 0]
+    return Races(logs[..., 1] - logs[..., 0], ratios.var(axis=2, ddof=1) / TURNS)
+
+
+def _serial(times: Array) -> tuple[int, int, int]:
+    return (*times.shape[:2], 2 * times.shape[2])
+
+
+def _in_order(machine: Array, times: Array) -> Array:
+    """Return what each turn meets: every other turn is played in reverse order, A B, B A, A B."""
+    met: Array = machine.reshape(times.shape).copy()
+    met[:, :, 1::2] = met[:, :, 1::2, ::-1]
+    return met
