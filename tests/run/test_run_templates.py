@@ -67,7 +67,7 @@ def test_a_forked_heat_is_a_heat_like_any_other(tmp_path, template, house):
     for heat in heats:
         assert (heat.process.status, heat.first_step_ns) == ("ok", 300_000_000)
         assert heat.process.template == template.told
-        assert list(heat.process.phases_s)[:4] == ["start", "import", "fork", "build"]
+        assert list(heat.process.phases_s)[:4] == ["start", "import", "fork", "held"]
         assert heat.process.phases_s["start"] == template.told.start_s
         assert 0 < heat.process.phases_s["fork"] < 5
         assert heat.process.spent_s < sum(heat.process.phases_s.values())
@@ -282,5 +282,5 @@ def test_heats_of_pytorch_on_a_processor_are_forked(tmp_path, monkeypatch, house
     assert first.process.template == second.process.template is not None is fresh.process.template
     assert first.proofs[0].losses == second.proofs[0].losses == fresh.proofs[0].losses
     peaks = [each.process.peak_memory_bytes for each in (first, second, fresh)]
-    assert max(peaks) < 1.05 * min(peaks)
+    assert max(peaks) < 1.2 * min(peaks)  # two fresh processes differ by 8 %: what malloc keeps is chance
     assert house.is_empty_within(2)

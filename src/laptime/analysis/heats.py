@@ -36,6 +36,7 @@ def summarise_heat(heat: Heat) -> HeatResult:
         signs=heat.signs,
         ranks=heat.ranks,
         exchanges=heat.exchanges,
+        first_losses=heat.first_losses,
     )
 
 

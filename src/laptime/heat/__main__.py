@@ -104,6 +104,8 @@ def main() -> int:
         read_fd, write_fd = serve(read_fd, write_fd, socket_fd)  # returns in the heats alone
     line = Lifeline(read_fd, write_fd)
     line.say(wire.Hello(wire.VERSION, os.getpid()))
+    if socket_fds:
+        line.say(wire.Phase("held", time.perf_counter_ns()))
     try:
         return answer(line.listen(), line)
     except Exception as error:  # noqa: BLE001  any time: the signal that a data loader's process died can arrive late

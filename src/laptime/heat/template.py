@@ -8,7 +8,7 @@ lane has to differ between two heats as well, because heats are the replicates o
   pages and each other's lines in the caches in other places (Mytkowicz et al., ASPLOS 2009). A fork keeps all that its
   template has. So a race takes turns with several templates, each started as any process, and each fork moves what
   comes after it: the heap by a random number of bytes, and where arrays are mapped by a random number of pages, up to
-  a huge page. Where in physical memory a page is the kernel decides as a fork first writes to it, for each fork anew.
+  a huge page. Which physical memory a page has is decided as a fork first writes to it, in each fork again.
 - **The order of sets**, which hangs on a seed that Python draws as it starts: several templates have several.
 - **What random generators draw** that nobody gave a seed: Python seeds its own in each fork, NumPy's is seeded here.
 

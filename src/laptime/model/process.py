@@ -34,7 +34,7 @@ class Dnf:
 class Template:
     """The process from which a heat was forked: the framework was imported in it, and nothing computed.
 
-    `number` tells the templates of a question apart. `start_s` and `import_s` are how long its start and imports took.
+    Each template of a question has its own `number`. `start_s` and `import_s` are how long its start and imports took.
     """
 
     number: int

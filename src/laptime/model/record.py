@@ -84,6 +84,7 @@ class HeatResult:
     signs: StepSymptoms | None = None
     ranks: tuple[RankReport, ...] = ()
     exchanges: tuple[Exchange, ...] = ()
+    first_losses: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,6 +161,7 @@ class Heat:
 
     `burst` is how many batches its loader may deliver at once, if it was seen to do so and then to make steps wait.
     Where several processes train together, `ranks` is what each reports, and `exchanges` what an all-reduce takes.
+    `first_losses` are compared from heat to heat: one that repeats those of a proven heat has no `proofs` of its own.
     """
 
     process: ProcessRun
@@ -177,3 +178,4 @@ class Heat:
     signs: StepSymptoms | None = None
     ranks: tuple[RankReport, ...] = ()
     exchanges: tuple[Exchange, ...] = ()
+    first_losses: tuple[float, ...] = ()
