@@ -1,4 +1,4 @@
-"""What every fresh process reports, whatever it was asked to do. Heats, trainings and profiles each hold one."""
+"""What every process reports, whatever it was asked to do. Heats, trainings and profiles each hold one."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class ProcessRun:
-    """One lane in one fresh process. A training that was resumed keeps the phases of its first process.
+    """One lane in one process. A training that was resumed keeps the phases of its first process.
 
     `timeline` is what the sensors read, where the process was watched. `items_per_step` and `parameters` are what the
     process found once its network was built. `node` is the computer of a cluster on which it ran. `template` is set

@@ -157,7 +157,7 @@ class FreshSteps:
 
 @dataclass(frozen=True, slots=True)
 class Heat:
-    """One fresh process that ran one lane once.
+    """One process that ran one lane once.
 
     `burst` is how many batches its loader may deliver at once, if it was seen to do so and then to make steps wait.
     Where several processes train together, `ranks` is what each reports, and `exchanges` what an all-reduce takes.
