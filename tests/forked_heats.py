@@ -125,7 +125,7 @@ def _be_the_heat(command: list[str], printing_fd: int) -> None:
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # as Python does when it starts; the guardian's start undid it
-    pipes = command[-2:]
+    pipes = command[command.index("laptime.heat") + 1 :]  # a template also has a socket
     _close_all_but(tuple(map(int, pipes)))
     warnings.resetwarnings()
     for category in IGNORED:

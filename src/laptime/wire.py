@@ -1,11 +1,10 @@
 """The messages between parent and child: one JSON object per line, with a version that both must share.
 
-The child speaks first (`Hello`). It then reports each phase as it begins, each proof, and every window as it closes.
-After its last planned window it sends `Ready`. The parent answers `Again` (N more windows for disturbed ones),
-`TakeTurn` (one window) or `Enough`. If a loader holds its items, `Fresh` steps come before the windows; `Paced` gives
-the windows' length. `Examined` and `Signed` come last, if they were ordered. A whole training reports lap by lap:
-`Resumed` with the laps of its checkpoint, `Stepped` about twice a second, `LapDone` when a lap is validated and saved
-(the child then waits for `GoOn`), and `Tested` at the end. A heat of inference reports its `FirstCall`, what it
+The child speaks first (`Hello`). It then reports each phase as it begins, each proof, and each window. After its last
+planned window it sends `Ready`. The parent answers `Again` (more windows), `TakeTurn` or `Enough`. `Fresh` steps of a
+loader that holds its items come first; `Paced` gives the windows' length. `Examined` and `Signed` come last, if
+ordered. A whole training reports lap by lap: `Resumed` with the laps of its checkpoint, `Stepped`, `LapDone` when a lap
+is saved (it then waits for `GoOn`), and `Tested` at the end. A heat of inference reports its `FirstCall`, what it
 `Answered` in the proof, its single `Calls`, then for each batch size every window, and `BatchDone`. A profiled lane
 reports its first step, then what it `Profiled`; a scout what it has `Seen`, then `Inspected`; peaks are `Rated` singly.
 """
@@ -66,9 +65,10 @@ class Proved(msgspec.Struct, frozen=True, tag=True):
 
 
 class FirstStep(msgspec.Struct, frozen=True, tag=True):
-    """The very first step, including any compiling."""
+    """The very first step, including any compiling; and the first losses, if they are compared from heat to heat."""
 
     ns: int
+    losses: tuple[float, ...] = ()
 
 
 class Closed(msgspec.Struct, frozen=True, tag=True):

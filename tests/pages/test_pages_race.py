@@ -34,7 +34,7 @@ from shown import in_details
 from golden import assert_agreed
 from laptime.model.ask import Ask
 from laptime.model.missing import Missing
-from laptime.model.process import Dnf
+from laptime.model.process import Dnf, Template
 from laptime.model.record import Finding, Parity
 from laptime.pages import race
 from laptime.visible import cells_wide
@@ -320,3 +320,16 @@ def test_a_memory_limit_counts_more_than_the_memory():
     chip = replace(made.machine.processor, cores_visible=64, cores_usable=1)
     machine = replace(made.machine, processor=chip, memory_limit_bytes=4_000_000_000)
     assert "64 x AMD EPYC 7763 (1 core usable), 4 GB" in render(replace(made, machine=machine), 140)
+
+
+def test_the_details_say_how_the_heats_were_started_and_which_were_proven():
+    """Heats of a race may be fresh processes or forks; a record of an older laptime has no such line."""
+    first = heat(80.0)
+    forks = [
+        replace(first, process=replace(first.process, template=Template(number, 0.1, 2.0)), first_losses=(2.3,))
+        for number in (1, 2, 1)
+    ]
+    page = " ".join(render(record((replace(FIRST, heats=(first, *forks)),))).split())
+    assert "heats: 3 of 4 forked from 2 processes that only imported" in page
+    assert "3 not proven again: their first losses are those of a proven heat" in page
+    assert "heats: " not in render(record((FIRST,)))

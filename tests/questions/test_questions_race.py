@@ -113,6 +113,17 @@ def test_rounds_turn_about_and_each_heat_is_told_and_kept(world):
     assert "ends within about " in world.notes[0]
 
 
+def test_a_lane_is_proven_once_and_its_later_heats_repeat_its_first_losses(world):
+    """Which is proof enough: they begin with the same weights, batches and random numbers."""
+    record = world.race("fake/cpu", "fake/cpu/best", heats=3)
+    for lane in record.lanes:
+        assert [len(heat.proofs) for heat in lane.heats] == [len(lane.heats[0].proofs), 0, 0]
+        assert len({heat.first_losses for heat in lane.heats}) == 1
+        assert lane.heats[0].first_losses
+        assert ["proof" in heat.process.phases_s for heat in lane.heats] == [True, False, False]
+        assert lane.parity.status == "same"
+
+
 def test_an_interrupt_keeps_what_is_finished(world):
     """The record of an interrupted race is a record like any other, and is in the journal."""
     world.stop_after = 3

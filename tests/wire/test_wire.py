@@ -68,6 +68,7 @@ FROM_CHILD = (
     wire.Built(1_337_002, 100, None, {"torch": "2.13.0"}, ("a note",), {"ä/b.py": "0a"}),
     wire.Proved(RUN),
     wire.FirstStep(300_000_000),
+    wire.FirstStep(300_000_000, (2.5, 2.25)),
     wire.Closed(Window(1, 9, 4, (2, 2, 2, 2), NOISE, "other processes took 1.00 cores"), 2.25),
     wire.Closed(Window(1, 9, 4), None),
     wire.Examined(Examination(64, 9, 2, 1)),

@@ -37,6 +37,7 @@ def summarise_heat(heat: Heat) -> HeatResult:
         ranks=heat.ranks,
         exchanges=heat.exchanges,
         counted=counted,
+        first_losses=heat.first_losses,
     )
 
 

@@ -1,4 +1,6 @@
-"""`python -m laptime.heat READ_FD WRITE_FD`: carry out one order and end.
+"""`python -m laptime.heat READ_FD WRITE_FD [SOCKET_FD]`: carry out one order and end.
+
+With a socket, this process is a template: it imports a framework, and each heat that is requested goes on in a fork.
 
 An order is a heat, a whole training, an inference heat, a profile, a reference, a proof alone, the limits of a device,
 or a look at what a framework finds on this machine.
@@ -95,8 +97,15 @@ def _end_group() -> None:
 
 
 def main() -> int:
-    line = Lifeline(int(sys.argv[1]), int(sys.argv[2]))
+    read_fd, write_fd, *socket_fds = map(int, sys.argv[1:])
+    for socket_fd in socket_fds:
+        from laptime.heat.template import serve  # noqa: PLC0415  a heat needs none of it
+
+        read_fd, write_fd = serve(read_fd, write_fd, socket_fd)  # returns in the heats alone
+    line = Lifeline(read_fd, write_fd)
     line.say(wire.Hello(wire.VERSION, os.getpid()))
+    if socket_fds:
+        line.say(wire.Phase("held", time.perf_counter_ns()))
     try:
         return answer(line.listen(), line)
     except Exception as error:  # noqa: BLE001  any time: the signal that a data loader's process died can arrive late

@@ -12,6 +12,7 @@ from laptime.backends.base import Builder, BuiltTraining, Runner
 from laptime.backends.own import digest_imported
 from laptime.errors import LaneError
 from laptime.heat.counted import CountedRunner
+from laptime.heat.first_losses import TOLERANCE, find_distance, take_losses
 from laptime.heat.look_ahead import look_ahead
 from laptime.heat.step_breakdown import Clock, break_down_steps
 from laptime.heat.window_sizing import WindowSizing, run_down, size_windows, time_steps, warm_steps
@@ -55,12 +56,11 @@ def run_heat(
     `last` is called after all that, when the training can still take steps.
     """
     training = build_training(backend, order, line)
-    prove_training(backend, training, order.lane.settings, line)
-    line.say(wire.Phase("first step", backend.clock()))
-    runner = training.start()
-    line.say(wire.FirstStep(time_steps(backend.clock, runner, runner.stride)))
+    if not order.first_losses:
+        prove_training(backend, training, order.lane.settings, line)
+    runner = take_first_steps(backend, training, order, line)
     line.say(wire.Phase("timing", backend.clock()))
-    facts = Facts(training.steps_per_lap, warm_up_s(order.lane.device), training.device_memory_bytes, runner.stride)
+    facts = Facts(training.steps_per_lap, warm_up_s(order.lane.device), training.device_memory_bytes, runner.taken)
     sizing = measure(backend.clock, runner, order.pace, line, facts)
     missed = look_ahead(backend.clock, runner, order.test_items, training.items_per_step, line.say)
     if order.breakdown:
@@ -108,6 +108,31 @@ def prove_training(backend: Builder, training: BuiltTraining, settings: Settings
     line.say(wire.Phase("proof", backend.clock()))
     for precision in precisions_to_prove(settings):
         line.say(wire.Proved(_checked(training.prove(precision))))
+
+
+def take_first_steps(backend: Builder, training: BuiltTraining, order: HeatOrder, line: ParentLine) -> CountedRunner:
+    """Take the first step, and compare the first losses with those of the heat that proved this lane.
+
+    If they differ, this heat may train something else: prove it as well, and begin again.
+    """
+    line.say(wire.Phase("first step", backend.clock()))
+    runner = CountedRunner(training.start())
+    first_ns = time_steps(backend.clock, runner, runner.stride)
+    if order.first_losses is None:
+        line.say(wire.FirstStep(first_ns))
+        return runner
+    line.say(wire.Phase("first losses", backend.clock()))
+    losses = take_losses(runner)
+    line.say(wire.FirstStep(first_ns, losses))
+    if not order.first_losses or (apart := find_distance(losses, order.first_losses)) <= TOLERANCE:
+        return runner
+    send_notes((f"its first losses are not those of the heat that was proven ({apart:.0e} apart): proven again",), line)
+    runner.close()
+    prove_training(backend, training, order.lane.settings, line)
+    line.say(wire.Phase("first losses", backend.clock()))
+    runner = CountedRunner(training.start())
+    time_steps(backend.clock, runner, runner.stride)
+    return runner
 
 
 def take_proof(training: BuiltTraining, settings: Settings) -> tuple[ProofRun, ...]:

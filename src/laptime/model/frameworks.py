@@ -50,7 +50,8 @@ class FrameworkRow:
     variable without which the framework is hidden. `refusal` says why a built-in workload cannot run, and what can be
     raced instead: such a framework only takes the user's own steps. One that `takes_steps` takes them too, as well as
     models. With `is_opaque`, laptime does not know what computes: it places no batch and tries no card. `spreads` says
-    how several devices share a step: `ranks` by a process for each, `itself` within one process.
+    how several devices share a step: `ranks` by a process for each, `itself` within one process. `forks_on`
+    are the kinds of devices whose heats may be forked from a process that has imported the framework.
     """
 
     name: str
@@ -67,6 +68,7 @@ class FrameworkRow:
     changes_own_steps: bool = False  # joins a user's batches, defers what a user's step reads
     measures_peaks: bool = False
     spreads: Literal["", "ranks", "itself"] = ""
+    forks_on: tuple[str, ...] = ()
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -136,6 +138,8 @@ FRAMEWORKS = (
         changes_own_steps=True,
         measures_peaks=True,
         spreads="ranks",
+        # Not on cards: a process that has used CUDA's driver must not fork, and what an import uses there is not ours.
+        forks_on=("cpu",),
     ),
     FrameworkRow(
         name="jax",

@@ -203,7 +203,9 @@ class HeatOrder:
     which the reference writes the proof's batches, and from which every lane reads them. `place` is set in each process
     of a lane that several train together. With `profiles_exchange`, its first rank then profiles the collectives of
     some steps. A reference for lanes on several devices cuts its batches into `shares`, where the network computes over
-    a batch. `versions` are those that each node of a cluster has to have; elsewhere it is empty.
+    a batch. `versions` are those that each node of a cluster has to have; elsewhere it is empty. `first_losses` are
+    those of the lane's heat that was proven: one that repeats them needs no proof. If they are empty, the heat is the
+    one to be proven; if they are None, each heat is.
     """
 
     subject: Subject
@@ -222,6 +224,7 @@ class HeatOrder:
     shares: int = 1
     profiles_exchange: bool = False
     versions: dict[str, str] = field(default_factory=dict)
+    first_losses: tuple[float, ...] | None = None
 
     @property
     def counts_step(self) -> bool:

@@ -1,4 +1,4 @@
-"""What every fresh process reports, whatever it was asked to do. Heats, trainings and profiles each hold one."""
+"""What every process reports, whatever it was asked to do. Heats, trainings and profiles each hold one."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from laptime.model.timeline import Timeline
 
 ProcessStatus = Literal["ok", "dnf", "running", "interrupted"]
 NOT_FINISHED = Missing("the process did not finish")
+WAITING = "held"  # the phase in which a child waits for its turn while another is timed
 NODE_IS_GONE = "its node is gone"
 
 
@@ -30,11 +31,24 @@ class Dnf:
 
 
 @dataclass(frozen=True, slots=True)
+class Template:
+    """The process from which a heat was forked: the framework was imported in it, and nothing computed.
+
+    Each template of a question has its own `number`. `start_s` and `import_s` are how long its start and imports took.
+    """
+
+    number: int
+    start_s: float
+    import_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class ProcessRun:
-    """One lane in one fresh process. A training that was resumed keeps the phases of its first process.
+    """One lane in one process. A training that was resumed keeps the phases of its first process.
 
     `timeline` is what the sensors read, where the process was watched. `items_per_step` and `parameters` are what the
-    process found once its network was built. `node` is the computer of a cluster on which it ran.
+    process found once its network was built. `node` is the computer of a cluster on which it ran. `template` is set
+    where the process was forked: `start` and `import` of `phases_s` are then those of the template, `fork` its own.
     """
 
     lane: str
@@ -49,3 +63,10 @@ class ProcessRun:
     device_memory_bytes: int | Missing = NOT_FINISHED
     timeline: Timeline | None = None
     node: str | None = None
+    template: Template | None = None
+
+    @property
+    def spent_s(self) -> float:
+        """How long the process itself took, without the time in which it waited for its turn."""
+        theirs = ("start", "import") if self.template is not None else ()
+        return sum(each for name, each in self.phases_s.items() if name not in (WAITING, *theirs))

@@ -86,6 +86,7 @@ class HeatResult:
     ranks: tuple[RankReport, ...] = ()
     exchanges: tuple[Exchange, ...] = ()
     counted: tuple[int, ...] | None = None
+    first_losses: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,11 +159,12 @@ class FreshSteps:
 
 @dataclass(frozen=True, slots=True)
 class Heat:
-    """One fresh process that ran one lane once.
+    """One process that ran one lane once.
 
     `burst` is how many batches its loader may deliver at once, if it was seen to do so and then to make steps wait.
     Where several processes train together, `ranks` is what each reports, and `exchanges` what an all-reduce takes.
     `counted` are the windows that count, once the heats of all lanes were held against each other.
+    `first_losses` are compared from heat to heat: one that repeats those of a proven heat has no `proofs` of its own.
     """
 
     process: ProcessRun
@@ -181,3 +182,4 @@ class Heat:
     ranks: tuple[RankReport, ...] = ()
     exchanges: tuple[Exchange, ...] = ()
     counted: tuple[int, ...] | None = None
+    first_losses: tuple[float, ...] = ()

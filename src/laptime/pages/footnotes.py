@@ -162,6 +162,19 @@ def starts(record: Record, width: int) -> list[str]:
     return flow(parts, width, "first step + start-up: ") if parts else []
 
 
+def origins(record: Record, width: int) -> list[str]:
+    """Return how the heats were started, and which of them were proven, where these differ from heat to heat."""
+    heats = [heat for lane in record.lanes for heat in lane.heats]
+    forked = [heat.process.template.number for heat in heats if heat.process.template is not None]
+    repeat = sum(bool(heat.first_losses) and not heat.proofs for heat in heats)
+    parts = []
+    if forked:
+        parts.append(f"{len(forked)} of {len(heats)} forked from {len(set(forked))} processes that only imported")
+    if repeat:
+        parts.append(f"{repeat} not proven again: their first losses are those of a proven heat")
+    return flow(parts, width, "heats: ") if parts else []
+
+
 def forecasts(record: Record, width: int) -> list[str]:
     """Return how long the whole training would take on each lane, and what is included."""
     told = [(short_name(lane.name), lane.whole) for lane in record.lanes if lane.whole is not None]

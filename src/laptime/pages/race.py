@@ -203,6 +203,7 @@ def _details(record: Record, view: View) -> list[list[str]]:
         footnotes.failures(record, width),
         *(wrap(each, width, "  ") for each in footnotes.remarks(record)),
         quiet(footnotes.starts(record, width), color=color),
+        quiet(footnotes.origins(record, width), color=color),
         footnotes.forecasts(record, width),
         *(wrap(each, width, "  ") for each in card_sentence(record)),
         wrap(published_line(record, width), width, "  "),

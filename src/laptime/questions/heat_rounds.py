@@ -17,7 +17,7 @@ from laptime.model.process import ProcessRun
 from laptime.model.profile import ProfileRun
 from laptime.model.protocol import Protocol
 from laptime.model.record import LaneResult
-from laptime.model.sample import FirstLosses, Heat
+from laptime.model.sample import FirstLosses, Heat, Reference
 from laptime.planner.pace import without_turns
 from laptime.questions.asking import say_end
 from laptime.questions.bounds import Bounds, find_bounds, with_roofline
@@ -166,10 +166,25 @@ class HeatRounds:
             order_heat(plan, lane, pace, self.done),
             test_items=self._test_items(lane),
             versions=self._versions_of(lane),
+            first_losses=self._proven_losses(lane),
             profiles_exchange=plan.ask.scale is not None
             and lane.is_ranked
             and lane.settings.value_of("sync") != "none",
         )
+
+    def _proven_losses(self, lane: PlannedLane) -> tuple[float, ...] | None:
+        """Return the first losses of the lane's heat that was proven, which the next one has to repeat.
+
+        They are empty before that; None where each heat is proven: if the training cannot be repeated, or if a heat did
+        not repeat them, and where several processes train together.
+        """
+        reference = self.proof.reference_for(self.job.plan, lane)
+        if lane.is_ranked or not isinstance(reference, Reference) or reference.problem:
+            return None
+        proven = [heat for heat in self.heats[lane.name] if heat.proofs]
+        if len(proven) > 1:
+            return None
+        return proven[0].first_losses if proven and proven[0].process.status == "ok" else ()
 
     def _versions_of(self, lane: PlannedLane) -> dict[str, str]:
         """Return the versions that a node must have: those with which the lane was planned, unless types are raced."""

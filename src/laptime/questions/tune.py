@@ -36,7 +36,6 @@ from laptime.questions.tuned import describe_tuning
 from laptime.run.prestart import Prestarter
 
 HEATS_VARY = 1.1  # a heat may take this multiple of its lane's slowest heat
-WAITING = "held"  # the phase in which a child waits for its turn while another is timed
 CONFIRMING = 0.5  # share of a lane's time that is kept for the confirming race, at most
 SINGLES = 0.5  # share of the search in which single settings are tried first
 CONFIRMED_MOST = 10  # rounds of the confirming race
@@ -217,11 +216,7 @@ class Tune:
         """
         round_s = self._rounds.run_round(planned, prestarter)
         self._rounds.hear_appeals()
-        own_s = {
-            lane.name: sum(each for name, each in heat.process.phases_s.items() if name != WAITING)
-            for lane in planned
-            for heat in self._rounds.heats[lane.name][-1:]
-        }
+        own_s = {lane.name: heat.process.spent_s for lane in planned for heat in self._rounds.heats[lane.name][-1:]}
         whole_s = sum(own_s.values()) or 1.0
         self._heat_s |= {name: round_s * each / whole_s for name, each in own_s.items()}
         return round_s

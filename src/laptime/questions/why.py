@@ -46,7 +46,6 @@ NO_BUDGET = "the budget had no room for it"
 NOT_PROMISING = "nothing pointed to it"
 HEATS_VARY = 1.1  # a heat may take this multiple of its lane's slowest heat
 FIRST_ALONE = ("look ahead", "take apart")  # phases of a lane's first heat
-WAITING = "held"  # the phase in which a child waits for its turn while another is timed
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,9 +191,8 @@ class WhySearch:
         for lane in lanes:
             for heat in self._rounds.heats[lane.name][-1:]:
                 phases_s = heat.process.phases_s
-                told_s = sum(took_s for name, took_s in phases_s.items() if name != WAITING)
                 once_s = sum(phases_s.get(name, 0.0) for name in FIRST_ALONE)
-                took_s = max(told_s, self._rounds.took_s[lane.name]) - once_s
+                took_s = max(heat.process.spent_s, self._rounds.took_s[lane.name]) - once_s
                 self._heat_s[lane.name] = max(self._heat_s.get(lane.name, 0.0), took_s)
 
     def _finishes(self, lane: PlannedLane) -> bool:

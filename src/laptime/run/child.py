@@ -20,6 +20,7 @@ from typing import Protocol
 from laptime import wire
 from laptime.errors import LaneError, UsageError, WireError
 from laptime.model.missing import Missing
+from laptime.model.process import Template
 from laptime.model.sample import Noise
 from laptime.run import guardian
 from laptime.run.guardian import GO_ON, GOES_ON, PAUSE, PAUSED, REPORTS, TAIL_BYTES, WENT_ON
@@ -33,6 +34,7 @@ GRACE_S = 5.0
 PAUSE_S = 10.0  # stopping and continuing takes a millisecond
 SWEEP_S = 10.0  # the guardian kills what is left in milliseconds; if it takes longer, it is killed itself
 GUARDIAN = Path(guardian.__file__)
+GUARDIAN_WORDS = (sys.executable, "-S", "-P", str(GUARDIAN))
 # By default JAX takes three quarters of a card's memory at once and TensorFlow all of it. User code may import either.
 AS_NEEDED = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
 HEAT_MARK = "LAPTIME_HEAT"  # set in the environment of a heat, and so of all that it starts
@@ -74,6 +76,7 @@ class AnyChild(Protocol):
     pid: int
     node: str | None
     versions: dict[str, str]
+    template: Template | None
     started_ns: int
     began_ns: int
     is_paused: bool
@@ -104,9 +107,11 @@ class Child:
     other end of the pipe on which it sends the printed text, so the end of that pipe shows the end of the guardian.
     """
 
-    def __init__(self, environment: dict[str, str]) -> None:
+    def __init__(self, environment: dict[str, str], further: tuple[int, ...] = ()) -> None:
+        """Start a child; `further` are descriptors that it gets besides its pipes."""
         refuse_within_a_heat()
         self.node: str | None = None
+        self.template: Template | None = None
         self.versions: dict[str, str] = {}  # of the machine: those of this one are in the record
         self.started_ns = self.began_ns = time.monotonic_ns()
         self._buffer, self._searched = bytearray(), 0
@@ -120,20 +125,11 @@ class Child:
                 to_child, self._write_fd = _open_pipe(theirs, opened)
                 from_child, self._read_fd = _open_pipe(theirs, opened, outward=True)
                 printing, self._printed_fd = _open_pipe(theirs, opened, outward=True)
-                heat = [sys.executable, "-P", "-m", "laptime.heat", str(to_child), str(from_child)]
-                self._process = subprocess.Popen(
-                    [sys.executable, "-S", "-P", str(GUARDIAN), str(to_child), str(from_child), *heat],
-                    env={**AS_NEEDED, **os.environ, **environment, HEAT_MARK: "1"},
-                    stdin=subprocess.DEVNULL,
-                    stdout=printing,
-                    stderr=printing,
-                    pass_fds=(to_child, from_child),
-                    start_new_session=True,
-                )
+                self.pid = self._launch(environment, (to_child, from_child, *further), printing)
             except OSError as error:
                 raise LaneError(f"no child process could be started: {error}") from error
             self._opened = opened.pop_all()
-        self.pid = self._process.pid
+        self._is_taken = False
         self._code: int | None = None
         self._peak_memory_bytes: int | Missing = Missing("the child has not ended")
         self._poll = select.poll()  # an epoll would take one descriptor more
@@ -229,6 +225,20 @@ class Child:
         except KeyboardInterrupt:
             self.end(grace_s=0)
 
+    def _launch(self, environment: dict[str, str], descriptors: tuple[int, ...], printing: int) -> int:
+        """Start the guardian, and with it the heat. Return the guardian's number."""
+        numbers = [str(each) for each in descriptors]
+        self._process = subprocess.Popen(
+            [*GUARDIAN_WORDS, *numbers[:2], sys.executable, "-P", "-m", "laptime.heat", *numbers],
+            env=environment_of(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=printing,
+            stderr=printing,
+            pass_fds=descriptors,
+            start_new_session=True,
+        )
+        return self._process.pid
+
     def _request(self, request: signal.Signals, report: bytes) -> None:
         """Send the guardian a request and wait until it is done. If the child is gone, the next `hear` notices."""
         with contextlib.suppress(ProcessLookupError):
@@ -245,16 +255,22 @@ class Child:
 
     def _take(self) -> None:
         """Collect the ended child, unless an earlier call did: `end` may be interrupted and called again."""
-        if self._process.returncode is not None:
-            return
+        if not self._is_taken:
+            status, peak_kib = self._collect()
+            self._code = None if status is None else os.waitstatus_to_exitcode(status)
+            in_kib = 1 if sys.platform == "darwin" else 1024
+            self._peak_memory_bytes = peak_kib if isinstance(peak_kib, Missing) else peak_kib * in_kib
+            self._is_taken = True
+
+    def _collect(self) -> tuple[int | None, int | Missing]:
+        """Wait for the ended guardian. Return its status, and the most memory as the system counts it."""
         try:
             _, status, usage = os.wait4(self.pid, 0)
         except ChildProcessError:  # this process ignores SIGCHLD, or waits for all its children elsewhere
             self._process.returncode = 0
-            self._peak_memory_bytes = Missing("another part of this program has waited for the child")
-        else:
-            self._code = self._process.returncode = os.waitstatus_to_exitcode(status)
-            self._peak_memory_bytes = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+            return None, Missing("another part of this program has waited for the child")
+        self._process.returncode = os.waitstatus_to_exitcode(status)
+        return status, usage.ru_maxrss
 
     def _next_line(self) -> bytes | None:
         end = self._buffer.find(b"\n", self._searched)
@@ -285,6 +301,11 @@ class Child:
             if not self._read_printed():
                 return True
         return False
+
+
+def environment_of(environment: dict[str, str]) -> dict[str, str]:
+    """Return all variables of a child that is started now, for a lane with these of its own."""
+    return {**AS_NEEDED, **os.environ, **environment, HEAT_MARK: "1"}
 
 
 def is_within_a_heat() -> bool:

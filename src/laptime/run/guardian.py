@@ -1,7 +1,9 @@
 """The guardian: a small process above each heat. When the heat ends, it ends all of the heat's descendants.
 
 Run as a script, `guardian.py READ_FD WRITE_FD COMMAND...`. It imports nothing of laptime, so it starts in a few
-milliseconds and takes little memory. It starts the command in a new session, sleeps, and wakes for four things:
+milliseconds and takes little memory. It starts the command in a new session, sleeps, and wakes for four things. A heat
+that was forked from a template (laptime.heat.template) is there already: `guardian.py READ_FD WRITE_FD adopt PID FD`
+is run by the process that forked it, which so becomes its guardian.
 
 - **The heat is over**, the parent asks for its end (SIGTERM), or the parent is gone (its end of the pipe is closed).
   On Linux the guardian is a subreaper: a process of the heat whose parent ends becomes the guardian's child, even after
@@ -41,6 +43,7 @@ STOPPED = b"TtZX"  # the states of processes that compute nothing: stopped, or e
 SET_PARENT_DEATH_SIGNAL, SET_CHILD_SUBREAPER = 1, 36  # <linux/prctl.h>
 F_SETPIPE_SZ = 1031  # <linux/fcntl.h>
 NOT_STARTED = 127
+ADOPT = "adopt"  # in place of a command: the number of a child, and the descriptor from which its text is read
 # Bytes that report to the parent; they are removed from the printed text.
 WENT_ON = b"\0"  # another process had stopped the heat, and it went on
 PAUSED, GOES_ON = b"\1", b"\2"  # the parent's request is done
@@ -51,7 +54,6 @@ class Guardian:
     """Starts the heat, keeps the end of what it prints, and notes how it ended."""
 
     def __init__(self, read_fd: int, write_fd: int, command: list[str]) -> None:
-        self._printed_fd, printing_fd = os.pipe()
         self._woken_fd = _wake_by_signals()
         self._tail = b""
         self._status: int | None = None
@@ -59,16 +61,11 @@ class Guardian:
         self._continued: set[int] = set()  # by us, and not yet collected
         prctl = _find_prctl()
         prctl(SET_CHILD_SUBREAPER, 1)
-        _widen(printing_fd)
-        own = os.getpid()
-        self._heat = os.fork()
-        if not self._heat:
-            os.setsid()
-            prctl(SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
-            if os.getppid() == own:  # else the guardian is gone already
-                _become(command, printing_fd)
-            os._exit(NOT_STARTED)
-        os.close(printing_fd)
+        if command[0] == ADOPT:
+            self._heat, self._printed_fd = map(int, command[1:])
+        else:
+            self._heat, self._printed_fd = _start(command, prctl)
+        _widen(self._printed_fd)
         os.close(write_fd)  # so that the pipe ends when the heat closes its own end
         os.set_blocking(self._printed_fd, False)
         self._ends, self._all = select.poll(), select.poll()
@@ -79,7 +76,8 @@ class Guardian:
 
     def watch(self) -> None:
         """Sleep until the heat is over or has to end."""
-        while True:
+        self._reap()  # an adopted heat may have ended before its signal could wake us
+        while self._status is None:
             ready = {descriptor for descriptor, _ in self._all.poll()}
             signals = os.read(self._woken_fd, 4096) if self._woken_fd in ready else b""
             self._reap()
@@ -168,6 +166,21 @@ class Guardian:
                     _report(WENT_ON)
             elif pid == self._heat:
                 self._status = status
+
+
+def _start(command: list[str], prctl: Callable[[int, int], object]) -> tuple[int, int]:
+    """Start the heat. Return its number, and the descriptor from which what it prints is read."""
+    printed_fd, printing_fd = os.pipe()
+    own = os.getpid()
+    heat = os.fork()
+    if not heat:
+        os.setsid()
+        prctl(SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+        if os.getppid() == own:  # else the guardian is gone already
+            _become(command, printing_fd)
+        os._exit(NOT_STARTED)
+    os.close(printing_fd)
+    return heat, printed_fd
 
 
 def _report(done: bytes) -> None:

@@ -37,6 +37,7 @@ class HeatRunner(ProcessRunner):
         self.order, self._tell, self._watch = order, tell, WindowWatch(cores)
         self._windows: list[Window] = []
         self._losses: list[float] = []
+        self._first_losses: tuple[float, ...] = ()
         self._examination: Examination | None = None
         self._fresh: FreshSteps | None = None
         self._burst: int | None = None
@@ -71,6 +72,7 @@ class HeatRunner(ProcessRunner):
             signs=self._signs,
             ranks=self.finished.ranks if self.finished else (),
             exchanges=self.finished.exchanges if self.finished else (),
+            first_losses=self._first_losses,
         )
 
     def answer(self, child: AnyChild, message: wire.FromChild) -> None:
@@ -83,6 +85,8 @@ class HeatRunner(ProcessRunner):
                 self._windows.append(self._watch.close_window(replace(window, turn=self.turn)))
                 if loss is not None:
                     self._losses.append(loss)
+            case wire.FirstStep(losses=losses):
+                self._first_losses = losses
             case wire.Examined(examination=examination):
                 self._examination = examination
             case wire.Fresh(steps=fresh):

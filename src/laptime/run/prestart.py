@@ -2,11 +2,13 @@
 
 A framework takes seconds to import, on one core. Each heat still has its own process, in which nothing was built and
 no device was used. With two cores per child, its start-up takes no longer than alone. Where rounds are worth more than
-that, there is a child on each core, and the start-up of a lane is the shortest of its heats.
+that, there is a child on each core, and the start-up of a lane is the shortest of its heats. Where a framework bears
+it, only a lane's first heats import: the others are forked (laptime.run.templates).
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterable
 from types import TracebackType
@@ -16,9 +18,10 @@ from laptime import wire
 from laptime.errors import LaneError, WireError
 from laptime.model.digits import brief
 from laptime.model.plan import PlannedLane
-from laptime.run.child import AnyChild, Silence
+from laptime.run.child import Silence
 from laptime.run.launchers import LOCAL, Launcher
 from laptime.run.runner import Started
+from laptime.run.templates import ForkedChild, HeatTemplate, HeatTemplates
 
 CORES_A_CHILD = 2
 MOST_AT_ONCE = 8  # each holds some hundred megabytes
@@ -36,6 +39,7 @@ class Prestarter:
         self._patience_s = patience_s
         self._waiting: list[PlannedLane] = []
         self._held: dict[str, Started] = {}
+        self._templates = HeatTemplates()
 
     def __enter__(self) -> Self:
         return self
@@ -45,6 +49,7 @@ class Prestarter:
     ) -> None:
         for started in self._held.values():
             started.child.abandon()
+        self._templates.close()
 
     def line_up(self, lanes: Iterable[PlannedLane]) -> None:
         """Set the lanes whose children will be taken next, in order."""
@@ -66,23 +71,39 @@ class Prestarter:
     def _start(self, lanes: list[PlannedLane]) -> None:
         """Start these children, or as many as the system allows. All have the same deadline."""
         deadline = time.monotonic() + self._patience_s
-        begun: list[PlannedLane] = []
+        begun: list[tuple[PlannedLane, HeatTemplate | None]] = []
         for lane in lanes:
             try:
-                child = self._launcher.start(lane.environment, lane)
+                template = None if self._launcher.is_elsewhere else self._templates.begin(lane)
+                if template is None:
+                    self._begin_fresh(lane)
             except LaneError:
                 if not begun:
                     raise
                 self._waiting = [*lanes[len(begun) :], *self._waiting]
                 break
-            self._held[lane.name] = Started(child)
-            child.say(wire.Warm(lane.framework))
-            begun.append(lane)
-        for lane in begun:
-            self._held[lane.name] = self._await(self._held[lane.name].child, deadline)
+            begun.append((lane, template))
+        for lane, template in begun:
+            self._held[lane.name] = self._fork(lane, template, deadline) or self._await(lane, deadline)
 
-    def _await(self, child: AnyChild, deadline: float) -> Started:
+    def _begin_fresh(self, lane: PlannedLane) -> None:
+        child = self._launcher.start(lane.environment, lane)
+        self._held[lane.name] = Started(child)
+        child.say(wire.Warm(lane.framework))
+
+    def _fork(self, lane: PlannedLane, template: HeatTemplate | None, deadline: float) -> Started | None:
+        """Fork a heat; if that is not possible, begin a fresh process. The heat then reports what goes wrong."""
+        if template is None:
+            return None
+        if template.make_ready(deadline):
+            with contextlib.suppress(LaneError):
+                return Started(ForkedChild(template))
+        self._begin_fresh(lane)
+        return None
+
+    def _await(self, lane: PlannedLane, deadline: float) -> Started:
         """Wait until a child is warm. The heat reports what goes wrong."""
+        child = self._held[lane.name].child
         heard: list[wire.FromChild] = []
         try:
             while (message := child.hear(deadline - time.monotonic())) is not None:

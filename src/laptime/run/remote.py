@@ -15,7 +15,7 @@ from laptime.model.digits import brief
 from laptime.model.launchers import Place
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
-from laptime.model.process import NODE_IS_GONE
+from laptime.model.process import NODE_IS_GONE, Template
 from laptime.model.sample import Noise
 from laptime.run.child import GRACE_S, PAUSE_S, SWEEP_S, Ended, Silence, WindowReader
 from laptime.run.launchers import Submission, Tell
@@ -107,6 +107,7 @@ class RemoteChild:
 
     def __init__(self, waiting: Waiting, environment: dict[str, str]) -> None:
         self.pid, self.is_paused = 0, False
+        self.template: Template | None = None  # its process is a fresh one
         self.node: str | None = None
         self.versions: dict[str, str] = {}
         self.started_ns, self.began_ns = time.monotonic_ns(), 0

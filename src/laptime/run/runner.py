@@ -201,6 +201,7 @@ class ProcessRunner:
             device_memory_bytes=finished.device_memory_bytes if finished else NOT_FINISHED,
             timeline=self.timeline,
             node=child.node if child else None,
+            template=child.template if child else None,
         )
 
     def _phases_s(self) -> dict[str, float]:
@@ -212,7 +213,11 @@ class ProcessRunner:
             spans[name] = spans.get(name, 0.0) + (end - begin) / 1e9
         if self.shares_our_clock and "timing" in spans:
             spans["timing"] -= self.paused_ns / 1e9
-        return spans
+        template = self.child.template
+        if template is None:
+            return spans
+        fork_s = spans.pop("start") + spans.pop("import", 0.0)
+        return {"start": template.start_s, "import": template.import_s, "fork": fork_s, **spans}
 
     def _on_one_clock(self, timeline: Timeline) -> Timeline:
         """Mark the readings if they cannot be compared: a child with its own clock reports times outside the run."""

@@ -1,7 +1,7 @@
 """Let heats of several lanes be alive at once and take turns: A B, B A, A B. All but one of them are paused.
 
 A machine drifts by tens of per cent within a minute. Turns of 0.25 s meet the same state of it, so the
-drift cancels in their ratio. Each heat still has its own fresh process.
+drift cancels in their ratio. Each heat still has its own process.
 """
 
 from __future__ import annotations

@@ -1,0 +1,200 @@
+"""Templates: processes that have imported a framework, from which heats are forked (laptime.heat.template says how).
+
+A template serves the lanes that have its framework and exactly its environment: a library reads its variables as it is
+loaded, so another environment takes another process. A race takes turns with several of them, because the heats of one
+share what a process draws at random as it starts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import socket
+import sys
+import time
+from collections import Counter
+
+from laptime import wire
+from laptime.errors import LaneError, WireError
+from laptime.machine.processor import available_memory_bytes
+from laptime.model.frameworks import find_framework
+from laptime.model.missing import Missing
+from laptime.model.plan import PlannedLane
+from laptime.model.process import Template
+from laptime.run.child import GUARDIAN_WORDS, Child, Silence, environment_of
+
+OF_A_LANE = 3  # templates that a lane's heats are forked from, in turn
+MOST = 12  # templates at once: each holds some 250 MB, half of them memory that its forks share
+ROOM_BYTES = 2 << 30  # a further template is started where more than this is free
+ANSWER_S = 10.0  # a fork takes 10 ms
+ANSWER_BYTES = 4096
+
+Key = tuple[object, ...]
+
+
+class HeatTemplate:
+    """One template process, and the socket on which it is asked for heats."""
+
+    def __init__(self, lane: PlannedLane, number: int) -> None:
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket.settimeout(ANSWER_S)
+        with theirs:
+            try:
+                self._child = Child(lane.environment, (theirs.fileno(),))
+            except BaseException:
+                self._socket.close()
+                raise
+        self._number = number
+        self._child.say(wire.Warm(lane.framework))
+        self.told: Template | None = None
+        self.is_broken = False  # no further heat can be forked
+        self.forks = 0  # that have not ended
+        self._is_gone = self._is_closed = False
+
+    def make_ready(self, deadline: float) -> bool:
+        """Wait until it has imported what heats need. Return whether it has."""
+        phases: dict[str, int] = {}
+        try:
+            while self.told is None and not self.is_broken:
+                match self._child.hear(deadline - time.monotonic()):
+                    case wire.Phase(name=name, at_ns=at_ns):
+                        phases[name] = at_ns
+                    case wire.Warmed():
+                        began_ns, ended_ns = phases["import"], phases["held"]
+                        start_s = (began_ns - self._child.began_ns) / 1e9
+                        self.told = Template(self._number, start_s, (ended_ns - began_ns) / 1e9)
+                    case None | wire.Failed():
+                        self.is_broken = True
+        except (Silence, WireError):
+            self.is_broken = True
+        return not self.is_broken
+
+    def fork(self, descriptors: tuple[int, int, int]) -> int:
+        """Fork a heat with these pipes, and a guardian that reports to the last one. Return the guardian's number."""
+        answer = self._ask(b"\0".join((b"fork", *map(os.fsencode, GUARDIAN_WORDS))), descriptors)
+        if not answer.isdigit():
+            self.is_broken = True
+            raise LaneError(f"no heat could be forked: {answer.decode(errors='replace') or 'the template is gone'}")
+        self.forks += 1
+        return int(answer)
+
+    def collect(self, guardian: int) -> tuple[int | None, int | Missing]:
+        """Wait for an ended guardian. Return its status, and the most memory as the system counts it."""
+        self.forks -= 1
+        answer = self._ask(f"wait\0{guardian}".encode())
+        if not answer:
+            return None, Missing("the process from which it was forked is gone")
+        status, peak = answer.split(b"\0")
+        return int(status), int(peak)
+
+    def close(self) -> None:
+        """End the template, and with it all that was forked from it."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._socket.close()
+            self._child.abandon()
+
+    def _ask(self, request: bytes, descriptors: tuple[int, ...] = ()) -> bytes:
+        """Send a request. Return the answer; it is empty if the template is gone."""
+        answer = b""
+        if not self._is_gone:
+            with contextlib.suppress(OSError):
+                socket.send_fds(self._socket, [request], descriptors)
+                answer = self._socket.recv(ANSWER_BYTES)
+        if not answer:
+            self._is_gone = self.is_broken = True
+        return answer
+
+
+class ForkedChild(Child):
+    """A heat that was forked from a template, below a guardian of its own. Its environment is the template's."""
+
+    def __init__(self, template: HeatTemplate) -> None:
+        self._from = template
+        super().__init__({})
+        self.template = template.told
+
+    def _launch(self, _environment: dict[str, str], descriptors: tuple[int, ...], printing: int) -> int:
+        to_child, from_child = descriptors
+        return self._from.fork((to_child, from_child, printing))
+
+    def _collect(self) -> tuple[int | None, int | Missing]:
+        return self._from.collect(self.pid)
+
+
+class HeatTemplates:
+    """The templates of a question. A lane's heats are forked from OF_A_LANE of them in turn.
+
+    The first heats of a lane start these templates, so they take no longer than fresh processes. All lanes begin with
+    the same template, so that the heats of a round share it where their environments allow.
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[Key, HeatTemplate] = {}
+        self._broken: list[HeatTemplate] = []
+        self._forked: Counter[str] = Counter()
+        self._numbers = itertools.count(1)
+
+    def begin(self, lane: PlannedLane) -> HeatTemplate | None:
+        """Return the template of a lane's next heat, started if it is not there; None if the heat is no fork."""
+        if not may_fork(lane):
+            return None
+        turn = self._forked[lane.name] % OF_A_LANE
+        key = (lane.framework, turn, *_start_conditions(lane))
+        found = self._made.pop(key, None)
+        if found is not None and found.is_broken:
+            self._broken.append(found)
+            found = None
+        if found is None:
+            if not self._make_room():
+                return None
+            found = HeatTemplate(lane, next(self._numbers))
+        self._made[key] = found  # the last one: it was used last
+        self._forked[lane.name] += 1
+        return found
+
+    def close(self) -> None:
+        """End all templates."""
+        while self._made:
+            self._broken.append(self._made.popitem()[1])
+        while self._broken:
+            self._broken.pop().close()
+
+    def _make_room(self) -> bool:
+        """Return whether there is room for another one. That may end the one that was not used for longest.
+
+        One that has forks which are alive is kept: they would end with it.
+        """
+        if len(self._made) >= MOST:
+            idle = next((key for key, each in self._made.items() if not each.forks), None)
+            if idle is None:
+                return False
+            self._made.pop(idle).close()
+        free_bytes = available_memory_bytes()
+        return isinstance(free_bytes, Missing) or free_bytes > ROOM_BYTES
+
+
+def may_fork(lane: PlannedLane) -> bool:
+    """Whether a lane's heats may be forked: in one process, on a device where the framework bears it.
+
+    Elsewhere than on Linux no process can adopt another, and the system's own libraries do not bear a fork.
+    """
+    forks_on = find_framework(lane.framework).forks_on
+    return (
+        sys.platform.startswith("linux")
+        and not lane.is_ranked
+        and bool(forks_on)
+        and all(device.kind in forks_on for device in lane.computes_on)
+    )
+
+
+def _start_conditions(lane: PlannedLane) -> Key:
+    """Return what a process has from its start on: its environment, its folder, and its cores."""
+    cores: tuple[int, ...] = ()
+    with contextlib.suppress(OSError):
+        cores = tuple(sorted(os.sched_getaffinity(0)))
+    folder = ""
+    with contextlib.suppress(OSError):
+        folder = os.getcwd()  # noqa: PTH109  it may be gone
+    return tuple(sorted(environment_of(lane.environment).items())), cores, folder
