@@ -63,7 +63,8 @@ MAY_IMPORT: dict[str, set[str]] = {
 # The child may leave without looking back, and a fake one may chat as frameworks do.
 MAY_PRINT = {
     "backends/fake_script.py": {"print", "os._exit"},
-    **dict.fromkeys(("heat/__main__.py", "heat/template.py"), {"os._exit"}),
+    "heat/__main__.py": {"os._exit"},
+    "heat/template.py": {"os._exit"},
     "pipelines/worker.py": {"sys.exit"},
     "run/guardian.py": {"os._exit"},
     "run/node.py": {"sys.exit"},
