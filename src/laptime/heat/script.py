@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from laptime import wire
 from laptime.analysis.script_loop import LoopProgress
 from laptime.attach import kinds
+from laptime.backends.base import NO_CENSUS
 from laptime.errors import LaneError, TrainingError
 from laptime.heat.loop import Facts, ParentLine, measure, warm_up_s
 from laptime.heat.script_process import HeldScript, RacedScript, ScriptEnded, Visitor, now_ns
@@ -91,6 +92,9 @@ class ScriptRunner:
 
     def parts(self) -> Missing:
         return NO_PARTS
+
+    def census(self) -> Missing:
+        return NO_CENSUS
 
     def close(self) -> tuple[str, ...]:
         return ()

@@ -45,7 +45,7 @@ REPEATED_MOST = 2  # experiments that are repeated at once
 NO_BUDGET = "the budget had no room for it"
 NOT_PROMISING = "nothing pointed to it"
 HEATS_VARY = 1.1  # a heat may take this multiple of its lane's slowest heat
-FIRST_ALONE = ("look ahead", "take apart")  # phases of a lane's first heat
+FIRST_ALONE = ("look ahead", "census", "take apart")  # phases of a lane's first heat
 WAITING = "held"  # the phase in which a child waits for its turn while another is timed
 
 

@@ -30,6 +30,7 @@ from laptime.model.plan import HeatOrder
 from laptime.model.profile import Observed
 from laptime.model.protocol import Score
 from laptime.model.sample import ProofRun, Reference
+from laptime.model.symptoms import DenormalCensus
 
 NO_STEP = Missing("no step was taken")
 
@@ -168,6 +169,9 @@ class KerasRunner:
             return Missing(f"Keras gives its engine {self.stride} steps at once")
         self._fit_run.finish()
         return KerasStepParts(self._model, self._feed, self._engine, self._one_thread)
+
+    def census(self) -> DenormalCensus | Missing:
+        return self._one_thread(lambda: self._engine.census(self._model))
 
     def close(self) -> tuple[str, ...]:
         self._fit_run.finish()

@@ -1,0 +1,47 @@
+"""Trainings whose steps change while they learn: one memorises its four batches, one does more work from a step on."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+import laptime
+
+BATCHES, ITEMS, WIDE, CLASSES = 4, 32, 192, 10
+SLOW_FROM = 12
+
+
+def _batches(noise: float) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Return items that have a pattern for each class, and noise on it."""
+    made = torch.Generator().manual_seed(7)
+    patterns = torch.randn(CLASSES, WIDE, generator=made)
+    labels = [torch.randint(0, CLASSES, (ITEMS,), generator=made) for _ in range(BATCHES)]
+    return [(patterns[each] + noise * torch.randn(ITEMS, WIDE, generator=made), each) for each in labels]
+
+
+def _network() -> nn.Module:
+    return nn.Sequential(nn.Linear(WIDE, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(inplace=True), nn.Linear(256, CLASSES))
+
+
+def memorised() -> laptime.Training:
+    """Its loss is 0 within a hundred steps; then what flows back through its layers is next to 0."""
+    network = _network()
+    return laptime.Training(network, nn.CrossEntropyLoss(), torch.optim.Adam(network.parameters(), lr=0.01), _batches(1.0))
+
+
+class Grows(nn.Module):
+    """A layer that works more from a step on, as one does whose sequences grow."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps, self.inner = 0, nn.Linear(WIDE, WIDE)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        self.steps += 1
+        rows = 8 if self.steps < SLOW_FROM else 64
+        return inputs + self.inner(inputs.repeat(rows, 1)).view(rows, *inputs.shape).mean(0)
+
+
+def grows() -> laptime.Training:
+    network = nn.Sequential(Grows(), _network())
+    return laptime.Training(network, nn.CrossEntropyLoss(), torch.optim.SGD(network.parameters(), lr=0.01), _batches(3.0))
