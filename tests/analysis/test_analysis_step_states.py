@@ -7,8 +7,7 @@ from random import Random
 import pytest
 from measured import changed, heat_of, windows_of
 
-from laptime.analysis.step_states import find_lane_state, find_state, ratio_within, times_of
-from laptime.analysis.lanes import summarise_lane
+from laptime.analysis.step_states import find_state, ratio_within, times_of
 from laptime.model.sample import Window
 
 NOISE = 0.05
@@ -141,10 +140,11 @@ def test_a_disturbed_window_is_left_out_and_a_slow_one_is_not():
     windows = [
         Window(1, 1 + 2_000_000, 2, (1_000_000, 1_000_000), first_step=1),
         Window(5_000_000, 13_000_000, 2, (), flag="other processes took 1.0 cores", first_step=3),
+        Window(14_000_000, 16_000_000, 2, (), first_step=7),
         Window(20_000_000, 28_000_000, 2, (), flag="the machine was slow for all lanes", first_step=5),
     ]
     heat = changed(heat_of(1.0), windows=tuple(windows))
-    assert times_of(heat) == {1: 1.0, 2: 1.0, 5: 4.0, 6: 4.0}
+    assert times_of(heat) == {1: 1.0, 2: 1.0, 5: 4.0, 6: 4.0, 7: 1.0, 8: 1.0}
 
 
 def test_the_same_steps_of_two_lanes_are_compared():

@@ -26,7 +26,7 @@ CASES = {
         "every 10 steps there was a pause of 50 ms, 33 % of the time",
         lambda: lane_of(15.0, windows=LAP_ENDS),
     ),
-    "denormal numbers": ("30 % of its weights and gradients", lambda: lane_of(100.0, signs=signs_of(denormals=0.3))),
+    "denormal numbers": ("30 % of the weights and gradients", lambda: lane_of(100.0, signs=signs_of(denormals=0.3))),
     "values read": (
         "asked the device for a value 2 times a step",
         lambda: lane_of(100.0, device=CUDA, signs=signs_of(reads=2.0)),

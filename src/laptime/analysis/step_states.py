@@ -64,11 +64,13 @@ def find_lane_state(lane: LaneResult) -> StateChange | None:
 def times_of(heat: HeatResult) -> dict[int, float]:
     """Return the time of each step in milliseconds, by its number; of a step that was not timed alone, its window's mean.
 
-    Windows that something disturbed are left out, but those that only were slow are not: that is what is looked for.
+    Windows that something disturbed are left out if they are few: what disturbs all of a heat is in all its steps. Those
+    that only were slow are not left out: that is what is looked for.
     """
     times: dict[int, float] = {}
-    for window in heat.windows:
-        if window.first_step is not None and not _is_disturbed(window):
+    quiet = [window for window in heat.windows if not _is_disturbed(window)]
+    for window in quiet if 2 * len(quiet) > len(heat.windows) else heat.windows:
+        if window.first_step is not None and not (window.noise is not None and window.noise.halted):
             mean_ms = (window.end_ns - window.start_ns) / window.steps / 1e6
             single = [ns / 1e6 for ns in window.step_ns[: window.steps]]
             numbers = range(window.first_step, window.first_step + (len(single) or window.steps))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from laptime.diagnosis.lane_readings import LaneReadings, find_pauses, first_symptoms, read_lane, slow_starts
+from laptime.diagnosis.state_findings import find_states
 from laptime.model.digits import brief
 from laptime.model.lane import KEPT, READY, Input
 from laptime.model.machine import Machine
@@ -23,7 +24,6 @@ SWAPPED_BYTES = 64 << 20
 SLOW_START = 1.5
 HEATS_LEAST = 2
 PAUSES = 0.05
-DENORMAL = 0.01
 LOADED = 0.05
 MANY = 0.4  # of a lane's windows
 ALONE = 0.8  # of a step; a loader that takes less may overlap with the computing
@@ -202,15 +202,6 @@ def pauses_between_steps(readings: LaneReadings) -> Finding | None:
     )
 
 
-def denormal_numbers(readings: LaneReadings) -> Finding | None:
-    """Many processors take a hundred times as long for numbers close to 0."""
-    share = _symptom(readings, "denormals")
-    if share is None or share < DENORMAL or readings.lane.device.kind != "cpu":
-        return None
-    says = f"{100 * share:.0f} % of its weights and gradients are next to 0 (denormal)."
-    return readings.finding("denormal numbers", says, "Race denormals=flush against it.", share=share)
-
-
 def values_read_each_step(readings: LaneReadings) -> Finding | None:
     """A processor has each value at once. A device must compute it first, and is idle afterwards."""
     reads = _symptom(readings, "reads")
@@ -246,16 +237,16 @@ RULES: tuple[Callable[[LaneReadings], Finding | None], ...] = (
     full_memory,
     swapping,
     faults_each_step,
-    denormal_numbers,
     drifting_processor,
 )
 
 
 def find_findings(lanes: Sequence[LaneResult], machine: Machine) -> tuple[Finding, ...]:
-    """Judge each lane by each rule, and compare lanes that differ only in their loader."""
+    """Judge each lane by each rule, and compare lanes that differ in their loader or in denormal numbers alone."""
     readings = [read_lane(lane, machine) for lane in lanes if lane.status == "ok"]
     found = (rule(each) for each in readings for rule in RULES)
-    return (*find_unreliable(lanes), *(each for each in found if each is not None), *find_slow_loaders(lanes))
+    others = (*find_states(lanes), *find_slow_loaders(lanes))
+    return (*find_unreliable(lanes), *(each for each in found if each is not None), *others)
 
 
 def find_unreliable(lanes: Sequence[LaneResult]) -> tuple[Finding, ...]:

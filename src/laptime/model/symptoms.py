@@ -9,8 +9,8 @@ from laptime.model.missing import Missing
 NOT_LOOKED = Missing("this heat's steps were not taken apart")
 
 
-WEIGHTS, GRADIENTS, SUMS = "weights", "gradients of weights", "sums of the optimizer"
-STATISTICS, OUTPUTS, FLOW = "running statistics", "outputs of layers", "gradients between layers"
+WEIGHTS, GRADIENTS, SUMS = "weights", "gradients of its weights", "sums of its optimizer"
+STATISTICS, OUTPUTS, FLOW = "running statistics", "outputs of its layers", "gradients between its layers"
 COSTS = 0.001  # of the numbers of a kind: 0.1 to 0.3 % made steps 2.7 to 14 times as slow (Intel Xeon, AVX-512)
 
 
