@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from measured import changed, heat_of, windows_of
+from measured import changed, heat_of
 
 from laptime.analysis.step_states import find_state, ratio_within, times_of
 from laptime.model.sample import Window

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from math import ceil, sqrt
 
+from laptime.model.protocol import LapResult
 from laptime.model.record import HeatResult, LaneResult
 from laptime.model.sample import Window
+from laptime.model.script import TrainingLoop
 from laptime.stats import median
 
 SLOWER = 1.25  # times a step before; less may be a clock that falls
@@ -62,10 +64,10 @@ def find_lane_state(lane: LaneResult) -> StateChange | None:
 
 
 def times_of(heat: HeatResult) -> dict[int, float]:
-    """Return the time of each step in milliseconds, by its number; of a step that was not timed alone, its window's mean.
+    """Return the time of each step in milliseconds, by its number; of one that was not timed alone, its window's mean.
 
-    Windows that something disturbed are left out if they are few: what disturbs all of a heat is in all its steps. Those
-    that only were slow are not left out: that is what is looked for.
+    Windows that something disturbed are left out if they are few: what disturbs all of a heat is in all its steps.
+    Those that only were slow are not left out: that is what is looked for.
     """
     times: dict[int, float] = {}
     quiet = [window for window in heat.windows if not _is_disturbed(window)]
@@ -80,6 +82,45 @@ def times_of(heat: HeatResult) -> dict[int, float]:
 
 def _is_disturbed(window: Window) -> bool:
     return window.flag is not None and not window.flag.startswith("the machine was slow")
+
+
+def find_loop_state(loop: TrainingLoop) -> StateChange | None:
+    """Return the state of a watched training that costs time. It is seen once, so that it is not sure."""
+    first, times = 1, {}
+    for window in loop.windows:
+        times[first] = window.wall_ns / window.iterations / 1e6
+        first += window.iterations
+    return find_state([times])
+
+
+def loss_around(loop: TrainingLoop, state: StateChange) -> tuple[float, float] | None:
+    """Return the usual loss of a watched training before a state, and the usual one from there on."""
+    first, begins_ns = 1, 0
+    for window in loop.windows:
+        if first <= state.step:
+            begins_ns = window.start_ns
+        first += window.iterations
+    sides = (
+        [value for at, value in loop.losses if at < begins_ns],
+        [value for at, value in loop.losses if at >= begins_ns],
+    )
+    return None if not all(sides) else (median(sides[0]), median(sides[1]))
+
+
+def find_slow_laps(trainings: Sequence[Sequence[LapResult]]) -> StateChange | None:
+    """Return the lap from which on steps are slow, in the trainings of one lane.
+
+    The laps are few, so each later one has to be slower. A first lap has the first step in it, and is no faster for it.
+    """
+    told = [[1e3 * lap.train_s / max(lap.steps, 1) for lap in laps] for laps in trainings if len(laps) > 1]
+    for first in range(1, min(map(len, told), default=0)):
+        ratios = [[each / median(laps[:first]) for each in laps[first:]] for laps in told]
+        agree = sum(min(each) >= SLOWER for each in ratios)
+        if agree == len(told):
+            low, high = median([min(each) for each in ratios]), median([max(each) for each in ratios])
+            lost = median([(sum(each) - len(each)) / (first + sum(each)) for each in ratios])
+            return StateChange(first + 1, None, low, high, lost, agree, len(told))
+    return None
 
 
 def find_state(heats: Sequence[Series]) -> StateChange | None:

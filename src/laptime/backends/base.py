@@ -129,6 +129,9 @@ class Steppable(Protocol):
     def fence(self) -> None:
         """Wait until all started work is done."""
 
+    def census(self) -> DenormalCensus | Missing:
+        """Count denormal numbers in one more step, after all others, or return why they are not counted."""
+
     def close(self) -> tuple[str, ...]:
         """Free threads and memory; return notes on what was left out or done differently."""
 
@@ -163,9 +166,6 @@ class Runner(Steppable, Protocol):
 
     def parts(self) -> StepParts | Missing:
         """Return the same training in parts, after its windows, or why its steps cannot be split."""
-
-    def census(self) -> DenormalCensus | Missing:
-        """Count denormal numbers in one more step, after the windows, or return why they are not counted."""
 
     @property
     def ranks(self) -> RankTimes | None:

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from laptime.analysis.step_states import SLOWER, StateChange, find_lane_state, ratio_within, times_of
+from laptime.analysis.step_states import SLOWER, StateChange, find_lane_state, find_slow_laps, ratio_within, times_of
 from laptime.diagnosis.lane_readings import finished, first_symptoms
 from laptime.model.digits import brief, count, percent, times
 from laptime.model.frameworks import find_framework
 from laptime.model.missing import Missing
+from laptime.model.protocol import FullRun
 from laptime.model.record import Finding, LaneResult
-from laptime.model.symptoms import COSTS, DenormalCensus
+from laptime.model.symptoms import COSTS
 
 SLOWS_DOWN, DENORMALS = "steps that become slow", "denormal numbers"
 FLUSH = "torch.set_flush_denormal(True)"
@@ -62,16 +63,47 @@ def flushes(lane: LaneResult) -> bool:
     return find_framework(lane.name.split("/")[0]).engine.denormals == "always flushed"
 
 
-def describe_state(state: StateChange) -> str:
+def describe_state(state: StateChange, what: str = "step") -> str:
     """Return a state in words, such as "from step 16 on a step takes 4 to 14 times as long"."""
     low, high = brief(state.times_low), brief(state.times_high)
     if state.times_high < 1.15 * state.times_low:
         low = high
-    until = "" if state.until is None else f" to step {count(state.until)}"
+    until = "" if state.until is None else f" to {count(state.until)}"
     on = " on" if state.until is None else ""
     long = f"{low} times" if low == high else f"{low} to {high} times"
     where = f" in {state.agree} of {state.heats} heats" if state.is_sure else ""
-    return f"from step {count(state.step)}{until}{on} a step takes {long} as long{where}"
+    article = "an" if what[0] in "aeiou" else "a"
+    return f"from {what} {count(state.step)}{until}{on} {article} {what} takes {long} as long{where}"
+
+
+def find_slow_trainings(lanes: Sequence[LaneResult], runs: Sequence[FullRun]) -> tuple[Finding, ...]:
+    """Return a finding for each lane whose laps become slow while its loss falls, or whose numbers have become denormal."""
+    found = (_find_slow_training(lane, [run for run in runs if run.process.lane == lane.name]) for lane in lanes)
+    return tuple(each for each in found if each is not None)
+
+
+def _find_slow_training(lane: LaneResult, runs: Sequence[FullRun]) -> Finding | None:
+    trained = [run for run in runs if run.laps]
+    state = find_slow_laps([run.laps for run in trained])
+    census = next((run.census for run in trained if run.census is not None), None)
+    costs = census is not None and census.costs and lane.device.kind == "cpu"
+    losses = [(run.laps[0].score.loss, run.laps[-1].score.loss) for run in trained]
+    falls = all(isinstance(one, Missing) or isinstance(last, Missing) or last < one for one, last in losses)
+    if not costs and (state is None or not falls):
+        return None
+    says = (
+        "" if state is None else describe_state(state, "lap").replace("heats", "trainings") + ", while its loss falls"
+    )
+    evidence: dict[str, object] = {} if state is None else figures_of(state)
+    if census is not None:
+        evidence |= {"denormals": census.worst[0], "of": census.worst[1]}
+        if costs:
+            says += f"{': ' if says else ''}{Denormals(*census.worst, cost=True).says}"
+        else:
+            says += f"; denormal numbers are not the reason ({percent(census.worst[0])} of any kind)"
+    advice = f"{FLUSH}; laptime why measures what they cost." if costs else LOOK
+    sure = state is not None and state.is_sure and not costs
+    return _finding(SLOWS_DOWN if state else DENORMALS, lane, f"{says}.", advice, evidence, sure=sure)
 
 
 def _find_state(lane: LaneResult, lanes: Sequence[LaneResult]) -> Finding | None:
@@ -79,7 +111,7 @@ def _find_state(lane: LaneResult, lanes: Sequence[LaneResult]) -> Finding | None
     if state is None and (denormals is None or not denormals.cost):
         return None
     says = "" if state is None else describe_state(state)
-    evidence: dict[str, object] = {} if state is None else _figures(state)
+    evidence: dict[str, object] = {} if state is None else figures_of(state)
     if denormals is None or not denormals.cost:
         assert state is not None
         says += f"{_what_it_is_not(lane, denormals)}{_doubt(state)}."
@@ -90,7 +122,9 @@ def _find_state(lane: LaneResult, lanes: Sequence[LaneResult]) -> Finding | None
     advice = f"{FLUSH}; race denormals=flush against it to see what they cost here."
     if cost is not None:
         on = "" if state is None else " on these steps"
-        advice = f"{FLUSH} (measured: {times(cost)}{on})." if cost >= SLOWER else f"They cost little here ({times(cost)})."
+        advice = (
+            f"{FLUSH} (measured: {times(cost)}{on})." if cost >= SLOWER else f"They cost little here ({times(cost)})."
+        )
         evidence["measured"] = cost
     proven = cost is not None and cost >= SLOWER and (state is None or state.is_sure)
     return _finding(DENORMALS if state is None else SLOWS_DOWN, lane, says, advice, evidence, sure=proven)
@@ -102,7 +136,7 @@ def _finding(
     return Finding(rule, f"{lane.name}: {says}", evidence, advice, "proven" if sure else "likely")
 
 
-def _figures(state: StateChange) -> dict[str, object]:
+def figures_of(state: StateChange) -> dict[str, object]:
     figures = {"step": state.step, "until": state.until, "times": [state.times_low, state.times_high]}
     return {**figures, "share": state.share, "agree": state.agree, "heats": state.heats}
 
@@ -135,4 +169,10 @@ def _measure_cost(lane: LaneResult, lanes: Sequence[LaneResult], state: StateCha
 def _is_it_flushed(lane: LaneResult, other: LaneResult) -> bool:
     settings = replace(lane.settings, denormals="flush")
     kin = lane.name.split("/")[0] == other.name.split("/")[0] and lane.device == other.device
-    return other.status == "ok" and other is not lane and kin and lane.training == other.training and other.settings == settings
+    return (
+        other.status == "ok"
+        and other is not lane
+        and kin
+        and lane.training == other.training
+        and other.settings == settings
+    )

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from laptime import wire
-from laptime.backends.base import Builder, BuiltTraining, Runner
+from laptime.backends.base import Builder, BuiltTraining, Learner, Runner
 from laptime.backends.own import digest_imported
 from laptime.errors import LaneError
+from laptime.heat.counted import CountedRunner
 from laptime.heat.look_ahead import look_ahead
 from laptime.heat.step_breakdown import Clock, break_down_steps
-from laptime.heat.counted import CountedRunner
 from laptime.heat.window_sizing import WindowSizing, run_down, size_windows, time_steps, warm_steps
 from laptime.model.lane import NO_TRAINING, Settings
 from laptime.model.machine import Device
@@ -92,7 +92,7 @@ def break_down(clock: Clock, runner: Runner, least: int, line: ParentLine) -> tu
     return ()
 
 
-def take_census(clock: Clock, runner: Runner, line: ParentLine) -> tuple[str, ...]:
+def take_census(clock: Clock, runner: Runner | Learner, line: ParentLine) -> tuple[str, ...]:
     """Count denormal numbers in one more step. If that fails, keep the timing and note why."""
     line.say(wire.Phase("census", clock()))
     try:

@@ -117,6 +117,8 @@ def run_script(order: HeatOrder, line: ParentLine) -> None:
             line.say(wire.Noted((f"the script ended {_code_words(ended)}, before it was stopped",)))
         except EnoughStepsError:
             pass
+        if script.leader.reader.census is not None:
+            line.say(wire.Counted(script.leader.reader.census))
         line.say(wire.Phase("end", now_ns()))
         if order.breakdown:
             line.say(wire.Signed(_symptoms(script.leader, runner.last)))

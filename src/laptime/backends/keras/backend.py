@@ -215,6 +215,9 @@ class KerasLearner:
         self._last: FitRun | None = None
         self._done = 0
 
+    def census(self) -> DenormalCensus | Missing:
+        return self._one_thread(lambda: self._engine.census(self._model))
+
     def begin(self, steps_done: int, state: Any | None) -> None:
         self._done = steps_done
         self._one_thread(lambda: self._resume(state))
