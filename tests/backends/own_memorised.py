@@ -24,15 +24,14 @@ def _batches(noise: float) -> list[tuple[torch.Tensor, torch.Tensor]]:
 def _network() -> nn.Module:
     return nn.Sequential(
         nn.Linear(WIDE, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(inplace=True), nn.Linear(256, CLASSES)
-    )
+    )  # fmt: skip
 
 
 def memorised() -> laptime.Training:
     """Its loss is 0 within a hundred steps; then what flows back through its layers is next to 0."""
     network = _network()
-    return laptime.Training(
-        network, nn.CrossEntropyLoss(), torch.optim.Adam(network.parameters(), lr=0.01), _batches(1.0)
-    )
+    adam = torch.optim.Adam(network.parameters(), lr=0.01)
+    return laptime.Training(network, nn.CrossEntropyLoss(), adam, _batches(1.0))
 
 
 class Grows(nn.Module):
@@ -51,6 +50,5 @@ class Grows(nn.Module):
 def grows() -> laptime.Training:
     """Five times as slow from its twelfth step on; its classes are hidden in noise, so that it learns them slowly."""
     network = nn.Sequential(Grows(), _network())
-    return laptime.Training(
-        network, nn.CrossEntropyLoss(), torch.optim.SGD(network.parameters(), lr=0.01), _batches(3.0)
-    )
+    sgd = torch.optim.SGD(network.parameters(), lr=0.01)
+    return laptime.Training(network, nn.CrossEntropyLoss(), sgd, _batches(3.0))

@@ -100,11 +100,9 @@ def loss_around(loop: TrainingLoop, state: StateChange) -> tuple[float, float] |
         if first <= state.step:
             begins_ns = window.start_ns
         first += window.iterations
-    sides = (
-        [value for at, value in loop.losses if at < begins_ns],
-        [value for at, value in loop.losses if at >= begins_ns],
-    )
-    return None if not all(sides) else (median(sides[0]), median(sides[1]))
+    before = [value for at, value in loop.losses if at < begins_ns]
+    after = [value for at, value in loop.losses if at >= begins_ns]
+    return (median(before), median(after)) if before and after else None
 
 
 def find_slow_laps(trainings: Sequence[Sequence[LapResult]]) -> StateChange | None:

@@ -46,9 +46,8 @@ def count(torch: Any, optimizer: Any) -> dict:
         "gradients of its weights": [each.grad for each in weights],
         "sums of its optimizer": [each for state in held if isinstance(state, dict) for each in state.values()],
     }
-    return {
-        kind: share for kind, share in [(kind, share_of(torch, found)) for kind, found in kinds.items()] if share >= 0
-    }
+    shares = {kind: share_of(torch, found) for kind, found in kinds.items()}
+    return {kind: share for kind, share in shares.items() if share >= 0}
 
 
 def share_of(torch: Any, found: list) -> float:

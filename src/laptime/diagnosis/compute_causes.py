@@ -84,7 +84,7 @@ def processor_oddities(facts: WhyFacts) -> Verdict:
 
 
 def are_denormals(verdict: Verdict) -> bool:
-    """Whether denormal numbers are proven. They slow every other experiment too, so those say little about their causes."""
+    """Whether denormal numbers are proven. They slow every other experiment down, too, so those say little."""
     return verdict.standing == "proven" and verdict.evidence.get("oddity") == DENORMALS
 
 

@@ -1,7 +1,7 @@
 """States of a training that cost time: steps that become slow from a step on, and numbers that have become denormal.
 
-The times of the steps say that there is a state, the census of denormal numbers says whether these are its reason, and a
-lane that is the same but for `denormals=flush` says what they cost. On a processor that computes denormal numbers at
+The times of the steps say that there is a state, the census of denormal numbers says whether these are its reason, and
+a lane that is the same but for `denormals=flush` says what they cost. On a processor that computes denormal numbers at
 full speed the census finds them too: the training may move to another one.
 """
 
@@ -21,7 +21,7 @@ from laptime.model.symptoms import COSTS
 
 SLOWS_DOWN, DENORMALS = "steps that become slow", "denormal numbers"
 FLUSH = "torch.set_flush_denormal(True)"
-LOOK = "See what it does differently from then on: longer sequences, larger batches, a list that grows, a part that begins."
+LOOK = "See what it does differently from then on: longer sequences, larger batches, a list that grows, other parts."
 HEATS_LEAST = 2
 
 
@@ -45,7 +45,7 @@ def find_states(lanes: Sequence[LaneResult]) -> tuple[Finding, ...]:
 
 
 def denormals_of(lane: LaneResult) -> Denormals | None:
-    """Return what the census of a lane's latest heat that has one found, or what its symptoms say; None without both."""
+    """Return what the latest census of a lane found, or what its symptoms say; None without both."""
     census = next((heat.census for heat in reversed(lane.heats) if heat.census is not None), None)
     on_processor = lane.device.kind == "cpu"
     if census is not None:
@@ -77,7 +77,7 @@ def describe_state(state: StateChange, what: str = "step") -> str:
 
 
 def find_slow_trainings(lanes: Sequence[LaneResult], runs: Sequence[FullRun]) -> tuple[Finding, ...]:
-    """Return a finding for each lane whose laps become slow while its loss falls, or whose numbers have become denormal."""
+    """Return a finding for each lane whose laps become slow while its loss falls, or whose numbers become denormal."""
     found = (_find_slow_training(lane, [run for run in runs if run.process.lane == lane.name]) for lane in lanes)
     return tuple(each for each in found if each is not None)
 
@@ -91,9 +91,9 @@ def _find_slow_training(lane: LaneResult, runs: Sequence[FullRun]) -> Finding | 
     falls = all(isinstance(one, Missing) or isinstance(last, Missing) or last < one for one, last in losses)
     if not costs and (state is None or not falls):
         return None
-    says = (
-        "" if state is None else describe_state(state, "lap").replace("heats", "trainings") + ", while its loss falls"
-    )
+    says = ""
+    if state is not None:
+        says = describe_state(state, "lap").replace("heats", "trainings") + ", while its loss falls"
     evidence: dict[str, object] = {} if state is None else figures_of(state)
     if census is not None:
         evidence |= {"denormals": census.worst[0], "of": census.worst[1]}
@@ -169,10 +169,5 @@ def _measure_cost(lane: LaneResult, lanes: Sequence[LaneResult], state: StateCha
 def _is_it_flushed(lane: LaneResult, other: LaneResult) -> bool:
     settings = replace(lane.settings, denormals="flush")
     kin = lane.name.split("/")[0] == other.name.split("/")[0] and lane.device == other.device
-    return (
-        other.status == "ok"
-        and other is not lane
-        and kin
-        and lane.training == other.training
-        and other.settings == settings
-    )
+    kin &= lane.training == other.training and other is not lane
+    return kin and other.status == "ok" and other.settings == settings

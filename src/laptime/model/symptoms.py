@@ -18,9 +18,9 @@ COSTS = 0.001  # of the numbers of a kind: 0.1 to 0.3 % made steps 2.7 to 14 tim
 class DenormalCensus:
     """How many numbers of a training are denormal after its windows, in its step `step`.
 
-    `shares` has a share for each kind of numbers that was looked at; `unseen` says why others were not. Of large arrays,
-    evenly spaced numbers were counted. `flushed` says that this process treats denormal numbers as 0. `types` are the
-    types of the weights.
+    `shares` has a share for each kind of numbers that was looked at; `unseen` says why others were not. Of large
+    arrays, evenly spaced numbers were counted. `flushed` says that this process treats denormal numbers as 0. `types`
+    are the types of the weights.
     """
 
     shares: dict[str, float] = field(default_factory=dict)

@@ -205,7 +205,7 @@ class HeatRounds:
         return max(protocol.validation_items, protocol.evaluation_items)
 
     def _wants_census(self, lane: PlannedLane) -> bool:
-        """Whether the next heat counts denormal numbers: the lane's first, or where later ones went on to other steps."""
+        """Whether the next heat counts denormal numbers: the lane's first, or where later ones went on further."""
         heats = [heat for heat in self.heats[lane.name] if heat.process.status == "ok"]
         counted = [heat.census.step for heat in heats if heat.census is not None]
         if not counted:

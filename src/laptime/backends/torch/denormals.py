@@ -46,7 +46,7 @@ def sample(values: Tensor) -> Tensor:
     for place, stride in enumerate(values.stride()):
         if stride == 0 and values.shape[place]:
             values = values.narrow(place, 0, 1)  # an expanded dimension repeats the same numbers
-    order = sorted(range(values.dim()), key=lambda place: -values.stride(place))
+    order = sorted(range(values.dim()), key=values.stride, reverse=True)
     flat = values.permute(order).reshape(-1)
     spacing = max(1, math.ceil(flat.numel() / SAMPLE))
     while any(math.gcd(spacing, size) > 1 for size in values.shape if size > 1) and spacing > 1:
@@ -123,15 +123,15 @@ def _tensors(held: Any) -> Iterator[Tensor]:
 def flow_counted(network: nn.Module, counted: DenormalCount) -> Iterator[None]:
     """Count in the outputs of each layer, in the gradients that flow back to them, and in those of the weights.
 
-    The hooks are on outputs and weights, not on modules: hooks of a module refuse outputs that the next layer changes in
-    place. A weight's gradient is counted as soon as it is there, since a training may clear it at the end of its step.
+    The hooks are on outputs and weights, not on modules: hooks of a module refuse outputs that the next layer changes
+    in place. A weight's gradient is counted as soon as it is there: a training may clear it at the end of its step.
     """
 
     def look(_module: Any, _inputs: Any, outputs: Any) -> None:
         for each in tensors(outputs):
             counted.take(OUTPUTS, [each])
             if each.requires_grad and not each.is_leaf:  # a hook on a leaf would stay
-                each.register_hook(lambda gradient: counted.take(FLOW, [gradient]))
+                each.register_hook(lambda gradient: counted.take(FLOW, [gradient]))  # type: ignore[no-untyped-call]
 
     def look_at_gradient(weight: Tensor) -> None:
         if weight.grad is not None:
@@ -139,7 +139,7 @@ def flow_counted(network: nn.Module, counted: DenormalCount) -> Iterator[None]:
 
     hooks = [each.register_forward_hook(look) for each in network.modules() if not any(each.children())]
     hooks += [
-        each.register_post_accumulate_grad_hook(look_at_gradient)
+        each.register_post_accumulate_grad_hook(look_at_gradient)  # type: ignore[no-untyped-call]
         for each in network.parameters()
         if each.requires_grad and each.is_leaf
     ]
