@@ -18,4 +18,3 @@ for step in range(STEPS):
     loss = nn.functional.cross_entropy(network(items), labels)
     loss.backward()
     optimizer.step()
-print(float(loss))
