@@ -202,6 +202,16 @@ def pauses_between_steps(readings: LaneReadings) -> Finding | None:
     )
 
 
+def double_precision(readings: LaneReadings) -> Finding | None:
+    """Weights in float64 are seldom meant: NumPy's arrays are float64 by default."""
+    censuses = [heat.census for heat in readings.lane.heats if heat.census is not None]
+    if not any("float64" in each.types for each in censuses):
+        return None
+    says = "it trains in float64: numbers of twice the bytes, at half the speed of a processor and less of most cards."
+    advice = "Train in float32, unless it needs more digits: model.float(), and batches in float32."
+    return readings.finding("float64", says, advice, types=list(censuses[-1].types))
+
+
 def values_read_each_step(readings: LaneReadings) -> Finding | None:
     """A processor has each value at once. A device must compute it first, and is idle afterwards."""
     reads = _symptom(readings, "reads")
@@ -230,6 +240,7 @@ RULES: tuple[Callable[[LaneReadings], Finding | None], ...] = (
     drifting_card,
     slow_at_first,
     pauses_between_steps,
+    double_precision,
     values_read_each_step,
     shapes_that_compile,
     held_back_by_quota,
