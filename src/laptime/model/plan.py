@@ -142,7 +142,7 @@ class Pace:
 
     Where a heat `takes_turns` with those of other lanes, a window is one turn. A heat of a script ends after
     `steps_most` timed steps, if that is set. `known_step_ns` is how long a step took in an earlier heat of the lane: then no
-    steps are spent on an estimate.
+    steps are spent on an estimate. Heats that take turns go on to step `reach_step`, if that does not take far longer.
     """
 
     heats_min: int
@@ -155,6 +155,7 @@ class Pace:
     takes_turns: bool = False
     steps_most: int | None = None
     known_step_ns: float | None = None
+    reach_step: int = 0
 
 
 @dataclass(frozen=True, slots=True)
