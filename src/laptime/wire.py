@@ -2,9 +2,9 @@
 
 The child speaks first (`Hello`). It then reports each phase as it begins, each proof, and each window. After its last
 planned window it sends `Ready`. The parent answers `Again` (more windows), `TakeTurn` or `Enough`. `Fresh` steps of a
-loader that holds its items come first; `Paced` gives the windows' length. `Examined` and `Signed` come last, if
-ordered. A whole training reports lap by lap: `Resumed` with the laps of its checkpoint, `Stepped`, `LapDone` when a lap
-is saved (it then waits for `GoOn`), and `Tested` at the end. A heat of inference reports its `FirstCall`, what it
+loader that holds its items come first; `Paced` gives the windows' length. `Examined`, `Counted` and `Signed` come last,
+if ordered. A whole training reports lap by lap: `Resumed` with the laps of its checkpoint, `Stepped`, `LapDone` when a
+lap is saved (it then waits for `GoOn`), and `Tested` at the end. A heat of inference reports its `FirstCall`, what it
 `Answered` in the proof, its single `Calls`, then for each batch size every window, and `BatchDone`. A profiled lane
 reports its first step, then what it `Profiled`; a scout what it has `Seen`, then `Inspected`; peaks are `Rated` singly.
 """
@@ -25,9 +25,9 @@ from laptime.model.profile import Profile, ProfileOrder
 from laptime.model.protocol import Evaluation, FullOrder, LapResult, Predictions
 from laptime.model.ranks import Exchange, RankReport
 from laptime.model.sample import Examination, FreshSteps, ProofRun, Reference, Window
-from laptime.model.symptoms import StepSymptoms
+from laptime.model.symptoms import DenormalCensus, StepSymptoms
 
-VERSION = 19
+VERSION = 20
 NOT_TOLD = Missing("not told")
 
 
@@ -117,6 +117,12 @@ class Examined(msgspec.Struct, frozen=True, tag=True):
 
 class Signed(msgspec.Struct, frozen=True, tag=True):
     signs: StepSymptoms
+
+
+class Counted(msgspec.Struct, frozen=True, tag=True):
+    """The denormal numbers of a training after its windows."""
+
+    census: DenormalCensus
 
 
 class Resumed(msgspec.Struct, frozen=True, tag=True):
@@ -330,7 +336,7 @@ class GoOn(msgspec.Struct, frozen=True, tag=True):
     """The lap is recorded: train the next one."""
 
 
-FromHeat = Phase | Built | Proved | FirstStep | Closed | Ready | Fresh | Paced | Examined | Signed
+FromHeat = Phase | Built | Proved | FirstStep | Closed | Ready | Fresh | Paced | Examined | Counted | Signed
 FromAll = Hello | Warmed | Noted | RanksMeet | Finished | Failed
 FromTraining = Resumed | Stepped | LapDone | Tested
 FromInference = FirstCall | Answered | Calls | BatchDone

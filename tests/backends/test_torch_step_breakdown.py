@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 
 from laptime.backends.torch.backend import TorchTraining
-from laptime.backends.torch.step_breakdown import DenormalCount, count
+from laptime.backends.torch.denormals import count
 from laptime.backends.torch.sync_detector import SyncDetector, SyncDispatch
 from laptime.heat.step_breakdown import break_down_steps
 from laptime.model.lane import Settings
 from laptime.model.missing import Missing
+from laptime.model.symptoms import DenormalCensus
 
 FILE = Path(__file__).with_name("own_counterfactuals.py")
 LINES = FILE.read_text().splitlines()
@@ -95,7 +96,7 @@ def test_denormal_is_what_is_below_the_smallest_normal_number(kind):
 
 
 def test_an_empty_census_has_found_nothing():
-    assert DenormalCount().worst() == (0.0, "")
+    assert (DenormalCensus().worst, DenormalCensus().costs) == ((0.0, ""), False)
 
 
 def test_a_lane_of_one_stage_has_its_time_alone():

@@ -228,6 +228,13 @@ def test_memory_is_recommended_where_nothing_else_gains():
     assert [row.recommended for row in remedies(case, case.trials)] == [True, False]
 
 
+@pytest.mark.parametrize(("part", "recommended"), [(1.5, "one thread"), (1.2, "best")])
+def test_one_part_of_a_preset_is_recommended_where_it_gains_as_much(part, recommended):
+    """It is the smaller change."""
+    case = case_of(lane_of(100.0), trial("best", 1.55), trial("one thread", part))
+    assert [row.says for row in remedies(case, case.trials) if row.recommended] == [recommended]
+
+
 def test_nothing_is_recommended_that_does_not_gain():
     case = case_of(lane_of(100.0), trial("layout", 1.02), trial("batch 2x", 2.0, changes="the learning"))
     assert not any(row.recommended for row in remedies(case, case.trials))

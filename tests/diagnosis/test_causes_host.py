@@ -98,7 +98,7 @@ CASES = {
         lambda: case_of(lane_of(100.0)),
     ),
     "denormals, proven": (
-        processor_oddities, "proven", "30 % of all weights and gradients are denormal numbers; with denormals treated",
+        processor_oddities, "proven", "30 % of the weights and gradients are denormal numbers; with denormals treated",
         lambda: case_of(lane_of(100.0, signs=signs_of(denormals=0.3)), trial("flush", 6.0)),
     ),
     "memory given back, proven": (

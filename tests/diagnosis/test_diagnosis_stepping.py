@@ -9,6 +9,7 @@ from cases import CUDA, MACHINE, lane_of, signs_of, steps_windows
 
 from laptime.diagnosis.findings import find_findings
 from laptime.diagnosis.lane_readings import find_pauses, long_share, slow_starts
+from laptime.model.symptoms import GRADIENTS, WEIGHTS, DenormalCensus
 
 LAP_ENDS = steps_windows(*[[*[10.0] * 9, 60.0] * 2] * 5)
 
@@ -26,7 +27,7 @@ CASES = {
         "every 10 steps there was a pause of 50 ms, 33 % of the time",
         lambda: lane_of(15.0, windows=LAP_ENDS),
     ),
-    "denormal numbers": ("30 % of its weights and gradients", lambda: lane_of(100.0, signs=signs_of(denormals=0.3))),
+    "denormal numbers": ("30 % of the weights and gradients", lambda: lane_of(100.0, signs=signs_of(denormals=0.3))),
     "values read": (
         "asked the device for a value 2 times a step",
         lambda: lane_of(100.0, device=CUDA, signs=signs_of(reads=2.0)),
@@ -124,3 +125,37 @@ def test_chance_and_a_loaders_beat_are_no_pauses():
     assert (ends.every, ends.pause_ms) == (15, pytest.approx(120, rel=1e-3))
     assert ends.share > 0.99
     assert long_share(lane_of(10.0, windows=steps_windows(uneven))) == pytest.approx(200 / 800)
+
+
+def with_census(lane, *censuses):
+    """Return a lane of which each heat has a census, the last one for all that are left."""
+    told = [*censuses, *[censuses[-1]] * len(lane.heats)]
+    return replace(lane, heats=tuple(replace(heat, census=each) for heat, each in zip(lane.heats, told, strict=False)))
+
+
+@pytest.mark.parametrize(
+    ("census", "rules"),
+    [
+        (DenormalCensus({GRADIENTS: 0.002}, ("float32",)), ["denormal numbers"]),
+        (DenormalCensus({GRADIENTS: 0.0002}, ("float32",)), []),
+        (DenormalCensus({GRADIENTS: 0.5}, ("float32",), flushed=True), []),
+        (DenormalCensus({GRADIENTS: 0.0}, ("float64",)), ["float64"]),
+    ],
+)
+def test_a_census_says_what_costs_time(census, rules):
+    """A tenth of a per cent of any kind does; where they are taken as 0, none does. Weights in float64 are named."""
+    lane = with_census(lane_of(100.0), census)
+    assert [each.rule for each in find_findings([lane], MACHINE)] == rules
+    assert find_findings([replace(lane, device=CUDA)], MACHINE) == () or rules == ["float64"]
+
+
+def test_a_lane_that_flushes_shows_what_denormal_numbers_cost():
+    """As that lane says on the same steps; a small cost is said, too."""
+    census = DenormalCensus({WEIGHTS: 0.3}, ("float32",))
+    lane = with_census(lane_of(100.0), census)
+    for flushed_ms, sure, says in ((20.0, "proven", "(measured: 5.00x)"), (99.0, "likely", "They cost little here")):
+        twin = named("torch/cpu/denormals=flush", lane_of(flushed_ms, denormals="flush"))
+        (found,) = find_findings([lane, twin], MACHINE)
+        assert (found.rule, found.sure) == ("denormal numbers", sure)
+        assert says in found.advice
+        assert "30 % of the weights are denormal numbers" in found.says

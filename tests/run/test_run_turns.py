@@ -106,6 +106,15 @@ def test_turns_are_as_many_as_the_time_that_is_measured(tmp_path):
     assert len(heat_of(fast).windows) == 8
 
 
+@pytest.mark.parametrize(("step", "reached"), [(0, False), (80, True), (100_000, False)])
+def test_turns_go_on_to_the_step_that_is_to_be_reached(pair, step, reached):
+    """Both heats do; and not for far longer than they are timed for."""
+    play_turns(pair, replace(IN_TURNS, reach_step=step))
+    for each in pair:
+        assert (each.runner.taken >= 80) is reached or step == 100_000
+        assert sum(window.end_ns - window.start_ns for window in each.runner.windows) < 6 * IN_TURNS.measure_s * 1e9
+
+
 def test_a_turn_that_was_disturbed_is_repeated_for_all(pair, monkeypatch):
     """As often as windows are run again elsewhere: three times."""
     seen = iter(["planted", None] * 2 + [None] * 100)

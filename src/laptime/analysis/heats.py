@@ -34,6 +34,7 @@ def summarise_heat(heat: Heat) -> HeatResult:
         burst=heat.burst,
         proofs=heat.proofs,
         signs=heat.signs,
+        census=heat.census,
         ranks=heat.ranks,
         exchanges=heat.exchanges,
         counted=counted,

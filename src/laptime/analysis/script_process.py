@@ -14,6 +14,7 @@ from laptime.analysis.script_units import Unit, UnitBuilder
 from laptime.attach import kinds
 from laptime.model.missing import Missing
 from laptime.model.script import RankSkew, ScriptProcess, SeenLoader, SeenOptimizer, TrainingLoop
+from laptime.model.symptoms import DenormalCensus
 
 KIND_BITS = (1 << kinds.THREAD_SHIFT) - 1
 NO_LOADER = Missing("no data loader was seen")
@@ -50,6 +51,7 @@ class ProcessReader:
         self._failed: dict[str, str] = {}
         self._lost = 0
         self._sees_copies = False
+        self.census: DenormalCensus | None = None
         self._has_left = False
 
     @property
@@ -116,6 +118,8 @@ class ProcessReader:
         elif "keras_batch" in facts:
             self._keras.batch = facts["keras_batch"] if isinstance(facts["keras_batch"], int) else None
             self._loaders["keras"] = SeenLoader(self._keras.batch, None, None, kind=str(facts["keras_data"]))
+        elif "denormals" in facts:
+            self.census = _census_of(facts)
         elif "sees_copies" in facts:
             self._sees_copies = True
         elif "is_failed" in facts:
@@ -169,6 +173,7 @@ class ProcessReader:
             loaders=tuple(self._loaders.values()),
             lost=self._lost,
             failed=self._failed,
+            census=self.census,
         )
 
     def _loop(self) -> TrainingLoop | None:
@@ -259,6 +264,11 @@ def compare_ranks(processes: Sequence[ScriptProcess]) -> RankSkew | None:
     ranks = tuple(sorted(own_ms))
     values = tuple(own_ms[rank] for rank in ranks)
     return RankSkew(ranks, values, max(ranks, key=lambda rank: own_ms[rank]), max(values) / max(min(values), 1e-9))
+
+
+def _census_of(facts: Mapping[str, Any]) -> DenormalCensus:
+    shares = {str(kind): float(share) for kind, share in facts["denormals"].items()}
+    return DenormalCensus(shares, flushed=facts["is_flushed"] is True, step=int(facts["at_step"]))
 
 
 def _number(text: object) -> int | None:

@@ -12,6 +12,7 @@ from time import monotonic_ns as now_ns
 
 from . import kinds
 from .agent import Agent
+from .denormals import Census
 from .fetches import items_of
 from .losses import Losses
 
@@ -172,6 +173,7 @@ def hook_optimizers(agent: Agent, module: Any) -> None:
     keep, due, compiling = agent.keep, agent.due, compiling_check()
     mark = OWN + "_optimizer"
     is_inside = False  # and stays so once this hook has failed
+    census = Census(agent)
 
     def timed(step: Any) -> Any:
         @wraps(step)
@@ -210,6 +212,8 @@ def hook_optimizers(agent: Agent, module: Any) -> None:
                 hook_copies(agent, optimizer)
             keep((STEP, begin, end, number))
             agent.looked(STEP, end)
+            if agent.steps >= census.due:
+                census.look(optimizer)
         except Exception as error:
             is_inside = True
             agent.failed("optimizer", error)

@@ -17,7 +17,7 @@ from laptime.model.profile import Observed
 from laptime.model.protocol import Predictions, Score
 from laptime.model.ranks import RankTimes
 from laptime.model.sample import ProofRun, Reference
-from laptime.model.symptoms import StepSymptoms
+from laptime.model.symptoms import DenormalCensus, StepSymptoms
 
 # What a network raises when it gets a batch of a size that it was not made for.
 REFUSALS = (RuntimeError, ValueError, IndexError, AssertionError)
@@ -128,6 +128,9 @@ class Steppable(Protocol):
 
     def fence(self) -> None:
         """Wait until all started work is done."""
+
+    def census(self) -> DenormalCensus | Missing:
+        """Count denormal numbers in one more step, after all others, or return why they are not counted."""
 
     def close(self) -> tuple[str, ...]:
         """Free threads and memory; return notes on what was left out or done differently."""
@@ -305,6 +308,9 @@ class Backend(Builder, Protocol):
         """Prepare a device for measuring its limits."""
 
 
+NO_CENSUS = Missing("denormal numbers are counted in PyTorch's lanes only")
+
+
 class StepwiseRunner(ABC):
     """Runs many steps, where a subclass provides one step."""
 
@@ -315,6 +321,9 @@ class StepwiseRunner(ABC):
     @abstractmethod
     def step(self) -> None:
         """Start one optimizer update."""
+
+    def census(self) -> DenormalCensus | Missing:
+        return NO_CENSUS
 
     def run(self, steps: int) -> None:
         step = self.step

@@ -13,6 +13,7 @@ from laptime.model.digits import percent, times
 from laptime.model.missing import Missing
 from laptime.model.why import NO_CHANGE, Factor, Remedy, Trial, Why
 
+PRESET = "best"  # the experiment with all that is known to help
 NEARLY = 0.9  # as good: a remedy that changes nothing is then preferred to one that takes memory
 MEMORY_WORDS = ("memory", "RAM")
 WIDEST = 0.25  # half of an interval, and the spread between heats
@@ -49,8 +50,16 @@ def remedies(facts: WhyFacts, trials: Mapping[str, Trial]) -> tuple[Remedy, ...]
     gaining = [row for row in rows if _gains(row, facts.margin)]
     free = [row for row in gaining if row.changes == NO_CHANGE]
     memory = [row for row in gaining if any(word in row.changes for word in MEMORY_WORDS)]
-    best = _preferred(free, memory)
+    best = _preferred(_parts_first(free, trials), memory)
     return tuple(replace(row, recommended=True) if row is best else row for row in rows)
+
+
+def _parts_first(rows: Sequence[Remedy], trials: Mapping[str, Trial]) -> Sequence[Remedy]:
+    """Put a single change before the preset that sets it and more, where it gains as much."""
+    if not rows or PRESET not in trials or rows[0].says != trials[PRESET].experiment.says:
+        return rows
+    parts = [row for row in rows[1:] if _ratio(row) >= NEARLY * _ratio(rows[0])]
+    return [*parts[:1], *rows]
 
 
 def _preferred(free: Sequence[Remedy], memory: Sequence[Remedy]) -> Remedy | None:

@@ -70,7 +70,7 @@ def sum_up(facts: WhyFacts, verdicts: Sequence[Verdict]) -> tuple[str, tuple[str
 def _weight(verdict: Verdict) -> tuple[bool, bool, float]:
     """Sort causes that invalidate all other figures first, then proven ones, and those by their gain."""
     gain = 1.0 if isinstance(verdict.gain, Missing) else verdict.gain
-    first = verdict.standing in _row_of(verdict).first_where
+    first = verdict.standing in _row_of(verdict).first_where or compute_causes.are_denormals(verdict)
     return not first, verdict.standing != "proven", 0.0 if first else -gain
 
 

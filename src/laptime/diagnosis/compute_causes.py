@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from laptime.analysis.step_states import find_lane_state
 from laptime.diagnosis.findings import FAULTS_BYTES_A_STEP, FAULTS_SHARE, THROTTLED_SHARE
 from laptime.diagnosis.judging import NOT_KNOWN, Signature, judge
 from laptime.diagnosis.lane_readings import long_share
+from laptime.diagnosis.state_findings import DENORMALS, denormals_of, describe_state
 from laptime.diagnosis.step_causes import explained_otherwise, too_little_work
 from laptime.diagnosis.why_facts import WhyFacts, part_share
 from laptime.model.digits import count, percent, times
 from laptime.model.missing import Missing
 from laptime.model.why import Cause, Factor, Standing, Verdict
 
-DENORMAL = 0.01  # of all numbers
 ONE_CORE = 1.3  # cores kept busy
 SPIKES = 0.05
 BETTER = 1.25  # smaller gains are normal: nearly every network gains a little from some other kernel
@@ -82,6 +83,11 @@ def processor_oddities(facts: WhyFacts) -> Verdict:
     return replace(worst, evidence={"oddity": oddity, **evidence})
 
 
+def are_denormals(verdict: Verdict) -> bool:
+    """Whether denormal numbers are proven. They slow every other experiment down, too, so those say little."""
+    return verdict.standing == "proven" and verdict.evidence.get("oddity") == DENORMALS
+
+
 def name_oddity(verdict: Verdict) -> str:
     named = (sentence for oddity, _, sentence in ODDITIES if oddity == verdict.evidence.get("oddity"))
     return next(named, "the processor works oddly")
@@ -89,14 +95,16 @@ def name_oddity(verdict: Verdict) -> str:
 
 def denormals(facts: WhyFacts) -> Verdict:
     """Many processors take a hundred times as long for numbers close to 0."""
-    told = facts.symptom("denormals")
-    if isinstance(told, Missing):
-        return judge(
-            facts, Cause.PROCESSOR_ODDITIES, Signature(None, f"denormals were not counted: {told.missing}"), ["flush"]
-        )
-    says = f"{percent(told)} of all weights and gradients are denormal numbers"
-    there = True if told >= DENORMAL else None if told > 0 else False
-    return judge(facts, Cause.PROCESSOR_ODDITIES, Signature(there, says, {"share": told}), ["flush"])
+    told, state = denormals_of(facts.lane), find_lane_state(facts.lane)
+    if told is None:
+        counted = facts.symptom("denormals")
+        why = counted.missing if isinstance(counted, Missing) else "no heat took a census"
+        return judge(facts, Cause.PROCESSOR_ODDITIES, Signature(None, f"denormals were not counted: {why}"), ["flush"])
+    slows = "" if state is None or not told.cost else f"{describe_state(state)}; "
+    gain = 1 / (1 - min(state.share, 0.99)) if state is not None and told.cost else NOT_KNOWN
+    sign = Signature(True if told.cost else None if told.share > 0 else False, slows + told.says,
+                     {"share": told.share, "of": told.kind, "step": state.step if state else None}, gain)  # fmt: skip
+    return judge(facts, Cause.PROCESSOR_ODDITIES, sign, ["flush"])
 
 
 def given_back_memory(facts: WhyFacts) -> Verdict:
@@ -141,7 +149,7 @@ def _gain(verdict: Verdict) -> float:
 
 
 ODDITIES: tuple[tuple[str, Callable[[WhyFacts], Verdict], str], ...] = (
-    ("denormal numbers", denormals, "denormal numbers slow the processor down"),
+    (DENORMALS, denormals, "denormal numbers slow the processor down"),
     ("memory given back", given_back_memory, "memory is given back to the system and fetched again in every step"),
     ("one thread", one_thread, "one thread works while other cores are idle"),
 )

@@ -182,7 +182,7 @@ EXPERIMENTS: list[ExperimentRow] = [
                   expects=gains.expect_steps_at_once, predicts=gains.predict_launched_at_once, aim="little work",
                   turn=13),
     ExperimentRow("fused", Cause.LITTLE_WORK, "fused", "a fused optimizer", "with a fused optimizer",
-                  "Adam(..., fused=True)", expects=gains.expect_kernels(1.05), aim="kernels", turn=19),
+                  "the optimizer with fused=True", expects=gains.expect_kernels(1.05), aim="kernels", turn=19),
     ExperimentRow("layout", Cause.KERNELS, "channels_last", "channels last", "in channels-last layout",
                   "model.to(memory_format=torch.channels_last), and the inputs", expects=gains.expect_kernels(1.15),
                   aim="kernels", turn=18),

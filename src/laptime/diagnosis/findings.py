@@ -8,6 +8,7 @@ from dataclasses import replace
 from laptime.analysis.heats import steady_windows
 from laptime.analysis.readings import Span, growth_per_s
 from laptime.diagnosis.lane_readings import LaneReadings, find_pauses, first_symptoms, read_lane, slow_starts
+from laptime.diagnosis.state_findings import find_states
 from laptime.model.digits import brief
 from laptime.model.lane import KEPT, READY, Input
 from laptime.model.machine import Machine
@@ -26,7 +27,6 @@ SWAPPED_BYTES = 64 << 20
 SLOW_START = 1.5
 HEATS_LEAST = 2
 PAUSES = 0.05
-DENORMAL = 0.01
 LOADED = 0.05
 OTHERS_CORES, OTHERS_SHARE = 0.4, 0.15  # of a whole run: what others may take of our cores
 MANY = 0.4  # of a lane's windows
@@ -206,13 +206,14 @@ def pauses_between_steps(readings: LaneReadings) -> Finding | None:
     )
 
 
-def denormal_numbers(readings: LaneReadings) -> Finding | None:
-    """Many processors take a hundred times as long for numbers close to 0."""
-    share = _symptom(readings, "denormals")
-    if share is None or share < DENORMAL or readings.lane.device.kind != "cpu":
+def double_precision(readings: LaneReadings) -> Finding | None:
+    """Weights in float64 are seldom meant: NumPy's arrays are float64 by default."""
+    censuses = [heat.census for heat in readings.lane.heats if heat.census is not None]
+    if not any("float64" in each.types for each in censuses):
         return None
-    says = f"{100 * share:.0f} % of its weights and gradients are next to 0 (denormal)."
-    return readings.finding("denormal numbers", says, "Race denormals=flush against it.", share=share)
+    says = "it trains in float64: numbers of twice the bytes, at half the speed of a processor and less of most cards."
+    advice = "Train in float32, unless it needs more digits: model.float(), and batches in float32."
+    return readings.finding("float64", says, advice, types=list(censuses[-1].types))
 
 
 def values_read_each_step(readings: LaneReadings) -> Finding | None:
@@ -243,6 +244,7 @@ RULES: tuple[Callable[[LaneReadings], Finding | None], ...] = (
     drifting_card,
     slow_at_first,
     pauses_between_steps,
+    double_precision,
     values_read_each_step,
     shapes_that_compile,
     held_back_by_quota,
@@ -250,16 +252,16 @@ RULES: tuple[Callable[[LaneReadings], Finding | None], ...] = (
     full_memory,
     swapping,
     faults_each_step,
-    denormal_numbers,
     drifting_processor,
 )
 
 
 def find_findings(lanes: Sequence[LaneResult], machine: Machine) -> tuple[Finding, ...]:
-    """Judge each lane by each rule, and compare lanes that differ only in their loader."""
+    """Judge each lane by each rule, and compare lanes that differ in their loader or in denormal numbers alone."""
     readings = [read_lane(lane, machine) for lane in lanes if lane.status == "ok"]
     found = (rule(each) for each in readings for rule in RULES)
-    return (*find_unreliable(lanes), *(each for each in found if each is not None), *find_slow_loaders(lanes))
+    others = (*find_states(lanes), *find_slow_loaders(lanes))
+    return (*find_unreliable(lanes), *(each for each in found if each is not None), *others)
 
 
 def find_unreliable(lanes: Sequence[LaneResult]) -> tuple[Finding, ...]:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from laptime.analysis.step_states import find_lane_state
 from laptime.diagnosis.compute_causes import NEAR, given_back_memory, processor_limited
 from laptime.diagnosis.device_causes import memory_full
 from laptime.diagnosis.findings import FAULTS_SHARE, THROTTLED_SHARE
 from laptime.diagnosis.lane_readings import find_pauses, finished
+from laptime.diagnosis.state_findings import denormals_of
 from laptime.diagnosis.step_causes import BUSY, WORTH, too_little_work
 from laptime.diagnosis.why_facts import WhyFacts, part_share
 from laptime.model.missing import Missing
@@ -140,10 +142,14 @@ def expect_kept_memory(facts: WhyFacts) -> float:
 
 
 def expect_flushed_denormals(facts: WhyFacts) -> float:
-    told = facts.symptom("denormals")
+    """A few denormal numbers may cost most of a step; steps that became slow say how much."""
+    told, state = denormals_of(facts.lane), find_lane_state(facts.lane)
     if not facts.on_processor:
         return NOTHING
-    return UNKNOWN if isinstance(told, Missing) else 3.0 if told >= 0.01 else 1.1 if told > 0 else NOTHING
+    if told is None:
+        return UNKNOWN
+    slowed = 1.0 if state is None else 1 / (1 - min(state.share, 0.99))
+    return max(3.0, slowed) if told.cost else 1.1 if told.share > 0 else NOTHING
 
 
 def expect_one_shape(facts: WhyFacts) -> float:
@@ -266,10 +272,13 @@ def predict_launched_at_once(facts: WhyFacts, _experiment: Experiment) -> float 
 
 
 def predict_flushed_denormals(facts: WhyFacts, _experiment: Experiment) -> float | Missing:
-    told = facts.symptom("denormals")
-    if isinstance(told, Missing):
-        return Missing(f"denormals were not counted: {told.missing}")
-    return 1.0 if told <= 0 else Missing("what denormals cost is known by no processor but the run's")
+    """Steps that became slow say what the numbers cost that have become denormal."""
+    told, state = denormals_of(facts.lane), find_lane_state(facts.lane)
+    if told is None:
+        return Missing("denormals were not counted")
+    if told.cost and state is not None:
+        return _without(state.share)
+    return 1.0 if told.share <= 0 else Missing("what denormals cost is known by no processor but the run's")
 
 
 def _without(share: float) -> float:

@@ -7,7 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from laptime.model.digits import percent
+from laptime.analysis.step_states import find_loop_state, loss_around
+from laptime.diagnosis.state_findings import DENORMALS, FLUSH, LOOK, SLOWS_DOWN, describe_state, figures_of
+from laptime.model.digits import brief, percent
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.record import Finding
@@ -58,6 +60,28 @@ def _not_on_card(process: ScriptProcess, _loop: TrainingLoop, machine: Machine) 
         "laptime doctor says whether the card can be used; then move model and batches to it.",
         "likely",
     )
+
+
+def _slows_down(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
+    """Its iterations become slow while it learns, or its numbers have become denormal."""
+    state, census = find_loop_state(loop), process.census
+    fell = None if state is None else loss_around(loop, state)
+    costs = census is not None and census.costs
+    if not costs and (state is None or (fell is not None and fell[1] >= fell[0])):
+        return None
+    says = "" if state is None else describe_state(state, "iteration")
+    if state is not None and fell is not None:
+        says += f", while its loss goes from {brief(fell[0])} to {brief(fell[1])}"
+    evidence: dict[str, object] = {} if state is None else figures_of(state)
+    if census is not None:
+        share, kind = census.worst
+        evidence |= {"denormals": share, "of": kind}
+        if costs:
+            says += f"{': ' if says else ''}{percent(share)} of the {kind} are denormal numbers"
+        else:
+            says += "; denormal numbers are not the reason" + (": they count as 0" if census.flushed else "")
+    advice = f"{FLUSH} makes the processor take them as 0." if costs else LOOK
+    return Finding(SLOWS_DOWN if state else DENORMALS, f"{says[:1].upper()}{says[1:]}.", evidence, advice, "likely")
 
 
 def _waits(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
@@ -139,6 +163,7 @@ def _skewed(answer: WatchAnswer) -> Finding:
 
 
 RULES = (
+    ScriptRule("slows down", _slows_down),
     ScriptRule("not on the card", _not_on_card),
     ScriptRule("waits for data", _waits),
     ScriptRule("restarts workers", _restarts),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from laptime.backends.base import Evaluator, Runner, StepParts
 from laptime.model.missing import Missing
 from laptime.model.ranks import RankTimes
+from laptime.model.symptoms import DenormalCensus
 
 
 class CountedRunner:
@@ -43,6 +44,10 @@ class CountedRunner:
 
     def parts(self) -> StepParts | Missing:
         return self._runner.parts()
+
+    def census(self) -> DenormalCensus | Missing:
+        self.taken += 1
+        return self._runner.census()
 
     def close(self) -> tuple[str, ...]:
         return self._runner.close()

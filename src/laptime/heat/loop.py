@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from laptime import wire
-from laptime.backends.base import Builder, BuiltTraining, Runner
+from laptime.backends.base import Builder, BuiltTraining, Learner, Runner
 from laptime.backends.own import digest_imported
 from laptime.errors import LaneError
 from laptime.heat.counted import CountedRunner
@@ -63,6 +63,8 @@ def run_heat(
     facts = Facts(training.steps_per_lap, warm_up_s(order.lane.device), training.device_memory_bytes, runner.taken)
     sizing = measure(backend.clock, runner, order.pace, line, facts)
     missed = look_ahead(backend.clock, runner, order.test_items, training.items_per_step, line.say)
+    if order.census:
+        missed = (*missed, *take_census(backend.clock, runner, line))
     if order.breakdown:
         missed = (*missed, *break_down(backend.clock, runner, sizing.burst or 1, line))
     last()
@@ -87,6 +89,18 @@ def break_down(clock: Clock, runner: Runner, least: int, line: ParentLine) -> tu
         line.say(wire.Signed(break_down_steps(clock, runner.fence, apart, least)))
     except Exception as error:  # noqa: BLE001  whatever a framework or a user's code raises
         return (f"its steps were not taken apart: that ended in {type(error).__name__}: {error}",)
+    return ()
+
+
+def take_census(clock: Clock, runner: Runner | Learner, line: ParentLine) -> tuple[str, ...]:
+    """Count denormal numbers in one more step. If that fails, keep the timing and note why."""
+    line.say(wire.Phase("census", clock()))
+    try:
+        census = runner.census()
+    except Exception as error:  # noqa: BLE001  whatever a framework or a user's code raises
+        return (f"its denormal numbers were not counted: that ended in {type(error).__name__}: {error}",)
+    if not isinstance(census, Missing):
+        line.say(wire.Counted(census))
     return ()
 
 

@@ -10,7 +10,7 @@ from laptime import wire
 from laptime.backends.base import Backend, BuiltTraining, Learner
 from laptime.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from laptime.errors import LaneError
-from laptime.heat.loop import ParentLine, build_training, prove_training, send_notes
+from laptime.heat.loop import ParentLine, build_training, prove_training, send_notes, take_census
 from laptime.heat.step_breakdown import Clock
 from laptime.model.missing import Missing
 from laptime.model.protocol import Evaluation, FullOrder, LapResult
@@ -30,7 +30,8 @@ def run_protocol(backend: Backend, order: FullOrder, line: ParentLine) -> int | 
         if not isinstance(line.listen(), wire.GoOn):
             raise LaneError("expected the word to go on after a lap")
     _test(timed)
-    send_notes(timed.learner.close(), line)
+    notes = take_census(backend.clock, timed.learner, line)  # in one more step, which no result has in it
+    send_notes((*notes, *timed.learner.close()), line)
     line.say(wire.Phase("end", backend.clock()))
     return training.device_memory_bytes()
 

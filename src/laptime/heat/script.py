@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from laptime import wire
 from laptime.analysis.script_loop import LoopProgress
 from laptime.attach import kinds
+from laptime.backends.base import NO_CENSUS
 from laptime.errors import LaneError, TrainingError
 from laptime.heat.loop import Facts, ParentLine, measure, warm_up_s
 from laptime.heat.script_process import HeldScript, RacedScript, ScriptEnded, Visitor, now_ns
@@ -92,6 +93,9 @@ class ScriptRunner:
     def parts(self) -> Missing:
         return NO_PARTS
 
+    def census(self) -> Missing:
+        return NO_CENSUS
+
     def close(self) -> tuple[str, ...]:
         return ()
 
@@ -113,6 +117,8 @@ def run_script(order: HeatOrder, line: ParentLine) -> None:
             line.say(wire.Noted((f"the script ended {_code_words(ended)}, before it was stopped",)))
         except EnoughStepsError:
             pass
+        if script.leader.reader.census is not None:
+            line.say(wire.Counted(script.leader.reader.census))
         line.say(wire.Phase("end", now_ns()))
         if order.breakdown:
             line.say(wire.Signed(_symptoms(script.leader, runner.last)))

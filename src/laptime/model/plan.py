@@ -142,7 +142,8 @@ class Pace:
 
     Where a heat `takes_turns` with those of other lanes, a window is one turn. A heat of a script ends after
     `steps_most` timed steps, if that is set. `known_step_ns` is how long a step took in an earlier heat of the lane:
-    then no steps are spent on an estimate.
+    then no steps are spent on an estimate. Heats that take turns go on to step `reach_step`, if that does not take far
+    longer.
     """
 
     heats_min: int
@@ -155,6 +156,7 @@ class Pace:
     takes_turns: bool = False
     steps_most: int | None = None
     known_step_ns: float | None = None
+    reach_step: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +201,8 @@ class HeatOrder:
 
     `seed` draws weights, order and dropout; it also draws the data made in memory, unless there is a `data_seed`.
     `test_items` is how many items the whole training tests: after the windows, the heat evaluates enough of them to
-    estimate the time for all. With `breakdown`, the heat then takes some steps apart. `kept_batches` is the file to
+    estimate the time for all. With `census`, the heat then counts denormal numbers, and with `breakdown` it takes some
+    steps apart. `kept_batches` is the file to
     which the reference writes the proof's batches, and from which every lane reads them. `place` is set in each process
     of a lane that several train together. With `profiles_exchange`, its first rank then profiles the collectives of
     some steps. A reference for lanes on several devices cuts its batches into `shares`, where the network computes over
@@ -219,6 +222,7 @@ class HeatOrder:
     data_seed: int | None = None
     test_items: int = 0
     breakdown: bool = False
+    census: bool = False
     kept_batches: str | None = None
     place: RankPlace | None = None
     shares: int = 1

@@ -8,6 +8,7 @@ from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Plan
 from laptime.model.process import ProcessRun
 from laptime.model.sample import ProofRun
+from laptime.model.symptoms import DenormalCensus
 from laptime.model.timeline import Watched
 
 
@@ -109,6 +110,7 @@ class FullRun:
     watched: tuple[Watched, ...] = ()
     sources: dict[str, str] = field(default_factory=dict)
     changed: tuple[str, ...] = ()
+    census: DenormalCensus | None = None
 
     @property
     def ready_s(self) -> float:

@@ -19,7 +19,7 @@ from laptime.model.process import ProcessRun
 from laptime.model.profile import Profile
 from laptime.model.ranks import Exchange, RankReport
 from laptime.model.sample import Appeal, Examination, FreshSteps, ProofRun, Reference, Window
-from laptime.model.symptoms import StepSymptoms
+from laptime.model.symptoms import DenormalCensus, StepSymptoms
 from laptime.model.usage import AnswerUsage, Usage
 from laptime.model.workload import Published
 
@@ -83,6 +83,7 @@ class HeatResult:
     fresh: FreshSteps | None = None
     burst: int | None = None
     signs: StepSymptoms | None = None
+    census: DenormalCensus | None = None
     ranks: tuple[RankReport, ...] = ()
     exchanges: tuple[Exchange, ...] = ()
     counted: tuple[int, ...] | None = None

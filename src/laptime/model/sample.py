@@ -8,7 +8,7 @@ from laptime.model.limits import StepWork
 from laptime.model.missing import Missing
 from laptime.model.process import ProcessRun
 from laptime.model.ranks import Exchange, RankReport, RankTimes
-from laptime.model.symptoms import StepSymptoms
+from laptime.model.symptoms import DenormalCensus, StepSymptoms
 
 NOT_NOTED = Missing("it was not noted")
 
@@ -179,6 +179,7 @@ class Heat:
     fresh: FreshSteps | None = None
     burst: int | None = None
     signs: StepSymptoms | None = None
+    census: DenormalCensus | None = None
     ranks: tuple[RankReport, ...] = ()
     exchanges: tuple[Exchange, ...] = ()
     counted: tuple[int, ...] | None = None

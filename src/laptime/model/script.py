@@ -7,6 +7,7 @@ from typing import Literal
 
 from laptime.model.missing import Missing
 from laptime.model.record import Answer, Estimate
+from laptime.model.symptoms import DenormalCensus
 from laptime.model.timeline import Timeline
 from laptime.model.usage import Usage
 
@@ -135,7 +136,8 @@ class ScriptProcess:
     """One Python process of the command that reported to laptime.
 
     `loop` is None where it trained nothing that was seen. `lost` counts events that could not be sent, and `failed`
-    holds the hooks that were switched off, with the reason.
+    holds the hooks that were switched off, with the reason. `census` is the latest count of denormal numbers, among a
+    few of the numbers of one optimizer on a processor.
     """
 
     pid: int
@@ -150,6 +152,7 @@ class ScriptProcess:
     loaders: tuple[SeenLoader, ...] = ()
     lost: int = 0
     failed: dict[str, str] = field(default_factory=dict)
+    census: DenormalCensus | None = None
 
 
 @dataclass(frozen=True, slots=True)

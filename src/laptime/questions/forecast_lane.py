@@ -97,6 +97,9 @@ class MeasuredLane:
         return "eager" if is_eager and settings.execution == "eager" else "graph"
 
 
+IN_FLOAT64 = Missing("its weights are float64: what cards reach in float64 is not in laptime's tables")
+
+
 def find_lane(record: Record, name: str | None) -> LaneResult:
     """Return the lane that is meant: by its name, or else the last that trains, which is the best one of a race."""
     training = training_lanes(record)
@@ -117,6 +120,8 @@ def training_lanes(record: Record) -> list[LaneResult]:
 def measure_lane(record: Record, lane: LaneResult) -> MeasuredLane | Missing:
     """Return what is known of a lane, or why nothing can be predicted from it."""
     subject = lane.training or record.workload.name
+    if any(heat.census is not None and "float64" in heat.census.types for heat in lane.heats):
+        return IN_FLOAT64
     if is_built_in(subject):
         return _measure_built_in(record, lane, subject)
     others = {each.subject.name: each.reference for each in record.others}

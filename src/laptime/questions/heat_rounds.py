@@ -33,6 +33,7 @@ from laptime.run.sensor_selection import SensorSelection
 from laptime.run.turn_steps import TurnSteps
 from laptime.run.turns import NO_STEPS, Player, play_turns
 
+FURTHER = 1.25  # times the steps at which denormal numbers were counted: then they are counted again
 MayRun = Callable[[PlannedLane, Sequence[PlannedLane]], bool]
 
 
@@ -165,6 +166,7 @@ class HeatRounds:
         return replace(
             order_heat(plan, lane, pace, self.done),
             test_items=self._test_items(lane),
+            census=self._wants_census(lane),
             versions=self._versions_of(lane),
             first_losses=self._proven_losses(lane),
             profiles_exchange=plan.ask.scale is not None
@@ -220,6 +222,15 @@ class HeatRounds:
         ):
             return 0
         return max(protocol.validation_items, protocol.evaluation_items)
+
+    def _wants_census(self, lane: PlannedLane) -> bool:
+        """Whether the next heat counts denormal numbers: the lane's first, or where later ones went on further."""
+        heats = [heat for heat in self.heats[lane.name] if heat.process.status == "ok"]
+        counted = [heat.census.step for heat in heats if heat.census is not None]
+        if not counted:
+            return not heats and lane.settings.input not in NO_TRAINING
+        reached = max(((each.first_step or 0) + each.steps for heat in heats for each in heat.windows), default=0)
+        return reached > FURTHER * max(counted)
 
     def result_of(self, lane: PlannedLane) -> LaneResult:
         """Return the result of a lane so far by its own heats alone, without its roofline."""

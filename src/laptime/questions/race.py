@@ -115,7 +115,8 @@ class Race:
         rounds, heats = self._rounds, self._rounds.heats
         phases = [heats[lane.name][-1].process.phases_s for lane in self._running]
         timed_s = [each.get("timing", 0.0) for each in phases]
-        round_s -= sum(each.get("look ahead", 0.0) for each in phases)  # each lane does this only once
+        # Each lane does this only once.
+        round_s -= sum(each.get(name, 0.0) for each in phases for name in ("look ahead", "census"))
         self._running = [lane for lane in self._running if self._goes_on(lane)]
         rounds_left = self._job.plan.pace.heats_max - rounds.rounds
         shorter = shorten_pace(rounds.pace, timed_s, round_s, self._job.left_s, rounds_left)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from laptime.analysis.lanes import compare_lanes, steps_of_lap
+from laptime.analysis.step_states import find_lane_state
 from laptime.diagnosis.answer import explain
 from laptime.diagnosis.checkup import find_unseen_cards
 from laptime.diagnosis.experiments import AskedTraining, list_experiments, order_experiments
@@ -41,11 +42,12 @@ from laptime.run.prestart import Prestarter
 
 ROUNDS_LEAST = 2  # two pairs bound a large factor; three bound a small one
 ALPHA = 0.05
+BEYOND = 1.5  # times the step by which a state was there
 REPEATED_MOST = 2  # experiments that are repeated at once
 NO_BUDGET = "the budget had no room for it"
 NOT_PROMISING = "nothing pointed to it"
 HEATS_VARY = 1.1  # a heat may take this multiple of its lane's slowest heat
-FIRST_ALONE = ("look ahead", "take apart")  # phases of a lane's first heat
+FIRST_ALONE = ("look ahead", "census", "take apart")  # phases of a lane's first heat
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +171,8 @@ class WhySearch:
         """Run the first heat of the lane and its ceilings, however long they take: without them there is no answer."""
         self._rounds.run_apart(lanes, prestarter, breakdown=self._base.name)
         self._learn_costs(lanes)
+        reach = find_reach(self._rounds.result_of(self._base))
+        self._rounds.pace = replace(self._rounds.pace, reach_step=reach)
 
     def _run_fitting(self, lanes: Sequence[PlannedLane], prestarter: Prestarter) -> None:
         """Run a round, and leave out lanes for which the time runs short. The lane itself has to fit."""
@@ -309,6 +313,13 @@ class WhySearch:
         if compared is None:
             return Trial(experiment, name, None, NO_BUDGET)
         return Trial(experiment, name, Factor(compared.ratio, compared.low, compared.high))
+
+
+def find_reach(lane: LaneResult) -> int:
+    """Return the step to which later heats go on, so that they have the state that the first one showed; 0 for none."""
+    state, census = find_lane_state(lane), next((each.census for each in lane.heats if each.census is not None), None)
+    begins = max(0 if state is None else state.step, census.step if census is not None and census.costs else 0)
+    return round(BEYOND * begins)
 
 
 def _compare(base: LaneResult, lane: LaneResult) -> Comparison | None:

@@ -10,7 +10,7 @@ from laptime import wire
 from laptime.model.plan import HeatOrder
 from laptime.model.process import Dnf
 from laptime.model.sample import Examination, FreshSteps, Heat, Window
-from laptime.model.symptoms import StepSymptoms
+from laptime.model.symptoms import DenormalCensus, StepSymptoms
 from laptime.run.child import AnyChild
 from laptime.run.runner import (
     FIRST_STEPS_OF_SILENCE,
@@ -45,6 +45,7 @@ class HeatRunner(ProcessRunner):
         self.needs: wire.TurnNeeds | None = None
         self.taken = 0
         self._signs: StepSymptoms | None = None
+        self._census: DenormalCensus | None = None
         self._reruns = 0
 
     def run(self, started: Started, round_number: int) -> Heat:
@@ -70,6 +71,7 @@ class HeatRunner(ProcessRunner):
             fresh=self._fresh,
             burst=self._burst,
             signs=self._signs,
+            census=self._census,
             ranks=self.finished.ranks if self.finished else (),
             exchanges=self.finished.exchanges if self.finished else (),
             first_losses=self._first_losses,
@@ -85,20 +87,28 @@ class HeatRunner(ProcessRunner):
                 self._windows.append(self._watch.close_window(replace(window, turn=self.turn)))
                 if loss is not None:
                     self._losses.append(loss)
-            case wire.FirstStep(losses=losses):
-                self._first_losses = losses
+            case wire.Ready(steps=taken):
+                self.taken = taken
+                if self.turn is None:
+                    child.say(self._wanted_again())
+            case _:
+                self._keep(message)
+
+    def _keep(self, message: wire.FromChild) -> None:
+        """Store what needs no answer."""
+        match message:
             case wire.Examined(examination=examination):
                 self._examination = examination
             case wire.Fresh(steps=fresh):
                 self._fresh = fresh
             case wire.Paced(window_ns=window_ns, burst=burst, needs=needs):
                 self._window_ns, self._burst, self.needs = window_ns, burst, needs
+            case wire.Counted(census=census):
+                self._census = replace(census, step=self.taken + 1)
             case wire.Signed(signs=signs):
                 self._signs = signs
-            case wire.Ready(steps=taken):
-                self.taken = taken
-                if self.turn is None:
-                    child.say(self._wanted_again())
+            case wire.FirstStep(losses=losses):
+                self._first_losses = losses
             case _:
                 pass
 

@@ -10,6 +10,7 @@ from laptime import wire
 from laptime.model.process import Dnf, ProcessRun, ProcessStatus
 from laptime.model.protocol import Evaluation, FullOrder, FullRun, LapResult, Moment, Predictions
 from laptime.model.sources import find_differing
+from laptime.model.symptoms import DenormalCensus
 from laptime.model.timeline import Mark, Watched
 from laptime.run.child import AnyChild, Child
 from laptime.run.runner import FIRST_STEPS_OF_SILENCE, MEDIANS_OF_SILENCE, Limits, ProcessRunner, Started
@@ -46,6 +47,7 @@ class TrainingRunner(ProcessRunner):
         self.noted = noted
         self.laps: list[LapResult] = list(before.laps) if before else []
         self._test: Evaluation | None = None
+        self._census: DenormalCensus | None = None
         self._predictions: Predictions | None = None
         self._stepped: wire.Stepped | None = None
         self._silence_s = 0.0
@@ -69,6 +71,7 @@ class TrainingRunner(ProcessRunner):
             laps=tuple(self.laps),
             test=self._test,
             predictions=self._predictions,
+            census=self._census,
             first_step_ms=before.first_step_ms if before and before.first_step_ms is not None else first_ms,
             proofs=before.proofs if before and before.proofs else tuple(self.proofs),
             processes=(before.processes if before else 0) + 1,
@@ -91,6 +94,9 @@ class TrainingRunner(ProcessRunner):
                 self._stepped = None
             case wire.Tested(test=test, predictions=predictions):
                 self._test, self._predictions = test, predictions
+            case wire.Counted(census=census):
+                taken = sum(each.steps for each in self.laps)
+                self._census = replace(census, step=taken + 1)
             case _:
                 pass
 

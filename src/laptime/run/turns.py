@@ -26,6 +26,7 @@ from laptime.run.slow_spells import SLOW_SPELL, find_slow_spells
 from laptime.run.turn_steps import Entrant, TurnSteps, choose_steps, fit_steps
 
 PATIENCE_FACTOR = 2  # where steps are so slow that few turns fit, a round may take this many times as long
+REACH_FACTOR = 4  # and this many times, to reach the step at which something was seen
 TURNS_LEAST = 3
 NO_STEPS: Mapping[str, TurnSteps] = MappingProxyType({})
 ANY_STEPS = wire.TakeTurn()
@@ -140,7 +141,8 @@ def play_turns(
         timed = list(zip(*(each.windows for each in runners), strict=True))
         spent_s = sum(window.end_ns - window.start_ns for windows in timed for window in windows) / len(runners) / 1e9
         quiet = sum(all(window.flag is None for window in windows) for windows in timed)
-        if _is_enough(spent_s, turn, quiet, pace):
+        has_reached = all(each.taken >= pace.reach_step for each in runners) or spent_s > REACH_FACTOR * pace.measure_s
+        if has_reached and _is_enough(spent_s, turn, quiet, pace):
             return _by_lane(steps)
 
 

@@ -30,6 +30,7 @@ from laptime.model.plan import HeatOrder
 from laptime.model.profile import Observed
 from laptime.model.protocol import Score
 from laptime.model.sample import ProofRun, Reference
+from laptime.model.symptoms import DenormalCensus
 
 NO_STEP = Missing("no step was taken")
 
@@ -169,6 +170,9 @@ class KerasRunner:
         self._fit_run.finish()
         return KerasStepParts(self._model, self._feed, self._engine, self._one_thread)
 
+    def census(self) -> DenormalCensus | Missing:
+        return self._one_thread(lambda: self._engine.census(self._model))
+
     def close(self) -> tuple[str, ...]:
         self._fit_run.finish()
         return self._feed.close()
@@ -210,6 +214,9 @@ class KerasLearner:
         self._fit_run: FitRun | None = None
         self._last: FitRun | None = None
         self._done = 0
+
+    def census(self) -> DenormalCensus | Missing:
+        return self._one_thread(lambda: self._engine.census(self._model))
 
     def begin(self, steps_done: int, state: Any | None) -> None:
         self._done = steps_done

@@ -13,6 +13,7 @@ from laptime.backends.base import Exercises, Profiler
 from laptime.model.frameworks import find_framework
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
+from laptime.model.symptoms import DenormalCensus
 
 FEATURES = ("bf16", "compile", "progress")
 AMPERE = (8, 0)
@@ -73,6 +74,9 @@ class Engine(Protocol):
 
     def epochs(self, data: dict[str, Any], at_once: int) -> Any:
         """Return the iterator over epochs that `fit` would make from these arguments for its data."""
+
+    def census(self, model: Any) -> DenormalCensus | Missing:
+        """Count denormal numbers in a model and its optimizer, or return why they are not counted."""
 
     def flush_denormals(self) -> None:
         """Treat denormal numbers as 0 from here on. Only PyTorch needs this; the others do it by default."""

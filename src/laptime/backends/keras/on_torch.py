@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from laptime.backends.keras.engines import LACKS, SharedSteps
+from laptime.backends.torch.denormals import DenormalCount, is_flushing
 from laptime.backends.torch.devices import TorchExercises, list_devices, list_versions, peak_bytes
 from laptime.backends.torch.precision import Switches, flush_denormals, read_switches, set_precision, set_switches
 from laptime.backends.torch.profiling import TorchProfiler
@@ -17,8 +18,10 @@ from laptime.backends.torch.sync_detector import count_compiled
 from laptime.errors import LaneError
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
+from laptime.model.symptoms import GRADIENTS, SUMS, WEIGHTS, DenormalCensus
 
 # Settings of our own loop that Keras's does not have.
+BETWEEN_LAYERS = "Keras's layers have no hooks: what flows between them was not seen"
 NOT_HERE = ("channels_last", "fused", "graph", "compiled_graph", "fp16", "dropout", "cudnn", "onednn", "augment")
 
 
@@ -72,6 +75,17 @@ class TorchEngine:
         from keras.src.backend.torch.trainer import TorchEpochIterator
 
         return TorchEpochIterator(**data, steps_per_execution=at_once)
+
+    def census(self, model: Any) -> DenormalCensus:
+        """Count in what a step leaves behind: Keras's layers have no hooks for what flows between them."""
+        counted = DenormalCount()
+        weights = [each.value for each in model.trainable_variables]
+        counted.take(WEIGHTS, weights)
+        counted.take(GRADIENTS, (each.grad for each in weights if each.grad is not None))
+        counted.take(SUMS, (each.value for each in model.optimizer.variables))
+        types = sorted({str(each.dtype).removeprefix("torch.") for each in weights})
+        flushed = is_flushing(next((each.device.type for each in weights), "cpu"))
+        return DenormalCensus(counted.shares(), tuple(types), flushed, BETWEEN_LAYERS)
 
     def flush_denormals(self) -> None:
         flush_denormals()

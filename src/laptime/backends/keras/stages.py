@@ -89,6 +89,9 @@ class StageRunner(ABC):
     def parts(self) -> Missing:
         return Missing("this lane has one stage alone")
 
+    def census(self) -> Missing:
+        return Missing("this lane has one stage alone")
+
     def close(self) -> tuple[str, ...]:
         self._batches = None
         return self._feed.close()

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from laptime.backends.base import StepwiseRunner
+from laptime.backends.torch.denormals import take_census
 from laptime.backends.torch.devices import DeviceClock
 from laptime.backends.torch.evaluation import RunningScore, TorchEvaluator
 from laptime.backends.torch.inputs import BatchSource, open_source
@@ -19,6 +20,7 @@ from laptime.backends.torch.stepping import Stepper
 from laptime.errors import LaneError
 from laptime.model.lane import NO_TRAINING, Settings
 from laptime.model.protocol import Score
+from laptime.model.symptoms import DenormalCensus
 
 BFLOAT16 = "bfloat16"  # NumPy has no such type: the bits are stored as integers under this key
 
@@ -63,6 +65,9 @@ class TorchLearner(StepwiseRunner):
 
     def state(self) -> Any:
         return take_state(self._stepper, self._device)
+
+    def census(self) -> DenormalCensus:
+        return take_census(self._stepper, self.step)
 
     def close(self) -> tuple[str, ...]:
         if self._source is None:

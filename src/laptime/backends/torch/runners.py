@@ -11,14 +11,17 @@ import torch
 from torch import Tensor
 
 from laptime.backends.base import MarkedRunner
+from laptime.backends.torch.denormals import take_census
 from laptime.backends.torch.devices import DeviceClock
 from laptime.backends.torch.evaluation import TorchEvaluator
 from laptime.backends.torch.inputs import BatchSource
 from laptime.backends.torch.recipe import Batch
-from laptime.backends.torch.step_breakdown import TorchStepParts
+from laptime.backends.torch.step_breakdown import NOTHING, TorchStepParts
 from laptime.backends.torch.stepping import Stepper
 from laptime.backends.torch.sync_detector import caller, is_users
 from laptime.errors import LaneError
+from laptime.model.missing import Missing
+from laptime.model.symptoms import DenormalCensus
 
 STALE = "reads=deferred: item(), tolist(), float(), int() and bool() of a tensor give its code values of earlier steps"
 DEFERRED = ("item", "tolist", "__float__", "__int__", "__bool__")
@@ -137,6 +140,11 @@ class TorchRunner(MarkedRunner):
 
     def parts(self) -> TorchStepParts:
         return TorchStepParts(self._source, self.train, self._device_clock.device, self.looked_into)
+
+    def census(self) -> DenormalCensus | Missing:
+        if self.looked_into is None:
+            return NOTHING
+        return take_census(self.looked_into, lambda: self.train(self._source()))
 
     def close(self) -> tuple[str, ...]:
         self._source.close()

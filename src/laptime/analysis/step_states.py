@@ -1,0 +1,263 @@
+"""Step times that depend on the step's number, alike in several heats: a state of the training that costs time.
+
+Numbers become denormal, sequences grow, a list gets longer. That is the lane's own doing, and no noise. Noise is not at
+the same steps in every heat: a slow spell of the machine, a garbage collection. Single slow steps at the same numbers
+(the end of a lap, a loader's bursts) are pauses, and a slow start is a warm-up: neither is a state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from math import ceil, sqrt
+
+from laptime.model.protocol import LapResult
+from laptime.model.record import HeatResult, LaneResult
+from laptime.model.sample import Window
+from laptime.model.script import TrainingLoop
+from laptime.stats import median
+
+SLOWER = 1.25  # times a step before; less may be a clock that falls
+CLEAR = 1.1  # times the slower ones of the steps before
+POINTS_MOST = 256  # of a series; more steps are taken together
+AROUND = 2  # steps on each side: their median leaves out single slow steps
+FEWEST = 3  # steps before, and as many after
+LASTS = 0.1  # of the steps: a shorter state at the end may be chance
+RETURNS = 0.15  # of the steps, for one that ends again
+RETURNS_LEAST = 8  # steps
+MOSTLY = 0.9  # of the steps of a state are slow
+NEAR = 20  # points, within which the first step of a state is looked for
+AGREE = 2 / 3  # of the heats that came as far
+HEATS_LEAST = 2
+
+Series = Mapping[int, float]  # by the number of a step: its time
+
+
+@dataclass(frozen=True, slots=True)
+class StateChange:
+    """From step `step` on (up to `until`, where it ends again) a step takes `times_low` to `times_high` times as long.
+
+    `share` is the part of all the time that this adds. It is alike in `agree` of the `heats` that came as far.
+    """
+
+    step: int
+    until: int | None
+    times_low: float
+    times_high: float
+    share: float
+    agree: int
+    heats: int
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether several heats show it: a single one may have met another process."""
+        return self.agree >= HEATS_LEAST
+
+
+def find_lane_state(lane: LaneResult) -> StateChange | None:
+    """Return the state of a lane that costs time, if its heats show one."""
+    heats = [heat for heat in lane.heats if heat.process.status == "ok"]
+    if any(heat.burst is not None for heat in heats):
+        return None  # single steps take what a loader's workers make of them
+    return find_state([times_of(heat) for heat in heats])
+
+
+def times_of(heat: HeatResult) -> dict[int, float]:
+    """Return the time of each step in milliseconds, by its number; of one that was not timed alone, its window's mean.
+
+    Windows that something disturbed are left out if they are few: what disturbs all of a heat is in all its steps.
+    Those that only were slow are not left out: that is what is looked for.
+    """
+    times: dict[int, float] = {}
+    quiet = [window for window in heat.windows if not _is_disturbed(window)]
+    for window in quiet if 2 * len(quiet) > len(heat.windows) else heat.windows:
+        if window.first_step is not None and not (window.noise is not None and window.noise.halted):
+            mean_ms = (window.end_ns - window.start_ns) / window.steps / 1e6
+            single = [ns / 1e6 for ns in window.step_ns[: window.steps]]
+            numbers = range(window.first_step, window.first_step + (len(single) or window.steps))
+            times |= zip(numbers, single or [mean_ms] * window.steps, strict=True)
+    return times
+
+
+def _is_disturbed(window: Window) -> bool:
+    return window.flag is not None and not window.flag.startswith("the machine was slow")
+
+
+def find_loop_state(loop: TrainingLoop) -> StateChange | None:
+    """Return the state of a watched training that costs time. It is seen once, so that it is not sure."""
+    first, times = 1, {}
+    for window in loop.windows:
+        times[first] = window.wall_ns / window.iterations / 1e6
+        first += window.iterations
+    return find_state([times])
+
+
+def loss_around(loop: TrainingLoop, state: StateChange) -> tuple[float, float] | None:
+    """Return the usual loss of a watched training before a state, and the usual one from there on."""
+    first, begins_ns = 1, 0
+    for window in loop.windows:
+        if first <= state.step:
+            begins_ns = window.start_ns
+        first += window.iterations
+    before = [value for at, value in loop.losses if at < begins_ns]
+    after = [value for at, value in loop.losses if at >= begins_ns]
+    return (median(before), median(after)) if before and after else None
+
+
+def find_slow_laps(trainings: Sequence[Sequence[LapResult]]) -> StateChange | None:
+    """Return the lap from which on steps are slow, in the trainings of one lane.
+
+    The laps are few, so each later one has to be slower. A first lap has the first step in it, and is no faster for it.
+    """
+    told = [[1e3 * lap.train_s / max(lap.steps, 1) for lap in laps] for laps in trainings if len(laps) > 1]
+    for first in range(1, min(map(len, told), default=0)):
+        ratios = [[each / median(laps[:first]) for each in laps[first:]] for laps in told]
+        agree = sum(min(each) >= SLOWER for each in ratios)
+        if agree == len(told):
+            low, high = median([min(each) for each in ratios]), median([max(each) for each in ratios])
+            lost = median([(sum(each) - len(each)) / (first + sum(each)) for each in ratios])
+            return StateChange(first + 1, None, low, high, lost, agree, len(told))
+    return None
+
+
+def find_state(heats: Sequence[Series]) -> StateChange | None:
+    """Find steps from which on all heats are slower. One heat alone is believed, but the state is not sure then."""
+    heats = [each for each in heats if each]
+    steps, times = _together(heats)
+    points = _points(steps, times)
+    smooth = _smooth([time for _, time in points])
+    place = _find_run(smooth)
+    if place is None:
+        return None
+    first, last, base = place
+    ratios = sorted(each / base for each in smooth[first : last + 1])
+    low, high = ratios[len(ratios) // 10], ratios[(9 * (len(ratios) - 1)) // 10]
+    begins = _refine(steps, times, points, first, base * max(SLOWER, sqrt(low)))
+    ends = points[last + 1][0] if last + 1 < len(points) else None
+    inside = [time for step, time in zip(steps, times, strict=True) if step >= begins and (ends is None or step < ends)]
+    agree, came = _count_agreeing(heats, begins, ends)
+    if agree < min(HEATS_LEAST, len(heats)) or agree < AGREE * came:
+        return None
+    lost = sum(max(0.0, each - base) for each in inside)
+    return StateChange(
+        step=begins,
+        until=None if ends is None else ends - 1,
+        times_low=low,
+        times_high=high,
+        share=lost / sum(times),
+        agree=agree,
+        heats=came,
+    )
+
+
+def ratio_within(change: StateChange, heats: Sequence[Series], others: Sequence[Series]) -> float | None:
+    """Return how many times as long the steps of the state take in these heats as the same steps in others."""
+    mine, theirs = (dict(zip(*_together(each), strict=True)) for each in (heats, others))
+    common = [step for step in mine.keys() & theirs.keys() if _holds(step, change.step, change.until)]
+    if len(common) < FEWEST:
+        return None
+    return sum(mine[step] for step in common) / sum(theirs[step] for step in common)
+
+
+def _together(heats: Sequence[Series]) -> tuple[list[int], list[float]]:
+    """Return the steps that enough heats took, each with the median of its times; of two the lower one."""
+    needed = min(HEATS_LEAST, len(heats))
+    steps = sorted(set().union(*heats)) if heats else []
+    told = [(step, sorted(heat[step] for heat in heats if step in heat)) for step in steps]
+    kept = [(step, times[(len(times) - 1) // 2]) for step, times in told if len(times) >= needed]
+    return [step for step, _ in kept], [time for _, time in kept]
+
+
+def _points(steps: Sequence[int], times: Sequence[float]) -> list[tuple[int, float]]:
+    """Return the series; a long one in parts, each as its first step and the median of its times."""
+    size = max(1, ceil(len(steps) / POINTS_MOST))
+    return [(steps[at], median(times[at : at + size])) for at in range(0, len(steps), size)]
+
+
+def _smooth(times: Sequence[float]) -> list[float]:
+    """Return the median around each time, with as many times before as after it."""
+    smooth = []
+    for at in range(len(times)):
+        side = min(AROUND, at, len(times) - 1 - at)
+        smooth.append(median(times[at - side : at + side + 1]))
+    return smooth
+
+
+def _find_run(times: Sequence[float]) -> tuple[int, int, float] | None:
+    """Return the first and last place of a slow run, and the level before it.
+
+    The level is the lowest so far, so that a slow start is none, and a ramp counts from where it begins.
+    """
+    wide = max(FEWEST, len(times) // 10)
+    lowest, base, bases, slow = float("inf"), 0, [], []
+    for at, time in enumerate(times):
+        slow.append(time >= SLOWER * lowest)
+        bases.append(base)
+        level = median(times[at - wide + 1 : at + 1]) if at + 1 >= wide else float("inf")
+        if level < lowest:
+            lowest, base = level, at - wide + 1
+    place = _lasting(slow) or _returning(slow)
+    if place is None or place[0] - bases[place[0]] < FEWEST:
+        return None
+    first, last = place
+    before, after = sorted(times[bases[first] : first]), times[first : last + 1]
+    high = before[int(0.8 * (len(before) - 1))]
+    if median(after) < max(SLOWER * median(before), CLEAR * high):
+        return None
+    return first, last, median(before)
+
+
+def _lasting(slow: Sequence[bool]) -> tuple[int, int] | None:
+    """Return the run that begins earliest and lasts to the end."""
+    least = max(FEWEST, ceil(LASTS * len(slow)))
+    seen, first = 0, None
+    for at in range(len(slow) - 1, -1, -1):
+        seen += slow[at]
+        # It begins with slow steps: one alone before a fast stretch does not count.
+        if slow[at] and all(slow[at : at + FEWEST]) and seen >= MOSTLY * (len(slow) - at) and len(slow) - at >= least:
+            first = at
+    return None if first is None else (first, len(slow) - 1)
+
+
+def _returning(slow: Sequence[bool]) -> tuple[int, int] | None:
+    """Return the one run of slow steps. Several are a rhythm: of laps, or of a loader."""
+    runs, at = [], 0
+    for is_slow, run in groupby(slow):
+        length = len(list(run))
+        if is_slow:
+            runs.append((at, at + length - 1))
+        at += length
+    if len(runs) != 1:
+        return None
+    first, last = runs[0]
+    return runs[0] if last - first + 1 >= max(RETURNS_LEAST, RETURNS * len(slow)) else None
+
+
+def _refine(
+    steps: Sequence[int], times: Sequence[float], points: Sequence[tuple[int, float]], first: int, least: float
+) -> int:
+    """Return the step from which on nearly all that follow take at least this long, near the first point of a run."""
+    size = ceil(len(steps) / len(points))
+    near = slice(max(0, first - 1) * size, (first + NEAR) * size)
+    slow = [time >= least for time in _smooth(times[near])]
+    for at, step in enumerate(steps[near]):
+        if slow[at] and sum(slow[at:]) >= MOSTLY * (len(slow) - at):
+            return step
+    return points[first][0]
+
+
+def _count_agreeing(heats: Sequence[Series], begins: int, ends: int | None) -> tuple[int, int]:
+    """Return how many heats are slower in the state than before it, and how many of them came as far."""
+    agree = came = 0
+    for heat in heats:
+        before = [time for step, time in heat.items() if step < begins]
+        inside = [time for step, time in heat.items() if _holds(step, begins, None if ends is None else ends - 1)]
+        if min(len(before), len(inside)) >= FEWEST:
+            came += 1
+            agree += median(inside) >= SLOWER * median(before)
+    return agree, came
+
+
+def _holds(step: int, begins: int, until: int | None) -> bool:
+    return begins <= step and (until is None or step <= until)
