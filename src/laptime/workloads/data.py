@@ -65,7 +65,7 @@ class Items:
     labels: npt.NDArray[np.int64]
 
 
-class Block(NamedTuple):
+class Drawing(NamedTuple):
     """A block of items: its pictures, the picture that each item shows, and the label of each item."""
 
     pictures: Bytes
@@ -129,7 +129,7 @@ class Drawer:
         self._patterns = _stretch(tall, self._width + 2 * round(self._width * EDGE), 2)
         self._noise = chance.standard_normal((2 * height, 2 * width, channels), np.float32) * np.float32(NOISE)
 
-    def draw(self, part: int, number: int) -> Block:
+    def draw(self, part: int, number: int) -> Drawing:
         """Draw a block of the training or the test items."""
         chance = np.random.default_rng([self._seed, 0xDA7A, part, number])
         slots = [self._draw_slot(chance) for _ in range(self._slots)]
@@ -138,7 +138,7 @@ class Drawer:
         self._add_noise(chance, pictures)
         order = chance.permutation(BLOCK)
         shown = order // VIEWS
-        return Block((pictures.clip(0, 1) * 255).astype(np.uint8), shown, labels[shown, order % VIEWS])
+        return Drawing((pictures.clip(0, 1) * 255).astype(np.uint8), shown, labels[shown, order % VIEWS])
 
     def _draw_slot(self, chance: np.random.Generator) -> tuple[Floats, Numbers]:
         """Draw one class in each picture of a block, and the five labels of each picture."""
@@ -150,7 +150,8 @@ class Drawer:
         light = chance.uniform(*LIGHT, (*shape[:3], self._channels)).astype(np.float32)
         labels = np.repeat(np.stack([own, other, third], 1), self._hardness.votes, 1)
         if self._plate:  # another reader is wrong at each character
-            labels = np.stack([np.roll(row, turn) for row, turn in zip(labels, chance.integers(0, VIEWS, PICTURES))])
+            turned = (np.arange(VIEWS) + chance.integers(0, VIEWS, (PICTURES, 1))) % VIEWS
+            labels = np.take_along_axis(labels, turned, 1)
         sure = chance.random(PICTURES) >= self._hardness.doubtful
         labels[sure] = own[sure, None]
         return (seen + (hiding - seen) * share) * light, labels
@@ -181,7 +182,7 @@ class Drawer:
         _, height, width, _ = pictures.shape
         down, right = chance.integers(0, height + 1, PICTURES), chance.integers(0, width + 1, PICTURES)
         for picture, top, left in zip(pictures, down, right, strict=True):
-            picture += self._noise[top : top + height, left : left + width]
+            np.add(picture, self._noise[top : top + height, left : left + width], picture)
 
 
 def _stretch(pictures: Floats, side: int, axis: int) -> Floats:
