@@ -9,6 +9,7 @@ gradients, moments, and activations and their gradients; dead units are those th
 
 The figures are kept after each lap, so a run that is stopped has those of its laps. `what@0.25` is a smaller network.
 `--data DIR` trains on the first items of a set of `laptime data make` instead of those made in memory.
+`--dead` instead shows what Adam does to weights whose gradients are 0 from the second step on, as of dead units.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from laptime.data import read_source
 from laptime.model.lane import Settings
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.workload import Workload
+from laptime.stats import median
 from laptime.workloads import CATALOGUE, find_workload
 from laptime.workloads.data import least_loss, most_accuracy
 
@@ -57,10 +59,14 @@ def main() -> int:
     parser.add_argument("--laps", type=int, help="the published number, if it is not given")
     parser.add_argument("--steps", type=int, help="steps of a lap, the published number if it is not given")
     parser.add_argument("--data", type=Path, metavar="DIR", help="a set of `laptime data make`")
+    parser.add_argument("--dead", action="store_true", help="look at the moments of dead units alone")
     given = parser.parse_args()
     torch.set_flush_denormal(False)
     details: dict[str, Any] = {}
     figures: list[Figure] = []
+    if given.dead:
+        figures, details = follow_dead()
+        return finish("made_data", figures, given.out, details=details)
     for name in given.workloads or list(CATALOGUE):
         kept = list(figures)
         for figures_now, found in follow(find_workload(name), given):
@@ -88,6 +94,31 @@ def follow(workload: Workload, given: argparse.Namespace) -> Iterator[tuple[list
         print(f"{workload.name} lap {lap + 1}: {laps[-1]}", flush=True)
         found = {"laps": laps, "steps_a_lap": steps, "census": counts, "published": published_curves(workload)}
         yield judge(workload, laps, counts, steps), found
+
+
+def follow_dead() -> tuple[list[Figure], dict[str, Any]]:
+    """Step a million weights with Adam, once with gradients and then without; time its steps before and after 700."""
+    torch.manual_seed(0)
+    weights = nn.Parameter(torch.randn(1_000_000))
+    optimizer = torch.optim.Adam([weights], lr=1e-3)
+    weights.grad = torch.randn_like(weights) * 1e-3
+    times: list[float] = []
+    shares: dict[int, float] = {}
+    for step in range(1, 1501):
+        began = time.process_time()
+        optimizer.step()
+        times.append((time.process_time() - began) * 1000)
+        weights.grad.zero_()
+        if step % 100 == 0:
+            shares[step] = share_denormal(optimizer.state[weights]["exp_avg"])
+    figures = [
+        Figure("share of denormals in the first moment after 500 steps", shares[500]),
+        Figure("after 800 steps", shares[800]),
+        Figure("after 1500 steps", shares[1500]),
+        Figure("a step of a million weights, steps 101 to 500", median(times[100:500]), "ms"),
+        Figure("steps 901 to 1500", median(times[900:]), "ms"),
+    ]
+    return figures, {"share_denormal": shares, "threads": torch.get_num_threads()}
 
 
 def open_training(workload: Workload, data: Path | None) -> Trained:
