@@ -28,6 +28,7 @@ RESULTS = HERE / "results"
 BENCHES: dict[str, tuple[str, ...]] = {
     "peaks": ("peaks.py",),
     "memory": ("memory.py",),
+    "made_data": ("made_data.py", "--what", "cifar-mlp", "--what", "cifar-cnn", "--what", "scenes-cnn"),
     "forecast_devices": ("forecast_devices.py",),
     "forecast_left_out": ("forecast_left_out.py",),
     "forecast_processors": ("forecast_processors.py",),

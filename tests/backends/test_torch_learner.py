@@ -95,7 +95,7 @@ def test_other_workloads_too(name, tmp_path):
 
 def test_a_rate_changes_what_is_learned_and_not_the_proof():
     """The proof has a rate of its own, so both do the same work; a hundredth of the rate learns slower."""
-    orders = [order_for("cifar-mlp", batch=32, learning_rate=rate) for rate in (1e-2, 1e-4)]
+    orders = [order_for("cifar-mlp", batch=32, input="one", learning_rate=rate) for rate in (1e-2, 1e-4)]
     quick, slow = (train(begin(order), 10).loss for order in orders)
     assert quick < slow - 0.01
     proofs = [TorchBackend().build(order).prove("fp32") for order in orders]

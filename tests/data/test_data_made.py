@@ -24,6 +24,7 @@ from laptime.disk import host
 from laptime.errors import StoreError, UsageError
 from laptime.model.installation import install_command
 from laptime.workloads import CATALOGUE
+from laptime.workloads.data import PICTURES
 
 SCENES, PETS, PLATES = (CATALOGUE[name] for name in ("scenes-cnn", "pets-densenet", "plates-cnn"))
 CIFAR, MLP = CATALOGUE["cifar-cnn"], CATALOGUE["cifar-mlp"]
@@ -83,7 +84,7 @@ def test_arrays_do_not_depend_on_how_many_are_made(told):
 
 @pytest.mark.parametrize("workload", [SCENES, PETS])
 def test_photographs_are_of_various_sizes_in_all_classes(workload, told):
-    """About as large as real ones; both parts have each class; no picture is in both."""
+    """About as large as real ones; both parts have each class; no picture is in both, but some come twice."""
     source = make_source(workload, 64, told.append)
     files = contents(source.folder)
     sizes = [Image.open(io.BytesIO(data)).size for data in files.values()]
@@ -93,9 +94,9 @@ def test_photographs_are_of_various_sizes_in_all_classes(workload, told):
     assert {True, False} == {width > height for width, height in sizes}
     assert 13_000 < np.mean([len(data) for data in files.values()]) < 19_000
     train, test = list_items(source, "train"), list_items(source, "test")
-    assert set(Counter(train.labels.tolist()).values()) == {64 // workload.outputs[-1]}
+    assert all(abs(count - 64 / workload.outputs[-1]) <= 1 for count in Counter(train.labels.tolist()).values())
     assert set(range(workload.outputs[-1])) == set(test.labels.tolist())
-    assert len(set(files.values())) == len(files)
+    assert len(set(files.values())) == len(files) - (64 - PICTURES)
 
 
 def test_plates_are_named_by_their_text(told):
@@ -128,9 +129,9 @@ def spoil_manifest(folder):
     (folder / "manifest.json").write_text("{")
 
 
-def age(folder):
+def set_maker(folder, maker):
     manifest = json.loads((folder / "manifest.json").read_text())
-    (folder / "manifest.json").write_text(json.dumps({**manifest, "maker": MAKER + 1}))
+    (folder / "manifest.json").write_text(json.dumps({**manifest, "maker": maker}))
 
 
 @pytest.mark.parametrize(
@@ -140,7 +141,8 @@ def age(folder):
         (spoil_manifest, "half-written", "it was never finished"),
         (lambda folder: next(folder.glob("test/dog/*")).unlink(), "half-written", "damaged, one file of"),
         (lambda folder: next(folder.glob("test/dog/*")).write_bytes(b""), "half-written", "has 0 bytes and had"),
-        (age, "other version", "another version of laptime"),
+        (lambda folder: set_maker(folder, MAKER - 1), "other version", "another version of laptime"),
+        (lambda folder: set_maker(folder, MAKER + 1), "other version", "another version of laptime"),
     ],
 )
 def test_a_set_that_is_not_whole_is_made_anew(told, spoil, state, said):

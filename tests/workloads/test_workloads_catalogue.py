@@ -108,24 +108,3 @@ def test_an_item_does_not_depend_on_how_many_are_made():
     few, many = (make_items(CATALOGUE["cifar-cnn"], 5, count) for count in (10, 300))
     assert np.array_equal(few.images, many.images[:10])
     assert np.array_equal(few.labels, many.labels[:10])
-
-
-@pytest.mark.parametrize("name", ["cifar-cnn", "cifar-mlp", "scenes-cnn", "pets-densenet"])
-def test_data_can_be_learned(name):
-    """The nearest class mean of some items names most of the others: far above chance."""
-    workload = CATALOGUE[name]
-    items = make_items(workload, 0, 256)
-    pixels = items.images.reshape(256, -1)
-    means = np.stack([pixels[:128][items.labels[:128] == label].mean(0) for label in range(workload.outputs[-1])])
-    guesses = ((pixels[128:, None, :] - means[None]) ** 2).sum(-1).argmin(1)
-    assert (guesses == items.labels[128:]).mean() > 0.9
-
-
-def test_plates_can_be_read_a_character_at_a_time():
-    """The pattern of a character is the same in each of the eight places."""
-    items = make_items(CATALOGUE["plates-cnn"], 0, 256)
-    slots = items.images.reshape(256, 64, 8, 16, 3).transpose(0, 2, 1, 3, 4).reshape(256 * 8, -1)
-    labels = items.labels.reshape(-1)
-    means = np.stack([slots[:1024][labels[:1024] == label].mean(0) for label in range(36)])
-    guesses = ((slots[1024:, None, :] - means[None]) ** 2).sum(-1).argmin(1)
-    assert (guesses == labels[1024:]).mean() > 0.9

@@ -10,10 +10,10 @@ from laptime.workloads.data import make_items, make_test_items
 
 
 def test_no_test_item_is_a_training_item():
-    """The same patterns under other noise."""
+    """The same patterns, seen in another way; the mean of a class is about the same."""
     workload = find_workload("cifar-cnn")
     trained, tested = make_items(workload, 0, 600), make_test_items(workload, 0, 600)
-    assert not np.isin(tested.images[:, 0, 0, 0], trained.images[:, 0, 0, 0]).any()
+    assert not {each.tobytes() for each in tested.images} & {each.tobytes() for each in trained.images}
     for number in range(10):
         means = [items.images[items.labels == number].mean(0) for items in (trained, tested)]
         assert np.abs(means[0] - means[1]).mean() < 0.05

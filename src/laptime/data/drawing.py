@@ -1,6 +1,7 @@
 """What all drawn images share: random numbers, backgrounds, light, camera noise, the JPEG file, and a pen.
 
-Each item depends on its own number only, so it is the same however many are made.
+Each item depends on its own number only, so it is the same however many are made. Five items show the same picture and
+do not all have the same label, as those made in memory (`workloads/data.py`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from laptime.errors import UsageError
 from laptime.model.dataset import Part
 from laptime.model.installation import install_command
+from laptime.workloads.data import BLOCK, PICTURES
 
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture
@@ -38,6 +40,12 @@ class Drawn(NamedTuple):
 def chance_of(kind: str, part: Part, index: int) -> Random:
     """Return the random generator of one item. It does not depend on other items, threads or races."""
     return Random(f"{DATA_SEED}/{kind}/{part}/{index}")
+
+
+def picture_of(index: int) -> tuple[int, int]:
+    """Return the number of the picture that an item shows, and which of the picture's five items it is, from 0."""
+    block, place = divmod(index, BLOCK)
+    return block * PICTURES + place % PICTURES, place // PICTURES
 
 
 def check_pillow(what: str) -> None:

@@ -1,7 +1,6 @@
 """Make a set's files: JPEG files that are written as they are drawn, or the batches of CIFAR-10's archive.
 
-The archive's images are 32x32. Each class has a few smooth patterns, which are shifted, mirrored, lit, half hidden
-and made noisy.
+The archive has the items that trainings make in memory, of one seed (`workloads/data.py`).
 """
 
 from __future__ import annotations
@@ -21,64 +20,27 @@ from laptime.data.making import ItemCounts, MakingTask, SetMaker
 from laptime.data.photographs import PETS, SCENES
 from laptime.model.dataset import Part
 from laptime.model.workload import Workload
+from laptime.workloads import CATALOGUE
+from laptime.workloads.data import BLOCK, TEST, TRAIN, Drawer
 
-BLOCK = 250
-CLASSES = 10
-LOOKS = 4
-SIDE = 32
-SHEET = 38
-PART_KEYS: dict[Part, int] = {"train": 0, "test": 1}
+PART_KEYS: dict[Part, int] = {"train": TRAIN, "test": TEST}
 
 PixelRows = npt.NDArray[np.uint8]
 Draw = Callable[[Part, int], Drawn]
 
 
 def draw_arrays(part: Part, start: int, stop: int) -> tuple[PixelRows, npt.NDArray[np.int64]]:
-    """Draw items `start` to `stop` of a part, as rows of 3 x 32 x 32. Drawing whole blocks keeps items the same."""
+    """Draw items `start` to `stop` of a part, as rows of 3 x 32 x 32: as those in memory, of one seed."""
     first, last = start // BLOCK, -(-stop // BLOCK)
-    blocks = [_draw_block(part, number) for number in range(first, last)]
+    drawn = [_drawer().draw(PART_KEYS[part], number) for number in range(first, last)]
+    rows = [each.pictures.transpose(0, 3, 1, 2).reshape(len(each.pictures), -1)[each.shown] for each in drawn]
     cut = slice(start - first * BLOCK, stop - first * BLOCK)
-    return np.concatenate([block[0] for block in blocks])[cut], np.concatenate([block[1] for block in blocks])[cut]
-
-
-def _draw_block(part: Part, number: int) -> tuple[PixelRows, npt.NDArray[np.int64]]:
-    chance = np.random.default_rng([DATA_SEED, PART_KEYS[part], number])
-    labels = np.tile(np.arange(CLASSES), BLOCK // CLASSES)
-    own, strange = _sheets()
-    seen = _view(chance, own[labels * LOOKS + chance.integers(0, LOOKS, BLOCK)])
-    hidden = _view(chance, strange[chance.integers(0, len(strange), BLOCK)])
-    share = chance.uniform(0.2, 0.65, (BLOCK, 1, 1, 1)).astype(np.float32)
-    light = chance.uniform(0.5, 1.1, (BLOCK, 3, 1, 1)).astype(np.float32)
-    noise = chance.standard_normal((BLOCK, 3, SIDE, SIDE), np.float32)
-    images = ((1 - share) * seen + share * hidden) * light * 255 + noise * 22
-    order = chance.permutation(BLOCK)
-    return images.clip(0, 255).astype(np.uint8).reshape(BLOCK, -1)[order], labels[order]
-
-
-def _view(chance: np.random.Generator, sheets: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Cut a 32x32 view out of each sheet, every second one mirrored."""
-    down, right = chance.integers(0, SHEET - SIDE + 1, (2, len(sheets), 1))
-    columns = right + np.arange(SIDE)
-    columns = np.where(chance.random((len(sheets), 1)) < 0.5, columns, columns[:, ::-1])
-    rows = down + np.arange(SIDE)
-    items = np.arange(len(sheets))[:, None, None, None]
-    picked: npt.NDArray[np.float32] = sheets[
-        items, np.arange(3)[None, :, None, None], rows[:, None, :, None], columns[:, None, None, :]
-    ]
-    return picked
+    return np.concatenate(rows)[cut], np.concatenate([each.labels for each in drawn])[cut]
 
 
 @cache
-def _sheets() -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    """Draw the patterns of all classes, and the same number that belong to no class."""
-    chance = np.random.default_rng([DATA_SEED, 0xC1A55])
-    coarse: npt.NDArray[np.float32] = chance.random((2 * CLASSES * LOOKS, 3, 6, 6), np.float32)
-    places = np.linspace(0, 5, SHEET, dtype=np.float32)
-    below = np.minimum(places.astype(np.int64), 4)
-    share = (places - below).astype(np.float32)
-    tall = coarse[:, :, below] * (1 - share)[:, None] + coarse[:, :, below + 1] * share[:, None]
-    smooth = (tall[..., below] * (1 - share) + tall[..., below + 1] * share).astype(np.float32)
-    return smooth[: CLASSES * LOOKS], smooth[CLASSES * LOOKS :]
+def _drawer() -> Drawer:
+    return Drawer(CATALOGUE["cifar-cnn"], DATA_SEED)
 
 
 class FileMaker:

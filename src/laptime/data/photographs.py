@@ -19,10 +19,12 @@ from laptime.data.drawing import (
     background,
     chance_of,
     mix,
+    picture_of,
     shine,
     to_jpeg,
 )
 from laptime.model.dataset import Part
+from laptime.workloads.data import HARDNESS, Hardness
 
 COATS: tuple[Colour, ...] = ((190, 130, 70), (60, 55, 50), (225, 215, 200), (130, 120, 110), (150, 95, 55))
 
@@ -213,28 +215,37 @@ def draw_sea(sketch: Sketch) -> None:
 
 @dataclass(frozen=True, slots=True)
 class PhotographSet:
-    """A set of photographs: how to draw each class, the length of the sides, and the JPEG quality."""
+    """A set of photographs: how to draw each class, the length of the sides, the JPEG quality, and how hard it is."""
 
     name: str
     motifs: dict[str, Callable[[Sketch], None]]
     shortest: int
     longest: int
     quality: int
+    hardness: Hardness
 
     def draw(self, part: Part, index: int) -> Drawn:
         """Draw one photograph. Classes take turns, so that a small set has them all."""
-        chance = chance_of(self.name, part, index)
+        number, view = picture_of(index)
+        chance = chance_of(self.name, part, number)
         classes = tuple(self.motifs)
-        label = classes[index % len(classes)]
+        own = classes[number % len(classes)]
         width, height = self._sides(chance.random(), chance.random(), chance.random())
         sky = (mix(SKY, any_colour(chance), 0.5), any_colour(chance))
         picture = background(chance, width, height, sky)
         sketch = Sketch(picture, chance)
         _clutter(sketch, sketch.count(1, 5))
-        self.motifs[label](sketch)
+        self.motifs[own](sketch)
         _clutter(sketch, sketch.count(0, 2))
         picture = add_grain(chance, shine(chance, picture, 0.45))
+        label = self._label(part, number, view)
         return Drawn(f"{part}/{label}/{index:06d}.jpg", to_jpeg(picture, self.quality))
+
+    def _label(self, part: Part, number: int, view: int) -> str:
+        """Return the label of one of the items that show a picture: its own class, or what a doubter says."""
+        classes, chance = tuple(self.motifs), chance_of(f"{self.name} labels", part, number)
+        is_doubtful = chance.random() < self.hardness.doubtful and view >= self.hardness.votes[0]
+        return classes[(number + is_doubtful * (1 + int((len(classes) - 1) * chance.random()))) % len(classes)]
 
     def _sides(self, length: float, shape: float, turn: float) -> tuple[int, int]:
         """Choose a longer and a shorter side, in landscape or portrait."""
@@ -270,7 +281,13 @@ SCENES = PhotographSet(
     shortest=160,
     longest=400,
     quality=75,
+    hardness=HARDNESS["scenes-cnn"],
 )
 PETS = PhotographSet(
-    name="pets", motifs={"cats": draw_pet_cat, "dogs": draw_pet_dog}, shortest=200, longest=320, quality=80
+    name="pets",
+    motifs={"cats": draw_pet_cat, "dogs": draw_pet_dog},
+    shortest=200,
+    longest=320,
+    quality=80,
+    hardness=HARDNESS["pets-densenet"],
 )

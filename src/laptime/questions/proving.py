@@ -20,7 +20,7 @@ from laptime.questions.own_code import OwnCode
 from laptime.run.launchers import LOCAL, Launcher
 from laptime.run.scout import Failure, ask_proof, ask_reference
 
-PROOF_VERSION = 5
+PROOF_VERSION = 6
 """Changes when the networks, the made data or the proof's steps change, so that references are computed again."""
 SEEDS_ON = 1_000_003
 """The distance of the second proof's seed from the race's seed."""
