@@ -60,12 +60,12 @@ def curve(line):
 
 
 def test_a_training_goes_through_its_phases_in_order(order):
-    """Proof once, then each lap with its validation and its checkpoint, then the test."""
+    """Proof once, then each lap with its validation and its checkpoint, then the test and the census."""
     line = Notebook()
     run_protocol(FakeBackend(), order, line)
     said = [message.name for message in line.all(wire.Phase)]
     laps = [f"{part} {number}" for number in (1, 2, 3) for part in ("lap", "validation", "checkpoint")]
-    assert said == ["build", "proof", "set up", *laps, "test", "end"]
+    assert said == ["build", "proof", "set up", *laps, "test", "census", "end"]
     assert len(line.all(wire.Proved)) == 1
 
 

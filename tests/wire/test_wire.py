@@ -20,7 +20,7 @@ from laptime.model.plan import HeatOrder, OwnTraining, Pace, PlannedLane, RankPl
 from laptime.model.profile import Operator, Profile, ProfileOrder
 from laptime.model.protocol import Evaluation, FullOrder, LapResult, Predictions, Protocol, Score
 from laptime.model.sample import Examination, FreshSteps, Noise, ProofRun, Reference, Window
-from laptime.model.symptoms import Site, StepSymptoms
+from laptime.model.symptoms import DenormalCensus, Site, StepSymptoms
 from laptime.model.workload import ProofPlan
 
 RUN = ProofRun("fp32", (2.3, 2.2), 10.0, -1e-8, (0.5, 0.25), 0.125)
@@ -96,6 +96,7 @@ FROM_CHILD = (
     wire.Finished(1 << 30, Missing("a fake device holds no memory")),
     wire.Failed("build", 'it said:\n"no"', "RuntimeError", Missing("gone")),
     wire.Failed("build", "my.py, line 3, in f: ValueError: no", "own", 1 << 30, "3 | raise ValueError('no')"),
+    wire.Counted(DenormalCensus({"weights": 0.0, "gradients": 0.25}, ("float32",), step=17)),
     wire.Seen({"torch": "2.13.0"}, (DEVICE, ABSENT)),
     wire.Inspected(OwnTraining("torch", "list", False, True, False)),
     wire.Referenced(Reference("key", RUN, RUN, 4, 1_337_002, "no float64")),

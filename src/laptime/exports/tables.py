@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import Any
 
-from laptime.analysis.heats import steady_windows
 from laptime.errors import UsageError
 from laptime.model.compared import Compared, LaneChange
 from laptime.model.history import History
@@ -107,14 +106,15 @@ def _lanes(record: Record) -> Iterator[Row]:
 
 def _windows(record: Record) -> Iterator[Row]:
     for lane, heat in _all_heats(record):
-        counted = {each.start_ns for each in steady_windows(heat)}
+        of_old = range(heat.steady_from, len(heat.windows))  # a record from before the windows that count were kept
+        counted = of_old if heat.counted is None else heat.counted
         for number, window in enumerate(heat.windows):
             yield {
                 "record": record.id,
                 "lane": lane.name,
                 "heat": heat.order,
                 "window": number,
-                "counts": window.start_ns in counted,
+                "counts": number in counted,
                 "start_ns": window.start_ns,
                 "end_ns": window.end_ns,
                 "first_step": window.first_step,
