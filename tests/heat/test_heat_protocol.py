@@ -65,7 +65,7 @@ def test_a_training_goes_through_its_phases_in_order(order):
     run_protocol(FakeBackend(), order, line)
     said = [message.name for message in line.all(wire.Phase)]
     laps = [f"{part} {number}" for number in (1, 2, 3) for part in ("lap", "validation", "checkpoint")]
-    assert said == ["build", "proof", "set up", *laps, "test", "end"]
+    assert said == ["build", "proof", "set up", *laps, "test", "census", "end"]
     assert len(line.all(wire.Proved)) == 1
 
 

@@ -20,7 +20,7 @@ from laptime.model.plan import HeatOrder, OwnTraining, Pace, PlannedLane, RankPl
 from laptime.model.profile import Operator, Profile, ProfileOrder
 from laptime.model.protocol import Evaluation, FullOrder, LapResult, Predictions, Protocol, Score
 from laptime.model.sample import Examination, FreshSteps, Noise, ProofRun, Reference, Window
-from laptime.model.symptoms import Site, StepSymptoms
+from laptime.model.symptoms import DenormalCensus, Site, StepSymptoms
 from laptime.model.workload import ProofPlan
 
 RUN = ProofRun("fp32", (2.3, 2.2), 10.0, -1e-8, (0.5, 0.25), 0.125)
@@ -79,6 +79,7 @@ FROM_CHILD = (
         )
     ),
     wire.Signed(StepSymptoms(9, wait_ns=Missing("fit takes its batches itself"))),
+    wire.Counted(DenormalCensus({"weights": 0.5}, ("float32",), True, "compiled", 12)),
     wire.Ready(1 << 30),
     wire.Resumed((LAP, LAP)),
     wire.Stepped(2, 3, 5, 300_000_000, None, 0.5),
