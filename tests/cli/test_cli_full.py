@@ -11,7 +11,7 @@ pytestmark = pytest.mark.usefixtures("known_references")
 FULL = ("train", "cifar-cnn", "fake/cpu", "fake/cpu/best", "--laps", "3", "--steps-per-lap", "100")
 RUN_KEYS = {
     *("process", "seed", "order", "laps", "test", "predictions", "reached", "first_step_ms", "proofs", "processes"),
-    *("watched", "sources", "changed"),
+    *("watched", "sources", "changed", "census"),
 }
 
 

@@ -44,7 +44,7 @@ def test_a_training_has_a_time_line_with_marks(trained):
     (part,) = run["watched"]
     names = [mark["name"] for mark in part["marks"]]
     assert names[:2] == ["import", "build"]
-    assert names[-7:] == ["set up", "lap 1", "checkpoint 1", "lap 2", "checkpoint 2", "test", "end"]
+    assert names[-8:] == ["set up", "lap 1", "checkpoint 1", "lap 2", "checkpoint 2", "test", "census", "end"]
     times = [mark["at_ns"] for mark in part["marks"]]
     host = next(track for track in part["timeline"]["tracks"] if track["sensor"] == "host")
     assert part["timeline"]["clock"] is None

@@ -80,6 +80,7 @@ FROM_CHILD = (
         )
     ),
     wire.Signed(StepSymptoms(9, wait_ns=Missing("fit takes its batches itself"))),
+    wire.Counted(DenormalCensus({"weights": 0.5}, ("float32",), True, "compiled", 12)),
     wire.Ready(1 << 30),
     wire.Resumed((LAP, LAP)),
     wire.Stepped(2, 3, 5, 300_000_000, None, 0.5),

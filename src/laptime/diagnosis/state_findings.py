@@ -45,17 +45,17 @@ def find_states(lanes: Sequence[LaneResult]) -> tuple[Finding, ...]:
 
 
 def denormals_of(lane: LaneResult) -> Denormals | None:
-    """Return what the latest census of a lane found, or what its symptoms say; None without both."""
+    """Return what the latest census of a lane found, or the steps that were taken apart later; None without both."""
     census = next((heat.census for heat in reversed(lane.heats) if heat.census is not None), None)
-    on_processor = lane.device.kind == "cpu"
-    if census is not None:
+    symptoms, on_processor = first_symptoms(lane), lane.device.kind == "cpu"
+    counted = None if symptoms is None or isinstance(symptoms.denormals, Missing) else symptoms.denormals
+    if census is not None and (counted is None or census.worst[0] >= counted or census.flushed):
         return Denormals(*census.worst, census.costs and on_processor)
-    symptoms = first_symptoms(lane)
-    if symptoms is None or isinstance(symptoms.denormals, Missing):
+    if symptoms is None or counted is None:
         return None
     kind = symptoms.notes.get("denormals", "").removeprefix("of ") or "weights and gradients"
     flushed = lane.settings.denormals == "flush" or flushes(lane)
-    return Denormals(symptoms.denormals, kind, symptoms.denormals >= COSTS and on_processor and not flushed)
+    return Denormals(counted, kind, counted >= COSTS and on_processor and not flushed)
 
 
 def flushes(lane: LaneResult) -> bool:

@@ -17,6 +17,7 @@ from laptime.diagnosis.answer import explain
 from laptime.diagnosis.checkup import find_unseen_cards
 from laptime.diagnosis.experiments import AskedTraining, list_experiments, order_experiments
 from laptime.diagnosis.findings import find_findings
+from laptime.diagnosis.state_findings import denormals_of
 from laptime.diagnosis.why_facts import WhyFacts
 from laptime.errors import UsageError
 from laptime.model.ask import Ask
@@ -317,8 +318,13 @@ class WhySearch:
 
 def find_reach(lane: LaneResult) -> int:
     """Return the step to which later heats go on, so that they have the state that the first one showed; 0 for none."""
-    state, census = find_lane_state(lane), next((each.census for each in lane.heats if each.census is not None), None)
-    begins = max(0 if state is None else state.step, census.step if census is not None and census.costs else 0)
+    state, denormals = find_lane_state(lane), denormals_of(lane)
+    begins = 0 if state is None else state.step
+    if denormals is not None and denormals.cost:
+        # They were there after the windows, at the latest in the last of the steps that were taken apart.
+        apart = sum(heat.signs.steps for heat in lane.heats if heat.signs is not None)
+        begins = max(((each.first_step or 0) + each.steps for heat in lane.heats for each in heat.windows), default=0)
+        begins += apart
     return round(BEYOND * begins)
 
 
