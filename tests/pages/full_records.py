@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from statistics import mean
 
 from records import BEST, FIRST, record
 
+from laptime.analysis.aggregate import estimate
+from laptime.analysis.full import later_laps
 from laptime.model.ask import Ask, FullAsk
 from laptime.model.missing import Missing
 from laptime.model.plan import Subject
@@ -21,7 +24,7 @@ from laptime.model.protocol import (
     Score,
 )
 from laptime.model.questions import TrainingAnswer
-from laptime.model.record import Finding, Record
+from laptime.model.record import Finding, LaneResult, Record
 
 ORDER = "one lane after another, as they were named: each has the machine to itself"
 PROTOCOL = Protocol(3, 500, 1_000, 10_000, 20, until_accuracy=0.65)
@@ -83,7 +86,13 @@ def full(runs: tuple[FullRun, ...], factors: tuple[LapFactor, ...] = (), **chang
     race = TrainingAnswer(changes.pop("protocol", PROTOCOL), changes.pop("order", ORDER), runs, factors)
     given = {"question": "full", "answer": race, "ask": Ask(full=FullAsk(laps=3)), "elapsed_s": 331.0, **changes}
     lanes = given.pop("lanes", tuple(replace(lane, heats=()) for lane in (FIRST, BEST)))
-    return record(lanes, **given)
+    return record(tuple(_with_lap(lane, runs) for lane in lanes), **given)
+
+
+def _with_lap(lane: LaneResult, runs: tuple[FullRun, ...]) -> LaneResult:
+    """Return the lane with the lap of its trainings, as `summarise_full_lane` has it."""
+    means = [mean(lap.train_s for lap in later_laps(run)) for run in runs if run.process.lane == lane.name and run.laps]
+    return replace(lane, lap_s=estimate(means)) if means else lane
 
 
 FACTOR = LapFactor("torch/cpu/best", "torch/cpu/as-written", 1.637, 1.584, ONE, ONE, same_work=True)
