@@ -8,6 +8,7 @@ from typing import Literal
 from laptime.model.ask import Ask
 from laptime.model.dataset import DataSource
 from laptime.model.fleet import FleetNode, NodeType
+from laptime.model.frameworks import find_framework
 from laptime.model.lane import RANKED, Settings
 from laptime.model.machine import Device
 from laptime.model.workload import ProofPlan
@@ -100,6 +101,12 @@ class PlannedLane:
     def is_ranked(self) -> bool:
         """Whether it has a process for each of its devices."""
         return bool(self.devices) and self.settings.value_of("parallel") in RANKED
+
+    @property
+    def may_fork(self) -> bool:
+        """Whether its heats may be forked: in one process, on a device where the framework bears it."""
+        forks_on = find_framework(self.framework).forks_on
+        return bool(forks_on) and not self.is_ranked and all(device.kind in forks_on for device in self.computes_on)
 
     def seat_of(self, rank: int) -> tuple[int, int]:
         """Return which of the processes on its node a rank is, and how many these are."""

@@ -177,7 +177,8 @@ def with_training(lane: PlannedLane, training: Subject) -> PlannedLane:
 def pace_of(ask: Ask, machine: Machine, lanes: Sequence[PlannedLane]) -> tuple[str | None, Pace]:
     """Return why the heats of these lanes cannot take turns, if so, and their pace."""
     alone = why_alone(ask, machine, [lane.device for lane in lanes])
-    return alone, choose_pace(ask, len(lanes), takes_turns=alone is None and len(lanes) > 1)
+    takes_turns = alone is None and len(lanes) > 1
+    return alone, choose_pace(ask, len(lanes), takes_turns=takes_turns, forks=all(lane.may_fork for lane in lanes))
 
 
 def default_lanes(machine: Machine, framework: str) -> list[Lane]:

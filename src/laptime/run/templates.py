@@ -18,7 +18,6 @@ from collections import Counter
 from laptime import wire
 from laptime.errors import LaneError, WireError
 from laptime.machine.processor import available_memory_bytes
-from laptime.model.frameworks import find_framework
 from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
 from laptime.model.process import Template
@@ -176,17 +175,11 @@ class HeatTemplates:
 
 
 def may_fork(lane: PlannedLane) -> bool:
-    """Whether a lane's heats may be forked: in one process, on a device where the framework bears it.
+    """Whether a lane's heats may be forked here.
 
     Elsewhere than on Linux no process can adopt another, and the system's own libraries do not bear a fork.
     """
-    forks_on = find_framework(lane.framework).forks_on
-    return (
-        sys.platform.startswith("linux")
-        and not lane.is_ranked
-        and bool(forks_on)
-        and all(device.kind in forks_on for device in lane.computes_on)
-    )
+    return sys.platform.startswith("linux") and lane.may_fork
 
 
 def _start_conditions(lane: PlannedLane) -> Key:
