@@ -118,7 +118,9 @@ def test_many_iterations_keep_few_windows_and_every_sum() -> None:
     assert sum(each.iterations for each in loop.windows) == 5000
     assert loop.whole.wall_s == pytest.approx(50, rel=1e-4)
     assert loop.step_ms is not None
-    assert loop.step_ms.median == pytest.approx(10)
+    assert loop.step_ms.median == pytest.approx(10, rel=1e-4)
+    assert loop.steady.wall_s * 1e3 == pytest.approx(loop.step_ms.median)
+    assert loop.items_per_s * loop.step_ms.median / 1e3 == pytest.approx(loop.items_per_iteration)
 
 
 def test_a_loader_that_another_thread_reads_has_no_wait() -> None:

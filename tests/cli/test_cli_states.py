@@ -58,7 +58,7 @@ def test_why_names_denormal_numbers_first(torch_house):
         assert why["first"][0] == "processor oddities"
         assert oddity["evidence"]["oddity"] == "denormal numbers"
         pairs = sum(len(each["heats"]) for each in record["lanes"] if each["settings"]["denormals"] == "flush")
-        assert oddity["standing"] == ("proven" if pairs > 2 else oddity["standing"])
+        assert oddity["standing"] in ({"proven"} if pairs > 2 else {"proven", "likely"})
 
 
 def test_watch_names_them_in_a_script_that_nobody_changed(torch_house, tmp_path):

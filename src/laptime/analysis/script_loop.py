@@ -9,7 +9,7 @@ from laptime.analysis.script_units import Unit
 from laptime.model.missing import Missing
 from laptime.model.record import Estimate
 from laptime.model.script import Counted, Gap, GapKind, LoopWindow, Multiplicity, Phases, TrainingLoop
-from laptime.stats import find_steady, log_mean_interval, median
+from laptime.stats import find_steady, log_mean_interval
 
 # Which figure of the windows a part of the time is. The backward pass is within another part.
 PARTS_OF = {
@@ -235,15 +235,20 @@ def _window_of(unit: Unit) -> OpenWindow:
 
 
 def _estimate(windows: Sequence[LoopWindow]) -> Estimate | None:
-    """Return the median iteration, with the interval of the mean of blocks: neighbours are alike."""
+    """Return the mean iteration, with the interval of the mean of blocks: neighbours are alike.
+
+    The parts of an iteration and the items of a second are of the same time.
+    """
     if len(windows) < FEWEST_STEADY:
         return None
-    times = [max(each.wall_ns, 1) / each.iterations / 1e6 for each in windows]
-    size = max(1, len(times) // BLOCKS)
-    blocks = [median(times[first : first + size]) for first in range(0, len(times) - size + 1, size)]
-    interval = log_mean_interval(blocks, ALPHA)
-    middle = median(times)
-    return Estimate(middle, min(interval.low, middle), max(interval.high, middle))
+    size = max(1, len(windows) // BLOCKS)
+    blocks = [_mean_ms(windows[first : first + size]) for first in range(0, len(windows) - size + 1, size)]
+    interval, mean = log_mean_interval(blocks, ALPHA), _mean_ms(windows)
+    return Estimate(mean, min(interval.low, mean), max(interval.high, mean))
+
+
+def _mean_ms(windows: Sequence[LoopWindow]) -> float:
+    return max(sum(each.wall_ns for each in windows), 1) / sum(each.iterations for each in windows) / 1e6
 
 
 def _phases(windows: Sequence[LoopWindow], unseen: Mapping[str, Missing], *, per: int) -> Phases:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from statistics import median
 
 from laptime.model.missing import Missing
 from laptime.model.questions import watch_of
@@ -102,7 +103,7 @@ def phase_rows(loop: TrainingLoop, view: View) -> list[str]:
 def _notes(record: Record, answer: WatchAnswer, loops: Sequence[tuple[ScriptProcess, TrainingLoop]]) -> list[str]:
     judged = _judged(record)
     notes = [*(each.advice for each in judged[:1]), *(f"{each.says} {each.advice}" for each in judged[1:])]
-    notes += [f"Some iterations take far longer: the mean is {step(mean)}." for mean in _deviating(loops)]
+    notes += [f"Some iterations take far longer: half of them take {step(ms)} or less." for ms in _usual_ms(loops)]
     notes += [_count_words(loop) for _, loop in loops[:1]]
     notes += [f"The count may be wrong: {loop.unsure}." for _, loop in loops if loop.unsure]
     notes += [
@@ -125,12 +126,14 @@ def _steady_words(loop: TrainingLoop) -> str:
     return f"Counted by {loop.counted}; {loop.steady_kind}: figures are of windows {loop.steady_from + 1} to {last}."
 
 
-def _deviating(loops: Sequence[tuple[ScriptProcess, TrainingLoop]]) -> list[float]:
-    """Return the mean of the first loop's iterations, if it is far from their median."""
+def _usual_ms(loops: Sequence[tuple[ScriptProcess, TrainingLoop]]) -> list[float]:
+    """Return the median of the first loop's iterations, if their mean is far from it."""
     loop = loops[0][1] if loops else None
-    if loop is None or loop.step_ms is None or loop.steady.wall_s * 1e3 < (1 + DEVIATES) * loop.step_ms.median:
+    if loop is None or loop.step_ms is None:
         return []
-    return [loop.steady.wall_s * 1e3]
+    counted = (loop.windows[1:] or loop.windows)[loop.steady_from :]
+    usual_ms = median(each.wall_ns / each.iterations / 1e6 for each in counted)
+    return [usual_ms] if loop.step_ms.median >= (1 + DEVIATES) * usual_ms else []
 
 
 def _count_words(loop: TrainingLoop) -> str:
