@@ -5,11 +5,15 @@ from __future__ import annotations
 from math import nan
 
 import pytest
-from measured import proof, reference
+from measured import heat_of, plan_of, planned, proof, reference
 
-from laptime.analysis.parity import judge_parity, may_be_chance, tell_chance
+from laptime.analysis.lanes import summarise_lane
+from laptime.analysis.parity import compare_references, judge_parity, may_be_chance, tell_chance
 from laptime.model.lane import Settings
+from laptime.model.missing import Missing
 from laptime.model.sample import Appeal, Movement
+from laptime.model.symptoms import DenormalCensus
+from laptime.questions.race import find_other_laps
 
 ALLOWED = 8 * 2.0**-24 * 2  # eight roundings of float32 over the root of a depth of four
 
@@ -228,3 +232,42 @@ def test_a_loader_alone_trains_nothing():
 def test_a_heat_that_came_not_so_far_leaves_it_open():
     """It is not called different for having failed."""
     assert judge().reason == "no heat came as far as the proof"
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "expected"),
+    [
+        ({"dropout rate 1": 0.3}, {"dropout rate 1": 0.3}, None),
+        ({"dropout rate 1": 0.3}, {"dropout rate 1": 0.5}, "their dropout rate 1 is 0.3 and 0.5"),
+        (
+            {"dropout rate 1": 0.3},
+            {},
+            Missing("only one of them has a module with a dropout rate 1"),
+        ),
+    ],
+)
+def test_two_trainings_are_compared_by_the_rates_that_no_step_of_a_proof_shows(mine, theirs, expected):
+    """The proof drops nothing, and uses no running statistics."""
+    assert compare_references(reference(rates=mine), reference(rates=theirs)) == expected
+
+
+@pytest.mark.parametrize(("items", "step", "status"), [(100, 40, "same"), (25, 40, "unproven"), (25, 500, "same")])
+def test_a_batch_that_becomes_smaller_after_the_proof_is_not_proven(items, step, status):
+    """The last batch of a lap may be smaller, and a lap has 500 steps here."""
+    census = DenormalCensus({"weights": 0.0}, step=step, items=items)
+    lane = planned()
+    found = summarise_lane(plan_of(lane), lane, (heat_of(10.0, census=census),), reference()).parity
+    assert found.status == status
+    if status == "unproven":
+        assert found.reason == "the batch of step 40 has 25 items, and those of the proof 100"
+
+
+def test_laps_of_other_numbers_of_items_are_another_training():
+    """A sampler may draw from half of the data alone."""
+    lane = planned()
+    whole, half = (
+        summarise_lane(plan_of(lane), lane, (heat_of(10.0, steps_per_lap=steps),), reference()) for steps in (500, 250)
+    )
+    assert find_other_laps(whole, whole) is None
+    name = lane.name
+    assert find_other_laps(whole, half) == Missing(f"a lap of {name} has 50,000 items, and of {name} 25,000")

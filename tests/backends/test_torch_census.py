@@ -109,3 +109,8 @@ def test_an_expanded_tensor_is_not_copied():
 
 def test_a_lane_that_trains_nothing_has_no_census():
     assert isinstance(runner_of("memorised", input="only").census(), Missing)
+
+
+def test_a_census_counts_the_items_of_its_batch(memorised):
+    """So a batch that becomes smaller after the proof is seen."""
+    assert [each.items for each in memorised] == [32, 32]

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import proof as planted
-from laptime.backends.torch.proof import prove, refer
+from laptime.backends.torch.proof import prove, rates_of, refer
 from laptime.backends.torch.recipe import BuiltInRecipe
 from laptime.backends.torch.stepping import switch_off_dropout
 from laptime.machine.processor import look_at_processor
@@ -130,3 +130,15 @@ def test_the_twin_of_a_reference_stays_near_it(references):
     distances = np.abs(np.subtract(reference.twin.losses, reference.exact.losses)) / reference.exact.losses
     assert 0 < distances.max() < 5e-7
     assert reference.weights == CATALOGUE["cifar-cnn"].parameters
+
+
+def test_the_rates_of_a_networks_modules_are_known():
+    """The proof switches dropout off, so its steps cannot show them; a rate of 0 is none."""
+    network = torch.nn.Sequential(
+        torch.nn.Dropout(0.3), torch.nn.BatchNorm1d(4, momentum=0.2), torch.nn.Dropout(0.0), torch.nn.Dropout(0.5)
+    )
+    assert rates_of(network) == {
+        "dropout rate 1": 0.3,
+        "momentum of running statistics 1": 0.2,
+        "dropout rate 2": 0.5,
+    }

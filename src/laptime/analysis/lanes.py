@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 
 from laptime.analysis.aggregate import (
@@ -80,6 +81,7 @@ def summarise_lane(
         parity = judge_losses(lane, [each for each in proofs if each], reference)
     else:
         parity = judge_parity(lane.settings, proofs, reference, appeal) if heats else _no_heats()
+        parity = _with_later_batches(parity, kept, items, steps)
     return LaneResult(
         name=lane.name,
         framework=next((heat.process.versions for heat in heats if heat.process.versions), {}),
@@ -205,6 +207,19 @@ def _energy(usage: Usage | None) -> float | Missing:
     if usage is None:
         return NOT_SEEN
     return usage.energy.j_per_lap
+
+
+def _with_later_batches(parity: Parity, heats: Sequence[HeatResult], items: int | None, steps: float | None) -> Parity:
+    """Return a proof as unproven where a batch after the timed steps has other items than those of the proof.
+
+    The last batch of a lap may be smaller.
+    """
+    for census in (heat.census for heat in heats if heat.census is not None):
+        ends_lap = steps is not None and census.step % max(1, round(steps)) == 0
+        if parity.status == "same" and items and census.items not in {None, items} and not ends_lap:
+            says = f"the batch of step {census.step:,} has {census.items:,} items, and those of the proof {items:,}"
+            return replace(parity, status="unproven", reason=says)
+    return parity
 
 
 def _no_heats() -> Parity:

@@ -87,7 +87,19 @@ def is_same_work(lane: Parity, reference: Parity) -> bool | Missing:
 def compare_references(mine: Reference, theirs: Reference) -> str | Missing | None:
     """Return how two trainings differ, as far as float32 could tell them apart; None if they do the same work."""
     problem = mine.problem or theirs.problem
-    return Missing(problem) if problem else _find_difference(replace(mine.exact, precision="fp32"), theirs)
+    if problem:
+        return Missing(problem)
+    return _find_difference(replace(mine.exact, precision="fp32"), theirs) or _find_other_rates(mine, theirs)
+
+
+def _find_other_rates(mine: Reference, theirs: Reference) -> str | Missing | None:
+    """Return how the rates of two networks' modules differ. One that only one of them has may be written otherwise."""
+    for name, rate in mine.rates.items():
+        other = theirs.rates.get(name)
+        if other is not None and other != rate:
+            return f"their {name} is {rate:g} and {other:g}"
+    alone = next(iter(mine.rates.keys() ^ theirs.rates.keys()), None)
+    return None if alone is None else Missing(f"only one of them has a module with a {alone}")
 
 
 def tell_chance(parity: Parity) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from laptime.model.limits import StepWork
 from laptime.model.missing import Missing
@@ -95,7 +95,8 @@ class Reference:
 
     `over_batch` says that its network computes over a batch (a batch norm), so that cutting one changes the work. The
     batches of this reference were cut into `shares`. `work` is what a step of a user's own training computes and moves;
-    `uncounted` says why it is missing there.
+    `uncounted` says why it is missing there. `rates` are the dropout rates and the momenta of its modules, which the
+    proof's steps do not show: they drop nothing, and use no running statistics.
     """
 
     key: str
@@ -108,6 +109,7 @@ class Reference:
     shares: int = 1
     work: StepWork | None = None
     uncounted: str | None = None
+    rates: dict[str, float] = field(default_factory=dict)
 
 
 AS_THE_SCRIPT = "as the script"  # the precision of a script's own losses, where nobody else ran them

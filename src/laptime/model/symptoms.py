@@ -20,7 +20,7 @@ class DenormalCensus:
 
     `shares` has a share for each kind of numbers that was looked at; `unseen` says why others were not. Of large
     arrays, evenly spaced numbers were counted. `flushed` says that this process treats denormal numbers as 0. `types`
-    are the types of the weights.
+    are the types of the weights, and `items` is how many items the batch of that step had.
     """
 
     shares: dict[str, float] = field(default_factory=dict)
@@ -28,6 +28,7 @@ class DenormalCensus:
     flushed: bool = False
     unseen: str | None = None
     step: int = 0
+    items: int | None = None
 
     @property
     def worst(self) -> tuple[float, str]:

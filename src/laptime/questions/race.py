@@ -24,6 +24,7 @@ from laptime.questions.script import means_a_script, prepare_script
 from laptime.run.launchers import LOCAL, Launcher
 from laptime.stats import FIRST_LOOK, alpha_for_look
 
+LAPS_ALIKE = 0.01  # of the items of a lap: a last batch may be left out
 ALIKE = 0.2  # share of the margin within which two lanes that cannot be told apart are called settled early
 
 
@@ -159,12 +160,14 @@ class Race:
         )
         planned = {lane.name: lane for lane in plan.lanes}
         return tuple(
-            self._judge_trainings(found, planned[found.lane], planned[found.reference])
+            self._judge_trainings(found, planned[found.lane], planned[found.reference], (lane, racing[0]))
             for lane in racing[1:]
             if (found := compare_lanes(lane, racing[0], plan.ask.margin, alpha)) is not None
         )
 
-    def _judge_trainings(self, found: Comparison, lane: PlannedLane, reference: PlannedLane) -> Comparison:
+    def _judge_trainings(
+        self, found: Comparison, lane: PlannedLane, reference: PlannedLane, lanes: tuple[LaneResult, LaneResult]
+    ) -> Comparison:
         """Return a comparison that also says whether the two lanes' trainings do the same work.
 
         Different work of two trainings is no reason to hide their factor: they were raced to be compared.
@@ -176,6 +179,20 @@ class Race:
         if mine == theirs:
             cut = self._rounds.proof.find_cut(plan, lane, reference)
             return found if cut is None else replace(found, same_work=cut)
-        differs = self._rounds.proof.find_difference(mine, theirs)
+        differs = self._rounds.proof.find_difference(mine, theirs) or find_other_laps(*lanes)
         same = True if differs is None else Missing(differs) if isinstance(differs, str) else differs
         return replace(found, same_work=same)
+
+
+def find_other_laps(one: LaneResult, other: LaneResult) -> Missing | None:
+    """Return that a lap of two trainings holds other numbers of items: one may see a part of the data alone."""
+    mine, theirs = _items_a_lap(one), _items_a_lap(other)
+    if mine is None or theirs is None or abs(mine - theirs) <= LAPS_ALIKE * max(mine, theirs):
+        return None
+    return Missing(f"a lap of {one.name} has {mine:,.0f} items, and of {other.name} {theirs:,.0f}")
+
+
+def _items_a_lap(lane: LaneResult) -> float | None:
+    if lane.lap_s is None or lane.step_ms is None or lane.items_per_step is None:
+        return None
+    return lane.lap_s.median / lane.step_ms.median * 1e3 * lane.items_per_step

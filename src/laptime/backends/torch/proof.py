@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -29,6 +30,7 @@ from laptime.model.sample import Movement, ProofRun, Reference
 PLAIN = Settings(input="cached")
 CPU = torch.device("cpu")
 HALVINGS_MOST = 40  # of fp16's loss scale, each with a step that was left out and is taken again
+RATES = {"p": "dropout rate", "dropout": "dropout rate", "momentum": "momentum of running statistics"}
 CHANCE = 1e-5  # two float32 runs on the same numbers differ by less; on other numbers by far more
 
 
@@ -177,7 +179,23 @@ def _reference(recipe: TorchRecipe, exact: ProofRun, twin: ProofRun, problem: st
     network = recipe.network()
     weights = [each.numel() for each in network.parameters()]
     over_batch = computes_over_batch(network)
-    return Reference("", exact, twin, len(weights), sum(weights), problem, over_batch)
+    return Reference("", exact, twin, len(weights), sum(weights), problem, over_batch, rates=rates_of(network))
+
+
+def rates_of(network: torch.nn.Module) -> dict[str, float]:
+    """Return the dropout rates and the momenta of a network's modules, each by its kind and its number among these.
+
+    A rate of 0 drops nothing, as no module at all does.
+    """
+    found: dict[str, float] = {}
+    numbers: Counter[str] = Counter()
+    for module in network.modules():
+        for name, words in RATES.items():
+            rate = getattr(module, name, None)
+            if isinstance(rate, float) and rate:
+                numbers[words] += 1
+                found[f"{words} {numbers[words]}"] = rate
+    return found
 
 
 def _prove_exactly(recipe: TorchRecipe) -> ProofRun:

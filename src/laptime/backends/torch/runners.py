@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from laptime.backends.base import MarkedRunner
+from laptime.backends.torch.calling import count_batch_items
 from laptime.backends.torch.denormals import take_census
 from laptime.backends.torch.devices import DeviceClock
 from laptime.backends.torch.evaluation import TorchEvaluator
@@ -144,7 +146,9 @@ class TorchRunner(MarkedRunner):
     def census(self) -> DenormalCensus | Missing:
         if self.looked_into is None:
             return NOTHING
-        return take_census(self.looked_into, lambda: self.train(self._source()))
+        batch = self._source()
+        census = take_census(self.looked_into, lambda: self.train(batch))
+        return replace(census, items=count_batch_items(batch, batch))
 
     def close(self) -> tuple[str, ...]:
         self._source.close()
