@@ -28,6 +28,7 @@ from laptime.run.turn_steps import Entrant, TurnSteps, choose_steps, fit_steps
 PATIENCE_FACTOR = 2  # where steps are so slow that few turns fit, a round may take this many times as long
 REACH_FACTOR = 4  # and this many times, to reach the step at which something was seen
 TURNS_LEAST = 3
+ENOUGH = 0.9  # of the time to measure: turns are whole steps, so four of them may be a little short
 NO_STEPS: Mapping[str, TurnSteps] = MappingProxyType({})
 ANY_STEPS = wire.TakeTurn()
 AnyRunner = HeatRunner | InferenceRunner
@@ -212,4 +213,4 @@ def _is_enough(spent_s: float, turns: int, quiet: int, pace: Pace) -> bool:
     if spent_s >= PATIENCE_FACTOR * pace.measure_s:
         return turns >= TURNS_LEAST
     counted_s = spent_s * (turns - min(repeated, pace.reruns_max)) / turns
-    return counted_s >= pace.measure_s and turns - min(repeated, pace.reruns_max) >= pace.windows_min
+    return counted_s >= ENOUGH * pace.measure_s and turns - min(repeated, pace.reruns_max) >= pace.windows_min
