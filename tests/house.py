@@ -53,7 +53,7 @@ def on_all_cores() -> None:
     os.sched_setaffinity(0, range(os.cpu_count() or 1))
 
 
-def _hear_interrupts() -> None:
+def hear_interrupts() -> None:
     """A shell lets what it starts in the background ignore Ctrl-C, and so would every test that was started so."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
@@ -107,7 +107,7 @@ class House:
         """Start a command, and leave it running."""
         command = [sys.executable, "-W", warnings, "-m", "laptime", *words]
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": self.folder, **options}
-        options.setdefault("preexec_fn", _hear_interrupts)
+        options.setdefault("preexec_fn", hear_interrupts)
         return subprocess.Popen(command, env=self.environment(**(env or {})), text=True, **options)
 
     def run(

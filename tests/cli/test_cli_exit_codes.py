@@ -38,7 +38,10 @@ def test_a_record_ends_in_its_exit_code(expected, record):
 def test_a_race_on_a_busy_machine_says_which_lane_was_disturbed():
     """Two in five of its windows; the finding has the figures."""
     (found,) = find_unreliable(lanes_with(BUSY))
-    assert found.says == "2 of 3 windows of torch/cpu/as-written were disturbed (other processes took 0.8 cores)."
+    assert (
+        found.says
+        == "2 of 3 windows of torch/cpu/as-written that count were disturbed (other processes took 0.8 cores)."
+    )
     assert found.evidence == {"disturbed": 2, "windows": 3}
 
 

@@ -80,6 +80,8 @@ def test_a_plan_says_all_that_would_run(raced):
         "reruns_max": 3,
         "takes_turns": True,
         "steps_most": None,
+        "known_step_ns": None,
+        "reach_step": 0,
     }
     assert plan["ask"]["budget_s"] == 120.0
 

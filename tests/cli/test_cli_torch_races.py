@@ -44,6 +44,9 @@ def has_card(machine):
 def check_cards(record, page):
     """Where a machine has no card, what some would bring the faster lane is predicted."""
     cards = record["cards"]
+    if any(each["rule"] == "not reliable" for each in record["findings"]):  # the tests next to it may disturb it
+        assert cards is None
+        return
     rates = {lane["name"]: lane["items_per_s"]["median"] for lane in record["lanes"]}
     assert cards["lane"] == max(rates, key=rates.get)
     assert [each["card"] for each in cards["rows"]] == ["NVIDIA T4", "NVIDIA GeForce RTX 4090", "NVIDIA H100 SXM5 80GB"]

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("known_references")
 
 KERAS = "keras-torch/cpu/best"
 LANES = ("torch/cpu/best", *([KERAS] if find_spec("keras") else []))
-FULL = ("train", "cifar-mlp", *LANES, "--laps", "2", "--steps-per-lap", "20", "--rate", "3.6")
+FULL = ("train", "cifar-mlp", *LANES, "--laps", "2", "--steps-per-lap", "60", "--rate", "3.6")
 NOT_HERE = "amd" if sys.platform == "darwin" else "apple"
 
 
@@ -32,7 +32,7 @@ def test_a_training_of_the_mlp_learns_and_is_tested(trained):
     for run in trained["answer"]["runs"]:
         first, second = run["laps"]
         assert second["score"]["loss"] < first["score"]["loss"]
-        assert (first["validation"], first["steps"], first["score"]["items"]) == (None, 20, 640)
+        assert (first["validation"], first["steps"], first["score"]["items"]) == (None, 60, 1_920)
         assert run["test"]["score"]["items"] == 10_000
         assert run["test"]["score"]["accuracy"] > 0.12
         assert run["first_step_ms"] / 1e3 < first["train_s"]

@@ -168,7 +168,8 @@ def test_a_killed_template_is_no_hang(tmp_path, template):
 
 
 PARENT = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts in the background ignores it
 sys.path.insert(0, {tests!r})
 from pathlib import Path
 from heat_orders import order_for
