@@ -248,7 +248,7 @@ def test_a_heat_that_came_not_so_far_leaves_it_open():
 )
 def test_two_trainings_are_compared_by_the_rates_that_no_step_of_a_proof_shows(mine, theirs, expected):
     """The proof drops nothing, and uses no running statistics."""
-    assert compare_references(reference(rates=mine), reference(rates=theirs)) == expected
+    assert compare_references(reference(rates=tuple(mine.items())), reference(rates=tuple(theirs.items()))) == expected
 
 
 @pytest.mark.parametrize(("items", "step", "status"), [(100, 40, "same"), (25, 40, "unproven"), (25, 500, "same")])

@@ -137,7 +137,7 @@ def test_the_rates_of_a_networks_modules_are_known():
     network = torch.nn.Sequential(
         torch.nn.Dropout(0.3), torch.nn.BatchNorm1d(4, momentum=0.2), torch.nn.Dropout(0.0), torch.nn.Dropout(0.5)
     )
-    assert rates_of(network) == {
+    assert dict(rates_of(network)) == {
         "dropout rate 1": 0.3,
         "momentum of running statistics 1": 0.2,
         "dropout rate 2": 0.5,

@@ -11,8 +11,8 @@ from laptime.run.turn_steps import FAR, Entrant, choose_steps, fit_steps
 WINDOW_S = 0.25
 
 
-def entrant(step_ms, items=32, taken=1, **needs):
-    return Entrant(items, wire.TurnNeeds(step_ms * 1e6, **needs), taken)
+def entrant(step_ms, taken=1, **needs):
+    return Entrant(wire.TurnNeeds(step_ms * 1e6, **needs), taken)
 
 
 def test_lanes_time_the_same_steps():
@@ -28,12 +28,6 @@ def test_a_card_and_a_processor_have_turns_of_their_own():
     slow, also_slow, card = choose_steps([entrant(150.0), entrant(100.0), entrant(0.4, warm=600)], WINDOW_S)
     assert slow == also_slow
     assert (card.steps, card.untimed, card.after) == (625, 600, 601)
-
-
-def test_lanes_of_other_batches_have_turns_of_their_own():
-    """Their steps hold other items."""
-    one, other = choose_steps([entrant(100.0, items=32), entrant(100.0, items=64, taken=9)], WINDOW_S)
-    assert (one.after, other.after) == (1, 9)
 
 
 def test_turns_hold_whole_strides_of_every_framework():

@@ -11,6 +11,7 @@ from laptime.model.sample import Heat, Window
 from laptime.stats import find_steady
 
 QUIET_LEAST = 3
+CLEARLY = 3.0  # standard errors
 DRIFTS = 0.05  # a lane's steps change with their number if the later half takes this much longer, or less
 DUETS_LEAST = 2
 
@@ -110,14 +111,20 @@ def compare_steps(pairs: Sequence[tuple[HeatResult, HeatResult]]) -> SameSteps:
         return "not known"
     if all(counted_steps(one) == counted_steps(other) for one, other in pairs):
         return "same"
-    drifts = [[_drift_of(heat) for heat in side] for side in zip(*pairs, strict=True)]
-    return "alike" if all(abs(sum(each) / len(each)) <= DRIFTS for each in drifts) else "other"
+    return "other" if any(_drifts([*map(_drift_of, side)]) for side in zip(*pairs, strict=True)) else "alike"
 
 
 def counted_steps(heat: HeatResult) -> tuple[int, int] | None:
     """Return the first and the last step that count; None where none do."""
     steps = [steps_of(window) for window in steady_windows(heat)]
     return (steps[0].start, steps[-1].stop - 1) if steps and steps[0] else None
+
+
+def _drifts(logs: Sequence[float]) -> bool:
+    """Whether the steps of a lane change with their number, by more than its heats differ by chance."""
+    mean = sum(logs) / len(logs)
+    error = (variance(logs) / len(logs)) ** 0.5 if len(logs) > 1 else DRIFTS
+    return abs(mean) > max(DRIFTS, CLEARLY * error)
 
 
 def _drift_of(heat: HeatResult) -> float:

@@ -94,11 +94,12 @@ def compare_references(mine: Reference, theirs: Reference) -> str | Missing | No
 
 def _find_other_rates(mine: Reference, theirs: Reference) -> str | Missing | None:
     """Return how the rates of two networks' modules differ. One that only one of them has may be written otherwise."""
-    for name, rate in mine.rates.items():
-        other = theirs.rates.get(name)
+    ours, others = dict(mine.rates), dict(theirs.rates)
+    for name, rate in ours.items():
+        other = others.get(name)
         if other is not None and other != rate:
             return f"their {name} is {rate:g} and {other:g}"
-    alone = next(iter(mine.rates.keys() ^ theirs.rates.keys()), None)
+    alone = next((name for name, _ in (*mine.rates, *theirs.rates) if (name in ours) != (name in others)), None)
     return None if alone is None else Missing(f"only one of them has a module with a {alone}")
 
 

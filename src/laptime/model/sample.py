@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from laptime.model.limits import StepWork
 from laptime.model.missing import Missing
@@ -109,7 +109,7 @@ class Reference:
     shares: int = 1
     work: StepWork | None = None
     uncounted: str | None = None
-    rates: dict[str, float] = field(default_factory=dict)
+    rates: tuple[tuple[str, float], ...] = ()
 
 
 AS_THE_SCRIPT = "as the script"  # the precision of a script's own losses, where nobody else ran them

@@ -55,7 +55,8 @@ def _answer(record: Record) -> str:
     trained = [lane for lane in record.lanes if runs_of(record, lane.name)]
     if not trained:
         return "no lap was trained."
-    laps = f"{full.protocol.laps:,} lap{'s' * (full.protocol.laps != 1)}"
+    count = full.protocol.laps
+    laps = f"{count:,} lap{'s' * (count != 1)}"
     fair = [(each, each.later_laps) for each in full.factors if each.same_work is not False]
     known = [(each, ratio) for each, ratio in fair if isinstance(ratio, float)]
     if not known:
@@ -70,7 +71,7 @@ def _answer(record: Record) -> str:
     how_much = f"{factor(max(ratio, over(1, ratio)))}x as fast as {slower}{_between(fastest, ratio)}"
     a_lap = {lane.name: later_laps(lane, record) for lane in trained}
     later = f"a later lap takes {a_lap.get(names[0], '-')} against {a_lap.get(names[1], '-')}"
-    return f"{faster} trains {how_much}: {later}; all {laps} took {took}."
+    return f"{faster} trains {how_much}: {later}; {'both laps' if count == 2 else f'all {laps}'} took {took}."
 
 
 def _between(found: LapFactor, ratio: float) -> str:

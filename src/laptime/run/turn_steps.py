@@ -37,9 +37,8 @@ class TurnSteps:
 
 @dataclass(frozen=True, slots=True)
 class Entrant:
-    """A heat that waits for its first turn: the items of its step, what it needs, and the steps that it took so far."""
+    """A heat that waits for its first turn: what it needs, and the steps that it took so far."""
 
-    items: int
     needs: wire.TurnNeeds
     taken: int
 
@@ -77,7 +76,7 @@ def _groups(entrants: Sequence[Entrant], window_s: float) -> list[list[int]]:
 
 def _may_join(entrant: Entrant, group: Sequence[Entrant], window_s: float) -> bool:
     slowest_ns = group[0].needs.step_ns
-    if entrant.items != group[0].items or slowest_ns > FAR * entrant.needs.step_ns:
+    if slowest_ns > FAR * entrant.needs.step_ns:
         return False
     unit = math.lcm(entrant.needs.unit, *(each.needs.unit for each in group))
     is_common = unit == max(entrant.needs.unit, *(each.needs.unit for each in group))

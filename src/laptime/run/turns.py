@@ -175,8 +175,7 @@ def entrant_of(runner: HeatRunner) -> Entrant:
     if runner.windows:
         taken_ns = min((each.end_ns - each.start_ns) / each.steps for each in runner.windows)
         needs = msgspec.structs.replace(needs, step_ns=taken_ns)
-    items = runner.built.items_per_step if runner.built else 0
-    return Entrant(items, needs, runner.taken)
+    return Entrant(needs, runner.taken)
 
 
 def _flag_slow_spells(runners: Sequence[HeatRunner]) -> None:

@@ -182,20 +182,20 @@ def _reference(recipe: TorchRecipe, exact: ProofRun, twin: ProofRun, problem: st
     return Reference("", exact, twin, len(weights), sum(weights), problem, over_batch, rates=rates_of(network))
 
 
-def rates_of(network: torch.nn.Module) -> dict[str, float]:
+def rates_of(network: torch.nn.Module) -> tuple[tuple[str, float], ...]:
     """Return the dropout rates and the momenta of a network's modules, each by its kind and its number among these.
 
     A rate of 0 drops nothing, as no module at all does.
     """
-    found: dict[str, float] = {}
+    found: list[tuple[str, float]] = []
     numbers: Counter[str] = Counter()
     for module in network.modules():
         for name, words in RATES.items():
             rate = getattr(module, name, None)
             if isinstance(rate, float) and rate:
                 numbers[words] += 1
-                found[f"{words} {numbers[words]}"] = rate
-    return found
+                found.append((f"{words} {numbers[words]}", rate))
+    return tuple(found)
 
 
 def _prove_exactly(recipe: TorchRecipe) -> ProofRun:
