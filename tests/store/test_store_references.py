@@ -40,7 +40,7 @@ def test_a_reference_comes_back(cache):
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(references)
 def test_any_finite_reference_comes_back_whatever_its_key(any_reference):
-    """A key may hold what no file name can. How fast a core is may be missing, and an infinite score reads as missing."""
+    """A key may hold what no file name can. A core's score may be missing, and an infinite one reads as missing."""
     work = any_reference.work
     assume(work is None or work.core_score is None or isfinite(work.core_score))
     assert save_reference(any_reference)
