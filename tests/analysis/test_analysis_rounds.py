@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from measured import STEPS, heat_of, plan_of, planned, reference, windows_of
+from measured import STEPS, changed, heat_of, plan_of, planned, reference, windows_of
 
 from laptime.analysis.heats import steps_of, summarise_heat
 from laptime.analysis.lanes import compare_lanes, scales, summarise_lane
@@ -40,6 +40,13 @@ def test_a_turn_that_was_disturbed_in_one_lane_counts_in_none():
         {"a": [in_turns([10.0] * 6, flags={2: "noise"})], "b": [in_turns([20.0] * 6, flags={4: "noise"})]}
     )
     assert counted(judged["a"]) == counted(judged["b"]) == [(0, 1, 3, 5)]
+
+
+def test_a_heat_that_failed_takes_no_turns_from_the_others():
+    """Of a lane that failed in its third turn, two are there."""
+    lost = changed(in_turns([10.0] * 2), status="dnf")
+    judged = judge_rounds({"a": [in_turns([10.0] * 6)], "b": [in_turns([20.0] * 6)], "lost": [lost]})
+    assert counted(judged["a"]) == counted(judged["b"]) == [(0, 1, 2, 3, 4, 5)]
 
 
 def test_where_nearly_all_turns_were_disturbed_all_count():

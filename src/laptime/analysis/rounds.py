@@ -31,15 +31,14 @@ def judge_rounds(heats: Mapping[str, Sequence[Heat]]) -> dict[str, tuple[Heat, .
     begins = max((_begin_of(each) for each in flagged.values()), default=0)
     by_round: dict[int, list[Heat]] = {}
     for each in flagged.values():
-        for heat in each:
-            if is_in_turns(heat):
-                by_round.setdefault(heat.round, []).append(heat)
+        for heat in filter(_plays, each):
+            by_round.setdefault(heat.round, []).append(heat)
     turns = {number: _turns_that_count(each, begins) for number, each in by_round.items()}
-    apart = _steps_of_all(heat for each in flagged.values() for heat in each if not is_in_turns(heat))
+    apart = _steps_of_all(heat for each in flagged.values() for heat in each if heat.windows and not is_in_turns(heat))
     return {
         name: tuple(
             _counting(heat, turns[heat.round])
-            if is_in_turns(heat)
+            if _plays(heat)
             else _counting_steps(heat, apart.get(heat.round, EVERY_STEP))
             for heat in each
         )
@@ -51,6 +50,11 @@ def is_in_turns(heat: Heat) -> bool:
     return bool(heat.windows) and heat.windows[0].turn is not None
 
 
+def _plays(heat: Heat) -> bool:
+    """Whether a heat took turns to its end: one that failed must not take their later turns from the others."""
+    return is_in_turns(heat) and heat.process.status == "ok"
+
+
 def _counting(heat: Heat, turns: frozenset[int]) -> Heat:
     return replace(heat, counted=tuple(place for place, each in enumerate(heat.windows) if each.turn in turns))
 
@@ -59,7 +63,7 @@ def _steps_of_all(heats: Iterable[Heat]) -> dict[int, range]:
     """Return the steps that all heats of a round timed which did not take turns; no round where these are too few."""
     by_round: dict[int, list[Heat]] = {}
     for heat in heats:
-        if heat.windows and all(each.first_step is not None for each in heat.windows):
+        if heat.process.status == "ok" and all(each.first_step is not None for each in heat.windows):
             by_round.setdefault(heat.round, []).append(heat)
     common: dict[int, range] = {}
     for number, of in by_round.items():
@@ -104,7 +108,7 @@ def _turns_that_count(heats: Sequence[Heat], begins: int) -> frozenset[int]:
 
 def _begin_of(heats: Sequence[Heat]) -> int:
     """Return the turn from which on the lane's steps are steady, by the median of its rounds."""
-    series = [_by_turn(heat) for heat in heats if is_in_turns(heat) and heat.burst is None]
+    series = [_by_turn(heat) for heat in heats if _plays(heat) and heat.burst is None]
     if not series:
         return 0
     last = min(max(each, default=0) for each in series)
@@ -155,7 +159,7 @@ def _times_as_slow(heats: Sequence[Heat]) -> list[dict[int, float]]:
 
     The level of the round is left out: a machine that is slower for a whole round is so in all its turns.
     """
-    played = [heat for heat in heats if is_in_turns(heat) and heat.burst is None]
+    played = [heat for heat in heats if _plays(heat) and heat.burst is None]
     if len(played) < ROUNDS_LEAST:
         return [{} for _ in heats]
     logs = [
