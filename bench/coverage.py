@@ -180,7 +180,9 @@ def duets(drift: Drift, rounds: int, random: np.random.Generator) -> Pairs:
     times += random.normal(0, drift.processes, (RACES, rounds, 1, 2)) if drift.processes else 0.0
     logs = times[..., 1] - times[..., 0]
     pairs = [(logs[..., one] + logs[..., other]) / 2 for one in range(TURNS) for other in range(one, TURNS)]
-    ratios = np.exp(np.median(pairs, axis=0))  # the pseudomedian of the turns, as in a race
+    ratios = np.exp(
+        np.median(pairs, axis=0)
+    )  # the pseudomedian of the turns; a race has the quotient of means since 2026-11-26
     return np.ones((RACES, rounds)).tolist(), ratios.tolist()
 
 

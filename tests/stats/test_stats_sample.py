@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laptime.stats import mad, median, pseudomedian, quantile
+from laptime.stats import mad, median, quantile
 
 finite = st.floats(allow_nan=False, allow_infinity=False, width=32)
 samples = st.lists(finite, min_size=1, max_size=60)
@@ -106,12 +106,3 @@ def test_a_million_steps_cost_little_more_than_sorting_them(statistic):
         return time.process_time() - begin
 
     assert min(took_s(statistic) for _ in range(3)) < 4 * min(took_s(sorted) for _ in range(3))
-
-
-@pytest.mark.parametrize(
-    ("expected", "values"),
-    [(7.0, [7.0]), (2.0, [1.0, 2.0, 3.0]), (2.5, [1.0, 2.0, 3.0, 4.0]), (2.375, [1.0, 2.0, 2.5, 900.0])],
-)
-def test_the_pseudomedian_is_a_mean_that_one_odd_value_does_not_move(expected, values):
-    """Of all pairs, each value with itself too."""
-    assert pseudomedian(values) == expected

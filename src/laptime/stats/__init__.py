@@ -3,7 +3,7 @@
 from laptime.stats.interval import Interval, Verdict, log_mean_interval, mean_interval, paired_ratio, verdict
 from laptime.stats.looks import FIRST_LOOK, alpha_for_look
 from laptime.stats.moderated import moderated_interval
-from laptime.stats.sample import mad, median, pseudomedian, quantile
+from laptime.stats.sample import mad, median, quantile
 from laptime.stats.steady import Kind, Steady, find_steady
 from laptime.stats.student import t_quantile
 from laptime.stats.welch import Welch, unpaired_ratio, welch
@@ -23,7 +23,6 @@ __all__ = [
     "median",
     "moderated_interval",
     "paired_ratio",
-    "pseudomedian",
     "quantile",
     "t_quantile",
     "unpaired_ratio",
