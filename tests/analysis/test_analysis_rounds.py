@@ -9,7 +9,8 @@ from measured import STEPS, changed, heat_of, plan_of, planned, reference, windo
 
 from laptime.analysis.heats import steps_of, summarise_heat
 from laptime.analysis.lanes import compare_lanes, scales, summarise_lane
-from laptime.analysis.rounds import SPELL, judge_rounds
+from laptime.analysis.rounds import judge_rounds
+from laptime.model.sample import SLOW_SPELL
 
 EARLY, LATE = 100.0, 500.0
 
@@ -64,7 +65,7 @@ def test_a_cold_start_of_one_lane_is_left_out_of_both():
 
 def test_steps_that_are_slow_in_every_round_are_the_lanes_own():
     """What was flagged as a slow spell of the machine is none where the same steps are slow in the other rounds."""
-    flags = dict.fromkeys((4, 5, 6, 7), SPELL)
+    flags = dict.fromkeys((4, 5, 6, 7), SLOW_SPELL)
     rounds = [in_turns([EARLY] * 4 + [LATE] * 4, number, flags) for number in range(3)]
     judged = judge_rounds(
         {"a": rounds, "b": [in_turns([60.0] * 4 + [300.0] * 4, number, flags) for number in range(3)]}
@@ -77,7 +78,7 @@ def test_steps_that_are_slow_in_every_round_are_the_lanes_own():
 def test_a_spell_of_one_round_stays_a_spell():
     """The same steps are fast in the others."""
     rounds = [in_turns([10.0] * 6, number) for number in range(3)]
-    slow = in_turns([10.0, 10.0, 20.0, 20.0, 10.0, 10.0], 3, {2: SPELL, 3: SPELL})
+    slow = in_turns([10.0, 10.0, 20.0, 20.0, 10.0, 10.0], 3, {2: SLOW_SPELL, 3: SLOW_SPELL})
     judged = judge_rounds({"a": [*rounds, slow], "b": [in_turns([20.0] * 6, number) for number in range(4)]})
     assert counted(judged["a"])[3] == (0, 1, 4, 5)
 

@@ -11,14 +11,13 @@ from dataclasses import replace
 from math import exp, log
 
 from laptime.analysis.heats import QUIET_LEAST, step_ms, steps_of
-from laptime.model.sample import Heat, Window
+from laptime.model.sample import MACHINE_SLOW, SLOW_SPELL, Heat, Window
 from laptime.stats import find_steady, median
 
 SLOW = 1.25  # times as long as the same steps in the other rounds
 ROUNDS_LEAST = 3  # to know how long a turn's steps usually take
 ALIKE = 2.0  # a disturbance of the machine meets no lane more than this many times as often as the others
-SLOW_HERE = "the machine was slow: these steps were {:.1f} times as fast in other rounds"
-SPELL = "the machine was slow for all lanes"
+SLOW_HERE = MACHINE_SLOW + ": these steps were {:.1f} times as fast in other rounds"
 
 EVERY_STEP = range(0)
 
@@ -181,7 +180,7 @@ def _without_own_slowness(heat: Heat, times: Mapping[int, float]) -> Heat:
     """Take the flag of a slow spell from the turns whose steps are as slow in the other rounds."""
     windows = tuple(
         replace(each, flag=None)
-        if each.flag == SPELL and each.turn is not None and times.get(each.turn, SLOW) < SLOW
+        if each.flag == SLOW_SPELL and each.turn is not None and times.get(each.turn, SLOW) < SLOW
         else each
         for each in heat.windows
     )

@@ -14,7 +14,7 @@ from math import ceil, sqrt
 
 from laptime.model.protocol import LapResult
 from laptime.model.record import HeatResult, LaneResult
-from laptime.model.sample import Window
+from laptime.model.sample import MACHINE_SLOW, Window
 from laptime.model.script import TrainingLoop
 from laptime.stats import median
 
@@ -81,7 +81,7 @@ def times_of(heat: HeatResult) -> dict[int, float]:
 
 
 def _is_disturbed(window: Window) -> bool:
-    return window.flag is not None and not window.flag.startswith("the machine was slow")
+    return window.flag is not None and not window.flag.startswith(MACHINE_SLOW)
 
 
 def find_loop_state(loop: TrainingLoop) -> StateChange | None:

@@ -11,6 +11,9 @@ from laptime.model.ranks import Exchange, RankReport, RankTimes
 from laptime.model.symptoms import DenormalCensus, StepSymptoms
 
 NOT_NOTED = Missing("it was not noted")
+# So begin the flags of windows that nothing but their times shows to be disturbed.
+MACHINE_SLOW = "the machine was slow"
+SLOW_SPELL = f"{MACHINE_SLOW} for all lanes"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from itertools import groupby
 from laptime.model.sample import Window
 
 SLOW = 1.25  # times the step of the heat's fastest undisturbed window
-SLOW_SPELL = "the machine was slow for all lanes"
 
 
 def find_slow_spells(heats: Sequence[Sequence[Window]]) -> list[tuple[int, int]]:

@@ -19,10 +19,11 @@ from laptime.errors import WireError
 from laptime.model.machine import Device
 from laptime.model.plan import Pace
 from laptime.model.process import Dnf
+from laptime.model.sample import SLOW_SPELL
 from laptime.run.answers import InferenceRunner
 from laptime.run.heats import HeatRunner
 from laptime.run.runner import Started
-from laptime.run.slow_spells import SLOW_SPELL, find_slow_spells
+from laptime.run.slow_spells import find_slow_spells
 from laptime.run.turn_steps import Entrant, TurnSteps, choose_steps, fit_steps
 
 PATIENCE_FACTOR = 2  # where steps are so slow that few turns fit, a round may take this many times as long
