@@ -2,11 +2,12 @@
 
 The child speaks first (`Hello`). It then reports each phase as it begins, each proof, and each window. After its last
 planned window it sends `Ready`. The parent answers `Again` (more windows), `TakeTurn` or `Enough`. `Fresh` steps of a
-loader that holds its items come first; `Paced` gives the windows' length. `Examined`, `Counted` and `Signed` come last,
-if ordered. A whole training reports lap by lap: `Resumed` with the laps of its checkpoint, `Stepped`, `LapDone` when a
-lap is saved (it then waits for `GoOn`), and `Tested` at the end. A heat of inference reports its `FirstCall`, what it
-`Answered` in the proof, its single `Calls`, then for each batch size every window, and `BatchDone`. A profiled lane
-reports its first step, then what it `Profiled`; a scout what it has `Seen`, then `Inspected`; peaks are `Rated` singly.
+loader that holds its items come first; `Paced` gives the windows' length. `Examined`, `Counted`, `TookLate` and
+`Signed` come last, if ordered. A whole training reports lap by lap: `Resumed` with the laps of its checkpoint,
+`Stepped`, `LapDone` when a lap is saved (it then waits for `GoOn`), and `Tested` at the end. A heat of inference
+reports its `FirstCall`, what it `Answered` in the proof, its single `Calls`, then for each batch size every window, and
+`BatchDone`. A profiled lane reports its first step, then what it `Profiled`; a scout what it has `Seen`, then
+`Inspected`; peaks are `Rated` singly.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from laptime.model.plan import HeatOrder, OwnTraining, RankPlace, Subject
 from laptime.model.profile import Profile, ProfileOrder
 from laptime.model.protocol import Evaluation, FullOrder, LapResult, Predictions
 from laptime.model.ranks import Exchange, RankReport
-from laptime.model.sample import Examination, FreshSteps, ProofRun, Reference, Window
+from laptime.model.sample import Examination, FreshSteps, LateStep, ProofRun, Reference, Window
 from laptime.model.symptoms import DenormalCensus, StepSymptoms
 
-VERSION = 20
+VERSION = 21
 NOT_TOLD = Missing("not told")
 
 
@@ -123,6 +124,12 @@ class Counted(msgspec.Struct, frozen=True, tag=True):
     """The denormal numbers of a training after its windows."""
 
     census: DenormalCensus
+
+
+class TookLate(msgspec.Struct, frozen=True, tag=True):
+    """A step of the proof after the windows."""
+
+    step: LateStep
 
 
 class Resumed(msgspec.Struct, frozen=True, tag=True):
@@ -336,7 +343,7 @@ class GoOn(msgspec.Struct, frozen=True, tag=True):
     """The lap is recorded: train the next one."""
 
 
-FromHeat = Phase | Built | Proved | FirstStep | Closed | Ready | Fresh | Paced | Examined | Counted | Signed
+FromHeat = Phase | Built | Proved | FirstStep | Closed | Ready | Fresh | Paced | Examined | Counted | TookLate | Signed
 FromAll = Hello | Warmed | Noted | RanksMeet | Finished | Failed
 FromTraining = Resumed | Stepped | LapDone | Tested
 FromInference = FirstCall | Answered | Calls | BatchDone

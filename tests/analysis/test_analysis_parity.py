@@ -13,7 +13,7 @@ from laptime.model.lane import Settings
 from laptime.model.missing import Missing
 from laptime.model.sample import Appeal, Movement
 from laptime.model.symptoms import DenormalCensus
-from laptime.questions.race import find_other_laps
+from laptime.analysis.timed_work import find_other_laps
 
 ALLOWED = 8 * 2.0**-24 * 2  # eight roundings of float32 over the root of a depth of four
 

@@ -40,6 +40,7 @@ def summarise_heat(heat: Heat) -> HeatResult:
         exchanges=heat.exchanges,
         counted=counted,
         first_losses=heat.first_losses,
+        late_step=heat.late_step,
     )
 
 

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from math import exp, log
+from math import exp, log, sqrt
 
 from laptime.analysis.heats import QUIET_LEAST, step_ms, steps_of
 from laptime.model.sample import MACHINE_SLOW, SLOW_SPELL, Heat, Window
 from laptime.stats import find_steady, median
 
-SLOW = 1.25  # times as long as the same steps in the other rounds
+# Times as long as the same steps in the other rounds: a turn is slow from here on. Where turns are alike it takes less,
+# as much as three standard deviations of a turn, but never less than the last figure.
+SLOW, DEVIATIONS, LEAST_SLOW = 1.25, 3.0, 1.1
 ROUNDS_LEAST = 3  # to know how long a turn's steps usually take
+ROUNDS_KNOWN = 5  # to know how much turns differ
+NORMAL = 1.4826  # a standard deviation over the median distance, of a normal distribution
 ALIKE = 2.0  # a disturbance of the machine meets no lane more than this many times as often as the others
 SLOW_HERE = MACHINE_SLOW + ": these steps were {:.1f} times as fast in other rounds"
 
@@ -131,12 +135,13 @@ def _flag_by_other_rounds(heats: Mapping[str, Sequence[Heat]]) -> dict[str, tupl
         name: tuple(_without_own_slowness(heat, found) for heat, found in zip(each, times[name], strict=True))
         for name, each in heats.items()
     }
+    most = _find_most(times.values())
     slow = {
         name: [
             (place, turn)
             for place, (heat, found) in enumerate(zip(each, times[name], strict=True))
             for turn, window in _by_turn(heat).items()
-            if window.flag is None and found.get(turn, 1.0) > SLOW
+            if window.flag is None and found.get(turn, 1.0) > most
         ]
         for name, each in cleared.items()
     }
@@ -174,6 +179,23 @@ def _times_as_slow(heats: Sequence[Heat]) -> list[dict[int, float]]:
         level = median(list(beyond.values())) if beyond else 0.0
         found.append({turn: exp(value - level) for turn, value in beyond.items()})
     return found
+
+
+def _find_most(times: Iterable[Sequence[Mapping[int, float]]]) -> float:
+    """Return from how many times the usual on a turn is slow: the same for all lanes, or one would lose more turns.
+
+    Medians are not moved by the slow turns themselves. Each lane's usual turn and each round's level were found from
+    the same turns, which makes the distances a little smaller than they are.
+    """
+    spreads = []
+    for lane in times:
+        known = [each for each in lane if each]
+        turns = max(map(len, known), default=0)
+        if len(known) < ROUNDS_KNOWN or turns < 2:
+            return SLOW
+        fitted = len(known) * turns / ((len(known) - 1) * (turns - 1))
+        spreads.append(NORMAL * sqrt(fitted) * median([abs(log(each)) for found in known for each in found.values()]))
+    return min(SLOW, max(LEAST_SLOW, exp(DEVIATIONS * max(spreads)))) if spreads else SLOW
 
 
 def _without_own_slowness(heat: Heat, times: Mapping[int, float]) -> Heat:

@@ -16,7 +16,7 @@ from laptime.model.plan import HeatOrder
 from laptime.model.profile import Observed
 from laptime.model.protocol import Predictions, Score
 from laptime.model.ranks import RankTimes
-from laptime.model.sample import ProofRun, Reference
+from laptime.model.sample import LateStep, ProofRun, Reference, Updates
 from laptime.model.symptoms import DenormalCensus, StepSymptoms
 
 # What a network raises when it gets a batch of a size that it was not made for.
@@ -167,6 +167,15 @@ class Runner(Steppable, Protocol):
     def parts(self) -> StepParts | Missing:
         """Return the same training in parts, after its windows, or why its steps cannot be split."""
 
+    def updates(self) -> Updates | None:
+        """Return how often the weights were changed so far, and the rate, where both are seen; called off the clock."""
+
+    def take_late_step(self) -> LateStep | None:
+        """Go back to the start of the proof, and take a step of it as the timed steps are taken; nothing comes after.
+
+        None where a training cannot be put back, or is laptime's own.
+        """
+
     @property
     def ranks(self) -> RankTimes | None:
         """What each rank took before the last fence, where there are several; read after `step_ns`, off the clock."""
@@ -311,7 +320,20 @@ class Backend(Builder, Protocol):
 NO_CENSUS = Missing("denormal numbers are counted in PyTorch's lanes only")
 
 
-class StepwiseRunner(ABC):
+class UnseenWeights:
+    """What a runner answers that does not see the weights which its steps change."""
+
+    def census(self) -> DenormalCensus | Missing:
+        return NO_CENSUS
+
+    def updates(self) -> Updates | None:
+        return None
+
+    def take_late_step(self) -> LateStep | None:
+        return None
+
+
+class StepwiseRunner(UnseenWeights, ABC):
     """Runs many steps, where a subclass provides one step."""
 
     stride = 1
@@ -321,9 +343,6 @@ class StepwiseRunner(ABC):
     @abstractmethod
     def step(self) -> None:
         """Start one optimizer update."""
-
-    def census(self) -> DenormalCensus | Missing:
-        return NO_CENSUS
 
     def run(self, steps: int) -> None:
         step = self.step

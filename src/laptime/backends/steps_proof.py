@@ -57,14 +57,16 @@ class GlobalRandom:
         yield
 
 
-def take_steps(steps: Steps, precision: str, batches: Iterable[Any] | None = None, *, wide: bool = False) -> ProofRun:
+def take_steps(
+    steps: Steps, precision: str, given: Iterable[Any] | None = None, *, wide: bool = False, most: int | None = None
+) -> ProofRun:
     """Run the proof's steps from the user's own state, on the given batches or on the user's data with the seed."""
     began = time.perf_counter()
     with _draws_for(steps) as draws:
         state, own = steps.fresh_state(wide=wide), steps.own
         before = steps.floats(state)
         losses = []
-        drawn = draw_batches(steps, draws) if batches is None else list(batches)
+        drawn = (draw_batches(steps, draws) if given is None else list(given))[:most]
         for number, batch in enumerate(drawn):
             used = _copied(batch)
             with draws.step(number):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from laptime.backends.base import Evaluator, Runner, StepParts
 from laptime.model.missing import Missing
 from laptime.model.ranks import RankTimes
+from laptime.model.sample import LateStep, Updates
 from laptime.model.symptoms import DenormalCensus
 
 
@@ -15,6 +16,7 @@ class CountedRunner:
 
     def __init__(self, runner: Runner, taken: int = 0) -> None:
         self._runner, self.taken = runner, taken
+        self._first: Updates | None = None  # what the first step changed, and its rate
         self.stride, self.ready_batches, self.holds = runner.stride, runner.ready_batches, runner.holds
         self.fence, self.step_ns, self.loss, self.repeat = runner.fence, runner.step_ns, runner.loss, runner.repeat
 
@@ -34,9 +36,26 @@ class CountedRunner:
     def ranks(self) -> RankTimes | None:
         return self._runner.ranks
 
+    def updates(self) -> Updates | None:
+        return self._runner.updates()
+
+    def take_late_step(self) -> LateStep | None:
+        return self._runner.take_late_step()
+
+    def compare_updates(self, before: Updates | None, steps: int) -> tuple[float | None, float | None]:
+        """Return how often each of these last steps changed the weights, and the rate now, next to the first step."""
+        now, first = self.updates(), self._first
+        if now is None or before is None or first is None:
+            return None, None
+        updates = (now.count - before.count) / steps / first.count if first.count else None
+        return updates, now.rate / first.rate if first.rate else None
+
     def run(self, steps: int) -> None:
-        self.taken += steps
+        before = None if self.taken else self.updates()
         self._runner.run(steps)
+        self.taken += steps
+        if before is not None and (now := self.updates()) is not None:
+            self._first = Updates((now.count - before.count) / steps, now.rate)
 
     def run_marked(self, steps: int) -> Sequence[object]:
         self.taken += steps

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from laptime.backends.base import Runner
 
-STEPS = 3
+STEPS = 2
 # Relative. Two processes compute the same sums, but threads may add them up in another order. Heats of PyTorch's lanes
 # on a processor had the same losses to the last bit (docs/proof.md). A heat beyond this is not refused, but proven.
 TOLERANCE = 1e-5

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from laptime import wire
-from laptime.backends.base import NO_CENSUS, Backend, Evaluator, Profiler, Runner
+from laptime.backends.base import Backend, Evaluator, Profiler, Runner, UnseenWeights
 from laptime.errors import LaneError
 from laptime.heat import rank_messages as to
 from laptime.heat.follower import Follower
@@ -134,7 +134,7 @@ class Leader:
         self._line.give_up(reason)
 
 
-class RankedRunner:
+class RankedRunner(UnseenWeights):
     """A training that all ranks step together."""
 
     def __init__(self, rank: Rank, leader: Leader) -> None:
@@ -207,9 +207,6 @@ class RankedRunner:
 
     def parts(self) -> Missing:
         return NOT_APART
-
-    def census(self) -> Missing:
-        return NO_CENSUS
 
     def close(self) -> tuple[str, ...]:
         closed = self._leader.ask(to.CloseRank())

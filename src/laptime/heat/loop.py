@@ -67,6 +67,8 @@ def run_heat(
         missed = (*missed, *take_census(backend.clock, runner, line))
     if order.breakdown:
         missed = (*missed, *break_down(backend.clock, runner, sizing.burst or 1, line))
+    if order.first_losses == ():
+        missed = (*missed, *take_late_step(backend.clock, runner, line))
     last()
     send_notes((*missed, *runner.close()), line)
     line.say(wire.Phase("end", backend.clock()))
@@ -101,6 +103,18 @@ def take_census(clock: Clock, runner: Runner | Learner, line: ParentLine) -> tup
         return (f"its denormal numbers were not counted: that ended in {type(error).__name__}: {error}",)
     if not isinstance(census, Missing):
         line.say(wire.Counted(census))
+    return ()
+
+
+def take_late_step(clock: Clock, runner: Runner, line: ParentLine) -> tuple[str, ...]:
+    """Take a step of the proof with the training that was timed. If that fails, keep the timing and note why."""
+    line.say(wire.Phase("late step", clock()))
+    try:
+        step = runner.take_late_step()
+    except Exception as error:  # noqa: BLE001  whatever a framework or a user's code raises
+        return (f"it could not be put back to its start: that ended in {type(error).__name__}: {error}",)
+    if step is not None:
+        line.say(wire.TookLate(step))
     return ()
 
 
@@ -193,7 +207,7 @@ def measure(
     A heat that takes turns with others has no planned windows. Each of its turns begins with steps that are not timed.
     """
     facts = facts or Facts()
-    counted = CountedRunner(runner, facts.taken)
+    counted = runner if isinstance(runner, CountedRunner) else CountedRunner(runner, facts.taken)
     sizing = _begin(clock, counted, pace, line, facts)
     windows = WindowRun(clock, counted, line, sizing, is_rough=pace.known_step_ns is None)
     while not (pace.takes_turns or _is_enough(windows.spent_ns, windows.done, pace)):
@@ -280,7 +294,7 @@ def _is_enough(spent_ns: int, windows: int, pace: Pace) -> bool:
 
 
 def _run_window(clock: Clock, runner: CountedRunner, steps: int, number: int, line: ParentLine) -> int:
-    first_step = runner.taken + 1
+    first_step, before = runner.taken + 1, runner.updates()
     runner.fence()
     start_ns, outside_ns = clock(), runner.outside_ns
     marked = min(steps, math.ceil(MARKED_MOST / runner.stride) * runner.stride)
@@ -291,7 +305,10 @@ def _run_window(clock: Clock, runner: CountedRunner, steps: int, number: int, li
     end_ns = clock()
     start_ns += runner.outside_ns - outside_ns  # what was no step is left out
     loss = runner.loss()
-    window = Window(start_ns, end_ns, steps, runner.step_ns(marks), ranks=runner.ranks, first_step=first_step)
+    updates, rate = runner.compare_updates(before, steps)
+    window = Window(
+        start_ns, end_ns, steps, runner.step_ns(marks), None, None, None, runner.ranks, first_step, updates, rate
+    )
     line.say(wire.Closed(window, loss if loss is not None and math.isfinite(loss) else None))
     if loss is not None and not math.isfinite(loss):
         raise LaneError(f"the loss became {loss} in window {number + 1}: this lane does not learn, and cannot win")

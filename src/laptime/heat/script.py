@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from laptime import wire
 from laptime.analysis.script_loop import LoopProgress
 from laptime.attach import kinds
-from laptime.backends.base import NO_CENSUS
+from laptime.backends.base import UnseenWeights
 from laptime.errors import LaneError, TrainingError
 from laptime.heat.loop import Facts, ParentLine, measure, warm_up_s
 from laptime.heat.script_process import HeldScript, RacedScript, ScriptEnded, Visitor, now_ns
@@ -42,7 +42,7 @@ class EnoughStepsError(Exception):
     """As many steps were timed as were wanted."""
 
 
-class ScriptRunner:
+class ScriptRunner(UnseenWeights):
     """Lets the script take steps. What its agent measured is the time; gaps between iterations are no steps."""
 
     stride = 1
@@ -92,9 +92,6 @@ class ScriptRunner:
 
     def parts(self) -> Missing:
         return NO_PARTS
-
-    def census(self) -> Missing:
-        return NO_CENSUS
 
     def close(self) -> tuple[str, ...]:
         return ()

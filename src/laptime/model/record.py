@@ -18,7 +18,7 @@ from laptime.model.plan import Subject
 from laptime.model.process import ProcessRun
 from laptime.model.profile import Profile
 from laptime.model.ranks import Exchange, RankReport
-from laptime.model.sample import Appeal, Examination, FreshSteps, ProofRun, Reference, Window
+from laptime.model.sample import Appeal, Examination, FreshSteps, LateStep, ProofRun, Reference, Window
 from laptime.model.symptoms import DenormalCensus, StepSymptoms
 from laptime.model.usage import AnswerUsage, Usage
 from laptime.model.workload import Published
@@ -88,6 +88,7 @@ class HeatResult:
     exchanges: tuple[Exchange, ...] = ()
     counted: tuple[int, ...] | None = None
     first_losses: tuple[float, ...] = ()
+    late_step: LateStep | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,8 @@ class Window:
     window of thousands of steps only keeps the first ones. `flag` names the disturbance, if there was one. Where heats
     take turns, windows of the same `turn` were run directly after each other. `ranks` is what each process took, where
     several train together; `step_ns` is then that of the first. `first_step` is the number of its first step in
-    the training, whose very first step is 1.
+    the training, whose very first step is 1. `updates` is how often a step of it changed the weights, and `rate` the
+    learning rate at its end, both as multiples of the training's first step; None where they are not seen.
     """
 
     start_ns: int
@@ -56,6 +57,16 @@ class Window:
     turn: int | None = None
     ranks: RankTimes | None = None
     first_step: int | None = None
+    updates: float | None = None
+    rate: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Updates:
+    """How often a training has changed its weights in place, summed over their arrays, and the sum of its rates."""
+
+    count: float
+    rate: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +101,18 @@ class ProofRun:
     batches: str | None = None
     problem: str | None = None
     own_way: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LateStep:
+    """What the training that was timed does after its windows, put back to its start: a step of the proof once more.
+
+    `moves` are the lengths by which its arrays moved.
+    """
+
+    precision: str
+    loss: float
+    moves: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +193,7 @@ class Heat:
     Where several processes train together, `ranks` is what each reports, and `exchanges` what an all-reduce takes.
     `counted` are the windows that count, once the heats of all lanes were held against each other.
     `first_losses` are compared from heat to heat: one that repeats those of a proven heat has no `proofs` of its own.
+    `late_step` is a step of the proof after the windows, by the training that was timed.
     """
 
     process: ProcessRun
@@ -189,3 +213,4 @@ class Heat:
     exchanges: tuple[Exchange, ...] = ()
     counted: tuple[int, ...] | None = None
     first_losses: tuple[float, ...] = ()
+    late_step: LateStep | None = None

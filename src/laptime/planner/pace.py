@@ -20,8 +20,11 @@ TURN_S = 0.25
 TURNS_LEAST = 4
 TURNS_COMPARED = 8  # half of the noise of four turns' ratio is gone, for a fifth more time with the start
 TURNS_OVERHEAD_S = 2.5  # a first guess, as OVERHEAD_S: the processes of a round start side by side
-FORK_OVERHEAD_S = 0.8  # the same, where heats are forked from a process that has imported their framework
-TEMPLATES_S = 8.0  # what the first three rounds take longer, in which these processes start
+FORK_OVERHEAD_S = 0.7  # the same, where heats are forked from a process that has imported their framework
+FORK_TURNS = (
+    5  # a further turn of such a heat costs less than a further heat, and tells as much: half the time is timed
+)
+TEMPLATES_S = 6.0  # what the first two rounds take longer, in which these processes start
 POWER_LEAST_S = 5.0  # energy needs 2 s between the readings of turns, and turns of 0.25 s hold two readings or three
 SLACK = 0.97  # share of the budget left: a heat begins its last window before its time is up, and so runs a little over
 MOST_OVER = 1.3  # a heat that took more than this multiple of `measure_s` cannot be shortened by a smaller `measure_s`
@@ -36,8 +39,9 @@ TURNS_A_PART = 4
 def choose_pace(ask: Ask, lanes: int, *, takes_turns: bool = False, forks: bool = False) -> Pace:
     """Return the pace of a race: each heat gets an equal share of the budget, within limits."""
     if takes_turns:
-        overhead_s, begin_s = (FORK_OVERHEAD_S, TEMPLATES_S) if forks else (TURNS_OVERHEAD_S, 0.0)
-        return _choose_turns(ask, lanes, overhead_s, max(ask.budget_s - begin_s, 0.0))
+        if forks:
+            return _choose_turns(ask, lanes, FORK_OVERHEAD_S, max(ask.budget_s - TEMPLATES_S, 0.0), FORK_TURNS)
+        return _choose_turns(ask, lanes, TURNS_OVERHEAD_S, ask.budget_s, TURNS_LEAST)
     share_s = ask.budget_s / max(lanes, 1) / (ask.heats or HEATS_USUAL)
     measure_s = min(max(share_s - OVERHEAD_S, MEASURE_LEAST_S), MEASURE_MOST_S)
     most = ask.heats or (HEATS_USUAL if lanes > 1 else HEATS_LEAST)
@@ -52,12 +56,12 @@ def choose_pace(ask: Ask, lanes: int, *, takes_turns: bool = False, forks: bool 
     )
 
 
-def _choose_turns(ask: Ask, lanes: int, overhead_s: float, budget_s: float) -> Pace:
+def _choose_turns(ask: Ask, lanes: int, overhead_s: float, budget_s: float, turns: int) -> Pace:
     """Return the pace of heats that take turns: as many rounds as fit, then as many turns.
 
     Two processes of the same lane differ by more than two turns of the same process.
     """
-    least_s = TURNS_LEAST * TURN_S
+    least_s = turns * TURN_S
     fitting = int(budget_s / lanes / (overhead_s + least_s))
     most = ask.heats or min(max(fitting, HEATS_USUAL), HEATS_MOST)
     spare_s = budget_s / lanes / most - overhead_s if ask.heats or most == HEATS_MOST else 0.0
@@ -68,7 +72,7 @@ def _choose_turns(ask: Ask, lanes: int, overhead_s: float, budget_s: float) -> P
         adaptive=ask.heats is None,
         measure_s=measure_s,
         window_s=TURN_S,
-        windows_min=TURNS_LEAST,
+        windows_min=turns,
         takes_turns=True,
     )
 
@@ -84,7 +88,7 @@ def shorten_pace(pace: Pace, timed_s: list[float], round_s: float, left_s: float
     overhead_s = round_s - sum(timed_s)
     fitting_s = pace.measure_s * (SLACK * left_s / rounds - overhead_s) / sum(timed_s)
     if pace.takes_turns:
-        return replace(pace, measure_s=min(max(fitting_s, TURNS_LEAST * TURN_S), pace.measure_s))
+        return replace(pace, measure_s=min(max(fitting_s, pace.windows_min * TURN_S), pace.measure_s))
     measure_s = min(max(fitting_s, MEASURE_LEAST_S), pace.measure_s)
     return replace(pace, measure_s=measure_s, window_s=measure_s / WINDOWS_A_HEAT)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from laptime.analysis.lanes import compare_lanes
+from laptime.analysis.timed_work import find_other_timed
 from laptime.diagnosis.checkup import find_unseen_cards
 from laptime.diagnosis.findings import find_findings
 from laptime.model.ask import Ask
@@ -24,7 +25,7 @@ from laptime.questions.script import means_a_script, prepare_script
 from laptime.run.launchers import LOCAL, Launcher
 from laptime.stats import FIRST_LOOK, alpha_for_look
 
-LAPS_ALIKE = 0.01  # of the items of a lap: a last batch may be left out
+EARLY = 0.6  # share of the margin within which every ratio has to be known for the race to end before its time
 ALIKE = 0.2  # share of the margin within which two lanes that cannot be told apart are called settled early
 
 
@@ -74,15 +75,28 @@ class Race:
             (*find_unseen_cards(machine), *find_findings(lanes, machine)) if is_over else (),
             self._rounds.proof.kept_reference(self._job.plan.subject),
             self._rounds.parameters,
-            self._describe_others(),
+            self._describe_others(lanes),
         )
 
-    def _describe_others(self) -> tuple[OtherTraining, ...]:
-        """Return the trainings after the first, and how their references differ from the first's."""
+    def _describe_others(self, lanes: tuple[LaneResult, ...]) -> tuple[OtherTraining, ...]:
+        """Return the trainings after the first, and how their work differs from the first's: in the proof, or timed."""
         plan, proof = self._job.plan, self._rounds.proof
+        ran = {lane.name: lane for lane in lanes if lane.status == "ok"}
+        by_training = [
+            [ran[lane.name] for lane in plan.lanes if plan.subject_of(lane) == subject and lane.name in ran]
+            for subject in (plan.subject, *plan.others)
+        ]
+        timed = [
+            next(filter(None, (find_other_timed(lane, by_training[0][0]) for lane in its)), None)
+            if by_training[0]
+            else None
+            for its in by_training[1:]
+        ]
         return tuple(
-            OtherTraining(what, each, proof.kept_reference(each), proof.find_difference(each, plan.subject))
-            for what, each in zip(plan.ask.others, plan.others, strict=True)
+            OtherTraining(
+                what, each, proof.kept_reference(each), proof.find_difference(each, plan.subject) or other_work
+            )
+            for what, each, other_work in zip(plan.ask.others, plan.others, timed, strict=True)
         )
 
     def _is_done(self) -> bool:
@@ -95,21 +109,23 @@ class Race:
         return no_more or (rounds >= pace.heats_min and self._next_round_s > self._job.left_s)
 
     def _is_settled(self) -> bool:
-        """Whether every ratio's interval is within the margin, at the part of alpha that this look spends.
+        """Whether every ratio is known well enough to end early, at the part of alpha that this look spends.
 
-        A ratio whose interval holds 1 may still be a small difference: it has to be known better before a race ends.
+        A ratio whose interval holds 1 may still be a small difference: it has to be known better than others.
         """
         if not self._job.plan.pace.adaptive or self._rounds.rounds < FIRST_LOOK:
             return False
         comparisons = self._compare(self._rounds.results(), final=False)
-        return bool(comparisons) and all(each.settled and self._is_decided(each) for each in comparisons)
+        return bool(comparisons) and all(
+            self._is_within(each, ALIKE if each.verdict == "not distinguishable" else EARLY) for each in comparisons
+        )
 
-    def _is_decided(self, comparison: Comparison) -> bool:
-        """Whether an interval excludes 1, or is so narrow around it that any difference is far below the margin."""
+    def _is_within(self, comparison: Comparison, share: float) -> bool:
+        """Whether half an interval is at most this share of the margin."""
         low, high = comparison.low, comparison.high
-        if comparison.verdict != "not distinguishable" or isinstance(low, Missing) or isinstance(high, Missing):
-            return True
-        return high <= low * (1 + ALIKE * self._job.plan.ask.margin) ** 2
+        if isinstance(low, Missing) or isinstance(high, Missing):
+            return False
+        return high <= low * (1 + share * self._job.plan.ask.margin) ** 2
 
     def _end_round(self, round_s: float) -> None:
         """Remove lanes that failed, and fit the coming rounds into the rest of the budget."""
@@ -177,22 +193,8 @@ class Race:
         plan = self._job.plan
         mine, theirs = plan.subject_of(lane), plan.subject_of(reference)
         if mine == theirs:
-            cut = self._rounds.proof.find_cut(plan, lane, reference)
+            cut = self._rounds.proof.find_cut(plan, lane, reference) or find_other_timed(*lanes)
             return found if cut is None else replace(found, same_work=cut)
-        differs = self._rounds.proof.find_difference(mine, theirs) or find_other_laps(*lanes)
+        differs = self._rounds.proof.find_difference(mine, theirs) or find_other_timed(*lanes)
         same = True if differs is None else Missing(differs) if isinstance(differs, str) else differs
         return replace(found, same_work=same)
-
-
-def find_other_laps(one: LaneResult, other: LaneResult) -> Missing | None:
-    """Return that a lap of two trainings holds other numbers of items: one may see a part of the data alone."""
-    mine, theirs = _items_a_lap(one), _items_a_lap(other)
-    if mine is None or theirs is None or abs(mine - theirs) <= LAPS_ALIKE * max(mine, theirs):
-        return None
-    return Missing(f"a lap of {one.name} has {mine:,.0f} items, and of {other.name} {theirs:,.0f}")
-
-
-def _items_a_lap(lane: LaneResult) -> float | None:
-    if lane.lap_s is None or lane.step_ms is None or lane.items_per_step is None:
-        return None
-    return lane.lap_s.median / lane.step_ms.median * 1e3 * lane.items_per_step

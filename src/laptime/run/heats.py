@@ -9,7 +9,7 @@ from dataclasses import replace
 from laptime import wire
 from laptime.model.plan import HeatOrder
 from laptime.model.process import Dnf
-from laptime.model.sample import Examination, FreshSteps, Heat, Window
+from laptime.model.sample import Examination, FreshSteps, Heat, LateStep, Window
 from laptime.model.symptoms import DenormalCensus, StepSymptoms
 from laptime.run.child import AnyChild
 from laptime.run.runner import (
@@ -46,6 +46,7 @@ class HeatRunner(ProcessRunner):
         self.taken = 0
         self._signs: StepSymptoms | None = None
         self._census: DenormalCensus | None = None
+        self._late_step: LateStep | None = None
         self._reruns = 0
 
     def run(self, started: Started, round_number: int) -> Heat:
@@ -75,6 +76,7 @@ class HeatRunner(ProcessRunner):
             ranks=self.finished.ranks if self.finished else (),
             exchanges=self.finished.exchanges if self.finished else (),
             first_losses=self._first_losses,
+            late_step=self._late_step,
         )
 
     def answer(self, child: AnyChild, message: wire.FromChild) -> None:
@@ -105,6 +107,8 @@ class HeatRunner(ProcessRunner):
                 self._window_ns, self._burst, self.needs = window_ns, burst, needs
             case wire.Counted(census=census):
                 self._census = replace(census, step=self.taken + 1)
+            case wire.TookLate(step=step):
+                self._late_step = step
             case wire.Signed(signs=signs):
                 self._signs = signs
             case wire.FirstStep(losses=losses):

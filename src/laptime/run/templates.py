@@ -23,7 +23,7 @@ from laptime.model.plan import PlannedLane
 from laptime.model.process import Template
 from laptime.run.child import GUARDIAN_WORDS, Child, Silence, environment_of
 
-OF_A_LANE = 3  # templates that a lane's heats are forked from, in turn
+OF_A_LANE = 2  # templates that a lane's heats are forked from, in turn
 MOST = 12  # templates at once: each holds some 250 MB, half of them memory that its forks share
 ROOM_BYTES = 2 << 30  # a further template is started where more than this is free
 ANSWER_S = 10.0  # a fork takes 10 ms

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from keras.src.trainers.epoch_iterator import EpochIterator
 
+from laptime.backends.base import UnseenWeights
 from laptime.backends.keras.engines import Engine
 from laptime.backends.keras.feeds import Feed
 from laptime.backends.keras.one_thread import KerasThread
@@ -43,7 +44,7 @@ class AwaitedBatch:
         self.variables = [SimpleNamespace(value=each) for each in arrays]
 
 
-class StageRunner(ABC):
+class StageRunner(UnseenWeights, ABC):
     """Takes batches in Keras's own thread, without training."""
 
     evaluator = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -22,7 +23,7 @@ from laptime.backends.torch.own_steps import TorchStepTraining
 from laptime.backends.torch.precision import LanePrecision
 from laptime.backends.torch.predictor import TorchPredictor
 from laptime.backends.torch.profiling import TorchProfiler
-from laptime.backends.torch.proof import prove, refer
+from laptime.backends.torch.proof import prove, refer, take_late_step
 from laptime.backends.torch.ranks import Ranks
 from laptime.backends.torch.recipe import OwnRecipe, TorchRecipe, open_recipe
 from laptime.backends.torch.runners import (
@@ -79,6 +80,8 @@ class TorchTraining:
             alone = TorchLoaderRunner if self._settings.input == "only" else TorchCopyRunner
             return alone(source, device_clock)
         stepper = Stepper(self._recipe, self._settings, self._device, self._recipe.rate(self._settings))
+        if isinstance(self._recipe, OwnRecipe):
+            stepper.take_late_step = partial(take_late_step, self._recipe, stepper, self._settings, self._device)
         runner = _runner_of(self._settings)
         evaluator = None
         if self._group.is_whole:

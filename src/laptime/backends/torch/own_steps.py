@@ -32,7 +32,7 @@ from laptime.model.lane import NO_TRAINING, Settings
 from laptime.model.limits import StepWork
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
-from laptime.model.sample import ProofRun, Reference
+from laptime.model.sample import LateStep, ProofRun, Reference
 
 
 class TorchSteps(CopiedSteps):
@@ -61,10 +61,10 @@ class TorchSteps(CopiedSteps):
 class OwnStepper:
     """A user's step and its state. It is called on a batch in its place, and returns the loss, as a `Stepper` does."""
 
-    is_eager = True
+    is_eager = counts_updates = True
 
-    def __init__(self, own: OwnSteps, state: Any) -> None:
-        self._take, self.state = own.take, state
+    def __init__(self, own: OwnSteps, state: Any, take_late_step: Callable[[], LateStep | None]) -> None:
+        self._take, self.state, self.take_late_step = own.take, state, take_late_step
 
     def __call__(self, batch: Batch) -> Any:
         self.state, loss = self._take(self.state, batch)
@@ -78,8 +78,9 @@ class OwnStepper:
     @property
     def optimizer(self) -> Any:
         """Return what all optimizers in the state keep, to be looked into."""
-        kept = (each.state for each in _held(self.state, optim.Optimizer))
-        return SimpleNamespace(state=dict(enumerate(kept)))
+        held = _held(self.state, optim.Optimizer)
+        groups = [group for each in held for group in each.param_groups]
+        return SimpleNamespace(state=dict(enumerate(each.state for each in held)), param_groups=groups)
 
 
 class StepClock(DeviceClock):
@@ -155,7 +156,13 @@ class TorchStepTraining(StepTraining):
         return peak_bytes(self._device)
 
     def _stepper(self) -> OwnStepper:
-        return OwnStepper(self._own, self._steps.fresh_state())
+        return OwnStepper(self._own, self._steps.fresh_state(), self._take_late_step)
+
+    def _take_late_step(self) -> LateStep | None:
+        """Take the proof's first step with the code that was timed: it may count its calls."""
+        with draws_left_to_kernels():
+            run = take_steps(self._steps, "fp32", most=1)
+        return None if run.problem else LateStep("fp32", run.losses[0], run.moves)
 
 
 def _refuse(settings: Settings) -> None:

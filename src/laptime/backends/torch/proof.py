@@ -21,11 +21,11 @@ from laptime.backends.torch.random_numbers import SameRandomNumbers, draws_left_
 from laptime.backends.torch.ranks import computes_over_batch, whole
 from laptime.backends.torch.recipe import Batch, BuiltInRecipe, OwnRecipe, TorchRecipe
 from laptime.backends.torch.runners import CapturedStep
-from laptime.backends.torch.stepping import Stepper, optimizer_options
+from laptime.backends.torch.stepping import Stepper, optimizer_options, switch_off_dropout
 from laptime.backends.torch.sync_detector import count_compiled
 from laptime.errors import LaneError
 from laptime.model.lane import Settings
-from laptime.model.sample import Movement, ProofRun, Reference
+from laptime.model.sample import LateStep, Movement, ProofRun, Reference
 
 PLAIN = Settings(input="cached")
 CPU = torch.device("cpu")
@@ -142,6 +142,25 @@ def _prove(
     if steps is None:
         run = singles.add_to(run, lambda gradients: take(recipe, stepper, batches[:1], gradients=gradients))
     return replace(run, batches=digest, seconds=time.perf_counter() - began)
+
+
+def take_late_step(recipe: OwnRecipe, stepper: Stepper, settings: Settings, device: torch.device) -> LateStep | None:
+    """Put the training that was timed back to its start, and take the first step of the proof with it.
+
+    A model may count its calls, and do something else once it was proven.
+    """
+    if not stepper.is_eager or recipe.group.of > 1 or recipe.needs_closure:
+        return None
+    switch_off_dropout(stepper.network)
+    restore_weights(stepper.network, list(recipe.network().state_dict().values()))
+    rate = recipe.proof.single_step_scale or recipe.proof.learning_rate_scale
+    stepper.optimizer = recipe.optimizer(stepper.network, rate=rate, options=optimizer_options(settings, device))
+    before = [_as_array(each) for each in stepper.network.parameters()]
+    draws = SameRandomNumbers(recipe.seed)
+    with restored_generators(), draws_left_to_kernels():
+        losses = _take(recipe, stepper, [_placed(_draw(recipe)[0][0], settings, device)], draws=draws)
+    moved = measure_movement(before, map(_as_array, stepper.network.parameters()))
+    return None if draws.beyond else LateStep(settings.precision, losses[0], moved.moves)
 
 
 def refer(recipe: TorchRecipe) -> Reference:

@@ -23,6 +23,7 @@ from laptime.backends.torch.stepping import Stepper
 from laptime.backends.torch.sync_detector import caller, is_users
 from laptime.errors import LaneError
 from laptime.model.missing import Missing
+from laptime.model.sample import LateStep, Updates
 from laptime.model.symptoms import DenormalCensus
 
 STALE = "reads=deferred: item(), tolist(), float(), int() and bool() of a tensor give its code values of earlier steps"
@@ -149,6 +150,19 @@ class TorchRunner(MarkedRunner):
         batch = self._source()
         census = take_census(self.looked_into, lambda: self.train(batch))
         return replace(census, items=count_batch_items(batch, batch))
+
+    def updates(self) -> Updates | None:
+        """Read PyTorch's own counts of changes in place. A graph that is replayed does not count its own."""
+        stepper = self.looked_into
+        if stepper is None or not stepper.counts_updates:
+            return None
+        groups = stepper.optimizer.param_groups
+        weights = (each for group in groups for each in group["params"] if not each.is_inference())
+        changes = sum(each._version for each in weights)  # noqa: SLF001  there is no other way
+        return Updates(changes, sum(float(group["lr"]) for group in groups))
+
+    def take_late_step(self) -> LateStep | None:
+        return None if self.looked_into is None else self.looked_into.take_late_step()
 
     def close(self) -> tuple[str, ...]:
         self._source.close()

@@ -16,6 +16,7 @@ from laptime.backends.torch.networks import speed_up_dropout
 from laptime.backends.torch.recipe import Batch, TorchRecipe
 from laptime.errors import LaneError
 from laptime.model.lane import Settings
+from laptime.model.sample import LateStep
 
 AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 Weigh = Callable[[Tensor], Tensor]
@@ -58,6 +59,10 @@ class Stepper:
             avoid_weight_casts(self.network)
         self.scaler = torch.amp.GradScaler(device.type) if settings.precision == "fp16" else None
         self.is_eager = settings.execution == "eager"
+        # A loss scaler leaves out steps in which a gradient overflows, an optimizer that takes a closure decides how
+        # often it changes the weights, and a graph does not count its changes.
+        self.counts_updates = self.scaler is None and not (recipe.needs_closure or settings.is_captured)
+        self.take_late_step: Callable[[], LateStep | None] = lambda: None
         self._needs_closure, self._split, self._look = recipe.needs_closure, recipe.split, look
         if self._needs_closure:
             refuse_closure(settings)

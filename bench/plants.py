@@ -1,0 +1,95 @@
+"""Is work that the proof's steps do not show refused, or named as unproven; and is no honest training accused?
+
+    python bench/plants.py [--out FILE.json]           every plant of plants_torch.py against its honest twin
+    python bench/plants.py --honest [--most 40]        trainings of honest_torch.py, each raced in two lanes
+
+A plant is raced as anybody would race it: `laptime race honest plant torch/cpu`. It is caught if the page says that it
+does other work, or which part of it is not proven. An honest training is accused if a lane of it is said to do other
+work; one that is unproven is listed with the reason.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from common import Figure, finish, fresh_home, parser_for
+
+HERE = Path(__file__).resolve().parent
+LAPTIME = str(Path(sys.executable).parent / "laptime")
+PLANTS = (
+    "another_dropout_rate",
+    "no_dropout",
+    "another_momentum",
+    "half_of_the_data",
+    "smaller_batch_later",
+    "every_seventh_step_skipped",
+    "another_rate_later",
+    "fewer_blocks_while_timed",
+    "no_gradients_while_timed",
+    "part_of_the_loss_while_timed",
+    "every_other_step_skipped_while_timed",
+)
+LANES = ("torch/cpu", "torch/cpu/best")
+
+
+def race(*words: str) -> dict[str, Any]:
+    """Run a race of a heat a lane; return its record, or why there is none."""
+    command = [LAPTIME, "race", *words, "--heats", "1", "--json", "-q"]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True)
+    if not ended.stdout.strip():
+        return {"problem": ended.stderr[-300:]}
+    told: dict[str, Any] = json.loads(ended.stdout)
+    return told
+
+
+def words_of(same_work: Any) -> str:
+    """Return True, False or the reason why it is not known, as a record has it."""
+    return str(same_work["missing"]) if isinstance(same_work, dict) else str(same_work)
+
+
+def judge_plants() -> tuple[list[Figure], dict[str, Any]]:
+    said: dict[str, str] = {}
+    for name in ("twin", *PLANTS):
+        told = race(*(f"{HERE / 'plants_torch.py'}:{each}" for each in ("honest", name)), "torch/cpu")
+        found = told.get("answer", {}).get("comparisons")
+        said[name] = words_of(found[0]["same_work"]) if found else str(told.get("problem", "no comparison"))
+        print(f"{name}: {said[name]}", flush=True)
+    caught = sum(said[name] != "True" for name in PLANTS)
+    return [
+        Figure("plants refused or named as unproven", caught, "", least=len(PLANTS)),
+        Figure("the honest twin is proven", int(said["twin"] == "True"), "", least=1),
+    ], said
+
+
+def judge_honest(most: int) -> tuple[list[Figure], dict[str, Any]]:
+    sys.path.insert(0, str(HERE))
+    import honest_torch
+
+    said: dict[str, str] = {}
+    for name in list(honest_torch.TRAININGS)[:most]:
+        told = race(f"{HERE / 'honest_torch.py'}:{name}", *LANES)
+        found = told.get("answer", {}).get("comparisons")
+        said[name] = words_of(found[0]["same_work"]) if found else str(told.get("problem", "no comparison"))
+        print(f"{name}: {said[name]}", flush=True)
+    return [
+        Figure(f"accused of {len(said)} honest trainings", sum(each == "False" for each in said.values()), "", most=0),
+        Figure("proven", sum(each == "True" for each in said.values()), ""),
+    ], said
+
+
+def main() -> int:
+    parser = parser_for(__doc__)
+    parser.add_argument("--honest", action="store_true", help="race honest trainings instead")
+    parser.add_argument("--most", type=int, default=40, help="of them")
+    given = parser.parse_args()
+    with fresh_home():
+        figures, details = judge_honest(given.most) if given.honest else judge_plants()
+    return finish("plants", figures, given.out, details=details)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
