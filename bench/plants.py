@@ -38,7 +38,7 @@ LANES = ("torch/cpu", "torch/cpu/best")
 
 def race(*words: str) -> dict[str, Any]:
     """Run a race of a heat a lane; return its record, or why there is none."""
-    command = [LAPTIME, "race", *words, "--heats", "1", "--json", "-q"]
+    command = [LAPTIME, "race", *words, "--heats", "1", "--budget", "10s", "--json", "-q"]
     ended = subprocess.run(command, check=False, capture_output=True, text=True)
     if not ended.stdout.strip():
         return {"problem": ended.stderr[-300:]}

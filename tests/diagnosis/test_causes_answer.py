@@ -33,6 +33,7 @@ IN_ORDER = (
     "several devices",
     "processor limited",
     "processor oddities",
+    "float64",
     "changing shapes",
     "poor kernels",
 )
@@ -258,7 +259,7 @@ def test_on_a_processor_the_first_heats_foretell_what_decoded_items_gain():
 
 def test_all_causes_are_judged_in_their_order():
     assert tuple(each.cause for each in judge_causes(case_of(lane_of(100.0)))) == IN_ORDER
-    assert len(CAUSES) == 15
+    assert len(CAUSES) == 16
 
 
 def test_the_verdict_names_the_proven_cause_that_costs_most():

@@ -67,7 +67,7 @@ WHY_MORE = """\
 The lane is raced against itself. First next to its three ceilings: its loader alone, the copy to the device alone,
 the training alone on batches that are ready. Then next to experiments, in each of which one possible cause is gone;
 first those to which readings and ceilings point. A cause is proven where its removal moved the time, likely where
-only its signature is there, and ruled out by a figure. Fifteen causes are judged. A lane that did other work than
+only its signature is there, and ruled out by a figure. Sixteen causes are judged. A lane that did other work than
 its reference, or too much noise to conclude anything, is exit code 4. Of a script that knows nothing of laptime
 (its arguments are behind --) the batches of its DataLoader are replayed, or fetched alone.
 """

@@ -39,11 +39,12 @@ CAUSES: list[CauseRow] = [
     CauseRow(Cause.OUTSIDE_STEP, step_causes.outside_step, "the time goes between the steps"),
     CauseRow(Cause.INPUT, step_causes.input_pipeline, "the loader bounds this training"),
     CauseRow(Cause.COPY, step_causes.copy_to_device, "the copy to the device bounds this training"),
-    CauseRow(Cause.HOST_WAITS, step_causes.host_waits, "the host waits for values of the device in every step"),
+    CauseRow(Cause.HOST_WAITS, step_causes.host_waits, step_causes.name_reads),
     CauseRow(Cause.LITTLE_WORK, step_causes.too_little_work, "a step has too little work"),
     CauseRow(Cause.SEVERAL_DEVICES, step_causes.several_devices, "traffic between devices bounds this training"),
     CauseRow(Cause.PROCESSOR_LIMITED, compute_causes.processor_limited, compute_causes.name_limit),
     CauseRow(Cause.PROCESSOR_ODDITIES, compute_causes.processor_oddities, compute_causes.name_oddity),
+    CauseRow(Cause.FLOAT64, compute_causes.double_numbers, "it computes in float64"),
     CauseRow(
         Cause.SHAPES, compute_causes.changing_shapes, "batches of changing shapes are compiled or prepared for again"
     ),
@@ -68,10 +69,11 @@ def sum_up(facts: WhyFacts, verdicts: Sequence[Verdict]) -> tuple[str, tuple[str
 
 
 def _weight(verdict: Verdict) -> tuple[bool, bool, float]:
-    """Sort causes that invalidate all other figures first, then proven ones, and those by their gain."""
+    """Sort causes that invalidate all other figures first, then proven and timed ones, and those by their gain."""
     gain = 1.0 if isinstance(verdict.gain, Missing) else verdict.gain
     first = verdict.standing in _row_of(verdict).first_where or compute_causes.are_denormals(verdict)
-    return not first, verdict.standing != "proven", 0.0 if first else -gain
+    known = verdict.standing == "proven" or step_causes.were_timed(verdict)
+    return not first, not known, 0.0 if first else -gain
 
 
 def _sentence(verdict: Verdict) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from laptime.analysis.step_states import find_lane_state
 from laptime.diagnosis.findings import FAULTS_BYTES_A_STEP, FAULTS_SHARE, THROTTLED_SHARE
 from laptime.diagnosis.judging import NOT_KNOWN, Signature, judge
-from laptime.diagnosis.lane_readings import long_share
+from laptime.diagnosis.lane_readings import long_share, number_types
 from laptime.diagnosis.state_findings import DENORMALS, denormals_of, describe_state
 from laptime.diagnosis.step_causes import explained_otherwise, too_little_work
 from laptime.diagnosis.why_facts import WhyFacts, part_share
@@ -153,6 +153,17 @@ ODDITIES: tuple[tuple[str, Callable[[WhyFacts], Verdict], str], ...] = (
     ("memory given back", given_back_memory, "memory is given back to the system and fetched again in every step"),
     ("one thread", one_thread, "one thread works while other cores are idle"),
 )
+
+
+def double_numbers(facts: WhyFacts) -> Verdict:
+    """Numbers of float64 have twice the bytes, and a processor computes half as many of them at once."""
+    types = number_types(facts.lane)
+    if not types:
+        return judge(facts, Cause.FLOAT64, Signature(None, "the types of its weights were not seen"), ["single"])
+    says = f"its weights are {' and '.join(types)}"
+    if "float64" not in types:
+        return Verdict(Cause.FLOAT64, "ruled out", says, {"types": list(types)})
+    return judge(facts, Cause.FLOAT64, Signature(is_there=True, says=says, evidence={"types": list(types)}), ["single"])
 
 
 def changing_shapes(facts: WhyFacts) -> Verdict:

@@ -12,6 +12,7 @@ from laptime.diagnosis.why_facts import WhyFacts
 from laptime.model.frameworks import SCRIPT, find_framework
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
+from laptime.model.network import Conv, DenseBlock
 from laptime.model.plan import PlannedLane
 from laptime.model.why import NO_CHANGE, Cause, Experiment
 from laptime.model.workload import Workload
@@ -61,6 +62,11 @@ class AskedTraining:
     def multiplies_in_bf16(self) -> bool:
         """Whether the processor has units for products in bfloat16."""
         return bool({"avx512_bf16", "amx_bf16"} & set(self.machine.processor.features))
+
+    @property
+    def may_convolve(self) -> bool:
+        """Whether a built-in network has convolutions; what a user's own computes shows once its work was counted."""
+        return self.workload is None or any(isinstance(layer, Conv | DenseBlock) for layer in self.workload.layers)
 
     def size(self, number_bytes: int) -> str:
         """Return the memory that all decoded items of a built-in workload take; an empty string for a user's own."""
@@ -183,9 +189,13 @@ EXPERIMENTS: list[ExperimentRow] = [
                   turn=13),
     ExperimentRow("fused", Cause.LITTLE_WORK, "fused", "a fused optimizer", "with a fused optimizer",
                   "the optimizer with fused=True", expects=gains.expect_kernels(1.05), aim="kernels", turn=19),
+    ExperimentRow("single", Cause.FLOAT64, "numbers=single", "compute in float32", "in float32",
+                  {"torch": "model.float(), and batches of float32", "": "compute in float32"}, ARITHMETIC,
+                  gains.expect_single_numbers, turn=6, not_built_in="a built-in workload computes in float32 at most"),
     ExperimentRow("layout", Cause.KERNELS, "channels_last", "channels last", "in channels-last layout",
-                  "model.to(memory_format=torch.channels_last), and the inputs", expects=gains.expect_kernels(1.15),
-                  aim="kernels", turn=18),
+                  "model.to(memory_format=torch.channels_last), and the inputs",
+                  expects=gains.where_it_convolves(gains.expect_kernels(1.15)), aim="kernels", turn=18,
+                  when=lambda training: training.may_convolve),
     ExperimentRow("best", Cause.KERNELS, "best", "all that keeps the arithmetic and is known to help", "at its best",
                   expects=gains.expect_kernels(1.12), aim="kernels", turn=15),
     ExperimentRow("bf16", Cause.KERNELS, "bf16", "compute in bfloat16", "in bf16",

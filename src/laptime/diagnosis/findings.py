@@ -7,7 +7,14 @@ from dataclasses import replace
 
 from laptime.analysis.heats import steady_windows
 from laptime.analysis.readings import Span, growth_per_s
-from laptime.diagnosis.lane_readings import LaneReadings, find_pauses, first_symptoms, read_lane, slow_starts
+from laptime.diagnosis.lane_readings import (
+    LaneReadings,
+    find_pauses,
+    first_symptoms,
+    number_types,
+    read_lane,
+    slow_starts,
+)
 from laptime.diagnosis.state_findings import find_states
 from laptime.model.digits import brief
 from laptime.model.lane import KEPT, READY, Input
@@ -208,12 +215,12 @@ def pauses_between_steps(readings: LaneReadings) -> Finding | None:
 
 def double_precision(readings: LaneReadings) -> Finding | None:
     """Weights in float64 are seldom meant: NumPy's arrays are float64 by default."""
-    censuses = [heat.census for heat in readings.lane.heats if heat.census is not None]
-    if not any("float64" in each.types for each in censuses):
+    types = number_types(readings.lane)
+    if "float64" not in types:
         return None
     says = "it trains in float64: numbers of twice the bytes, at half the speed of a processor and less of most cards."
     advice = "Train in float32, unless it needs more digits: model.float(), and batches in float32."
-    return readings.finding("float64", says, advice, types=list(censuses[-1].types))
+    return readings.finding("float64", says, advice, types=list(types))
 
 
 def values_read_each_step(readings: LaneReadings) -> Finding | None:

@@ -13,7 +13,7 @@ from laptime.analysis.step_states import find_lane_state
 from laptime.diagnosis.compute_causes import NEAR, given_back_memory, processor_limited
 from laptime.diagnosis.device_causes import memory_full
 from laptime.diagnosis.findings import FAULTS_SHARE, THROTTLED_SHARE
-from laptime.diagnosis.lane_readings import find_pauses, finished
+from laptime.diagnosis.lane_readings import find_pauses, finished, number_types
 from laptime.diagnosis.state_findings import denormals_of
 from laptime.diagnosis.step_causes import BUSY, WORTH, too_little_work
 from laptime.diagnosis.why_facts import WhyFacts, part_share
@@ -96,6 +96,10 @@ def where_listed(name: str, expect: Expect) -> Expect:
     return lambda facts: expect(facts) if name in facts.trials else NOTHING
 
 
+def where_it_convolves(expect: Expect) -> Expect:
+    return lambda facts: NOTHING if facts.convolves is False else expect(facts)
+
+
 def expect_deferred_reads(facts: WhyFacts) -> float:
     reads = facts.symptom("reads")
     if facts.on_processor or (not isinstance(reads, Missing) and reads <= 0):
@@ -150,6 +154,12 @@ def expect_flushed_denormals(facts: WhyFacts) -> float:
         return UNKNOWN
     slowed = 1.0 if state is None else 1 / (1 - min(state.share, 0.99))
     return max(3.0, slowed) if told.cost else 1.1 if told.share > 0 else NOTHING
+
+
+def expect_single_numbers(facts: WhyFacts) -> float:
+    """A processor computes twice as many float32 numbers at once, and most cards far more."""
+    computing = part_share(facts, "compute") + part_share(facts, "host") or 1.0
+    return 1 + computing if "float64" in number_types(facts.lane) else NOTHING
 
 
 def expect_one_shape(facts: WhyFacts) -> float:

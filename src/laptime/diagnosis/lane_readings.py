@@ -128,6 +128,11 @@ def first_symptoms(lane: LaneResult) -> StepSymptoms | None:
     return next((heat.signs for heat in lane.heats if heat.signs is not None), None)
 
 
+def number_types(lane: LaneResult) -> tuple[str, ...]:
+    """Return the types of the weights, as the newest census found them; none if none was taken."""
+    return next((heat.census.types for heat in reversed(lane.heats) if heat.census is not None), ())
+
+
 def _timed(heat: HeatResult) -> TimedHeat | None:
     if heat.process.timeline is None or heat.process.timeline.clock is not None or heat.step_ms is None:
         return None

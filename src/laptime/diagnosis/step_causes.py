@@ -19,6 +19,9 @@ NAIVE = 1.5
 WORTH = 0.05  # of a step: XProf calls an input's share moderate above this, and high above 20 %
 FIXED = 1.2  # the gain of twice the batch where a third of a step does not grow with the batch
 LAUNCHED = 1.1
+SEEN_LEAST = 4  # pauses
+MANY_READS = 8  # a step: a loss and some scores are fewer
+READ_BY_CODE = "read_by_its_code"
 BUSY, IDLE = 0.9, 0.6
 OTHERS = 0.3  # cores
 
@@ -77,6 +80,11 @@ def outside_step(facts: WhyFacts) -> Verdict:
     moved = [name for name in ("compute", "decoded") if loader < pauses.share and facts.moved(name)]
     sign = Signature(is_there=True, says=says, evidence=evidence, gain=gain)
     return replace(judge(facts, Cause.OUTSIDE_STEP, sign, moved), gain=gain)
+
+
+def were_timed(verdict: Verdict) -> bool:
+    """Whether pauses were timed again and again: then no experiment has to show what they cost."""
+    return verdict.cause == Cause.OUTSIDE_STEP and verdict.evidence.get("seen", 0) >= SEEN_LEAST
 
 
 def _no_pauses(facts: WhyFacts) -> Verdict:
@@ -159,14 +167,13 @@ def copy_to_device(facts: WhyFacts) -> Verdict:
 
 def host_waits(facts: WhyFacts) -> Verdict:
     """A host that reads a value waits until the device has computed it. A deferred read waits for nothing."""
-    if facts.on_processor:
-        says = "on the processor a value is there as soon as it is computed: reading it waits for nothing"
-        return Verdict(Cause.HOST_WAITS, "not testable here", says)
     reads = facts.symptom("reads")
-    if isinstance(reads, Missing):
-        return judge(facts, Cause.HOST_WAITS, Signature(None, f"reads were not counted: {reads.missing}"), ["deferred"])
     sites = [f"{each.where} ({each.what})" for each in facts.symptoms.sites[:3]] if facts.symptoms else []
     at = f", at {', '.join(sites)}" if sites else ""
+    if facts.on_processor:
+        return _reads_of_processor(facts, reads, at)
+    if isinstance(reads, Missing):
+        return judge(facts, Cause.HOST_WAITS, Signature(None, f"reads were not counted: {reads.missing}"), ["deferred"])
     says = f"the host asks the device for a value {count(reads)} times a step{at}"
     idle = part_share(facts, "host")
     gain: float | Missing = 1 / (1 - min(idle, 0.9)) if idle > 0 else NOT_KNOWN
@@ -176,6 +183,26 @@ def host_waits(facts: WhyFacts) -> Verdict:
     return judge(
         facts, Cause.HOST_WAITS, Signature(is_there=True, says=says, evidence=evidence, gain=gain), ["deferred"]
     )
+
+
+def _reads_of_processor(facts: WhyFacts, reads: float | Missing, at: str) -> Verdict:
+    """Many values that are read in each step are statistics, or are printed: that takes its time whatever the batch.
+
+    No experiment takes them out. More items a step show what does not grow with them.
+    """
+    if isinstance(reads, Missing) or reads < MANY_READS:
+        says = "on the processor a value is there as soon as it is computed: reading it waits for nothing"
+        return Verdict(Cause.HOST_WAITS, "not testable here", says)
+    says = f"its own code reads {count(reads)} values in each step{at}"
+    sign = Signature(is_there=None, says=says, evidence={READ_BY_CODE: reads})
+    verdict = judge(facts, Cause.HOST_WAITS, sign, ["batch 2x", "batch 4x"], FIXED)
+    return replace(verdict, standing="likely") if verdict.standing == "proven" else verdict
+
+
+def name_reads(verdict: Verdict) -> str:
+    if READ_BY_CODE in verdict.evidence:
+        return "its own code reads, prints or adds up values in every step"
+    return "the host waits for values of the device in every step"
 
 
 def too_little_work(facts: WhyFacts) -> Verdict:
@@ -221,6 +248,9 @@ def explained_otherwise(facts: WhyFacts) -> str | None:
     other = others_cores(facts.lane)
     if other is not None and other >= OTHERS:
         return f"other processes take {cores(other)}"
+    reads = facts.symptom("reads")
+    if facts.on_processor and not isinstance(reads, Missing) and reads >= MANY_READS:
+        return "what its own code does with the values that it reads in each step is shared by more items, too"
     pauses = facts.pauses()
     if pauses is not None and pauses.share >= 2 * WORTH:
         return "pauses between steps are shared by more items, too"

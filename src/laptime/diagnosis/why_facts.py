@@ -24,7 +24,8 @@ class WhyFacts:
 
     `trials` are the experiments by name, each compared with the lane as it is; `ceilings_lanes` are the lanes of one
     stage alone. `unseen` are findings about cards that exist but are not used. A gain up to `margin` does not count.
-    `what` and `items` are words for the subject and its items.
+    `what` and `items` are words for the subject and its items. `convolves` says whether a step has convolutions, where
+    its operators were counted.
     """
 
     lane: LaneResult
@@ -36,6 +37,7 @@ class WhyFacts:
     what: str = ""
     items: str = "items"
     lap_steps: float | None = None
+    convolves: bool | None = None
 
     @property
     def on_processor(self) -> bool:

@@ -13,6 +13,7 @@ OperatorKind = Literal[
     "conv", "medium", "narrow", "direct", "pointwise", "strided", "grouped",
     "product", "attention", "move", "update", "unknown",
 ]  # fmt: skip
+CONVOLUTIONS = frozenset({"conv", "medium", "narrow", "direct", "pointwise", "strided", "grouped"})
 Regime = Literal["fp32", "tf32", "matrix"]
 Binds = Literal["products", "memory", "launches", "loader", "processor", "python"]
 

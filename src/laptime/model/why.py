@@ -32,6 +32,7 @@ class Cause(StrEnum):
     SEVERAL_DEVICES = "several devices"
     PROCESSOR_LIMITED = "processor limited"
     PROCESSOR_ODDITIES = "processor oddities"
+    FLOAT64 = "float64"
     SHAPES = "changing shapes"
     KERNELS = "poor kernels"
 

@@ -258,6 +258,16 @@ def refuse_denormals(settings: Settings, lane: LaneFacts) -> None:
         raise UsageError("denormals=flush: a step of your own computes as its code says", "set it there")
 
 
+def refuse_numbers(settings: Settings, lane: LaneFacts) -> None:
+    numbers = settings.value_of("numbers")
+    if numbers is None:
+        return
+    if lane.workload is not None:
+        raise UsageError(f"numbers={numbers}: {lane.workload.name} computes in float32 at most", "leave it out")
+    if lane.row.family != "torch":
+        raise UsageError(f"numbers={numbers}: {lane.framework} trains in the numbers of its code", "set them there")
+
+
 def refuse_matmul(settings: Settings, lane: LaneFacts) -> None:
     if settings.value_of("matmul") is not None and lane.framework != SCRIPT:
         raise UsageError("matmul is a setting of unmodified scripts", "name tf32 or bf16 here")

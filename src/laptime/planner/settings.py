@@ -130,6 +130,14 @@ ROWS = (
         refuse=refusals.refuse_denormals,
     ),
     Setting(
+        "numbers",
+        ("single",),
+        "a model of your own that is written in float64, in float32",
+        takes="single (weights and batches of your own in float32)",
+        changes="arithmetic",
+        refuse=refusals.refuse_numbers,
+    ),
+    Setting(
         "matmul",
         ("high", "medium"),
         "float32 products of an unmodified script in TF32 (`high`) or bfloat16 (`medium`)",

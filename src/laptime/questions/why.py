@@ -21,12 +21,14 @@ from laptime.diagnosis.state_findings import denormals_of
 from laptime.diagnosis.why_facts import WhyFacts
 from laptime.errors import UsageError
 from laptime.model.ask import Ask
+from laptime.model.forecasting import CONVOLUTIONS
 from laptime.model.frameworks import SCRIPT
 from laptime.model.lane import NO_TRAINING, READY
 from laptime.model.machine import Machine
 from laptime.model.plan import PlannedLane
 from laptime.model.questions import WhyAnswer
 from laptime.model.record import Comparison, LaneResult
+from laptime.model.sample import Reference
 from laptime.model.why import STAGES, Experiment, Factor, Stage, Trial
 from laptime.planner.experiments import AskedLane, check_experiments, plan_experiment
 from laptime.planner.groups import refuse_group_for
@@ -45,6 +47,7 @@ ROUNDS_LEAST = 2  # two pairs bound a large factor; three bound a small one
 ALPHA = 0.05
 BEYOND = 1.5  # times the step by which a state was there
 REPEATED_MOST = 2  # experiments that are repeated at once
+LAYOUT = "layout"  # the experiment that is for convolutions alone
 NO_BUDGET = "the budget had no room for it"
 NOT_PROMISING = "nothing pointed to it"
 HEATS_VARY = 1.1  # a heat may take this multiple of its lane's slowest heat
@@ -288,17 +291,20 @@ class WhySearch:
         stages: dict[Stage, LaneResult] = {stage: found[self._lanes[stage]] for stage in STAGES if stage in self._lanes}
         if base.settings.input in READY:
             stages.setdefault("compute", base)
+        convolves = _convolves(self._rounds.proof.kept_reference(plan.subject))
+        experiments = self._inquiry.experiments if convolves is not False else _without_layout(self._inquiry)
         heats = self._rounds.heats[self._base.name]
         told_steps = next((heat.steps_per_lap for heat in heats if heat.steps_per_lap), None)
         return WhyFacts(
             lane=base,
             machine=self._job.machine,
-            trials={each.name: self._make_trial(each, found, missing) for each in self._inquiry.experiments},
+            trials={each.name: self._make_trial(each, found, missing) for each in experiments},
             unseen=find_unseen_cards(self._job.machine),
             ceilings_lanes=stages,
             what=plan.subject.name,
             items=plan.subject.items,
             lap_steps=steps_of_lap(plan, self._base, told_steps),
+            convolves=convolves,
         )
 
     def _make_trial(self, experiment: Experiment, found: dict[str, LaneResult], missing: Sequence[str]) -> Trial:
@@ -313,7 +319,27 @@ class WhySearch:
             return Trial(experiment, name, None, lane.reason)
         if compared is None:
             return Trial(experiment, name, None, NO_BUDGET)
+        if compared.same_work is False:
+            return Trial(experiment, name, None, f"it does other work: {lane.parity.reason or 'its proof failed'}")
         return Trial(experiment, name, Factor(compared.ratio, compared.low, compared.high))
+
+
+def _convolves(reference: Reference | None) -> bool | None:
+    """Return whether a user's own step has convolutions; None where its work was not counted."""
+    work = None if reference is None else reference.work
+    return any(each.kind in CONVOLUTIONS for each in work.operators) if work is not None and work.operators else None
+
+
+def _without_layout(inquiry: Inquiry) -> tuple[Experiment, ...]:
+    """Return the experiments for a step without convolutions: a layout of images is no part of their code."""
+    layout = next((each for each in inquiry.experiments if each.name == LAYOUT), None)
+    if layout is None:
+        return inquiry.experiments
+    return tuple(
+        replace(each, code="; ".join(part for part in each.code.split("; ") if part != layout.code))
+        for each in inquiry.experiments
+        if each != layout
+    )
 
 
 def find_reach(lane: LaneResult) -> int:

@@ -113,6 +113,10 @@ class OwnLoss:
         if isinstance(self._given, nn.Module):
             self._given.double()
 
+    def narrow(self) -> None:
+        if isinstance(self._given, nn.Module):
+            self._given.float()
+
 
 def find_loss(outputs: Any) -> Any:
     """Return the loss in what a model returned, or None."""

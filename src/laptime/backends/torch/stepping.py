@@ -46,6 +46,8 @@ class Stepper:
         look: Look | None = None,
     ) -> None:
         network = recipe.network()
+        if settings.value_of("numbers") == "single":
+            network.float()
         if not dropout:
             switch_off_dropout(network)
         if uses_word_dropout(settings, device):
@@ -55,6 +57,7 @@ class Stepper:
         self._called = recipe.group.wrap(self.network)
         self.optimizer = recipe.optimizer(self.network, rate=rate, options=optimizer_options(settings, device))
         self.network.train()
+        self._is_single = settings.value_of("numbers") == "single"
         if settings.precision == "bf16" and device.type == "cpu":
             avoid_weight_casts(self.network)
         self.scaler = torch.amp.GradScaler(device.type) if settings.precision == "fp16" else None
@@ -67,6 +70,8 @@ class Stepper:
         if self._needs_closure:
             refuse_closure(settings)
         self._loss = recipe.loss_on(device)
+        if self._is_single and isinstance(self._loss, OwnLoss):
+            self._loss.narrow()
         self._forward = self._make_forward(settings, device)
         self.weigh: Weigh | None = None
 
@@ -107,7 +112,7 @@ class Stepper:
         return losses[0]
 
     def _compute(self, batch: Batch, *, is_shown: bool = True) -> Tensor:
-        inputs, targets = self._split(batch)
+        inputs, targets = self._split(as_single(batch) if self._is_single else batch)
         loss, outputs = self._forward(inputs, targets)
         if self._look is not None and is_shown:
             # Outside the compiled code: a compiler may drop what is not returned.
@@ -165,6 +170,11 @@ def uses_word_dropout(settings: Settings, device: torch.device) -> bool:
 def as_float(outputs: Any) -> Any:
     """Convert floating-point outputs to float32, so that losses are float32 at any precision of the network."""
     return mapped(outputs, lambda each: each.float() if each.is_floating_point() else each)
+
+
+def as_single(batch: Batch) -> Batch:
+    """Convert float64 to float32, and nothing else."""
+    return mapped(batch, lambda each: each.float() if each.dtype == torch.float64 else each)
 
 
 def optimizer_options(settings: Settings, device: torch.device) -> dict[str, Any]:
