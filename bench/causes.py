@@ -1,4 +1,4 @@
-"""Does laptime name the cause? Each of fifteen is planted into three trainings, and `why` is asked what is wrong.
+"""Does laptime name the cause? Each of sixteen is planted into three trainings, and `why` is asked what is wrong.
 
     python bench/causes.py --out causes.json                       all of it (two hours; cases that FILE has are kept)
     python bench/causes.py --only "input pipeline" --trainings 1   one cause in one training
@@ -78,6 +78,7 @@ PLANTS = (
     Plant("processor oddities", "denormal weights", "denormal numbers"),
     Plant("processor oddities", "large memory given back each step", "memory given back"),
     Plant("processor oddities", "one thread by OMP_NUM_THREADS", environment={"OMP_NUM_THREADS": "1"}),
+    Plant("float64", "the model and its batches are float64", "float64"),
     Plant("changing shapes", "each batch of another length, under jit", "changing shapes", kind="jax"),
     Plant("measuring error", "the first steps are slow", "slow at first"),
     Plant("not on the device", "a card that frameworks do not see", kind="hidden"),

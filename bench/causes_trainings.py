@@ -144,6 +144,8 @@ def make_training(name: str, model: nn.Module) -> laptime.Training:
         model = Spread(model)
     if WRONG == "denormal numbers":
         model = NextToNought(model)
+    if WRONG == "float64":
+        model = model.double()
     loss: Callable[..., Any] = slow_at_first if WRONG == "slow at first" else nn.functional.cross_entropy
     return laptime.Training(model, loss, lambda weights: torch.optim.SGD(weights, lr=0.01), _data(name, model))
 
@@ -163,6 +165,8 @@ def _draw(name: str, items: int) -> tuple[Tensor, Tensor]:
     drawn = torch.from_numpy(rng.standard_normal((items, *shape), np.float32))
     if name == "cnn":
         drawn = drawn.to(memory_format=torch.channels_last)
+    if WRONG == "float64":
+        drawn = drawn.double()
     return drawn, torch.from_numpy(rng.integers(0, CLASSES, items))
 
 

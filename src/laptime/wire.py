@@ -126,6 +126,12 @@ class Counted(msgspec.Struct, frozen=True, tag=True):
     census: DenormalCensus
 
 
+class Early(msgspec.Struct, frozen=True, tag=True):
+    """The times of the steps before the first window, from the very first one on."""
+
+    step_ns: tuple[int, ...]
+
+
 class TookLate(msgspec.Struct, frozen=True, tag=True):
     """A step of the proof after the windows."""
 
@@ -343,7 +349,9 @@ class GoOn(msgspec.Struct, frozen=True, tag=True):
     """The lap is recorded: train the next one."""
 
 
-FromHeat = Phase | Built | Proved | FirstStep | Closed | Ready | Fresh | Paced | Examined | Counted | TookLate | Signed
+FromHeat = (
+    Phase | Built | Proved | FirstStep | Closed | Ready | Fresh | Paced | Examined | Counted | TookLate | Early | Signed
+)
 FromAll = Hello | Warmed | Noted | RanksMeet | Finished | Failed
 FromTraining = Resumed | Stepped | LapDone | Tested
 FromInference = FirstCall | Answered | Calls | BatchDone

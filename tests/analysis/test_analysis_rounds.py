@@ -133,3 +133,44 @@ def test_a_step_is_the_first_lanes_step_over_the_factor_where_rounds_are_missing
     assert factor.ratio == pytest.approx(2.0)
     assert theirs.step_ms.median / ours.step_ms.median == pytest.approx(factor.ratio)
     assert ours.lap_s.median == pytest.approx(ours.step_ms.median / 1e3 * 500)
+
+
+def noisy(spread, rounds=8, turns=5, level=10.0):
+    """Return heats whose turns differ a little, in a fixed pattern."""
+    pattern = [0.0, 1.0, -1.0, 0.5, -0.5, 0.8, -0.8]
+    return [
+        in_turns([level * (1 + spread * pattern[(number * 3 + turn * 2) % 7]) for turn in range(turns)], number)
+        for number in range(rounds)
+    ]
+
+
+def slowed(heats, number, turn, times):
+    """Return the heats with one turn that took `times` as long."""
+    told = [steps.end_ns - steps.start_ns for steps in heats[number].windows]
+    changed_ms = [ns / STEPS / 1e6 * (times if place == turn else 1) for place, ns in enumerate(told)]
+    return [in_turns(changed_ms, number) if place == number else heat for place, heat in enumerate(heats)]
+
+
+def flagged(heats):
+    return [
+        (number, place) for number, heat in enumerate(heats) for place, each in enumerate(heat.windows) if each.flag
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spread", "rounds", "times", "is_flagged"),
+    [
+        (0.01, 8, 1.15, True),  # turns differ by 1 %, so 15 % is far
+        (0.01, 8, 1.08, False),  # never below 1.1 times
+        (0.01, 4, 1.15, False),  # four rounds do not show how much turns differ
+        (0.08, 8, 1.15, False),  # nothing much where turns differ by 8 %
+        (0.08, 8, 1.6, True),
+    ],
+)
+def test_a_turn_is_slow_by_what_turns_differ_by(spread, rounds, times, is_flagged):
+    """It is taken from both lanes, and only if the machine may have slowed it."""
+    plain = noisy(spread, rounds)
+    judged = judge_rounds({"a": slowed(plain, 2, 3, times), "b": noisy(spread, rounds, level=20.0)})
+    assert flagged(judged["a"]) == ([(2, 3)] if is_flagged else [])
+    assert flagged(judged["b"]) == []
+    assert [place for place in range(5) if place not in judged["b"][2].counted] == ([3] if is_flagged else [])

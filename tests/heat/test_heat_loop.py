@@ -106,6 +106,7 @@ def test_a_heat_goes_through_its_phases_in_order():
     said = [message.name if isinstance(message, wire.Phase) else type(message).__name__ for message in line.said]
     assert said == [
         *("build", "Built", "proof", "Proved", "first step", "FirstStep", "timing", "Paced"),
+        "Early",
         *["Closed"] * 10,
         *("Ready", "end"),
     ]
@@ -138,7 +139,7 @@ def test_the_device_is_fenced_at_the_ends_of_windows_and_nowhere_between():
     clock = FakeClock()
     runner = Diary(clock, 100.0)
     measure(clock, runner, replace(PACE, measure_s=1.0), Notebook())
-    assert runner.asked == "|s|" + "|.s.s.|" * 5
+    assert runner.asked == "|.s.|" + "|.s.s.|" * 5
 
 
 def test_what_a_loader_had_ready_is_run_down_before_a_window_opens():
@@ -150,7 +151,7 @@ def test_what_a_loader_had_ready_is_run_down_before_a_window_opens():
     runner = Diary(clock, 100.0)
     runner.ready_batches = 3
     measure(clock, runner, replace(PACE, measure_s=1.0), Notebook())
-    assert runner.asked == "s|" * 3 + "|s|" * 3 + "|.s.s.|" * 5
+    assert runner.asked == ".s.|" * 3 + "|.s.|" * 3 + "|.s.s.|" * 5
 
 
 def test_steps_that_are_very_slow_do_not_run_down_all_that_was_ready():
@@ -159,7 +160,7 @@ def test_steps_that_are_very_slow_do_not_run_down_all_that_was_ready():
     runner = Diary(clock, 20_000.0)
     runner.ready_batches = 11
     measure(clock, runner, PACE, line)
-    assert runner.asked == "s|" * 2 + "|s|" * 3 + "|.s.|" * 3
+    assert runner.asked == ".s.|" * 2 + "|.s.|" * 3 + "|.s.|" * 3
     [noted] = [message for message in line.said if isinstance(message, wire.Noted)]
     assert noted.notes == ("up to 9 batches that its loader had ready were not used up before the windows opened",)
 
@@ -264,7 +265,7 @@ def test_disturbed_windows_are_run_again_as_often_as_the_parent_says():
     clock, line = FakeClock(), Notebook(wire.Again(2), wire.Again(1), wire.Enough())
     measure(clock, Diary(clock, 100.0), PACE, line)
     ready = [place for place, message in enumerate(line.said) if isinstance(message, wire.Ready)]
-    assert ready == [11, 14, 16]
+    assert ready == [12, 15, 17]
     assert len(line.windows) == 13
 
 

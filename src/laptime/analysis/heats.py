@@ -41,6 +41,7 @@ def summarise_heat(heat: Heat) -> HeatResult:
         counted=counted,
         first_losses=heat.first_losses,
         late_step=heat.late_step,
+        early_ns=heat.early_ns,
     )
 
 

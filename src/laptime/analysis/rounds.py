@@ -69,12 +69,19 @@ def _steps_of_all(heats: Iterable[Heat]) -> dict[int, range]:
         if heat.process.status == "ok" and all(each.first_step is not None for each in heat.windows):
             by_round.setdefault(heat.round, []).append(heat)
     common: dict[int, range] = {}
-    for number, of in by_round.items():
-        spans = [(steps_of(heat.windows[0]).start, steps_of(heat.windows[-1]).stop) for heat in of]
+    for number, ran in by_round.items():
+        begins, ends = _span_of(ran[0])
+        # A loader alone takes millions of steps meanwhile, and they are none of a training.
+        of = [heat for heat in ran if _span_of(heat)[0] < ends and begins < _span_of(heat)[1]]
+        spans = [_span_of(heat) for heat in of]
         steps = range(max(start for start, _ in spans), min(stop for _, stop in spans))
         if all(len(_places_within(heat, steps)) >= QUIET_LEAST for heat in of):
             common[number] = steps
     return common
+
+
+def _span_of(heat: Heat) -> tuple[int, int]:
+    return steps_of(heat.windows[0]).start, steps_of(heat.windows[-1]).stop
 
 
 def _counting_steps(heat: Heat, steps: range) -> Heat:

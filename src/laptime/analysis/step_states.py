@@ -69,7 +69,8 @@ def times_of(heat: HeatResult) -> dict[int, float]:
     Windows that something disturbed are left out if they are few: what disturbs all of a heat is in all its steps.
     Those that only were slow are not left out: that is what is looked for.
     """
-    times: dict[int, float] = {}
+    # The very first step compiles and allocates.
+    times = {number: ns / 1e6 for number, ns in enumerate(heat.early_ns, 1) if number > 1}
     quiet = [window for window in heat.windows if not _is_disturbed(window)]
     for window in quiet if 2 * len(quiet) > len(heat.windows) else heat.windows:
         if window.first_step is not None and not (window.noise is not None and window.noise.halted):
@@ -158,6 +159,14 @@ def ratio_within(change: StateChange, heats: Sequence[Series], others: Sequence[
     if len(common) < FEWEST:
         return None
     return sum(mine[step] for step in common) / sum(theirs[step] for step in common)
+
+
+def ratios_within(change: StateChange, lane: LaneResult, other: LaneResult) -> list[float]:
+    """Return the same for each round in which both lanes timed steps of the state."""
+    theirs = {heat.round: heat for heat in other.heats if heat.process.status == "ok"}
+    mine = [heat for heat in lane.heats if heat.process.status == "ok" and heat.round in theirs]
+    told = (ratio_within(change, [times_of(heat)], [times_of(theirs[heat.round])]) for heat in mine)
+    return [each for each in told if each is not None]
 
 
 def _together(heats: Sequence[Series]) -> tuple[list[int], list[float]]:

@@ -40,7 +40,8 @@ def find_other_laps(one: LaneResult, other: LaneResult) -> Missing | None:
     mine, theirs = _items_a_lap(one), _items_a_lap(other)
     if mine is None or theirs is None or abs(mine - theirs) <= LAPS_ALIKE * max(mine, theirs):
         return None
-    return Missing(f"a lap of {one.name} has {mine:,.0f} items, and of {other.name} {theirs:,.0f}")
+    name, its = _names_of((one, other))
+    return Missing(f"a lap of {name} has {mine:,.0f} items, and of {its} {theirs:,.0f}")
 
 
 def _items_a_lap(lane: LaneResult) -> float | None:
@@ -72,7 +73,7 @@ def _windows_of(lane: LaneResult) -> dict[Steps, Window]:
 
 def _compare_windows(lanes: Sequence[LaneResult], windows: Sequence[Window]) -> str | None:
     """Return how the weights were changed otherwise in these steps, or at another rate."""
-    one, other = (each.name for each in lanes)
+    one, other = _names_of(lanes)
     window = windows[0]
     first = window.first_step or 0
     span = f"step {first:,}" if window.steps == 1 else f"steps {first:,} to {first + window.steps - 1:,}"
@@ -93,7 +94,7 @@ def _compare_late(lanes: Sequence[LaneResult], late: Sequence[LateStep | None]) 
     one, other = late
     if one is None or other is None or one.precision != other.precision or len(one.moves) != len(other.moves):
         return None
-    name, its = (each.name for each in lanes)
+    name, its = _names_of(lanes)
     said = "put back to their start after they were timed"
     if relative(one.loss, other.loss) > LATE_LOSS[one.precision]:
         return Missing(f"{said}, {name} has a loss of {one.loss:.6g}, and {its} of {other.loss:.6g}")
@@ -101,6 +102,14 @@ def _compare_late(lanes: Sequence[LaneResult], late: Sequence[LateStep | None]) 
     if relative(mine, theirs) > LATE_MOVE[one.precision]:
         return Missing(f"{said}, a step moves the weights of {name} by {mine:.3g}, and of {its} by {theirs:.3g}")
     return None
+
+
+def _names_of(lanes: Sequence[LaneResult]) -> tuple[str, str]:
+    """Return the names of two lanes, or of their trainings where these are two."""
+    one, other = lanes
+    if one.training is not None and other.training is not None and one.training != other.training:
+        return one.training, other.training
+    return one.name, other.name
 
 
 def _late_of(lane: LaneResult) -> LateStep | None:

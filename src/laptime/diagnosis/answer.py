@@ -18,6 +18,7 @@ NEARLY = 0.9  # as good: a remedy that changes nothing is then preferred to one 
 MEMORY_WORDS = ("memory", "RAM")
 WIDEST = 0.25  # half of an interval, and the spread between heats
 SQRT_2 = sqrt(2)
+PAIRS_LEAST = 2
 
 
 def explain(facts: WhyFacts, missing: tuple[str, ...] = ()) -> Why:
@@ -80,7 +81,7 @@ def _row(facts: WhyFacts, trial: Trial) -> Remedy:
         reason = "it was not tried"
     return Remedy(
         cause=tried.cause,
-        says=tried.says,
+        says=tried.says if trial.since is None else f"{tried.says} (from step {trial.since} on)",
         predicted=predict(facts, tried),
         measured=trial.factor,
         changes=tried.changes,
@@ -109,7 +110,10 @@ def _gains(row: Remedy, margin: float) -> bool:
 
 def find_distrust(facts: WhyFacts) -> str | None:
     """Return why the noise is too large for any conclusion, or None."""
-    step, steps = facts.lane.step_ms, [heat.step_ms for heat in facts.lane.heats if heat.step_ms]
+    # A heat that ran alone may have gone further than those in turns, to steps that take longer.
+    together = [heat for heat in facts.lane.heats if heat.windows and heat.windows[0].turn is not None]
+    heats = together if len(together) >= PAIRS_LEAST else facts.lane.heats
+    step, steps = facts.lane.step_ms, [heat.step_ms for heat in heats if heat.step_ms]
     if step is None or not steps:
         return f"the lane as it is did not finish: {facts.lane.reason or 'no heat of it gave a figure'}"
     apart = max(steps) / min(steps) - 1

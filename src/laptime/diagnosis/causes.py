@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from laptime.analysis.step_states import find_lane_state
 from laptime.diagnosis import compute_causes, device_causes, step_causes
 from laptime.diagnosis.experiments import LEARNING
+from laptime.diagnosis.state_findings import describe_state
 from laptime.diagnosis.why_facts import WhyFacts
 from laptime.model.digits import brief, percent, times
 from laptime.model.missing import Missing
@@ -60,6 +62,11 @@ def sum_up(facts: WhyFacts, verdicts: Sequence[Verdict]) -> tuple[str, tuple[str
     """Return the verdict in a sentence or two, and the causes that it names, in their order."""
     standing = sorted((each for each in verdicts if each.standing in {"proven", "likely"}), key=_weight)
     named = standing[:NAMED_MOST]
+    state = find_lane_state(facts.lane)
+    if state is not None and state.is_sure and not any(map(compute_causes.may_be_denormals, named)):
+        says = f"{_subject(facts)}{describe_state(state)}, and its own code is why.{_pace(facts, None)}"
+        says += "".join(f" Then: {_sentence(each)} ({each.standing}{_by(each)})." for each in named)
+        return says, tuple(each.cause for each in named)
     if not named:
         return f"{_subject(facts)}{_nothing_found(facts, verdicts)}", ()
     first, *others = named
@@ -94,12 +101,12 @@ def _by(verdict: Verdict) -> str:
     return "" if isinstance(verdict.gain, Missing) else f", {times(verdict.gain)}"
 
 
-def _pace(facts: WhyFacts, verdict: Verdict) -> str:
+def _pace(facts: WhyFacts, verdict: Verdict | None) -> str:
     """State how fast the lane is, and how fast it would be without the cause."""
     rate = facts.lane.items_per_s
     if rate is None:
         return ""
-    if isinstance(verdict.gain, Missing) or verdict.gain <= 1 or _changes_learning(facts, verdict):
+    if verdict is None or isinstance(verdict.gain, Missing) or verdict.gain <= 1 or _changes_learning(facts, verdict):
         return f" {brief(rate.median)} {facts.items}/s."
     return f" {brief(rate.median)} {facts.items}/s of a possible {brief(rate.median * verdict.gain)}."
 

@@ -88,6 +88,10 @@ def are_denormals(verdict: Verdict) -> bool:
     return verdict.standing == "proven" and verdict.evidence.get("oddity") == DENORMALS
 
 
+def may_be_denormals(verdict: Verdict) -> bool:
+    return verdict.evidence.get("oddity") == DENORMALS
+
+
 def name_oddity(verdict: Verdict) -> str:
     named = (sentence for oddity, _, sentence in ODDITIES if oddity == verdict.evidence.get("oddity"))
     return next(named, "the processor works oddly")
@@ -104,7 +108,10 @@ def denormals(facts: WhyFacts) -> Verdict:
     gain = 1 / (1 - min(state.share, 0.99)) if state is not None and told.cost else NOT_KNOWN
     sign = Signature(True if told.cost else None if told.share > 0 else False, slows + told.says,
                      {"share": told.share, "of": told.kind, "step": state.step if state else None}, gain)  # fmt: skip
-    return judge(facts, Cause.PROCESSOR_ODDITIES, sign, ["flush"])
+    verdict = judge(facts, Cause.PROCESSOR_ODDITIES, sign, ["flush"])
+    # What it gains at the steps of a state is not what it gains in all.
+    since = "flush" in facts.trials and facts.trials["flush"].since is not None
+    return replace(verdict, gain=gain) if since and verdict.standing == "proven" else verdict
 
 
 def given_back_memory(facts: WhyFacts) -> Verdict:

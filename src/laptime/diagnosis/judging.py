@@ -45,7 +45,9 @@ def judge(
     if not tried:
         return _untried(facts, cause, sign, experiments)
     name, best = max((moved or tried).items(), key=lambda pair: pair[1].ratio)
-    came = f"{facts.trials[name].experiment.did or name} it is {between(best)} as fast"
+    trial = facts.trials[name]
+    came = f"{trial.experiment.did or name} it is {between(best)} as fast"
+    came += "" if trial.since is None else f" from step {trial.since} on"
     standing: Standing
     gain: float | Missing = NOT_KNOWN
     if moved:

@@ -15,6 +15,7 @@ from laptime.model.missing import Missing
 from laptime.model.record import Finding
 from laptime.model.script import GapKind, Phases, ScriptProcess, TrainingLoop, WatchAnswer
 
+CLEARLY_SLOWER = 1.5  # times: a script that learns nothing may be slowed down by another process
 WAITS_SOME = 0.05
 OUTSIDE_MUCH = 0.2
 GAP_MUCH = 0.1
@@ -67,10 +68,11 @@ def _slows_down(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -
     state, census = find_loop_state(loop), process.census
     fell = None if state is None else loss_around(loop, state)
     costs = census is not None and census.costs
-    if not costs and (state is None or (fell is not None and fell[1] >= fell[0])):
+    falls = fell is None or fell[1] < fell[0]
+    if not costs and (state is None or not (falls or state.times_low >= CLEARLY_SLOWER)):
         return None
     says = "" if state is None else describe_state(state, "iteration")
-    if state is not None and fell is not None:
+    if state is not None and fell is not None and falls:
         says += f", while its loss goes from {brief(fell[0])} to {brief(fell[1])}"
     evidence: dict[str, object] = {} if state is None else figures_of(state)
     if census is not None:

@@ -1,4 +1,8 @@
-"""A training that counts its steps, so that each window knows which ones it holds."""
+"""A training that counts its steps, so that each window knows which ones it holds.
+
+The steps before the first window are timed, too, as long as they are few. No figure is made of them; but a training may
+become slow before its windows open, and then they are the only steps that show how fast it was.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,8 @@ from laptime.model.ranks import RankTimes
 from laptime.model.sample import LateStep, Updates
 from laptime.model.symptoms import DenormalCensus
 
+EARLY_MOST = 128  # steps before the first window that are timed one by one
+
 
 class CountedRunner:
     """Counts the steps that are taken through it. All else is left to the runner."""
@@ -17,8 +23,11 @@ class CountedRunner:
     def __init__(self, runner: Runner, taken: int = 0) -> None:
         self._runner, self.taken = runner, taken
         self._first: Updates | None = None  # what the first step changed, and its rate
+        self._marks: Sequence[object] = ()
+        self._is_early = taken == 0
+        self.early_ns: tuple[int, ...] = ()
         self.stride, self.ready_batches, self.holds = runner.stride, runner.ready_batches, runner.holds
-        self.fence, self.step_ns, self.loss, self.repeat = runner.fence, runner.step_ns, runner.loss, runner.repeat
+        self.step_ns, self.loss, self.repeat = runner.step_ns, runner.loss, runner.repeat
 
     @property
     def evaluator(self) -> Evaluator | None:
@@ -52,12 +61,25 @@ class CountedRunner:
 
     def run(self, steps: int) -> None:
         before = None if self.taken else self.updates()
-        self._runner.run(steps)
+        if self._is_early and self.taken + steps <= EARLY_MOST:
+            self._marks = self._runner.run_marked(steps)
+        else:
+            self._is_early = False
+            self._runner.run(steps)
         self.taken += steps
         if before is not None and (now := self.updates()) is not None:
             self._first = Updates((now.count - before.count) / steps, now.rate)
 
+    def fence(self) -> None:
+        self._runner.fence()
+        if self._marks:
+            self.early_ns += self._runner.step_ns(self._marks)
+            self._marks = ()
+            # Times that do not belong to one step each cannot be numbered.
+            self._is_early = len(self.early_ns) == self.taken
+
     def run_marked(self, steps: int) -> Sequence[object]:
+        self._is_early = False
         self.taken += steps
         return self._runner.run_marked(steps)
 

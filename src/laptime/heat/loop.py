@@ -309,6 +309,8 @@ def _run_window(clock: Clock, runner: CountedRunner, steps: int, number: int, li
     window = Window(
         start_ns, end_ns, steps, runner.step_ns(marks), None, None, None, runner.ranks, first_step, updates, rate
     )
+    if number == 0 and runner.early_ns:
+        line.say(wire.Early(runner.early_ns))
     line.say(wire.Closed(window, loss if loss is not None and math.isfinite(loss) else None))
     if loss is not None and not math.isfinite(loss):
         raise LaneError(f"the loss became {loss} in window {number + 1}: this lane does not learn, and cannot win")

@@ -89,6 +89,7 @@ class HeatResult:
     counted: tuple[int, ...] | None = None
     first_losses: tuple[float, ...] = ()
     late_step: LateStep | None = None
+    early_ns: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

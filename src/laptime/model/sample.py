@@ -193,7 +193,8 @@ class Heat:
     Where several processes train together, `ranks` is what each reports, and `exchanges` what an all-reduce takes.
     `counted` are the windows that count, once the heats of all lanes were held against each other.
     `first_losses` are compared from heat to heat: one that repeats those of a proven heat has no `proofs` of its own.
-    `late_step` is a step of the proof after the windows, by the training that was timed.
+    `late_step` is a step of the proof after the windows, by the training that was timed. `early_ns` are the times of
+    the first steps, before any window.
     """
 
     process: ProcessRun
@@ -214,3 +215,4 @@ class Heat:
     counted: tuple[int, ...] | None = None
     first_losses: tuple[float, ...] = ()
     late_step: LateStep | None = None
+    early_ns: tuple[int, ...] = ()

@@ -70,13 +70,15 @@ class Factor:
 class Trial:
     """The outcome of an experiment: its lane's name in the record, and by what factor it is faster.
 
-    Without a factor `reason` says why: it failed, the budget had no room, it cannot run here.
+    Without a factor `reason` says why: it failed, the budget had no room, it cannot run here. A factor may be that of
+    the steps from `since` on, at which what the experiment takes out is there.
     """
 
     experiment: Experiment
     lane: str | None
     factor: Factor | None
     reason: str | None = None
+    since: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -261,6 +261,9 @@ def proof_sentence(record: Record) -> str:
     if not said:
         return ""
     if not record.others:
+        names = {lane.name for lane in proven}
+        doubts = [each.same_work for each in comparisons_of(record) if {each.lane, each.reference} <= names]
+        said += dict.fromkeys(f"not proven in all: {each.missing}" for each in doubts if isinstance(each, Missing))
         return f"Same work: {'; '.join(said)}."
     return f"Each training as on its own: {'; '.join(said)}. {trainings_compared(record)}"
 

@@ -22,7 +22,7 @@ TURNS_COMPARED = 8  # half of the noise of four turns' ratio is gone, for a fift
 TURNS_OVERHEAD_S = 2.5  # a first guess, as OVERHEAD_S: the processes of a round start side by side
 FORK_OVERHEAD_S = 0.7  # the same, where heats are forked from a process that has imported their framework
 FORK_TURNS = (
-    5  # a further turn of such a heat costs less than a further heat, and tells as much: half the time is timed
+    5  # a further turn of such a heat costs less than a further heat, and shows as much: half the time is timed
 )
 TEMPLATES_S = 6.0  # what the first two rounds take longer, in which these processes start
 POWER_LEAST_S = 5.0  # energy needs 2 s between the readings of turns, and turns of 0.25 s hold two readings or three

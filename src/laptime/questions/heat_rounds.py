@@ -98,11 +98,13 @@ class HeatRounds:
         most: int | None = None,
         *,
         breakdown: str | None = None,
+        far_s: float = 0.0,
         may_run: MayRun = lambda _lane, _after: True,
     ) -> None:
         """Run one heat of each of these lanes after another, every other round in reverse order: A B, B A, A B.
 
-        The heat of the lane `breakdown` measures the parts of some steps after its windows. `may_run` is called with a
+        The heat of the lane `breakdown` is timed for `far_s` if that is longer than the others, to see what its steps
+        become, and measures the parts of some steps after its windows. `may_run` is called with a
         lane and those after it; if it returns False, the lane is left out.
         """
         turned = list(lanes if self.rounds % 2 == 0 else reversed(lanes))
@@ -112,7 +114,7 @@ class HeatRounds:
             if not may_run(lane, turned[place + 1 :]):
                 prestarter.pass_over(lane)
                 continue
-            self.run_one(lane, prestarter, most, number, breakdown=lane.name == breakdown)
+            self.run_one(lane, prestarter, most, number, far_s=far_s if lane.name == breakdown else None)
         self.rounds += 1
 
     def hear_appeals(self) -> None:
@@ -144,11 +146,13 @@ class HeatRounds:
         return next((each for each in known if each), None)
 
     def run_one(
-        self, lane: PlannedLane, prestarter: Prestarter, most: int | None, number: int, *, breakdown: bool = False
+        self, lane: PlannedLane, prestarter: Prestarter, most: int | None, number: int, *, far_s: float | None = None
     ) -> None:
-        """Run one heat without others."""
+        """Run one heat without others; with `far_s`, for at least as long, and then take some steps apart."""
         began_s = time.monotonic()
-        order = replace(self.order(lane, without_turns(self.pace)), breakdown=breakdown)
+        pace = without_turns(self.pace)
+        pace = replace(pace, measure_s=max(pace.measure_s, far_s or 0.0))
+        order = replace(self.order(lane, pace), breakdown=far_s is not None)
         runner = self.runner(lane, order, most)
         heat = runner.run(prestarter.take(lane), number)
         self.job.own_code.look_at(lane, runner)
@@ -290,7 +294,9 @@ class _Crew:
     def play(self, players: Sequence[Player[HeatRunner]]) -> None:
         rounds, together = self.rounds, frozenset(each.runner.lane for each in players)
         turned = players[::-1] if rounds.rounds % 2 else players
-        rounds.turn_steps[together] = play_turns(turned, rounds.pace, rounds.turn_steps.get(together, NO_STEPS))
+        begun = [steps.after for each in rounds.turn_steps.values() for steps in each.values()]
+        kept = rounds.turn_steps.get(together, NO_STEPS)
+        rounds.turn_steps[together] = play_turns(turned, rounds.pace, kept, max(begun, default=0))
 
     def keep(self, lane: PlannedLane, player: Player[HeatRunner], number: int) -> None:
         known_ns = player.runner.usual_step_ns

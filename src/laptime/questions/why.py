@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from laptime.analysis.lanes import compare_lanes, steps_of_lap
-from laptime.analysis.step_states import find_lane_state
+from laptime.analysis.step_states import find_lane_state, ratios_within
 from laptime.diagnosis.answer import explain
 from laptime.diagnosis.checkup import find_unseen_cards
 from laptime.diagnosis.experiments import AskedTraining, list_experiments, order_experiments
 from laptime.diagnosis.findings import find_findings
+from laptime.diagnosis.judging import mean_factor
 from laptime.diagnosis.state_findings import denormals_of
 from laptime.diagnosis.why_facts import WhyFacts
 from laptime.errors import UsageError
@@ -47,6 +48,8 @@ ROUNDS_LEAST = 2  # two pairs bound a large factor; three bound a small one
 ALPHA = 0.05
 BEYOND = 1.5  # times the step by which a state was there
 REPEATED_MOST = 2  # experiments that are repeated at once
+FAR_SHARE = 0.08  # of the budget: for so long the first heat looks where the training goes, such as to tiny numbers
+FLUSH = "flush"  # the experiment whose gain is that of the steps at which numbers are denormal
 LAYOUT = "layout"  # the experiment that is for convolutions alone
 NO_BUDGET = "the budget had no room for it"
 NOT_PROMISING = "nothing pointed to it"
@@ -173,8 +176,10 @@ class WhySearch:
 
     def _run_first(self, lanes: Sequence[PlannedLane], prestarter: Prestarter) -> None:
         """Run the first heat of the lane and its ceilings, however long they take: without them there is no answer."""
-        self._rounds.run_apart(lanes, prestarter, breakdown=self._base.name)
+        far_s = FAR_SHARE * self._job.plan.ask.budget_s
+        self._rounds.run_apart(lanes, prestarter, breakdown=self._base.name, far_s=far_s)
         self._learn_costs(lanes)
+        self._heat_s[self._base.name] -= max(0.0, far_s - self._rounds.pace.measure_s)
         reach = find_reach(self._rounds.result_of(self._base))
         self._rounds.pace = replace(self._rounds.pace, reach_step=reach)
 
@@ -210,6 +215,8 @@ class WhySearch:
         """Race the most promising of the remaining experiments against the lane. Return whether any round ran."""
         if self._base not in self._lanes_of(()):
             return False  # the lane itself did not finish
+        if self._run_first_of_all(prestarter):
+            return True
         open_ = self._unproven()
         if open_ and self._run_rounds(open_, 1, prestarter):
             return True
@@ -222,11 +229,24 @@ class WhySearch:
             self._add(self._inquiry.named(name))
         return self._run_rounds(group, rounds, prestarter)
 
-    def _run_rounds(self, group: Sequence[str], rounds: int, prestarter: Prestarter) -> bool:
+    def _run_first_of_all(self, prestarter: Prestarter) -> bool:
+        """Take denormal numbers out before all else, where they were found in steps that became slow.
+
+        They slow every other experiment down, and the rounds have to come as far as they do.
+        """
+        base = self._rounds.result_of(self._base)
+        denormals, possible = denormals_of(base), self._inquiry.named(FLUSH).absent is None
+        if FLUSH in self._lanes or not possible or find_lane_state(base) is None or not (denormals and denormals.cost):
+            return False
+        self._add(self._inquiry.named(FLUSH))
+        return self._run_rounds([FLUSH], HEATS_LEAST, prestarter, ceilings=False)
+
+    def _run_rounds(self, group: Sequence[str], rounds: int, prestarter: Prestarter, *, ceilings: bool = True) -> bool:
         """Run rounds of these experiments and, where they lack heats, the ceilings. Return whether any round ran."""
         done = 0
         for _ in range(rounds):
-            wanted = STAGES if self._wants_ceilings(ROUNDS_LEAST if group else HEATS_LEAST) else ()
+            wants = ceilings and self._wants_ceilings(ROUNDS_LEAST if group else HEATS_LEAST)
+            wanted = STAGES if wants else ()
             lanes = self._affordable((*group, *wanted))
             if self._cost_s(lanes) > self._job.left_s:
                 lanes = self._affordable(group)
@@ -321,6 +341,10 @@ class WhySearch:
             return Trial(experiment, name, None, NO_BUDGET)
         if compared.same_work is False:
             return Trial(experiment, name, None, f"it does other work: {lane.parity.reason or 'its proof failed'}")
+        state = find_lane_state(base) if experiment.name == FLUSH else None
+        ratios = ratios_within(state, base, lane) if state is not None else []
+        if state is not None and len(ratios) >= ROUNDS_LEAST:
+            return Trial(experiment, name, mean_factor(ratios), since=state.step)
         return Trial(experiment, name, Factor(compared.ratio, compared.low, compared.high))
 
 

@@ -47,6 +47,7 @@ class HeatRunner(ProcessRunner):
         self._signs: StepSymptoms | None = None
         self._census: DenormalCensus | None = None
         self._late_step: LateStep | None = None
+        self._early_ns: tuple[int, ...] = ()
         self._reruns = 0
 
     def run(self, started: Started, round_number: int) -> Heat:
@@ -77,6 +78,7 @@ class HeatRunner(ProcessRunner):
             exchanges=self.finished.exchanges if self.finished else (),
             first_losses=self._first_losses,
             late_step=self._late_step,
+            early_ns=self._early_ns,
         )
 
     def answer(self, child: AnyChild, message: wire.FromChild) -> None:
@@ -107,6 +109,8 @@ class HeatRunner(ProcessRunner):
                 self._window_ns, self._burst, self.needs = window_ns, burst, needs
             case wire.Counted(census=census):
                 self._census = replace(census, step=self.taken + 1)
+            case wire.Early(step_ns=step_ns):
+                self._early_ns = step_ns
             case wire.TookLate(step=step):
                 self._late_step = step
             case wire.Signed(signs=signs):

@@ -16,6 +16,7 @@ from laptime import wire
 FAR = 8.0  # the slowest lane's step over the fastest one's, up to which they time the same steps
 SHORTEST_S = 0.1  # of a turn, so that the kernel's ticks show what other processes did
 LONGEST = 4  # windows: a common multiple of two frameworks' strides may make turns this much longer
+LATER = 8  # further steps that a heat may take to time the same ones as other rounds
 SHORTER = 0.1  # of a unit: a turn may be this much short
 
 
@@ -43,11 +44,11 @@ class Entrant:
     taken: int
 
 
-def choose_steps(entrants: Sequence[Entrant], window_s: float) -> list[TurnSteps]:
-    """Return the steps of each heat's turns."""
+def choose_steps(entrants: Sequence[Entrant], window_s: float, least: int = 0) -> list[TurnSteps]:
+    """Return the steps of each heat's turns, the first of them after at least `least`."""
     chosen: dict[int, TurnSteps] = {}
     for group in _groups(entrants, window_s):
-        steps = _steps_of([entrants[each] for each in group], window_s)
+        steps = _steps_of([entrants[each] for each in group], window_s, least)
         chosen.update(dict.fromkeys(group, steps))
     return [chosen[each] for each in range(len(entrants))]
 
@@ -83,7 +84,7 @@ def _may_join(entrant: Entrant, group: Sequence[Entrant], window_s: float) -> bo
     return is_common or unit * slowest_ns <= LONGEST * window_s * 1e9
 
 
-def _steps_of(group: Sequence[Entrant], window_s: float) -> TurnSteps:
+def _steps_of(group: Sequence[Entrant], window_s: float, least: int) -> TurnSteps:
     """Return turns that last `window_s` in the mean of the lanes, and in no lane too short to see disturbances."""
     times_s = [max(each.needs.step_ns, 1.0) / 1e9 for each in group]
     fitting = max(window_s * len(group) / sum(times_s), SHORTEST_S / min(times_s))
@@ -91,5 +92,7 @@ def _steps_of(group: Sequence[Entrant], window_s: float) -> TurnSteps:
     stride = math.lcm(*(each.needs.stride for each in group))
     units = max(math.ceil(fitting / unit - SHORTER), *(math.ceil(each.needs.least / unit) for each in group), 1)
     untimed = math.ceil(max(each.needs.warm for each in group) / stride) * stride
-    after = math.ceil(max(each.taken for each in group) / stride) * stride + untimed
+    taken = math.ceil(max(each.taken for each in group) / stride) * stride + untimed
+    wanted = math.ceil(least / stride) * stride
+    after = wanted if taken < wanted <= taken + LATER else taken
     return TurnSteps(after, untimed, units * unit)

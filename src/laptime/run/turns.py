@@ -120,15 +120,16 @@ class Player(Generic[R_co]):
 
 
 def play_turns(
-    players: Sequence[Player[HeatRunner]], pace: Pace, kept: Mapping[str, TurnSteps] = NO_STEPS
+    players: Sequence[Player[HeatRunner]], pace: Pace, kept: Mapping[str, TurnSteps] = NO_STEPS, least: int = 0
 ) -> dict[str, TurnSteps]:
     """Let the heats take turns until each was timed for long enough. A turn in which one was disturbed is repeated.
 
     Only times decide how many turns there are, never a ratio. `kept` are the steps of the turns in an earlier round of
-    the same lanes; those of this round are returned.
+    the same lanes; those of this round are returned. Without them the turns begin after `least` steps, where heats have
+    nearly come so far.
     """
     turn = 0
-    steps = _begin_steps([each for each in players if not each.is_over], pace, kept)
+    steps = _begin_steps([each for each in players if not each.is_over], pace, kept, least)
     while True:
         playing = [each for each in players if not each.is_over]
         _play_one(playing, turn, {each: steps[each].order(turn) for each in playing})
@@ -153,13 +154,13 @@ def _by_lane(steps: Mapping[Player[HeatRunner], TurnSteps]) -> dict[str, TurnSte
 
 
 def _begin_steps(
-    players: Sequence[Player[HeatRunner]], pace: Pace, kept: Mapping[str, TurnSteps]
+    players: Sequence[Player[HeatRunner]], pace: Pace, kept: Mapping[str, TurnSteps], least: int
 ) -> dict[Player[HeatRunner], TurnSteps]:
     entrants = [entrant_of(each.runner) for each in players]
     if players and all(each.runner.lane in kept for each in players):
         steps = fit_steps([kept[each.runner.lane] for each in players], entrants)
     else:
-        steps = choose_steps(entrants, pace.window_s)
+        steps = choose_steps(entrants, pace.window_s, least)
     return dict(zip(players, steps, strict=True))
 
 

@@ -32,6 +32,7 @@ GIVE_A_LOSS = (
     "return its loss from its forward (of several, their sum), or give loss=, a function of (outputs, targets)"
 )
 KINDS = inspect.Parameter
+PAIRS = (tuple, list)
 
 
 class Inputs(NamedTuple):
@@ -55,6 +56,10 @@ class Calling:
 
     def split(self, batch: Any) -> tuple[Any, Any]:
         """Return the inputs of the model, and the targets of the loss."""
+        if (
+            self._has_loss and type(batch) in PAIRS and len(batch) == 2
+        ):  # most batches: the other tests take a microsecond
+            return batch[0], batch[1]
         if isinstance(batch, Mapping):
             named = self._named
             return Inputs((), {key: batch[key] for key in batch if named is None or key in named}), batch

@@ -151,6 +151,7 @@ def take_late_step(recipe: OwnRecipe, stepper: Stepper, settings: Settings, devi
     """
     if not stepper.is_eager or recipe.group.of > 1 or recipe.needs_closure:
         return None
+    set_precision(settings.precision)
     switch_off_dropout(stepper.network)
     restore_weights(stepper.network, list(recipe.network().state_dict().values()))
     rate = recipe.proof.single_step_scale or recipe.proof.learning_rate_scale

@@ -152,13 +152,18 @@ class TorchRunner(MarkedRunner):
         return replace(census, items=count_batch_items(batch, batch))
 
     def updates(self) -> Updates | None:
-        """Read PyTorch's own counts of changes in place. A graph that is replayed does not count its own."""
+        """Read PyTorch's own counts of changes in place, and the steps that its optimizer has counted.
+
+        A fused optimizer has the second alone. A graph that is replayed does not count its changes.
+        """
         stepper = self.looked_into
         if stepper is None or not stepper.counts_updates:
             return None
         groups = stepper.optimizer.param_groups
         weights = (each for group in groups for each in group["params"] if not each.is_inference())
         changes = sum(each._version for each in weights)  # noqa: SLF001  there is no other way
+        steps = [each["step"] for each in stepper.optimizer.state.values() if isinstance(each.get("step"), Tensor)]
+        changes += int(torch.stack(steps).sum()) if steps else 0
         return Updates(changes, sum(float(group["lr"]) for group in groups))
 
     def take_late_step(self) -> LateStep | None:
@@ -264,7 +269,7 @@ class CapturedStep:
         """Record the step; nothing is computed. Call it again when what was recorded has changed."""
         self._graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self._graph):
-            self.loss = self._stepper((self._inputs, self._targets))
+            self.loss = self._stepper((self._inputs, self._targets)).detach()
 
     def replay(self) -> None:
         self._graph.replay()

@@ -1,0 +1,86 @@
+"""Two lanes are compared in what their timed steps did: updates, rates, and a step of the proof after the windows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from measured import STEPS, heat_of, plan_of, planned, reference, windows_of
+
+from laptime.analysis.lanes import summarise_lane
+from laptime.analysis.timed_work import find_other_steps
+from laptime.model.missing import Missing
+from laptime.model.sample import LateStep
+
+PLAIN = LateStep("fp32", 2.3, (0.3, 0.4))
+
+
+def lane_of(name, updates=(1.0, 1.0, 1.0), rates=(1.0, 1.0, 1.0), late=PLAIN, first=5):
+    """Return a lane with three windows of ten steps, the first of them at step `first`."""
+    windows = tuple(
+        replace(window, first_step=first + STEPS * place, updates=updates[place], rate=rates[place])
+        for place, window in enumerate(windows_of(10.0, 10.0, 10.0))
+    )
+    lane = planned(name)
+    return summarise_lane(plan_of(lane), lane, (heat_of(10.0, windows=windows, late_step=late),), reference())
+
+
+HONEST = lane_of("torch/cpu/as-written")
+NAMES = HONEST.name, "torch/cpu/best"
+SAYS_UPDATES = (
+    f"in steps 15 to 24, {NAMES[0]} changed its weights 1 times as often as in its first step, and {NAMES[1]} 0.9 times"
+)
+SAYS_MOVED = (
+    f"put back to their start after they were timed, a step moves the weights of {NAMES[0]} by 0.5, and of {NAMES[1]} "
+    "by 0.3"
+)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {},
+        {"updates": (None, None, None), "rates": (None, None, None)},
+        {"late": None},
+        {"late": LateStep("fp32", 2.30001, (0.3001, 0.4))},
+        {"late": LateStep("bf16", 1.0, (3.0, 4.0))},
+        {"late": LateStep("fp32", 1.0, (3.0,))},
+    ],
+)
+def test_the_same_work_and_what_was_not_seen_are_no_difference(other):
+    assert find_other_steps(HONEST, lane_of(NAMES[1], **other)) is None
+
+
+def test_schedules_and_frozen_layers_that_both_lanes_have_are_no_difference():
+    """A training that does something else at a step does so in each lane."""
+    planned_so = {"updates": (1.0, 0.5, 0.5), "rates": (1.0, 0.5, 0.1)}
+    assert find_other_steps(lane_of(NAMES[0], **planned_so), lane_of(NAMES[1], **planned_so)) is None
+
+
+def test_windows_of_other_steps_are_not_compared():
+    assert find_other_steps(HONEST, lane_of(NAMES[1], updates=(0.5, 0.5, 0.5), first=6)) is None
+
+
+@pytest.mark.parametrize(
+    ("other", "says"),
+    [
+        (
+            {"updates": (1.0, 0.9, 0.8)},
+            SAYS_UPDATES,
+        ),
+        (
+            {"rates": (1.0, 1.0, 0.1)},
+            f"in steps 25 to 34, the rate of {NAMES[0]} is 1 times its first one, and that of {NAMES[1]} 0.1 times",
+        ),
+        (
+            {"late": LateStep("fp32", 2.31, (0.3, 0.4))},
+            f"put back to their start after they were timed, {NAMES[0]} has a loss of 2.3, and {NAMES[1]} of 2.31",
+        ),
+        (
+            {"late": LateStep("fp32", 2.3, (0.3, 0.0))},
+            SAYS_MOVED,
+        ),
+    ],
+)
+def test_what_differs_is_said_with_both_figures(other, says):
+    assert find_other_steps(HONEST, lane_of(NAMES[1], **other)) == Missing(says)
