@@ -4,6 +4,7 @@
     python bench/duet.py --repeats 3 --only cifar-cnn --only itself
     python bench/duet.py --default 10          how often `laptime race` settles within its minute (10 minutes)
     python bench/duet.py --neighbour           the ratio while another process takes a core, 2 s in every 5
+    python bench/duet.py --settle 10           `laptime race` ten times, and beside such a process (25 minutes)
 
 The two kinds of race are interleaved, in one run, and get the same seconds each. `--margin 0.1%` lets neither stop
 early. Held: the interval in turns is at most a third as wide, in the middle; both ratios agree within 2 % where both
@@ -34,6 +35,7 @@ RACES = {
     "scenes-cnn": ("scenes-cnn", *AS_WRITTEN_AND_BEST, "--items", "600"),
     "itself": ("cifar-mlp", "torch/cpu/best", "torch/cpu/best+threads={cores}"),
 }
+FLUSHED = ("cifar-cnn", "torch/cpu+denormals=flush", "torch/cpu/best+denormals=flush")
 NEIGHBOUR = ("cifar-mlp", "torch/cpu/best", "torch/cpu/fastest")
 WAYS = {"in turns": (), "one after another": ("--alone",)}
 MARGIN = 0.05
@@ -55,16 +57,28 @@ def race(*words: str) -> Told | None:
     ended = subprocess.run([LAPTIME, "race", *words, "--json"], check=False, capture_output=True, text=True)
     took_s = time.monotonic() - began_s
     is_done = ended.returncode in {0, NOT_RELIABLE}
-    found = json.loads(ended.stdout).get("answer", {}).get("comparisons") if is_done else None
+    told = json.loads(ended.stdout) if is_done else {}
+    found = told.get("answer", {}).get("comparisons")
     if not found:
         print(f"  {' '.join(words)}: {ended.stderr[-300:]}", flush=True)
         return None
     half = math.sqrt(found[0]["high"] / found[0]["low"]) - 1
+    timed_s = (
+        sum(
+            window["end_ns"] - window["start_ns"]
+            for lane in told["lanes"]
+            for heat in lane["heats"]
+            for window in heat["windows"]
+        )
+        / 1e9
+    )
     print(
-        f"  {' '.join(words)}: {found[0]['ratio']:.3f} ±{half:.1%}, {found[0]['pairs']} rounds, {took_s:.0f} s",
+        f"  {' '.join(words)}: {found[0]['ratio']:.3f} ±{half:.1%}, {found[0]['pairs']} rounds, {took_s:.0f} s, "
+        f"{timed_s:.0f} timed",
         flush=True,
     )
-    return {**found[0], "half": half, "took_s": took_s}
+    steps = {lane["name"]: (lane["step_ms"]["median"], lane["lap_s"]["median"]) for lane in told["lanes"]}
+    return {**found[0], "half": half, "took_s": took_s, "timed_s": timed_s, "steps": steps}
 
 
 def compare_ways(name: str, words: Sequence[str], repeats: int, budget: str) -> tuple[list[Figure], Told]:
@@ -122,12 +136,42 @@ def beside_a_neighbour(repeats: int) -> tuple[list[Figure], Told]:
     return [moved], {"quiet": quiet, "busy": busy}
 
 
+def settle(repeats: int) -> tuple[list[Figure], Told]:
+    """Run the default race, and beside a neighbour in between; every third time also with denormal numbers flushed."""
+    told: dict[str, list[Told]] = {"quiet": [], "beside": [], "flushed": []}
+    for number in range(repeats):
+        told["quiet"] += [found] if (found := race()) else []
+        with subprocess.Popen([sys.executable, "-c", BURN]) as neighbour:
+            told["beside"] += [found] if (found := race()) else []
+            neighbour.kill()
+        if number % 3 == 0:
+            told["flushed"] += [found] if (found := race(*FLUSHED)) else []
+    middle = {kind: median([each["ratio"] for each in races]) for kind, races in told.items()}
+    off = [abs(each["ratio"] / middle["quiet"] - 1) for each in told["beside"]]
+    quiet = told["quiet"]
+    return [
+        Figure(f"settled of {repeats}", sum(each["settled"] for each in quiet), "", least=math.ceil(0.9 * repeats)),
+        Figure("half an interval, in the middle", 100 * median([each["half"] for each in quiet]), "%", most=3.0),
+        Figure("seconds timed, in the middle", median([each["timed_s"] for each in quiet]), "s", least=30.0),
+        Figure("rounds, in the middle", median([each["pairs"] for each in quiet]), ""),
+        Figure("least ratio", min(each["ratio"] for each in quiet), "times"),
+        Figure("largest ratio", max(each["ratio"] for each in quiet), "times"),
+        Figure("beside a neighbour: settled", sum(each["settled"] for each in told["beside"]), "races",
+               least=math.ceil(0.7 * repeats)),
+        Figure("beside a neighbour: furthest off", 100 * max(off), "%", most=3.0),
+        Figure("flushed: apart from the default", 100 * abs(middle["flushed"] / middle["quiet"] - 1), "%", most=3.0),
+    ], dict(told)  # fmt: skip
+
+
 def parse() -> argparse.Namespace:
     parser = parser_for(__doc__)
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--only", action="append", choices=RACES, help="a race; all by default")
     parser.add_argument("--budget", default="60s")
     parser.add_argument("--default", type=int, metavar="N", help="instead: run the default race so often")
+    parser.add_argument(
+        "--settle", type=int, metavar="N", help="instead: the default race, quiet and beside a neighbour"
+    )
     parser.add_argument("--neighbour", action="store_true", help="instead: race next to a busy process")
     return parser.parse_args()
 
@@ -138,7 +182,9 @@ def main() -> int:
     figures: list[Figure] = []
     details: Told = {}
     with fresh_home():
-        if given.default or given.neighbour:
+        if given.settle:
+            figures, details = settle(given.settle)
+        elif given.default or given.neighbour:
             figures, details = default_races(given.default) if given.default else beside_a_neighbour(given.repeats)
         else:
             for name in given.only or RACES:
