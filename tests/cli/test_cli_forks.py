@@ -49,14 +49,14 @@ def race(torch_house, tmp_path):
 
 
 def test_honest_lanes_are_proven_once_and_forked(race):
-    """Each of the first three heats has a template of its own: which comes next is a test of tests/run."""
+    """The first two heats have a template of their own: which comes next is a test of tests/run."""
     record = race(is_planted=False)
     assert [lane["parity"]["status"] for lane in record["lanes"]] == ["same"] * 2
     for lane in record["lanes"]:
         heats = lane["heats"]
         assert [bool(heat["proofs"]) for heat in heats] == [True, False, False]
         assert [heat["first_losses"] for heat in heats] == [heats[0]["first_losses"]] * 3
-        assert len({heat["process"]["template"]["number"] for heat in heats}) == 3
+        assert len({heat["process"]["template"]["number"] for heat in heats}) == 2
         assert lane["startup_s"] > 0
 
 

@@ -21,6 +21,7 @@ LANE_KEYS = {
 HEAT_KEYS = {
     *("process", "order", "round", "steady", "steady_from", "step_ms", "first_step_ms", "windows", "losses", "proofs"),
     *("examination", "fresh", "burst", "signs", "ranks", "exchanges", "counted", "first_losses", "census"),
+    *("late_step", "early_ns"),
 }
 PROCESS_KEYS = {
     *("lane", "status", "versions", "parameters", "items_per_step", "phases_s", "notes", "dnf"),

@@ -48,14 +48,14 @@ def test_heats_run_one_after_another_where_that_is_asked_for(house):
 
 def test_a_wider_margin_settles_sooner(house):
     """The same spread is settled at the first look where half is good enough, and later within 5 %."""
-    house.script('["fake/*"]\nspread = 0.01\n')
+    house.script('["fake/*"]\nspread = 0.006\n')
     assert heats_of(house.raced(*TWO, "--margin", "50%")) == [3, 3]
     assert 3 < heats_of(house.raced(*TWO))[0] < 8
 
 
 def test_lanes_that_cannot_be_told_apart_are_raced_on(house):
     """A ratio of 1 within 5 % may be a small difference: the race uses its rounds, as it does not for one of 2 with
-    the same spread, in the test before this one.
+    nearly the same spread, in the test before this one.
     """
     house.script('["fake/*"]\nspread = 0.01\n["fake/cpu/best"]\nstep_ms = 100.0\n')
     assert heats_of(house.raced(*TWO)) == [8, 8]

@@ -60,7 +60,7 @@ def test_a_slow_loader_is_found_proven_and_mended(found, house):
     assert decoded["predicted"] == pytest.approx(10, rel=0.2)
     assert "laptime.cached" in decoded["code"]
     assert decoded["recommended"]
-    assert len(verdicts(record)) == 15
+    assert len(verdicts(record)) == 16
     assert record["lanes"][0]["name"] == "fake/cpu/as-written"
     assert record["question"] == "why"
     said = words_of(answer.out)

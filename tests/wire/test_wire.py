@@ -19,7 +19,7 @@ from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, OwnTraining, Pace, PlannedLane, RankPlace, Subject
 from laptime.model.profile import Operator, Profile, ProfileOrder
 from laptime.model.protocol import Evaluation, FullOrder, LapResult, Predictions, Protocol, Score
-from laptime.model.sample import Examination, FreshSteps, Noise, ProofRun, Reference, Window
+from laptime.model.sample import Examination, FreshSteps, LateStep, Noise, ProofRun, Reference, Window
 from laptime.model.symptoms import DenormalCensus, Site, StepSymptoms
 from laptime.model.workload import ProofPlan
 
@@ -80,6 +80,8 @@ FROM_CHILD = (
         )
     ),
     wire.Signed(StepSymptoms(9, wait_ns=Missing("fit takes its batches itself"))),
+    wire.Early((300, 100, 101)),
+    wire.TookLate(LateStep("fp32", 2.3, (0.5, 0.25))),
     wire.Counted(DenormalCensus({"weights": 0.5}, ("float32",), True, "compiled", 12)),
     wire.Ready(1 << 30),
     wire.Resumed((LAP, LAP)),
