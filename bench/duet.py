@@ -4,7 +4,7 @@
     python bench/duet.py --repeats 3 --only cifar-cnn --only itself
     python bench/duet.py --default 10          how often `laptime race` settles within its minute (10 minutes)
     python bench/duet.py --neighbour           the ratio while another process takes a core, 2 s in every 5
-    python bench/duet.py --settle 10           `laptime race` ten times, and beside such a process (25 minutes)
+    python bench/duet.py --settle 10           `laptime race` ten times, and next to such a process (25 minutes)
 
 The two kinds of race are interleaved, in one run, and get the same seconds each. `--margin 0.1%` lets neither stop
 early. Held: the interval in turns is at most a third as wide, in the middle; both ratios agree within 2 % where both
@@ -137,17 +137,17 @@ def beside_a_neighbour(repeats: int) -> tuple[list[Figure], Told]:
 
 
 def settle(repeats: int) -> tuple[list[Figure], Told]:
-    """Run the default race, and beside a neighbour in between; every third time also with denormal numbers flushed."""
-    told: dict[str, list[Told]] = {"quiet": [], "beside": [], "flushed": []}
+    """Run the default race, and next to a neighbour in between; every third time also with denormal numbers flushed."""
+    told: dict[str, list[Told]] = {"quiet": [], "busy": [], "flushed": []}
     for number in range(repeats):
         told["quiet"] += [found] if (found := race()) else []
         with subprocess.Popen([sys.executable, "-c", BURN]) as neighbour:
-            told["beside"] += [found] if (found := race()) else []
+            told["busy"] += [found] if (found := race()) else []
             neighbour.kill()
         if number % 3 == 0:
             told["flushed"] += [found] if (found := race(*FLUSHED)) else []
     middle = {kind: median([each["ratio"] for each in races]) for kind, races in told.items()}
-    off = [abs(each["ratio"] / middle["quiet"] - 1) for each in told["beside"]]
+    off = [abs(each["ratio"] / middle["quiet"] - 1) for each in told["busy"]]
     quiet = told["quiet"]
     return [
         Figure(f"settled of {repeats}", sum(each["settled"] for each in quiet), "", least=math.ceil(0.9 * repeats)),
@@ -156,9 +156,9 @@ def settle(repeats: int) -> tuple[list[Figure], Told]:
         Figure("rounds, in the middle", median([each["pairs"] for each in quiet]), ""),
         Figure("least ratio", min(each["ratio"] for each in quiet), "times"),
         Figure("largest ratio", max(each["ratio"] for each in quiet), "times"),
-        Figure("beside a neighbour: settled", sum(each["settled"] for each in told["beside"]), "races",
+        Figure("next to a neighbour: settled", sum(each["settled"] for each in told["busy"]), "races",
                least=math.ceil(0.7 * repeats)),
-        Figure("beside a neighbour: furthest off", 100 * max(off), "%", most=3.0),
+        Figure("next to a neighbour: furthest off", 100 * max(off), "%", most=3.0),
         Figure("flushed: apart from the default", 100 * abs(middle["flushed"] / middle["quiet"] - 1), "%", most=3.0),
     ], dict(told)  # fmt: skip
 
@@ -170,7 +170,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--budget", default="60s")
     parser.add_argument("--default", type=int, metavar="N", help="instead: run the default race so often")
     parser.add_argument(
-        "--settle", type=int, metavar="N", help="instead: the default race, quiet and beside a neighbour"
+        "--settle", type=int, metavar="N", help="instead: the default race, quiet and next to a neighbour"
     )
     parser.add_argument("--neighbour", action="store_true", help="instead: race next to a busy process")
     return parser.parse_args()
