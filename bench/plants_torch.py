@@ -35,7 +35,7 @@ class Block(nn.Module):
 
 
 class Network(nn.Module):
-    """Six blocks. `skips` says from a count of calls on which of them are left out."""
+    """Six blocks."""
 
     def __init__(self, momentum: float = 0.1, dropout: float = 0.3) -> None:
         super().__init__()
@@ -58,31 +58,34 @@ class Twin(Network):
         return answer
 
 
-class FewerBlocks(Network):
+class Counting(Network):
+    """Counts its calls, and does something else from some call on."""
+
     def __init__(self) -> None:
         super().__init__()
         self.calls = 0
 
-    def forward(self, given: Tensor) -> Tensor:
+    @property
+    def is_later(self) -> bool:
         self.calls += 1
+        return self.calls >= LATER
+
+
+class FewerBlocks(Counting):
+    def forward(self, given: Tensor) -> Tensor:
         held = self.first(given)
-        for block in self.blocks[: 6 if self.calls < LATER else 1]:
+        for block in self.blocks[: 1 if self.is_later else 6]:
             held = block(held)
         answer: Tensor = self.last(held)
         return answer
 
 
-class DetachedLater(Network):
+class DetachedLater(Counting):
     """From some call on, no gradient reaches the first blocks."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.calls = 0
-
     def forward(self, given: Tensor) -> Tensor:
-        self.calls += 1
         held = self.first(given)
-        with torch.set_grad_enabled(self.calls < LATER):
+        with torch.set_grad_enabled(not self.is_later):
             for block in self.blocks[:5]:
                 held = block(held)
         answer: Tensor = self.last(self.blocks[5](held))
