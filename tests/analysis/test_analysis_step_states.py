@@ -5,9 +5,10 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from measured import changed, heat_of
+from measured import changed, heat_of, plan_of, planned, reference
 
-from laptime.analysis.step_states import find_slow_laps, find_state, ratio_within, times_of
+from laptime.analysis.lanes import summarise_lane
+from laptime.analysis.step_states import find_slow_laps, find_state, ratio_within, ratios_within, times_of
 from laptime.model.protocol import LapResult, Score
 from laptime.model.sample import Window
 
@@ -178,3 +179,31 @@ def test_laps_that_become_slow_are_found(trainings, found):
     state = find_slow_laps(trainings)
     told = state and (state.step, round(state.times_low, 1), round(state.times_high, 1), state.agree)
     assert told == found
+
+
+def test_steps_before_the_windows_show_how_fast_a_training_was():
+    """Its windows open after it has become slow. The very first step, which compiles, is left out."""
+    early_ns = (900_000_000, *[80_000_000] * 11, *[400_000_000] * 3)
+    windows = (Window(0, 4_000_000_000, 10, (400_000_000,) * 10, first_step=16),)
+    told = [times_of(heat_of(400.0, number, windows=windows, early_ns=early_ns)) for number in range(3)]
+    assert min(told[0]) == 2
+    found = find_state(told)
+    assert found is not None
+    assert (found.step, found.agree) == (13, 3)
+    assert find_state([{step: ms for step, ms in each.items() if step > 15} for each in told]) is None
+
+
+def test_ratios_of_a_state_are_taken_round_by_round():
+    slow, fast = lane_of_rounds(400.0), lane_of_rounds(100.0)
+    found = find_state([times_of(heat) for heat in slow.heats])
+    assert found is not None
+    assert ratios_within(found, slow, fast) == pytest.approx([4.0] * 3)
+
+
+def lane_of_rounds(late_ms):
+    """Return a lane of three heats whose steps take so long from the twelfth on."""
+    ns = (*[100_000_000] * 11, *[round(late_ms * 1e6)] * 10)
+    windows = (Window(0, sum(ns), len(ns), ns, first_step=1),)
+    lane = planned()
+    made = tuple(heat_of(late_ms, number, windows=windows) for number in range(3))
+    return summarise_lane(plan_of(lane), lane, made, reference())
