@@ -13,12 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from laptime.analysis.heats import QUIET_LEAST
+from laptime.analysis.rounds import ALIKE, CLEARLY, DEVIATIONS, LEAST_SLOW, NORMAL, SLOW
 from laptime.stats.moderated import BETWEEN_OVER_TURNS
 
 Array = NDArray[np.float64]
 
 ROUNDS = 16
-TURNS = 4
+TURNS = 5
 TURN_S = 0.28  # with the steps before it that are not timed
 JUMP, JUMPS_A_SECOND = 0.30, 0.1
 NEIGHBOUR_S, NEIGHBOUR_EVERY_S = 2.0, 5.0
@@ -76,12 +78,20 @@ def neighbour(times: Array, random: np.random.Generator) -> Array:
     return slowed
 
 
+def spells(times: Array, random: np.random.Generator) -> Array:
+    """One turn in twenty takes 1.15 to 2 times as long, in either lane."""
+    slow = np.log(random.uniform(1.15, 2.0, times.shape)) * (random.random(times.shape) < 0.05)
+    # What is not flagged meets both lanes alike, so that their ratio stays the truth.
+    return times + slow
+
+
 def states(times: Array, _random: np.random.Generator) -> Array:
     """From the third turn's steps on a step takes 5 times as long in one lane and 4 times in the other."""
     slow = np.zeros(times.shape)
+    later = TURNS - TURNS // 2
     slow[:, :, TURNS // 2 :] = np.log((5.0, 4.0))
     # The ratio of these lanes over all their steps is the truth.
-    slow -= np.log((3.0, 2.5))
+    slow -= np.log([(TURNS - later + later * each) / TURNS for each in (5.0, 4.0)])
     return times + slow
 
 
@@ -105,6 +115,8 @@ STRATA = (
     Stratum("4 %, drift", 0.04, add=drift),
     Stratum("4 %, jumps", 0.04, add=jumps),
     Stratum("4 %, a neighbour", 0.04, add=neighbour),
+    Stratum("4 %, a turn in twenty is slow", 0.04, add=spells),
+    Stratum("7 %, a turn in twenty is slow", 0.07, add=spells),
     Stratum("4 %, heavy tails", 0.04, processes=heavy),
     Stratum("7 %, heavy tails", 0.07, processes=heavy),
     Stratum("5 %, one process in ten is odd", 0.05, processes=odd_ones),
@@ -128,9 +140,32 @@ def simulate(stratum: Stratum, races: int, random: np.random.Generator) -> Races
     times += math.sqrt(rest / 2) * processes((races, ROUNDS, 1, 2), random)
     if stratum.add is not None:
         times = stratum.add(times, random)
-    logs = np.log(np.exp(times).mean(axis=2))
+    counts = ~find_slow(times)
+    counts |= counts.sum(axis=2, keepdims=True) < QUIET_LEAST
+    number = counts.sum(axis=2)
+    logs = np.log((np.exp(times) * counts[..., None]).sum(axis=2) / number[..., None])
     ratios = times[..., 1] - times[..., 0]
-    return Races(logs[..., 1] - logs[..., 0], ratios.var(axis=2, ddof=1) / TURNS)
+    middle = (ratios * counts).sum(axis=2) / number
+    noises = ((ratios - middle[..., None]) ** 2 * counts).sum(axis=2) / (number - 1) / number
+    return Races(logs[..., 1] - logs[..., 0], noises)
+
+
+def find_slow(times: Array) -> NDArray[np.bool_]:
+    """Return the turns that are flagged, in either lane, as slower than the same steps of the other rounds.
+
+    As in `laptime.analysis.rounds`, but by all rounds of a race at once, however early it stops.
+    """
+    beyond = times - np.median(times, axis=1, keepdims=True)
+    beyond -= np.median(beyond, axis=2, keepdims=True)
+    fitted = ROUNDS * TURNS / ((ROUNDS - 1) * (TURNS - 1))
+    spreads = NORMAL * math.sqrt(fitted) * np.median(np.abs(beyond), axis=(1, 2))
+    most = np.clip(np.exp(DEVIATIONS * spreads.max(axis=1)), LEAST_SLOW, SLOW)
+    slow = beyond > np.log(most)[:, None, None, None]
+    number = slow.sum(axis=(1, 2))
+    less, more = number.min(axis=1), number.max(axis=1)
+    is_own = (more > 1 + ALIKE * less) & (more - less >= CLEARLY * np.sqrt(more + less))
+    found: NDArray[np.bool_] = slow.any(axis=3) & ~is_own[:, None, None]
+    return found
 
 
 def _serial(times: Array) -> tuple[int, int, int]:

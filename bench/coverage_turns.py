@@ -12,12 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from coverage_rounds import STRATA, Array, Races, Stratum, simulate
-from coverage_rules import ALIKE, LEAST_IN_ROUNDS, MARGIN, MOST_FALSE_CALLS, ROUND_RACES, TRUE_RATIO, Row
+from coverage_rules import ALIKE, EARLY, LEAST_IN_ROUNDS, MARGIN, MOST_FALSE_CALLS, ROUND_RACES, TRUE_RATIO, Row
 from laptime.stats import FIRST_LOOK, alpha_for_look, log_mean_interval, moderated_interval, t_quantile
 from laptime.stats.moderated import BETWEEN_OVER_TURNS, CONTRADICTED, PRICE, PRIOR_DOF, UNCHECKED_ROUNDS
 
 CHECKED = 20  # races of each stratum that are compared with laptime.stats
 NARROW = math.log(1 + MARGIN)
+NARROW_EARLY = math.log(1 + EARLY * MARGIN)
 ALIKE_ENOUGH = math.log(1 + ALIKE * MARGIN)
 
 
@@ -77,7 +78,8 @@ def play(rule: TimeFor, races: Races, truth: float, *, is_moderated: bool) -> tu
         reach = reaches(races, rounds, alpha, is_moderated=is_moderated)
         off = races.logs[:, :rounds].mean(axis=1)
         differs, narrow = np.abs(off + truth) > reach, reach <= NARROW
-        stops = (ends == 0) & (final | (narrow & (differs | (reach <= ALIKE_ENOUGH))))
+        enough = np.where(differs, reach <= NARROW_EARLY, reach <= ALIKE_ENOUGH)
+        stops = (ends == 0) & (final | enough)
         for kept, value in ((held, np.abs(off) <= reach), (called, differs), (settled, narrow)):
             kept[stops] = value[stops]
         ends[stops] = rounds

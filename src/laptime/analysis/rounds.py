@@ -20,7 +20,8 @@ SLOW, DEVIATIONS, LEAST_SLOW = 1.25, 3.0, 1.1
 ROUNDS_LEAST = 3  # to know how long a turn's steps usually take
 ROUNDS_KNOWN = 5  # to know how much turns differ
 NORMAL = 1.4826  # a standard deviation over the median distance, of a normal distribution
-ALIKE = 2.0  # a disturbance of the machine meets no lane more than this many times as often as the others
+# A lane has slow turns of its own if it has ALIKE times those of the others, and is CLEARLY standard errors above them.
+ALIKE, CLEARLY = 2.0, 2.0
 SLOW_HERE = MACHINE_SLOW + ": these steps were {:.1f} times as fast in other rounds"
 
 EVERY_STEP = range(0)
@@ -152,11 +153,10 @@ def _flag_by_other_rounds(heats: Mapping[str, Sequence[Heat]]) -> dict[str, tupl
         ]
         for name, each in cleared.items()
     }
-    ran = {name: found for name, found in slow.items() if any(times[name])}
+    # If one lane's are its own, none are flagged: else the others would lose theirs, and it would not.
+    is_machine = _meets_alike([len(found) for name, found in slow.items() if any(times[name])])
     flagged: dict[str, tuple[Heat, ...]] = {}
     for name, each in cleared.items():
-        others = [len(found) for other, found in ran.items() if other != name]
-        is_machine = bool(others) and len(slow[name]) <= 1 + ALIKE * sum(others) / len(others)
         marked = set(slow[name]) if is_machine else set()
         flagged[name] = tuple(
             _with_flags(heat, {turn for at, turn in marked if at == place}, times[name][place])
@@ -186,6 +186,17 @@ def _times_as_slow(heats: Sequence[Heat]) -> list[dict[int, float]]:
         level = median(list(beyond.values())) if beyond else 0.0
         found.append({turn: exp(value - level) for turn, value in beyond.items()})
     return found
+
+
+def _meets_alike(numbers: Sequence[int]) -> bool:
+    """Whether slow turns met all lanes alike; one lane alone cannot be compared."""
+    if len(numbers) < 2:
+        return False
+    for number in numbers:
+        others = (sum(numbers) - number) / (len(numbers) - 1)
+        if number > 1 + ALIKE * others and number - others >= CLEARLY * sqrt(number + others):
+            return False
+    return True
 
 
 def _find_most(times: Iterable[Sequence[Mapping[int, float]]]) -> float:
