@@ -21,12 +21,17 @@ def finding(record, *rules):
 
 
 def test_steps_that_become_slow_are_named_with_their_first_one(torch_house):
-    """Five times as slow from the twelfth step on, in each heat; and no numbers are denormal."""
+    """Five times as slow from the twelfth step on, in each heat; and no numbers are denormal.
+
+    Windows that other processes disturbed are left out: then a step soon after it is the first that was seen slow.
+    """
     lanes = ("torch/cpu/threads=1", "torch/cpu/threads=1+malloc=keep")
     record = torch_house.raced(GROWS, *lanes, "--heats", "2", "--budget", "20s", "--sensors", "none")
     found = finding(record, "steps that become slow")
-    assert found["says"].startswith("torch/cpu/threads=1: from step 12 on a step takes ")
-    assert (found["evidence"]["step"], found["evidence"]["agree"], found["sure"]) == (12, 2, "proven")
+    step = found["evidence"]["step"]
+    assert 12 <= step <= 20
+    assert found["says"].startswith(f"torch/cpu/threads=1: from step {step} on a step takes ")
+    assert (found["evidence"]["agree"], found["sure"]) == (2, "proven")
     assert found["evidence"]["times"][0] > 3
     assert "denormal numbers are not the reason" in found["says"]
 
