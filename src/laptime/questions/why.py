@@ -230,13 +230,13 @@ class WhySearch:
         return self._run_rounds(group, rounds, prestarter)
 
     def _run_first_of_all(self, prestarter: Prestarter) -> bool:
-        """Take denormal numbers out before all else, where they were found in steps that became slow.
+        """Take denormal numbers out before all else, where enough were found that they may cost time.
 
         They slow every other experiment down, and the rounds have to come as far as they do.
         """
-        base = self._rounds.result_of(self._base)
-        denormals, possible = denormals_of(base), self._inquiry.named(FLUSH).absent is None
-        if FLUSH in self._lanes or not possible or find_lane_state(base) is None or not (denormals and denormals.cost):
+        denormals = denormals_of(self._rounds.result_of(self._base))
+        possible = self._inquiry.named(FLUSH).absent is None
+        if FLUSH in self._lanes or not possible or denormals is None or not denormals.cost:
             return False
         self._add(self._inquiry.named(FLUSH))
         return self._run_rounds([FLUSH], HEATS_LEAST, prestarter, ceilings=False)
