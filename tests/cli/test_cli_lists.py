@@ -90,7 +90,7 @@ def test_a_plan_for_people_names_lanes_heats_proof_and_budget(raced):
     """What would take time is said before it does."""
     out = raced.run(*LOOKING["plan"]).out
     assert "fake/cuda:0/best  fake on fake accelerator" in out
-    assert "heats: 3 to 8 of each lane, in turns, until every ratio is within 5 % or the budget is used" in out
+    assert "heats: 3 to 8 of each lane, in turns, until every ratio is well within 5 % or the budget is used" in out
     assert "proof: 10 steps of batch 32 at 0.01 of the learning rate, against float64" in out
 
 

@@ -8,7 +8,7 @@ import pytest
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("race",), ("heats: 3 to 8 of each lane, in turns, until every ratio is within 5 %", "budget: 1 min")),
+        (("race",), ("heats: 3 to 8 of each lane, in turns, until every ratio is well within 5 %", "budget: 1 min")),
         (("race", "--alone"), ("heats: 3 to 5 of each lane, one after another (--alone asks for it), until",)),
         (
             ("train",),

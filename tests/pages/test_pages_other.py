@@ -218,7 +218,8 @@ def test_a_plan_tells_every_setting_and_what_the_budget_allows():
     assert "two threads: the quota" in page
     assert "a note" in page
     assert (
-        "heats: 3 to 8 of each lane, one after another, until every ratio is within 5 % or the budget is used" in page
+        "heats: 3 to 8 of each lane, one after another, until every ratio is well within 5 % or the budget is used"
+        in page
     )
     assert "each heat: 2.50 s of timing, at least 5 windows of 0.250 s" in page
     assert "proof: 10 steps of batch 32 at 0.01 of the learning rate, against float64" in page

@@ -62,7 +62,7 @@ OF_ASK = {  # the field of an option whose name differs
 SAYS = {
     "heats": "Exactly N heats a lane.",
     "budget": "Time that it may take: 60s, 2m, 1h.",
-    "margin": "Stop when every ratio is known this well.",
+    "margin": "Settled: every ratio is known this well.",
     "seed": "Seed of starting weights and made data.",
     "data": "Folder or archive of real data.",
     "items": "How many items to make where there is no real data; or all.",

@@ -28,7 +28,7 @@ arguments behind --.
 """
 RACE_MORE = """\
 The lanes of a round are alive at once and take turns of 0.25 s, so that a machine that slows down slows all of
-them. Rounds with new processes follow until every ratio is known within the margin, or the budget is used up.
+them. Rounds with new processes follow until every ratio is known well within the margin, or the budget is used up.
 Each lane proves that it does the same work, against a reference in float64. With --profile, each lane that finished
 is profiled after the race, outside the budget. With --data, a workload trains on CIFAR-10's archive, a folder per
 class, or a folder of licence plates. The watchdog waits for at least 20 median steps. See

@@ -173,7 +173,7 @@ def _heats(plan: Plan) -> str:
     why = f" ({plan.alone})" if plan.alone is not None else ""
     if pace.heats_min == pace.heats_max or not pace.adaptive:
         return f"heats: {pace.heats_max} of each lane, {how}{why}"
-    ends = f"until every ratio is within {percent(plan.ask.margin)}"
+    ends = f"until every ratio is well within {percent(plan.ask.margin)}"
     return f"heats: {pace.heats_min} to {pace.heats_max} of each lane, {how}{why}, {ends} or the budget is used"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from laptime.analysis.lanes import compare_lanes
-from laptime.analysis.timed_work import find_other_timed
+from laptime.analysis.timed_work import find_other_steps, find_other_timed
 from laptime.diagnosis.checkup import find_unseen_cards
 from laptime.diagnosis.findings import find_findings
 from laptime.model.ask import Ask
@@ -193,7 +193,7 @@ class Race:
         plan = self._job.plan
         mine, theirs = plan.subject_of(lane), plan.subject_of(reference)
         if mine == theirs:
-            cut = self._rounds.proof.find_cut(plan, lane, reference) or find_other_timed(*lanes)
+            cut = self._rounds.proof.find_cut(plan, lane, reference) or find_other_steps(*lanes)
             return found if cut is None else replace(found, same_work=cut)
         differs = self._rounds.proof.find_difference(mine, theirs) or find_other_timed(*lanes)
         same = True if differs is None else Missing(differs) if isinstance(differs, str) else differs
