@@ -2,6 +2,7 @@
 
     python bench/plants.py [--out FILE.json]           every plant of plants_torch.py against its honest twin
     python bench/plants.py --honest [--most 40]        trainings of honest_torch.py, each raced in two lanes
+    python bench/plants.py --lane torch/cuda           either on a card
 
 A plant is raced as anybody would race it: `laptime race honest plant torch/cpu`. It is caught if the page says that it
 does other work, or which part of it is not proven. An honest training is accused if a lane of it is said to do other
@@ -35,7 +36,6 @@ PLANTS = (
     "part_of_the_loss_while_timed",
     "every_other_step_skipped_while_timed",
 )
-LANES = ("torch/cpu", "torch/cpu/best")
 TABLE = """
 import sys
 sys.path.insert(0, {here!r})
@@ -62,10 +62,10 @@ def words_of(same_work: Any) -> str:
     return str(same_work["missing"]) if isinstance(same_work, dict) else str(same_work)
 
 
-def judge_plants() -> tuple[list[Figure], dict[str, Any]]:
+def judge_plants(lane: str) -> tuple[list[Figure], dict[str, Any]]:
     said: dict[str, str] = {}
     for name in ("twin", *PLANTS):
-        told = race(*(f"{HERE / 'plants_torch.py'}:{each}" for each in ("honest", name)), "torch/cpu")
+        told = race(*(f"{HERE / 'plants_torch.py'}:{each}" for each in ("honest", name)), lane)
         found = told.get("answer", {}).get("comparisons")
         said[name] = words_of(found[0]["same_work"]) if found else str(told.get("problem", "no comparison"))
         print(f"{name}: {said[name]}", flush=True)
@@ -76,7 +76,7 @@ def judge_plants() -> tuple[list[Figure], dict[str, Any]]:
     ], said
 
 
-def judge_honest(most: int) -> tuple[list[Figure], dict[str, Any]]:
+def judge_honest(lane: str, most: int) -> tuple[list[Figure], dict[str, Any]]:
     sys.path.insert(0, str(HERE))
     import honest_torch
 
@@ -86,7 +86,7 @@ def judge_honest(most: int) -> tuple[list[Figure], dict[str, Any]]:
         file = Path(place) / "honest.py"
         file.write_text(TABLE.format(here=str(HERE)) + "".join(map(FUNCTION.format, count(), map(repr, names))))
         for number, name in enumerate(names):
-            told = race(f"{file}:t{number}", *LANES)
+            told = race(f"{file}:t{number}", lane, f"{lane}/best")
             found = told.get("answer", {}).get("comparisons")
             said[name] = words_of(found[0]["same_work"]) if found else f"not raced: {told.get('problem', '')}"
             print(f"{name}: {said[name]}", flush=True)
@@ -102,9 +102,10 @@ def main() -> int:
     parser = parser_for(__doc__)
     parser.add_argument("--honest", action="store_true", help="race honest trainings instead")
     parser.add_argument("--most", type=int, default=40, help="of them")
+    parser.add_argument("--lane", default="torch/cpu", help="where they run")
     given = parser.parse_args()
     with fresh_home():
-        figures, details = judge_honest(given.most) if given.honest else judge_plants()
+        figures, details = judge_honest(given.lane, given.most) if given.honest else judge_plants(given.lane)
     return finish("plants", figures, given.out, details=details)
 
 

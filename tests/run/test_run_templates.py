@@ -222,7 +222,7 @@ def test_a_template_that_cannot_import_is_no_template(tmp_path):
 
 @pytest.mark.parametrize(
     ("kind", "framework", "expected"),
-    [("cpu", "torch", True), ("cuda", "torch", False), ("cpu", "jax", False), ("cpu", "fake", False)],
+    [("cpu", "torch", True), ("cuda", "torch", True), ("cpu", "jax", False), ("cpu", "fake", False)],
 )
 def test_only_where_it_is_safe(tmp_path, kind, framework, expected):
     """A process that used a card's driver, or has threads, does not bear a fork."""
@@ -285,3 +285,21 @@ def test_heats_of_pytorch_on_a_processor_are_forked(tmp_path, monkeypatch, house
     peaks = [each.process.peak_memory_bytes for each in (first, second, fresh)]
     assert max(peaks) < 1.2 * min(peaks)  # two fresh processes differ by 8 %: what malloc keeps is chance
     assert house.is_empty_within(2)
+
+
+def test_where_one_template_refuses_no_further_one_is_started(tmp_path):
+    """A driver or a library that begins a thread as it is imported does so in each: a heat is then a fresh process."""
+    tmp_path.joinpath("sitecustomize.py").write_text(
+        "import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
+    )
+    lane = replace(lane_on(tmp_path), environment={"PYTHONPATH": str(tmp_path)})
+    several = HeatTemplates()
+    try:
+        first = several.begin(lane)
+        assert first.make_ready(time.monotonic() + PATIENCE_S)
+        with pytest.raises(LaneError, match="2 threads"):
+            ForkedChild(first)
+        assert several.begin(lane) is None
+        assert several.begin(replace(lane, environment={})) is not None
+    finally:
+        several.close()

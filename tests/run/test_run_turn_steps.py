@@ -30,6 +30,28 @@ def test_a_card_and_a_processor_have_turns_of_their_own():
     assert (card.steps, card.untimed, card.after) == (625, 600, 601)
 
 
+def test_a_slower_lane_does_not_warm_a_faster_lanes_clock():
+    """As seen on an H100: 500 steps a turn until the fastest lane's clock was up took the lane as written 1.7 s."""
+    card = [entrant(3.3, warm=76), entrant(1.7, warm=148), entrant(0.67, warm=354)]
+    written, best, fastest = choose_steps(card, WINDOW_S)
+    assert written == best != fastest
+    assert (fastest.untimed, fastest.steps) == (354, 374)
+
+
+def test_nobody_walks_to_where_a_faster_lane_has_come():
+    """As seen there: after the first turn a processor's lane went to a card's step 3,545, which took it 42 s a heat."""
+    processor, card = choose_steps([entrant(8.0, taken=25), entrant(1.5, taken=3420)], WINDOW_S)
+    assert processor.after == 25
+    assert card.after == 3420
+    kept = [processor, card]
+    assert fit_steps(kept, [entrant(8.0, taken=25), entrant(1.5, taken=5000)])[0] == processor
+
+
+def test_slow_steps_may_be_a_few_apart():
+    one, other = choose_steps([entrant(5_000.0, taken=2), entrant(4_000.0, taken=5)], WINDOW_S)
+    assert one == other
+
+
 def test_turns_hold_whole_strides_of_every_framework():
     """A framework that takes ten steps at once and one that takes four take twenty."""
     one, other = choose_steps([entrant(10.0, stride=10, unit=10), entrant(10.0, stride=4, unit=4)], WINDOW_S)

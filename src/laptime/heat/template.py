@@ -13,11 +13,13 @@ lane has to differ between two heats as well, because heats are the replicates o
 - **What random generators draw** that nobody gave a seed: Python seeds its own in each fork, NumPy's is seeded here.
 
 A fork has only the thread that forked. A pool of threads that its template had begun would be missing in it, and the
-fork would wait for it for ever: so a template that has more than one thread refuses.
+fork would wait for it for ever: so a template that has more than one thread refuses. So does one that has a card open:
+no driver of a card bears a fork.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import mmap
 import os
@@ -39,6 +41,7 @@ SET_PARENT_DEATH_SIGNAL = 1  # <linux/prctl.h>
 HEAP_BYTES, HUGE_PAGE_BYTES = 1 << 16, 1 << 21
 GUARDED = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 MADV_POPULATE_READ = 22  # <linux/mman.h>
+CARDS = ("/dev/nvidia", "/dev/kfd", "/dev/dri")
 PAGEMAP_BYTES = 8  # of each page; the highest bit of the last one says that it is there
 PRESENT = re.compile(rb"[\x80-\xff]+")
 Pipes = tuple[int, int]
@@ -101,8 +104,9 @@ def _fork(words: list[bytes], descriptors: list[int], requests: socket.socket) -
     """Fork a guardian, and from it the heat. Return the heat's pipes in the heat, and None in the template."""
     read_fd, write_fd, reports_fd = descriptors
     threads = _count_threads()
-    if threads > 1:
-        requests.send(REFUSED + f"\0{threads} threads".encode())
+    card = _find_open_card()
+    if threads > 1 or card:
+        requests.send(REFUSED + f"\0{card or f'{threads} threads'}".encode())
         guardian = -1
     else:
         mapped = _find_mapped()
@@ -128,6 +132,17 @@ def _count_threads() -> int:
             os._exit(0)
         os.waitpid(child, 0)
     return len(os.listdir("/proc/self/task"))  # noqa: PTH208
+
+
+def _find_open_card() -> str:
+    """Return the file of a card's driver that this process has open, or nothing."""
+    folder = "/proc/self/fd"
+    for each in os.listdir(folder):  # noqa: PTH208  no paths are wanted
+        with contextlib.suppress(OSError):  # the descriptor of this very listing
+            file = os.readlink(f"{folder}/{each}")  # noqa: PTH115
+            if file.startswith(CARDS):
+                return file
+    return ""
 
 
 def _become_guardian(words: list[bytes], pipes: Pipes, reports_fd: int) -> Pipes | None:

@@ -138,8 +138,8 @@ FRAMEWORKS = (
         changes_own_steps=True,
         measures_peaks=True,
         spreads="ranks",
-        # Not on cards: a process that has used CUDA's driver must not fork, and what an import uses there is not ours.
-        forks_on=("cpu",),
+        # Importing it opens no card. A template that has one open all the same refuses to fork.
+        forks_on=("cpu", "cuda"),
     ),
     FrameworkRow(
         name="jax",

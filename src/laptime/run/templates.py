@@ -48,6 +48,7 @@ class HeatTemplate:
         self._child.say(wire.Warm(lane.framework))
         self.told: Template | None = None
         self.is_broken = False  # no further heat can be forked
+        self.refuses = False  # no other template of its kind will fork either
         self.forks = 0  # that have not ended
         self._is_gone = self._is_closed = False
 
@@ -74,6 +75,7 @@ class HeatTemplate:
         answer = self._ask(b"\0".join((b"fork", *map(os.fsencode, GUARDIAN_WORDS))), descriptors)
         if not answer.isdigit():
             self.is_broken = True
+            self.refuses = answer.startswith(b"refused")
             raise LaneError(f"no heat could be forked: {answer.decode(errors='replace') or 'the template is gone'}")
         self.forks += 1
         return int(answer)
@@ -140,7 +142,10 @@ class HeatTemplates:
         if not may_fork(lane):
             return None
         turn = self._forked[lane.name] % OF_A_LANE
-        key = (lane.framework, turn, *_start_conditions(lane))
+        kind = (lane.framework, *_start_conditions(lane))
+        key = (turn, *kind)
+        if any(each.refuses and of[1:] == kind for of, each in self._made.items()):
+            return None
         found = self._made.pop(key, None)
         if found is not None and found.is_broken:
             self._broken.append(found)

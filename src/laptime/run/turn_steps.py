@@ -3,6 +3,8 @@
 Steps change while a training learns: its numbers become tiny, its sequences grow. So a lane that is faster must not be
 timed at later steps. A card may take 300 steps while a processor takes one, and then a turn of the same steps would be
 over before its clock is up: such lanes have turns of their own, and `analysis.rounds` compares what is comparable.
+So has a lane whose turns would become too long for what the others need: a card takes hundreds of steps until its clock
+is up, and a lane of slower steps would take as many.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from laptime import wire
 
 FAR = 8.0  # the slowest lane's step over the fastest one's, up to which they time the same steps
 SHORTEST_S = 0.1  # of a turn, so that the kernel's ticks show what other processes did
+DEAR = 2.0  # times as long as of its own: the longest turns that a lane takes so that others time the same steps
+CATCH_UP_S = 3.0  # the longest that it takes to come to where they begin
 LONGEST = 4  # windows: a common multiple of two frameworks' strides may make turns this much longer
 LATER = 8  # further steps that a heat may take to time the same ones as other rounds
 SHORTER = 0.1  # of a unit: a turn may be this much short
@@ -54,12 +58,14 @@ def choose_steps(entrants: Sequence[Entrant], window_s: float, least: int = 0) -
 
 
 def fit_steps(kept: Sequence[TurnSteps], entrants: Sequence[Entrant]) -> list[TurnSteps]:
-    """Return the turns of an earlier round, all later by as much as some heat has already gone beyond them."""
-    over = max(each.taken + steps.untimed - steps.after for steps, each in zip(kept, entrants, strict=True))
-    if over <= 0:
-        return list(kept)
-    stride = math.lcm(*(each.needs.stride for each in entrants))
-    return [steps.shifted(math.ceil(over / stride) * stride) for steps in kept]
+    """Return the turns of an earlier round, where heats of the same turns went beyond their begin all later by that."""
+    fitted: dict[TurnSteps, TurnSteps] = {}
+    for steps in set(kept):
+        group = [each for mine, each in zip(kept, entrants, strict=True) if mine == steps]
+        over = max(each.taken + steps.untimed - steps.after for each in group)
+        stride = math.lcm(*(each.needs.stride for each in group))
+        fitted[steps] = steps.shifted(max(math.ceil(over / stride), 0) * stride)
+    return [fitted[steps] for steps in kept]
 
 
 def _groups(entrants: Sequence[Entrant], window_s: float) -> list[list[int]]:
@@ -81,7 +87,19 @@ def _may_join(entrant: Entrant, group: Sequence[Entrant], window_s: float) -> bo
         return False
     unit = math.lcm(entrant.needs.unit, *(each.needs.unit for each in group))
     is_common = unit == max(entrant.needs.unit, *(each.needs.unit for each in group))
-    return is_common or unit * slowest_ns <= LONGEST * window_s * 1e9
+    if not is_common and unit * slowest_ns > LONGEST * window_s * 1e9:
+        return False
+    together = _steps_of([*group, entrant], window_s, 0)
+    return all(_is_cheap(each, together, window_s) for each in (*group, entrant))
+
+
+def _is_cheap(entrant: Entrant, together: TurnSteps, window_s: float) -> bool:
+    """Whether turns together with others take a heat hardly longer than turns of its own."""
+    alone = _steps_of([entrant], window_s, 0)
+    further = together.after - together.untimed - entrant.taken
+    catch_up_s = further * entrant.needs.step_ns / 1e9
+    is_near = further <= LATER or catch_up_s <= CATCH_UP_S
+    return is_near and together.untimed + together.steps <= DEAR * (alone.untimed + alone.steps)
 
 
 def _steps_of(group: Sequence[Entrant], window_s: float, least: int) -> TurnSteps:
