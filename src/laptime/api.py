@@ -30,7 +30,7 @@ from laptime.model.protocol import Consent, FullPlan, Moment
 from laptime.model.questions import Question, find_question
 from laptime.model.record import Record
 from laptime.planner.settings import PRESETS, SETTINGS, TUNED
-from laptime.questions import comparing, launching, winners
+from laptime.questions import comparing, launching, trusting, winners
 from laptime.questions.asking import Prepared, installed_of, names_a_file, names_a_lane, scout_machine
 from laptime.questions.doctor import examine
 from laptime.questions.following import make_history
@@ -106,6 +106,7 @@ def resume(
     *,
     changed: bool = False,
     again: bool = False,
+    trust: str | None = None,
     show: Show | None = None,
     tell: Tell | None = None,
     warn: Warn | None = None,
@@ -113,9 +114,11 @@ def resume(
     """Continue the whole trainings of a record from the checkpoints of their last laps.
 
     A training whose sources have changed since then goes on only if `changed` is true. Finished laps whose checkpoint
-    is gone or damaged are trained again only if `again` is true.
+    is gone or damaged are trained again only if `again` is true. A record that this user did not make here is resumed
+    only if `trust` is its id.
     """
     record = lookup.load_own(name)
+    trusting.check_trusted(record, trust, is_ours=lookup.is_ours(record, name))
     services = _open_services(record.id, record.started, show=show, tell=tell, warn=warn)
     before = Before(record, Consent(changed, again), checkpoints.count_laps)
     return _run(find_question("full"), prepare_rest(before, look_at_machine()), services)
@@ -131,7 +134,7 @@ def _run(question: Question, prepared: Prepared, services: Services) -> Record:
 
 
 def _prepared(question: Question, ask: Ask, *how: Any) -> AbstractContextManager[Prepared]:
-    return launching.prepared_for(question, winners.with_winners(ask, files.list_records, lookup.load), *how)
+    return launching.prepared_for(question, winners.with_winners(ask, files.list_records, lookup.load_ours), *how)
 
 
 def _open_services(
@@ -253,6 +256,13 @@ def compare(first: str, second: str | None = None, fail_above: float | None = No
     return comparing.compare_records(before, lookup.load(second), fail_above)
 
 
+def ask_again(record: Record, label: str | None = None, *, name: str | None = None, trust: str | None = None) -> Ask:
+    """Return the ask that runs a recorded race again, which `name` found. One of others is refused, unless trusted."""
+    ask = comparing.ask_again(record, label)
+    trusting.check_trusted(record, trust, is_ours=lookup.is_ours(record, name or record.id))
+    return ask
+
+
 def history(what: str, lane: str | None = None, *, question: str = "race", limit: int = 30) -> History:
     """Return one lane of a training over time, from the newest records; by default the lane that most of them have."""
     return make_history(what, lane, question, rows=files.list_records(), load=lookup.load, limit=limit)
@@ -284,7 +294,6 @@ def _journal(warn: Warn | None, save: Callable[[T], object]) -> Callable[[T], No
 export_tables = tuple(TABLES)
 exports = EXPORTS
 load = lookup.load
-ask_again = comparing.ask_again
 check_gate = comparing.check_gate
 compare_records = comparing.compare_records
 compare_trainings = comparing.compare_trainings

@@ -208,9 +208,12 @@ def show_plan(ask: Ask, *, as_json: bool) -> int:
 @click.argument("identity", metavar="ID", default="latest", shell_complete=complete_record)
 @click.option("--changed", is_flag=True, help="Go on although its sources changed; the record notes it.")
 @click.option("--again", is_flag=True, help="Train laps again whose checkpoint is gone or damaged.")
+@click.option("--trust", metavar="ID", help="Go on with this record, although it was not made here by you.")
 @takes(DETAILS, AS_JSON, QUIET)
-def resume(*, identity: str, changed: bool, again: bool, as_json: bool, quiet: bool, details: bool) -> int:
-    answer = with_progress(partial(api.resume, identity, changed=changed, again=again), quiet=quiet)
+def resume(
+    *, identity: str, changed: bool, again: bool, trust: str | None, as_json: bool, quiet: bool, details: bool
+) -> int:
+    answer = with_progress(partial(api.resume, identity, changed=changed, again=again, trust=trust), quiet=quiet)
     tell(answer, as_json=as_json, details=details)
     return conclude(answer)
 

@@ -44,8 +44,9 @@ those on which torchrun has started this command. --each TYPE races the lanes on
 a label or a resource (docs/clusters.md).
 """
 AGAINST = rare("--against", metavar="ID", shell_complete=complete_record, help="Run a recorded race again; compare.")
+TRUST = rare("--trust", metavar="ID", help="Start what this record names, although it was not made here by you.")
 FAIL_ABOVE = rare("--fail-above", **THRESHOLD)
-MAY_BE_GIVEN = {"against", "fail_above", "label", "dry_run", "as_json", "quiet", "details"}
+MAY_BE_GIVEN = {"against", "trust", "fail_above", "label", "dry_run", "as_json", "quiet", "details"}
 
 
 @click.command(
@@ -59,13 +60,14 @@ MAY_BE_GIVEN = {"against", "fail_above", "label", "dry_run", "as_json", "quiet",
     page="docs/reading.md",
     more=RACE_MORE,
 )
-@takes(*RACE_OPTIONS, AGAINST, FAIL_ABOVE, DRY_RUN, DETAILS, AS_JSON, QUIET)
+@takes(*RACE_OPTIONS, AGAINST, TRUST, FAIL_ABOVE, DRY_RUN, DETAILS, AS_JSON, QUIET)
 @click.pass_context
 def race(
     context: click.Context,
     /,
     *,
     against: str | None,
+    trust: str | None,
     fail_above: float | None,
     as_json: bool,
     quiet: bool,
@@ -76,7 +78,9 @@ def race(
     before = None if against is None else api.load(against)
     if before is not None:
         _refuse_own(context)
-    ask = make_race_ask(given) if before is None else api.ask_again(before, given["label"])
+    elif trust is not None:
+        raise UsageError("--trust is for a record that is run again", "laptime race --against ID --trust ID")
+    ask = make_race_ask(given) if before is None else api.ask_again(before, given["label"], name=against, trust=trust)
     if fail_above is not None:
         api.check_gate(ask, repeats=before is not None)
     if api.stand_by(ask):  # on a further node of a torchrun: the first one shows the answer

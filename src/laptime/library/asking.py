@@ -25,7 +25,7 @@ DurationLike: TypeAlias = str | float
 ShareLike: TypeAlias = str | float
 
 OTHER_NAMES = {"framework": "frameworks", "for": "aim"}  # what a call names otherwise than the command
-OF_A_GATE = {"against", "fail_above"}
+OF_A_GATE = {"against", "fail_above", "trust"}
 OPTION = re.compile(r"(?<!\S)--([a-z]+(?:-[a-z]+)*)")
 
 
@@ -167,17 +167,26 @@ ARGUMENTS = {
 
 
 def make_ask(
-    what: What | Trainings, lanes: LaneNames, before: Record | None = None, *, trains: bool = False, **given: object
+    what: What | Trainings,
+    lanes: LaneNames,
+    before: Record | None = None,
+    *,
+    found_as: str | None = None,
+    trust: str | None = None,
+    trains: bool = False,
+    **given: object,
 ) -> Ask:
     """Return the ask of a call. An argument that is None or False was left out; the defaults are those of `Ask`.
 
     The trainings of a list race each other. If the call `trains` whole, what `FullAsk` holds is set there. The race of
-    a record `before` is asked for as it was.
+    a record `before`, which was `found_as` that name, is asked for as it was.
     """
     given = {name: value for name, value in given.items() if value is not None and value is not False}
     named = read_lanes(lanes)
     if before is not None:
-        return _ask_again(before, what, named, **given)
+        return _ask_again(before, what, named, found_as=found_as, trust=trust, **given)
+    if trust is not None:
+        raise UsageError("trust is for a record that is run again", "laptime.race(against=ID, trust=ID)")
     if isinstance(what, Ask):
         _refuse_both([*given, *(["lanes"] if named else [])])
         return what
@@ -189,7 +198,15 @@ def make_ask(
     return Ask(what=first, others=tuple(others), lanes=named, full=full, **found)
 
 
-def _ask_again(before: Record, what: object, lanes: Sequence[str], **given: object) -> Ask:
+def _ask_again(
+    before: Record,
+    what: object,
+    lanes: Sequence[str],
+    *,
+    found_as: str | None = None,
+    trust: str | None = None,
+    **given: object,
+) -> Ask:
     """Return the ask that runs a recorded race again. Refuse what would change it."""
     label = None if (named := given.pop("label", None)) is None else read_argument("label", named)
     changing = [*(["what"] if what != DEFAULT_WORKLOAD else []), *(["lanes"] if lanes else []), *given]
@@ -197,7 +214,7 @@ def _ask_again(before: Record, what: object, lanes: Sequence[str], **given: obje
         says = f"against runs a race again as it was, and {', '.join(changing)} would change it"
         raise UsageError(says, "Leave it out, or race without against and then: laptime.compare(before, result).")
     with options_as_arguments():
-        return api.ask_again(before, label)
+        return api.ask_again(before, label, name=found_as, trust=trust)
 
 
 def check_threshold(ask: Ask, before: Record | None, fail_above: float | None) -> None:

@@ -66,6 +66,7 @@ def race(
     prices: Mapping[str, float] | None = None,
     label: str | None = None,
     against: Recorded | None = None,
+    trust: str | None = None,
     fail_above: ShareLike | None = None,
     progress: bool | None = None,
 ) -> RaceResult:
@@ -90,16 +91,18 @@ def race(
     of a Ray cluster's nodes: each lane races on each type of them. `prices` are per hour: {"small": 0.1, "big": 1.2}.
 
     `against` (a result, an id, a file, "@label") runs that race again as it was, and compares: `.comparison`. Next to
-    it only `label`, `fail_above` and `progress` can be given. With `fail_above` ("5%", or 0.05) the lanes that take
+    it only `label`, `trust`, `fail_above` and `progress` can be given. A record that you did not make here is run again
+    only if `trust` is its id: it starts what it names. With `fail_above` ("5%", or 0.05) the lanes that take
     more than that longer for certain are in `.comparison.failing`; without `against`, the further trainings of a list
     are compared with its first.
     """
     before, share = None if against is None else record_of(against), read_threshold(fail_above)
+    found_as = os.fspath(against) if isinstance(against, str | os.PathLike) else None
     ask = make_ask(
-        what, lanes, before, budget=budget, margin=margin, heats=heats, alone=alone, every=every, seed=seed, data=data,
-        items=items, pretrained=pretrained, patience=patience, watchdog=watchdog, sensors=sensors,
-        sensor_rate=sensor_rate, price=price, rate=rate, batch=batch, profile=profile, arguments=arguments, steps=steps,
-        on=on, each=each, prices=prices, label=label,
+        what, lanes, before, found_as=found_as, trust=trust, budget=budget, margin=margin, heats=heats, alone=alone,
+        every=every, seed=seed, data=data, items=items, pretrained=pretrained, patience=patience, watchdog=watchdog,
+        sensors=sensors, sensor_rate=sensor_rate, price=price, rate=rate, batch=batch, profile=profile,
+        arguments=arguments, steps=steps, on=on, each=each, prices=prices, label=label,
     )  # fmt: skip
     check_call(ask, "race")
     check_threshold(ask, before, share)
@@ -288,13 +291,20 @@ def plan(
         return PlanResult(api.outline(ask))
 
 
-def resume(name: str = "latest", *, changed: bool = False, again: bool = False, progress: bool | None = None) -> Result:
+def resume(
+    name: str = "latest",
+    *,
+    changed: bool = False,
+    again: bool = False,
+    trust: str | None = None,
+    progress: bool | None = None,
+) -> Result:
     """Continue the whole trainings of a record from the checkpoints of their last laps.
 
     A training whose sources have changed since then goes on only with `changed`. Finished laps whose checkpoint is gone
-    are trained again only with `again`.
+    are trained again only with `again`. A record that you did not make here goes on only if `trust` is its id.
     """
-    return Result(*run(partial(api.resume, name, changed=changed, again=again), progress=progress))
+    return Result(*run(partial(api.resume, name, changed=changed, again=again, trust=trust), progress=progress))
 
 
 def devices(

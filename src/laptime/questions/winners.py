@@ -18,8 +18,11 @@ from laptime.planner.settings import SETTINGS, TUNED, find_setting
 from laptime.planner.tuning import BATCH, RATE
 
 
-def with_winners(ask: Ask, rows: Callable[[], Sequence[RecordRow]], load: Callable[[str], Record]) -> Ask:
-    """Return the ask with the settings of winners in place of `tuned`. `rows` lists the records, newest first."""
+def with_winners(ask: Ask, rows: Callable[[], Sequence[RecordRow]], load: Callable[[str], Record | None]) -> Ask:
+    """Return the ask with the settings of winners in place of `tuned`.
+
+    `rows` lists the records, newest first; `load` returns None for one that this user did not make here.
+    """
     if not any(map(_is_tuned, ask.lanes)):
         return ask
     machine, kept = look_at_machine(), [each for each in rows() if each.question == "tune" and not each.unreadable]
@@ -39,7 +42,9 @@ def _without(text: str) -> str:
     return "/".join(filter(None, (place, "+".join(kept))))
 
 
-def _settled(text: str, ask: Ask, machine: Machine, rows: Sequence[RecordRow], load: Callable[[str], Record]) -> str:
+def _settled(
+    text: str, ask: Ask, machine: Machine, rows: Sequence[RecordRow], load: Callable[[str], Record | None]
+) -> str:
     """Return the lane with the settings of its winner; what the lane names itself stays."""
     if not _is_tuned(text):
         return text
@@ -48,7 +53,8 @@ def _settled(text: str, ask: Ask, machine: Machine, rows: Sequence[RecordRow], l
         raise UsageError(f"lane '{text}': {lane.preset} and {TUNED} both name all settings", "name one of them")
     again = f"laptime tune {ask.what} {lane.framework}{'' if lane.device is None else f'/{lane.device}'}"
     for row in rows:
-        if (found := _winner(load(row.id), ask.what, lane)) is not None:
+        record = load(row.id)
+        if record is not None and (found := _winner(record, ask.what, lane)) is not None:
             record, winner = found
             if (why := _why_outdated(record, lane, machine)) is not None:
                 raise UsageError(f"lane '{text}': it was tuned in {record.id}, but {why}", f"tune it again: {again}")

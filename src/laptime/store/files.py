@@ -21,7 +21,7 @@ import platformdirs
 from laptime.disk import SUFFIX, own_folder, remove_stale, write_atomically
 from laptime.errors import RecordError, StoreError
 from laptime.model.record import Record, RecordRow
-from laptime.store import index
+from laptime.store import index, signing
 from laptime.store.index import row_of, unreadable_row
 from laptime.store.schema import decode, encode
 from laptime.store.writer import is_gone, this_process
@@ -100,12 +100,13 @@ def _claim_of(identity: str) -> Path:
 
 
 def save(record: Record) -> Path:
-    """Save a record. If it cannot be written, the old file stays and a StoreError says why.
+    """Save a record, signed. If it cannot be written, the old file stays and a StoreError says why.
 
     What killed processes left is removed by the next list, which knows the names of all files anyway.
     """
     path = path_of(record.id)
     data = encode(replace(record, writer=this_process() if record.status == "running" else None))
+    data = signing.sign(data, home_folder())
     try:
         write_atomically(path, data)
     except OSError as error:

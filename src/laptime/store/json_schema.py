@@ -39,6 +39,11 @@ def record_schema() -> Tree:
     record: Tree = parts.pop("Record")
     record["properties"]["schema"] = {"const": SCHEMA}
     record["properties"]["id"] = {"type": "string", "pattern": f"^{ID.pattern}$"}
+    record["properties"]["signature"] = {
+        "description": "By the laptime that saved it, over all bytes before; no other one can check it.",
+        "type": "string",
+        "pattern": "^[0-9a-f]{64}$",
+    }
     return {
         "$schema": DIALECT,
         "$id": f"urn:laptime:record:{SCHEMA}",

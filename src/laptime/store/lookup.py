@@ -10,7 +10,20 @@ from pathlib import Path
 from laptime.disk import expand_home
 from laptime.errors import RecordError
 from laptime.model.record import Record
-from laptime.store.files import LIST_HINT, is_file, list_names, list_records, path_of, read, records_folder
+from laptime.store import signing
+from laptime.store.files import (
+    LIST_HINT,
+    home_folder,
+    is_file,
+    list_names,
+    list_records,
+    living,
+    path_of,
+    read,
+    read_bytes,
+    records_folder,
+)
+from laptime.store.schema import decode, encode
 
 LATEST = "latest"
 LABEL = "@"  # before a label, where a record is named
@@ -34,6 +47,23 @@ def load_own(name: str) -> Record:
         says = f"{record.id} is the id of another record here, which would be written over"
         raise RecordError(says, f"Set LAPTIME_HOME to another folder, or move {path_of(record.id)} away.")
     return record
+
+
+def load_ours(name: str) -> Record | None:
+    """Load a record, unless this user did not make it here."""
+    record = load(name)
+    return record if is_ours(record, name) else None
+
+
+def is_ours(record: Record, name: str) -> bool:
+    """Whether this user made this very record here: the file that `name` means holds it signed, or the store does."""
+    content = encode(record)
+    for found_by in (name, record.id):
+        with contextlib.suppress(RecordError):
+            data = read_bytes(path := find(found_by))
+            if signing.is_signed(data, home_folder()) and encode(living(decode(data, str(path)))) == content:
+                return True
+    return False
 
 
 def find(name: str) -> Path:
