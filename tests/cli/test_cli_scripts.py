@@ -175,6 +175,17 @@ def test_a_script_that_fails_on_all_lanes_ends_the_race_with_its_words(house, tr
     assert "train.py: error: the following arguments are required: --epochs" in answer.err
 
 
+def test_a_script_that_fails_as_it_is_timed_ends_the_race_at_once(house, train):
+    """With the place in its file, and not after three rounds of the same."""
+    train.write_text(SCRIPT + "        if epoch == 1:\n            raise ValueError('the labels are wrong')\n")
+    answer = house.run("race", str(train), "cpu", "cpu/malloc=keep", "--budget", "5s", "--", "--epochs", "9")
+    assert answer.code == 3
+    assert "the script failed: it ended with exit code 1 before" in answer.err
+    assert f'File "{train}", line' in answer.err
+    assert "ValueError: the labels are wrong" in answer.err
+    assert "heat 3" not in answer.err
+
+
 def test_a_whole_command_races(house, train):
     command = [sys.executable, str(train), "--epochs", "999"]
     answer = house.run("race", "--on", "cpu", "--heats", "1", "--steps", "5", "--", "sh", "-c", " ".join(command))

@@ -14,6 +14,7 @@ import json
 import os
 import re
 import sys
+from textwrap import indent
 from typing import TextIO
 
 from laptime.errors import LaptimeError, StoreError
@@ -64,7 +65,7 @@ def complain(error: LaptimeError) -> None:
     says = " ".join(error.says.splitlines())
     say(f"laptime: {says}")
     if error.hint:
-        say(f"  {error.hint}")
+        say(indent(error.hint, "  "))
 
 
 def emit_error(kind: str, says: str, hint: str, exit_code: int) -> None:

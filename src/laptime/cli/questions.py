@@ -274,6 +274,7 @@ def exit_code(record: Record, *, saved: bool) -> int:
         return EXIT_INTERRUPTED
     if any(lane.parity.status == "differs" for lane in lanes):
         return EXIT_UNTRUSTED
-    if not saved or any(lane.status != "ok" for lane in lanes):
+    has_none = record.question == "race" and all(lane.step_ms is None for lane in lanes)
+    if not saved or has_none or any(lane.status != "ok" for lane in lanes):
         return EXIT_DNF
     return EXIT_UNTRUSTED if record.distrust else 0

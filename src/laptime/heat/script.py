@@ -57,6 +57,7 @@ class ScriptRunner(UnseenWeights):
         self._gaps_s = script.leader.reader.progress.gaps_s
         self._left = pace.steps_most
         self.last: HeldScript | None = None
+        self.timed = 0  # windows that came to their end
 
     def run(self, steps: int) -> None:
         began_ns = now_ns()
@@ -72,6 +73,7 @@ class ScriptRunner(UnseenWeights):
                 raise EnoughStepsError
             self._left -= steps
         self.run(steps)
+        self.timed += 1
         return ()
 
     def step_ns(self, _marks: Sequence[object]) -> tuple[int, ...]:
@@ -111,6 +113,8 @@ def run_script(order: HeatOrder, line: ParentLine) -> None:
             _switch_input(script, runner, lane)
             measure(now_ns, runner, order.pace, line, facts)
         except ScriptEnded as ended:
+            if not runner.timed:
+                raise TrainingError(_why_too_short(script, ended, script.leader.reader.progress.iterations)) from None
             line.say(wire.Noted((f"the script ended {_code_words(ended)}, before it was stopped",)))
         except EnoughStepsError:
             pass
@@ -165,6 +169,8 @@ def _why_too_short(script: RacedScript, ended: ScriptEnded, steps: int) -> str:
         return f"the script ended {how}, and no Python process of it reported to laptime"
     if not steps:
         return f"the script ended {how}, and no training with PyTorch or Keras was seen in it"
+    if ended.code:
+        return f"the script failed: it ended {how} before a step of it was timed"
     return f"the script ended {how} after {steps} steps, too few to time: give it more epochs or data"
 
 

@@ -303,6 +303,7 @@ class _Crew:
         if known_ns is not None:
             self.rounds.step_ns.setdefault(lane.name, known_ns)
         self.rounds.keep(lane, player.runner.heat(player.leave(), number))
+        self.rounds.job.own_code.look_at(lane, player.runner)
         self.rounds.took_s[lane.name] = player.active_s
 
     def run_alone(self, lane: PlannedLane, number: int) -> None:

@@ -26,6 +26,7 @@ PROCESSOR = Device("cpu", "cpu", "the processor", usable=True)
 STEPS = ("jax", "torch", "python")  # the families of frameworks that run a step function
 ON_LOAD = "load"  # the file's import or its function raised, before anything was placed on a device
 IN_PLACE = ("own", ON_LOAD)  # errors that name file and line
+TRACEBACK = "Traceback (most recent call last):\n"  # what follows says where a script failed, and is enough
 BY_ITS_CODE = (*IN_PLACE, "exit", "error", "TrainingError")
 
 
@@ -56,7 +57,7 @@ class OwnCode:
             self.note_success(lane)
         elif runner.failed is not None:
             failed = runner.failed
-            printed = runner.printed if self._subject_of(lane).command else ""
+            printed = runner.printed.replace(TRACEBACK, "") if self._subject_of(lane).command else ""
             self.note_failure(lane, Failure(failed.reason, failed.kind, failed.source or printed))
 
     def note_success(self, lane: PlannedLane) -> None:

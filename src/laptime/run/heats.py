@@ -137,6 +137,11 @@ class HeatRunner(ProcessRunner):
         self._watch.end()
 
     @property
+    def works(self) -> bool:
+        """Whether the training works; of a script nothing is known before steps of it were timed."""
+        return super().works and (bool(self._windows) or not self.order.subject.command)
+
+    @property
     def windows(self) -> Sequence[Window]:
         """The windows so far."""
         return self._windows
