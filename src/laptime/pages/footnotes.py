@@ -18,6 +18,7 @@ from laptime.pages.words import joined, short_name, short_names
 
 WORTH_A_WORD = 1.03
 OVER_BUDGET = 1.2
+LARGE_SPREAD = 2.0
 STDERR_LINES = 5
 STDERR_ROWS_A_LINE = 3
 FIGURES = re.compile(r"\d+(?:\.\d+)?")
@@ -333,6 +334,11 @@ def over_budget(record: Record) -> str:
     return f"{least}. Try --budget {whole_minutes(2 * took_s)}."
 
 
+def _spread_words(most: float) -> str:
+    """Return how far ratios are apart: per cents of more than 100 are no figure of speech."""
+    return percent(most - 1) if most < LARGE_SPREAD else f"up to {factor(most)} times"
+
+
 def _unsettled(record: Record) -> str:
     """Return which lanes vary by more than the margin, or else what ended the race before it was settled."""
     open_ = [each for each in comparisons_of(record) if not each.settled]
@@ -343,7 +349,7 @@ def _unsettled(record: Record) -> str:
         return f"Not settled within {margin}: {over}"
     if all(each.in_turns and each.pairs > 1 for each in open_):
         told = [
-            f"{short_name(each.lane)} by {percent(max(each.ratios) / min(each.ratios) - 1)}"
+            f"{short_name(each.lane)} by {_spread_words(max(each.ratios) / min(each.ratios))}"
             for each in open_
             if each.ratios
         ]

@@ -23,7 +23,7 @@ from laptime.pages.page import (
     quiet,
     rendered,
 )
-from laptime.pages.race import spoken_name
+from laptime.pages.race import ends_words, spoken_name
 from laptime.pages.usage import money_words, usage_lines
 from laptime.pages.words import NOT_SAME, above_one, joined, place_words, ratio_cell, short_name
 
@@ -76,7 +76,8 @@ def _factor_words(found: InferFactor, other: str) -> str:
     if isinstance(low, Missing) or isinstance(high, Missing):
         return f"{factor(ratio)}x as fast as {other} (one pair, no interval)"
     if found.verdict == "not distinguishable":
-        return f"which is not distinguishable from {other} (ratio {factor(low, ratio)}-{factor(high, ratio)})"
+        names = f"{short_name(found.lane)} and {short_name(found.reference)}"
+        return f"and no difference was found between {names} (ratio {ends_words(found)})"
     return f"{factor(ratio)}x as fast as {other} ({factor(low, ratio)}-{factor(high, ratio)})"
 
 

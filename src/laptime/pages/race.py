@@ -9,7 +9,7 @@ from laptime.model.checkup import CARD_NOT_SEEN
 from laptime.model.lane import AS_WRITTEN, NO_TRAINING, parts_of
 from laptime.model.missing import Missing
 from laptime.model.questions import comparisons_of
-from laptime.model.record import Comparison, LaneResult, Record
+from laptime.model.record import Comparison, InferFactor, LaneResult, Record
 from laptime.model.workload import PublishedResult
 from laptime.pages import footnotes
 from laptime.pages.bars import Row, bar_rows
@@ -125,11 +125,17 @@ def compared_words(found: Comparison, record: Record) -> str:
     if isinstance(low, Missing) or isinstance(high, Missing):
         why = "one pair, no interval" if found.pairs == 1 else "no interval"
         return names.format(f"{factor(ratio)}x as fast") + f" ({why})."
+    if found.verdict == "not distinguishable":  # the ratio is that of the table, whichever seems faster
+        names = f"{short_name(found.lane)} and {short_name(found.reference)}"
+        return f"no difference was found between {names} (ratio {ends_words(found)})."
     between = f"{factor(low, ratio)}-{factor(high, ratio)}"
-    if found.verdict == "not distinguishable":
-        return f"no difference was found between {short_name(faster)} and {short_name(slower)} (ratio {between})."
     settled = "" if found.settled else f", not settled within {percent(record.ask.margin)}"
     return names.format(f"{factor(ratio)}x as fast") + f" ({between}{settled})."
+
+
+def ends_words(found: Comparison | InferFactor) -> str:
+    """Return the ends of a factor's interval in the direction of every table: the lane against the first one."""
+    return "-".join(factor(end) for end in (found.low, found.high) if not isinstance(end, Missing))
 
 
 def spoken_name(lane: str, other: str) -> str:
