@@ -294,7 +294,7 @@ def _journal(warn: Warn | None, save: Callable[[T], object]) -> Callable[[T], No
 export_tables = tuple(TABLES)
 exports = EXPORTS
 load = lookup.load
-check_gate = comparing.check_gate
+check_gate, check_store = comparing.check_gate, files.check_store
 compare_records = comparing.compare_records
 compare_trainings = comparing.compare_trainings
 made_data = made_sets

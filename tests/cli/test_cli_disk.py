@@ -58,6 +58,11 @@ def test_a_place_that_is_no_folder_is_named(house, words):
     house.home.write_text("not a folder")
     answer = house.race("fake/cpu", "--heats", "1", *words)
     assert answer.code == 3
+    first, *_ = answer.err.splitlines()
+    assert (
+        first
+        == f"laptime: what comes now cannot be saved in {house.home / 'records'}: a file is where a folder is needed"
+    )
     assert "50.0 s" in answer.out or '"status": "finished"' in answer.out
     assert "a file is where a folder is needed" in answer.err
     listed = house.run("list")

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from laptime.model.questions import QUESTIONS
 from laptime.workloads import CATALOGUE
 
 LOOKING = {
@@ -185,3 +186,10 @@ def test_records_are_marked_and_removed(house):
     assert not any(place.exists() for place in belongs)
     assert house.done("remove", ids[1][:-1], "--json").json == [ids[1]]
     assert "No records yet" in house.run("list").out
+
+
+def test_every_question_can_be_listed(raced):
+    """By the name of its command; the races that are here are answers to one of them."""
+    for question in QUESTIONS:
+        rows = raced.done("list", "--question", question.command, "--json").json
+        assert bool(rows) == (question.name == "race"), question.name

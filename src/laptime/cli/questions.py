@@ -33,7 +33,7 @@ from laptime.cli.output import Progress, may_colour, may_draw, page_width
 from laptime.cli.printing import complain, emit, emit_json
 from laptime.errors import StoreError
 from laptime.model.ask import Ask
-from laptime.model.questions import SweepAnswer, TuneAnswer, WhyAnswer, find_question
+from laptime.model.questions import QUESTIONS, SweepAnswer, TuneAnswer, WhyAnswer, find_question
 from laptime.model.record import Record
 
 EXIT_DNF, EXIT_UNTRUSTED = 3, 4
@@ -125,7 +125,7 @@ def make_command(
     return command
 
 
-QUESTION_OF = {"train": "full"}  # a record keeps the name that the question had first
+QUESTION_OF = {each.command: each.name for each in QUESTIONS}
 train = make_command(
     "train",
     TRAIN_HELP,
@@ -227,8 +227,15 @@ class FinishedRecord:
 
 
 def with_progress(run: Callable[..., Record], *, quiet: bool) -> FinishedRecord:
-    """Call `run` with callbacks for progress and for what cannot be saved, and return its record."""
+    """Call `run` with callbacks for progress and for what cannot be saved, and return its record.
+
+    That nothing can be saved is also said before: who reads it may end the run, and who does not gets its page.
+    """
     unsaved: list[StoreError] = []
+    try:
+        api.check_store()
+    except StoreError as error:
+        complain(error)
     with Progress(quiet=quiet) as progress:
         return FinishedRecord(run(show=progress.show, tell=progress.tell, warn=unsaved.append), unsaved)
 

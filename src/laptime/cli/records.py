@@ -27,7 +27,6 @@ A record that is still running is refused. If one of the records cannot be remov
 """
 LISTED_MOST = 30
 DEVICES = ("cpu", "gpu", "cuda", "mps", "xpu", "tpu")
-QUESTIONS = ("race", "train", "infer", "why", "profile")
 STATUSES = ("running", "finished", "interrupted", "ended", "unreadable")
 
 
@@ -62,7 +61,7 @@ class Since(click.ParamType[dt.datetime]):
 @click.option("--device", type=click.Choice(DEVICES), help="Only on this kind of device; gpu is any card.")
 @click.option("--label", metavar="NAME", shell_complete=complete_label, help="Only with this label.")
 @click.option("--since", metavar="DATE", type=Since(), help="Only from then on: 2026-11-20, or 7d ago.")
-@click.option("--question", type=click.Choice(QUESTIONS), help="Only answers to this question.")
+@click.option("--question", type=click.Choice(tuple(QUESTION_OF)), help="Only answers to this question.")
 @click.option("--status", type=click.Choice(STATUSES), help="Only with this status.")
 @click.option("--limit", type=click.IntRange(0), help="At most N; 0 for all.  [default: 30; all in JSON]")
 @click.option("--json", "as_json", is_flag=True, help="Print a list of objects as JSON.")

@@ -151,7 +151,7 @@ class Question:
     was prepared, and has `run()` and `reduce(status)`. `render` makes the page of a record, `live` the lines that are
     redrawn while it runs, `summary` the few words in a list. `parts` returns what the page of a record says, and
     `figures` what a report draws; without them a report has the page alone. `says` is the help text of its command; a
-    command with options of its own has a module in `laptime.cli`.
+    command with options of its own has a module in `laptime.cli`. `typed` is the command, where that has another name.
     """
 
     name: str
@@ -164,6 +164,11 @@ class Question:
     says: str = ""
     parts: str = ""
     figures: str = ""
+    typed: str = ""
+
+    @property
+    def command(self) -> str:
+        return self.typed or self.name
 
     def part(self, name: str) -> Any:
         """Return the part of this name; its module is imported now."""
@@ -193,6 +198,7 @@ QUESTIONS: list[Question] = [
         summary="laptime.pages.summaries:of_training",
         parts="laptime.pages.full:page_parts",
         figures="laptime.figures.training:figures",
+        typed="train",
     ),
     Question(
         name="infer",

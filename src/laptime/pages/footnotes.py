@@ -336,7 +336,7 @@ def over_budget(record: Record) -> str:
 
 def _spread_words(most: float) -> str:
     """Return how far ratios are apart: per cents of more than 100 are no figure of speech."""
-    return percent(most - 1) if most < LARGE_SPREAD else f"up to {factor(most)} times"
+    return percent(most - 1) if most < LARGE_SPREAD else f"a factor of {factor(most)}"
 
 
 def _unsettled(record: Record) -> str:

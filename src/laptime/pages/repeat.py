@@ -6,12 +6,15 @@ import shlex
 from dataclasses import fields
 from typing import Any
 
-from laptime.model.ask import WHY_BUDGET_S, Ask, FullAsk
+from laptime.model.ask import Ask, FullAsk
+from laptime.model.questions import find_question
 from laptime.model.record import Record
+from laptime.model.scaling import ScaleAsk
+from laptime.model.sweeping import SweepAsk
 from laptime.model.tuning import TuneAsk
 
-COMMANDS = {"full": "train"}
-Options = Ask | FullAsk | TuneAsk
+BUDGETS_OF_THEIR_OWN = ("why", "scale", "tune", "sweep")  # their command's default is not that of an ask
+Options = Ask | FullAsk | TuneAsk | SweepAsk | ScaleAsk
 OPTIONS = {  # how an option of a command is written, by its field; a number of seconds has its unit
     "heats": "--heats {}",
     "budget_s": "--budget {:g}s",
@@ -33,6 +36,7 @@ OPTIONS = {  # how an option of a command is written, by its field; a number of 
     "on": "--on {}",
     "each": "--each {}",
     "prices": "--prices {}",
+    "steps": "--steps {}",
 }
 OF_TRAINING = {
     "laps": "--laps {}",
@@ -43,20 +47,27 @@ OF_TRAINING = {
     "batches": "--batch {}",
 }
 OF_TUNING = {"allow": "--allow {}", "frameworks": "--frameworks {}", "laps": "--laps {}", "aim": "--for {}"}
+OF_SWEEP = {each.name: f"--{each.name} {{}}" for each in fields(SweepAsk)}
+OF_SCALE = {"devices": "--devices {}"}
 
 
 def repeat_words(record: Record) -> str:
     """Return the command, with the lanes that ran and every option that is not the default; or what was watched."""
-    ask, question = record.ask, record.question
-    if ask.command:
-        return shlex.join(["laptime", question, "--", *ask.command])
-    words = ["laptime", COMMANDS.get(question, question), ask.what, *ask.others, *ask.lanes]
-    plain = Ask(budget_s=WHY_BUDGET_S) if question == "why" else Ask()
-    left_out = {"profile"} if question == "profile" else set()
-    words += _options({name: told for name, told in OPTIONS.items() if name not in left_out}, ask, plain)
+    ask, question = record.ask, find_question(record.question)
+    named = [each for each in (ask.what, *ask.others, *ask.lanes) if each] if question.name != "watch" else []
+    words = ["laptime", question.command, *named]
+    left_out = {"profile"} if question.name == "profile" else set()
+    if question.name in BUDGETS_OF_THEIR_OWN:
+        left_out.add("budget_s")
+        words += ["--budget", f"{ask.budget_s:g}s"]
+    words += _options({name: told for name, told in OPTIONS.items() if name not in left_out}, ask, Ask())
+    words += [word for each in ask.variants for word in ("--set", each)]
     words += _options(OF_TRAINING, ask.full, FullAsk()) if ask.full is not None else []
     words += _options(OF_TUNING, ask.tune, TuneAsk()) if ask.tune is not None else []
-    return shlex.join(words)
+    words += _options(OF_SWEEP, ask.sweep, SweepAsk()) if ask.sweep is not None else []
+    if ask.scale is not None:
+        words += [*_options(OF_SCALE, ask.scale, ScaleAsk()), *(f"--{each}" for each in ask.scale.growth)]
+    return shlex.join([*words, *(("--", *ask.command) if ask.command else ())])
 
 
 def _options(options: dict[str, str], asked: Options, plain: Options) -> list[str]:

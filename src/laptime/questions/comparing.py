@@ -13,11 +13,11 @@ from laptime.errors import RecordError, UsageError
 from laptime.model.ask import Ask
 from laptime.model.lane import OF_TRAINING
 from laptime.model.plan import Subject
+from laptime.model.questions import find_question
 from laptime.model.record import Record
 
 FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 """What a comparison may raise where a record holds figures that no laptime wrote."""
-WAYS = {"full": "laptime train", "infer": "laptime infer", "why": "laptime why", "profile": "laptime profile"}
 
 Parameters = ParamSpec("Parameters")
 Found = TypeVar("Found")
@@ -53,7 +53,7 @@ def check_gate(ask: Ask, *, repeats: bool) -> None:
 def ask_again(record: Record, label: str | None = None) -> Ask:
     """Return the ask that runs a recorded race again: the same trainings, lanes by their full names, and options."""
     if record.question != "race":
-        again = WAYS.get(record.question, f"laptime {record.question}")
+        again = f"laptime {find_question(record.question).command}"
         says = f"{record.id} is no race, and --against runs a race again"
         raise UsageError(says, f"run {again} {record.ask.what} again, then: laptime compare {record.id} latest")
     places = dict.fromkeys(lane.name.partition(OF_TRAINING)[0] for lane in record.lanes)

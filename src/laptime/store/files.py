@@ -8,6 +8,7 @@ import contextlib
 import errno
 import os
 import random as randomness
+import secrets
 import stat
 import time
 from collections.abc import Iterator, Sequence
@@ -115,11 +116,34 @@ def save(record: Record) -> Path:
     return path
 
 
+def check_store() -> None:
+    """Raise a StoreError if no record can be saved: better before a run than after it. Nothing stays behind."""
+    probe = records_folder() / f".{secrets.token_hex(8)}.claim.0{SUFFIX}"
+    made: list[Path] = []
+    try:
+        made += [folder for folder in (probe.parent, *probe.parent.parents) if not folder.exists()]
+        probe.parent.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
+    except OSError as error:
+        says = f"what comes now cannot be saved in {records_folder()}: {_reason(error)}"
+        raise StoreError(
+            says, "Set LAPTIME_HOME to a folder that can be written. The answer is printed all the same."
+        ) from error
+    finally:
+        with contextlib.suppress(OSError):
+            probe.unlink(missing_ok=True)
+            for folder in made:
+                folder.rmdir()
+
+
 def not_saved(identity: str, error: OSError) -> StoreError:
     """Return an error that says why a record could not be saved."""
-    reason = REASONS.get(error.errno or 0) or error.strerror or str(error)
-    says = f"the record {identity} could not be saved in {records_folder()}: {reason}"
+    says = f"the record {identity} could not be saved in {records_folder()}: {_reason(error)}"
     return StoreError(says, "Make room there, or set LAPTIME_HOME to a folder that can be written.")
+
+
+def _reason(error: OSError) -> str:
+    return REASONS.get(error.errno or 0) or error.strerror or str(error)
 
 
 def remove(identity: str) -> None:
@@ -128,8 +152,9 @@ def remove(identity: str) -> None:
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
-        reason = REASONS.get(error.errno or 0) or error.strerror or str(error)
-        raise StoreError(f"{path} could not be removed: {reason}", "Check the permissions of its folder.") from error
+        raise StoreError(
+            f"{path} could not be removed: {_reason(error)}", "Check the permissions of its folder."
+        ) from error
 
 
 def list_records() -> tuple[RecordRow, ...]:
