@@ -23,10 +23,18 @@ def by_question(house, question):
     return next(row["id"] for row in house.run("list", "--json").json if row["question"] == question)
 
 
+def test_a_file_of_no_format_is_refused(reported, tmp_path):
+    """A page of HTML that is called boss.pdf opens nowhere."""
+    answer = reported.done("report", "-o", str(tmp_path / "boss.pdf"), code=2)
+    assert "boss.pdf' ends with .pdf, and no report does" in answer.err
+    reported.done("report", "-o", str(tmp_path / "charts.svg"))
+    assert [each.is_dir() for each in tmp_path.iterdir()] == [True]
+
+
 def test_a_report_is_one_file_that_asks_for_nothing(reported, tmp_path):
     place = tmp_path / "new" / "race.html"
     answer = reported.run("report", by_question(reported, "race"), "-o", str(place))
-    assert (answer.code, answer.out, answer.err) == (0, "", f"laptime: {place}\n")
+    assert (answer.code, answer.out, answer.err) == (0, "", f"written: {place}\n")
     html = place.read_text(encoding="utf-8")
     assert "src=" not in html
     assert "href=" not in html

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import importlib.util
 import itertools
@@ -35,7 +36,7 @@ def call_own(file: str, function: str, batch: int | None = None) -> Training:
     module = _load(path)
     named = getattr(module, function, None)
     if not callable(named):
-        raise TrainingError(f"{path.name}: '{function}' is not a function", "give file.py:function")
+        raise TrainingError(*_why_not_callable(path, function, module))
     try:
         returned = named()
     except Exception as error:
@@ -44,6 +45,19 @@ def call_own(file: str, function: str, batch: int | None = None) -> Training:
         raise TrainingError(f"{path.name}:{function} raised {type(error).__name__}: {error}") from error
     name = f"{path.name}:{function}"
     return with_batch(as_training(returned, name), batch, name)
+
+
+def _why_not_callable(path: Path, function: str, module: Any) -> tuple[str, str]:
+    """Return why a file has no such function at its top, and what to name instead."""
+    found = [each for each in ast.walk(ast.parse(path.read_bytes())) if isinstance(each, ast.FunctionDef)]
+    at_the_top = [each.name for each in found if callable(getattr(module, each.name, None))]
+    way = f"its functions: {', '.join(at_the_top)}" if at_the_top else "give file.py:function"
+    if any(each.name == function for each in found):
+        says = f"{path.name}: '{function}' is defined inside something else, and only its top can be called"
+        return says, f"move it to the top of the file; {way}"
+    if hasattr(module, function):
+        return f"{path.name}: '{function}' is not a function", way
+    return f"{path.name} has no function '{function}'", way
 
 
 def _load(path: Path) -> Any:

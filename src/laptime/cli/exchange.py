@@ -81,4 +81,4 @@ def export(*, identity: str, target: str, what: str | None, output: str | None, 
     place = api.export(record, target, output, what)
     if as_json:
         return emit_json(showing.to_json({"record": record.id, "to": target, "place": place}))
-    return say(f"laptime: {place}")
+    return say(f"written: {place}")

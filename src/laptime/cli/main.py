@@ -124,7 +124,7 @@ def main() -> NoReturn:
 
 def _run() -> int:
     try:
-        code = group.main(renew(sys.argv[1:]), prog_name="laptime", standalone_mode=False)
+        code = group.main(renew(sys.argv[1:] or ["--help"]), prog_name="laptime", standalone_mode=False)
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
     except click.ClickException as error:

@@ -38,6 +38,6 @@ def report(*, identities: tuple[str, ...], output: str | None, form: str | None,
         return
     place = Path(output or made.name)
     api.write_files(place, made.files, is_folder=made.is_folder)
-    say(f"laptime: {place}")
+    say(f"written: {place}")
     if opens and not webbrowser.open(place.resolve().as_uri()):
         say(f"laptime: no browser was found; open {place.resolve().as_uri()}")

@@ -98,10 +98,15 @@ def plain_name(identity: str) -> str:
 
 
 def format_of(form: str | None, output: str | None) -> str:
-    """Return the format that was asked for, or that a file's name ends with; html otherwise."""
+    """Return the format that was asked for, or that a file's name ends with; html where it ends with nothing."""
     if form is not None or output is None:
         return form or "html"
     ending = PurePath(output).suffix.lower()
-    return next(
-        (row.name for row in FORMATS.values() if ending in row.endings), ending[1:] if ending == ".json" else "html"
-    )
+    if not ending:
+        return "html"
+    of_endings = {each: row.name for row in FORMATS.values() for each in row.endings}
+    known = of_endings | {f".{name}": name for name in (*FORMATS, "json")}
+    if ending not in known:
+        says = f"'{output}' ends with {ending}, and no report does"
+        raise UsageError(says, f"Name a file that ends with {', '.join(known)}, or say --format.")
+    return known[ending]

@@ -23,8 +23,11 @@ Row = dict[str, Any]
 def table_of(record: Record, what: str | None) -> tuple[str, list[Row]]:
     """Return a table's name and its rows: the one that is asked for, or the first of TABLES that has any."""
     held = {name: rows for name, make in TABLES.items() if (rows := list(make(record)))}
+    if what is None and not held:
+        way = f"`laptime show {record.id} --json` has what it holds."
+        raise UsageError(f"{record.id} has no rows for a table", way)
     if what is None:
-        return next(iter(held.items()), ("lanes", []))
+        return next(iter(held.items()))
     if what not in held:
         raise UsageError(f"{record.id} has no {what}", f"It has: {', '.join(held) or 'no rows at all'}.")
     return what, held[what]

@@ -28,6 +28,7 @@ CANNOT_SET = {
     "matmul": "the script imports no PyTorch",
     "workers": "the script makes no DataLoader of items by number",
 }
+WRONG_ARGUMENTS = 2  # the exit code of argparse, click and most others
 LEARNT = 3  # whole iterations that show what one consists of
 PROOF_STEPS = 10
 PROOF_S = 5.0  # slow steps: so long at most, once enough was learnt
@@ -168,7 +169,8 @@ def _why_too_short(script: RacedScript, ended: ScriptEnded, steps: int) -> str:
     if not script.has_greeted:
         return f"the script ended {how}, and no Python process of it reported to laptime"
     if not steps:
-        return f"the script ended {how}, and no training with PyTorch or Keras was seen in it"
+        wrong = ". Its own arguments go behind --" if ended.code == WRONG_ARGUMENTS else ""
+        return f"the script ended {how}, and no training with PyTorch or Keras was seen in it{wrong}"
     if ended.code:
         return f"the script failed: it ended {how} before a step of it was timed"
     return f"the script ended {how} after {steps} steps, too few to time: give it more epochs or data"

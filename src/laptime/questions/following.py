@@ -28,6 +28,11 @@ def make_history(
         for row in Selection(question=question).of(rows)
         if row.unreadable is None and row.status != "running" and _trains_any(row.workload, what)
     ]
+    functions = dict.fromkeys(row.workload for row in rows if trains(row.workload.rpartition(":")[0], what))
+    if not chosen and len(functions) == 1:
+        return make_history(next(iter(functions)), lane, question, rows=rows, load=load, limit=limit)
+    if not chosen and functions:
+        raise UsageError(f"records name several trainings of {what}", f"name one: {', '.join(functions)}")
     if not chosen:
         raise RecordError(f"no record of {question} trained {what}{_near(what, rows)}", "`laptime list` shows all.")
     place, others = choose_lane([_places(row, what) for row in chosen], lane, what)
