@@ -78,7 +78,8 @@ def test_every_network_starts_from_the_same_weights():
         ("raises", "raised ValueError: no such data set"),
         ("returns_three", "returned int, not a laptime.Training"),
         ("strangers_optimizer", "parameters that the model does not have"),
-        ("absent", "is not a function"),
+        ("absent", "has no function 'absent'"),
+        ("forward", "'forward' is defined inside something else"),
         ("iterated_once", "it can be iterated only once"),
     ],
 )

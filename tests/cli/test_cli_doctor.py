@@ -43,7 +43,6 @@ def test_a_framework_alone_is_asked_alone(house):
     assert "python" in page.partition("Not asked: ")[2]
     refused = house.done("doctor", "--framework", "nonsense", code=2)
     assert "--framework nonsense: it is not installed here" in refused.err
-    assert "did you mean keras-torch" in house.done("doctor", "--framework", "keras", code=2).err
     assert "fake" in refused.err
 
 
