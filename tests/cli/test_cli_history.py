@@ -101,3 +101,16 @@ def test_a_device_without_settings_is_its_lane_as_written(house):
     """As where a lane is raced."""
     house.done("race", "cifar-cnn", "fake/cpu/best", "fake/cpu", "--heats", "1", "-q")
     assert followed(house, "cifar-cnn", "cpu")["lane"] == "fake/cpu/as-written"
+
+
+def test_a_file_is_its_one_training(house):
+    """`laptime race my.py` finds the function by itself, and so does the history of what it left."""
+    house.done("race", "cifar-cnn", "fake/cpu", "--heats", "1", "--quiet")
+    record = house.kept()
+    house.files()[0].unlink()
+    for number, function in enumerate(("training", "training", "other")):
+        record["id"], record["workload"]["name"] = f"r-2026-11-01-000{number}", f"my.py:{function}"
+        (house.home / "records" / f"{record['id']}.json").write_text(json.dumps(record))
+        if number == 1:
+            assert len(followed(house, "my.py")["points"]) == 2
+    assert "name one: my.py:other, my.py:training" in house.done("history", "my.py", code=2).err

@@ -193,3 +193,9 @@ def test_every_question_can_be_listed(raced):
     for question in QUESTIONS:
         rows = raced.done("list", "--question", question.command, "--json").json
         assert bool(rows) == (question.name == "race"), question.name
+
+
+def test_laptime_alone_prints_its_help(house):
+    """Which is an answer, and no mistake."""
+    alone = house.done()
+    assert alone.out == house.done("--help").out

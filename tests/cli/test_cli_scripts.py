@@ -173,6 +173,7 @@ def test_a_script_that_fails_on_all_lanes_ends_the_race_with_its_words(house, tr
     assert answer.code == 3
     assert "the script ended with exit code 2, and no training" in answer.err
     assert "train.py: error: the following arguments are required: --epochs" in answer.err
+    assert "Its own arguments go behind --" in answer.err
 
 
 def test_a_script_that_fails_as_it_is_timed_ends_the_race_at_once(house, train):
