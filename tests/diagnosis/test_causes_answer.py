@@ -209,7 +209,7 @@ def test_remedies_stand_by_what_they_gained():
         trial("loader", 1.1, is_remedy=False),
         stages=SLOW_LOADER,
     )
-    rows = remedies(case, case.trials)
+    rows = remedies(case, case.trials, ())
     assert [row.says for row in rows] == ["decoded", "workers", "batch 4x", "compile"]
     assert [row.recommended for row in rows] == [False, True, False, False]
     assert [row.reason for row in rows] == [None, None, "out of memory", "nothing pointed to it"]
@@ -218,7 +218,7 @@ def test_remedies_stand_by_what_they_gained():
 
 def test_memory_is_recommended_where_it_gains_far_more():
     case = case_of(lane_of(100.0), trial("workers", 1.8), trial("decoded", 9.5, changes="4.2 GB of memory"))
-    assert [(row.says, row.recommended) for row in remedies(case, case.trials)] == [
+    assert [(row.says, row.recommended) for row in remedies(case, case.trials, ())] == [
         ("decoded", True),
         ("workers", False),
     ]
@@ -226,19 +226,19 @@ def test_memory_is_recommended_where_it_gains_far_more():
 
 def test_memory_is_recommended_where_nothing_else_gains():
     case = case_of(lane_of(100.0), trial("keep", 2.0, changes="memory"), trial("layout", 0.9))
-    assert [row.recommended for row in remedies(case, case.trials)] == [True, False]
+    assert [row.recommended for row in remedies(case, case.trials, ())] == [True, False]
 
 
 @pytest.mark.parametrize(("part", "recommended"), [(1.5, "one thread"), (1.2, "best")])
 def test_one_part_of_a_preset_is_recommended_where_it_gains_as_much(part, recommended):
     """It is the smaller change."""
     case = case_of(lane_of(100.0), trial("best", 1.55), trial("one thread", part))
-    assert [row.says for row in remedies(case, case.trials) if row.recommended] == [recommended]
+    assert [row.says for row in remedies(case, case.trials, ()) if row.recommended] == [recommended]
 
 
 def test_nothing_is_recommended_that_does_not_gain():
     case = case_of(lane_of(100.0), trial("layout", 1.02), trial("batch 2x", 2.0, changes="the learning"))
-    assert not any(row.recommended for row in remedies(case, case.trials))
+    assert not any(row.recommended for row in remedies(case, case.trials, ()))
 
 
 def test_one_pair_recommends_what_was_foretold_only():
@@ -247,7 +247,17 @@ def test_one_pair_recommends_what_was_foretold_only():
         alone = trial("decoded", 9.5, changes="memory")
         bare = replace(alone, factor=Factor(9.5, Missing("one pair"), Missing("one pair")))
         case = case_of(lane_of(100.0), bare, stages=stages)
-        assert [row.recommended for row in remedies(case, case.trials)] == [is_recommended]
+        assert [row.recommended for row in remedies(case, case.trials, ())] == [is_recommended]
+
+
+def test_nothing_is_recommended_whose_cause_is_ruled_out():
+    """A loader that gives a thousand times the items is no limit, whatever one pair next to a neighbour says."""
+    alone = trial("decoded", 3.0, changes="memory")
+    bare = replace(alone, factor=Factor(3.0, Missing("one pair"), Missing("one pair")))
+    case = case_of(lane_of(100.0), bare, stages=SLOW_LOADER)
+    acquitted = Verdict(alone.experiment.cause, "ruled out", "the loader is no limit")
+    assert [row.recommended for row in remedies(case, case.trials, ())] == [True]
+    assert [row.recommended for row in remedies(case, case.trials, (acquitted,))] == [False]
 
 
 def test_on_a_processor_the_first_heats_foretell_what_decoded_items_gain():

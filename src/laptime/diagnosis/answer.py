@@ -11,7 +11,7 @@ from laptime.diagnosis.experiments import predict
 from laptime.diagnosis.why_facts import WhyFacts, ceilings, split
 from laptime.model.digits import percent, times
 from laptime.model.missing import Missing
-from laptime.model.why import NO_CHANGE, Factor, Remedy, Trial, Why
+from laptime.model.why import NO_CHANGE, Factor, Remedy, Trial, Verdict, Why
 
 PRESET = "best"  # the experiment with all that is known to help
 NEARLY = 0.9  # as good: a remedy that changes nothing is then preferred to one that takes memory
@@ -33,22 +33,23 @@ def explain(facts: WhyFacts, missing: tuple[str, ...] = ()) -> Why:
         parts=split(facts),
         ceilings=ceilings(facts),
         causes=verdicts,
-        remedies=remedies(facts, facts.trials),
+        remedies=remedies(facts, facts.trials, verdicts),
         missing=missing,
         trusted=distrust is None,
         distrust=distrust,
     )
 
 
-def remedies(facts: WhyFacts, trials: Mapping[str, Trial]) -> tuple[Remedy, ...]:
+def remedies(facts: WhyFacts, trials: Mapping[str, Trial], verdicts: Sequence[Verdict]) -> tuple[Remedy, ...]:
     """Return a row for each remedy that the lane can have: measured ones by their gain, others by their prediction.
 
     The best of those that change nothing or only take memory is recommended. One that changes nothing is preferred if
-    it gains nearly as much.
+    it gains nearly as much. None is recommended whose cause is ruled out: what seemed to gain was noise.
     """
     possible = [each for each in trials.values() if each.experiment.is_remedy and each.experiment.absent is None]
     rows = sorted((_row(facts, trial) for trial in possible), key=_place)
-    gaining = [row for row in rows if _gains(row, facts.margin)]
+    ruled_out = {each.cause for each in verdicts if each.standing == "ruled out"}
+    gaining = [row for row in rows if _gains(row, facts.margin) and row.cause not in ruled_out]
     free = [row for row in gaining if row.changes == NO_CHANGE]
     memory = [row for row in gaining if any(word in row.changes for word in MEMORY_WORDS)]
     best = _preferred(_parts_first(free, trials), memory)
