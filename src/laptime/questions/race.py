@@ -26,6 +26,7 @@ from laptime.run.launchers import LOCAL, Launcher
 from laptime.stats import FIRST_LOOK, alpha_for_look
 
 EARLY = 0.6  # share of the margin within which every ratio has to be known for the race to end before its time
+OVERRUN = 0.25  # of the budget: so much longer the rounds without which there is no interval may take
 ALIKE = 0.2  # share of the margin within which two lanes that cannot be told apart are called settled early
 
 
@@ -102,11 +103,16 @@ class Race:
     def _is_done(self) -> bool:
         """Whether no further round is wanted, or none would fit, decided without looking at any ratio.
 
-        The budget counts only from the minimum number of heats on, because fewer heats prove nothing.
+        A budget is a promise: the first round is completed, and the few that make an interval may take a little more
+        than was asked. Where they would take longer, the answer is less certain, and says so. Heats that were asked for
+        by their number are run.
         """
-        pace, rounds = self._job.plan.pace, self._rounds.rounds
-        no_more = rounds >= pace.heats_max or not self._running
-        return no_more or (rounds >= pace.heats_min and self._next_round_s > self._job.left_s)
+        pace, rounds, ask = self._job.plan.pace, self._rounds.rounds, self._job.plan.ask
+        if rounds >= pace.heats_max or not self._running:
+            return True
+        over_s = OVERRUN * ask.budget_s if rounds < pace.heats_min else 0.0
+        is_asked = ask.heats is not None and rounds < pace.heats_min
+        return not is_asked and self._next_round_s > self._job.left_s + over_s
 
     def _is_settled(self) -> bool:
         """Whether every ratio is known well enough to end early, at the part of alpha that this look spends.
