@@ -71,9 +71,14 @@ def write_atomically(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-def write_new(path: Path, data: bytes) -> None:
-    """Write `data` to `path`, whole or not at all, as `write_atomically` does. Raise FileExistsError if it exists."""
+def write_new(path: Path, data: bytes, *, is_private: bool = False) -> None:
+    """Write `data` to `path`, whole or not at all, as `write_atomically` does. Raise FileExistsError if it exists.
+
+    Only this user can read a file that `is_private`.
+    """
     with open_atomically(path, place=_place_new) as file:
+        if is_private:
+            os.fchmod(file.fileno(), 0o600)
         file.write(data)
 
 

@@ -28,7 +28,7 @@ from laptime.model.ranks import Exchange, RankReport
 from laptime.model.sample import Examination, FreshSteps, LateStep, ProofRun, Reference, Window
 from laptime.model.symptoms import DenormalCensus, StepSymptoms
 
-VERSION = 21
+VERSION = 22
 NOT_TOLD = Missing("not told")
 
 
@@ -371,11 +371,11 @@ def write(message: FromChild | FromParent) -> bytes:
 
 
 def read_from_child(line: bytes) -> FromChild:
-    return cast("FromChild", _read(_from_child, line, "child"))
+    return cast("FromChild", decode(_from_child, line, "child"))
 
 
 def read_from_parent(line: bytes) -> FromParent:
-    return cast("FromParent", _read(_from_parent, line, "parent"))
+    return cast("FromParent", decode(_from_parent, line, "parent"))
 
 
 def check_version(hello: Hello) -> None:
@@ -385,9 +385,10 @@ def check_version(hello: Hello) -> None:
         raise WireError(says, "two laptimes are mixed in one environment; install it again")
 
 
-def _read(decoder: msgspec.json.Decoder[Any], line: bytes, sender: str) -> Any:
+def decode(decoder: msgspec.json.Decoder[Any], line: bytes, sender: str) -> Any:
+    """Return a message. Raise WireError if it cannot be read, also if it is nested too deep for the decoder."""
     try:
         return decoder.decode(line)
-    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         shown = line[:120].decode("utf-8", "replace").rstrip()
         raise WireError(f"unreadable message from the {sender}: {shown!r} ({error})") from error

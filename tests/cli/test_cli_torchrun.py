@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -9,9 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from impostors import Impostor
 
 from house import on_all_cores
 from laptime import showing
+from laptime.run.on_torchrun import STORE
 from laptime.store import decode
 
 HERE = socket.gethostname()
@@ -74,6 +77,54 @@ def test_what_torchrun_cannot_do_is_said(house, words, env, says):
     answer = house.run("race", "cifar-cnn", *words, env=env)
     assert answer.code == 2
     assert says in " ".join(answer.err.split())
+
+
+FURTHER = STARTED | {"RANK": "1", "GROUP_RANK": "1", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "1"}
+
+
+def stand_by(house, port, *words):
+    """Run the command of a further node, whose torchrun has its store on this port."""
+    env = FURTHER | {"MASTER_PORT": str(port)}
+    return house.finish(house.start("race", "cifar-cnn", "fake/cpu", "--on", "torchrun", *words, env=env))
+
+
+def test_a_store_that_says_nothing_is_waited_for_no_longer_than_patience(house):
+    """Another program has its port. The command ends in words."""
+    pytest.importorskip("torch")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        answer = stand_by(house, silent.getsockname()[1], "--patience", "2s")
+    assert (answer.code, answer.out) == (3, "")
+    assert "laptime: --on torchrun: its store " in answer.err
+    assert house.is_empty_within(10)
+
+
+@pytest.mark.framework
+def test_a_store_that_lies_starts_nothing(house, tmp_path):
+    """Another program wrote where the first node is, with an order: what answers there has to prove the secret."""
+    pytest.importorskip("torch")
+    code = "import pathlib; pathlib.Path('it-ran').touch()"
+    order = json.dumps({"type": "StartAgent", "ticket": "1", "words": ["-c", code]}).encode() + b"\n"
+    port = free_port()
+    with (
+        Impostor(order, lambda _heard: order) as impostor,
+        subprocess.Popen(
+            [sys.executable, "-P", "-m", STORE, "tell", "60", "1024"],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=house.environment() | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)},
+        ) as liar,
+    ):
+        place = {"host": "127.0.0.1", "port": impostor.port, "secret": "s", "tickets": ["1"], "words": ["-c", code]}
+        liar.stdin.write(json.dumps(place) + "\n")
+        liar.stdin.flush()
+        answer = stand_by(house, port)
+        liar.stdin.close()
+    assert (answer.code, answer.out) == (3, "")
+    assert f"--on torchrun: 127.0.0.1:{impostor.port} does not speak as this laptime does" in answer.err
+    assert "set LAPTIME_CLUSTER_SECRET to the same secret on all nodes" in answer.err
+    assert not list(Path(house.folder).rglob("it-ran"))
+    assert house.is_empty_within(10)
 
 
 def test_the_others_of_a_node_leave_at_once(house):

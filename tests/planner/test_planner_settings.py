@@ -8,7 +8,11 @@ import pytest
 from planner_machines import CPU, machine_with, plan_for
 
 from laptime.cli.help import lanes_text
+from laptime.model.frameworks import FRAMEWORKS
 from laptime.model.lane import Settings
+from laptime.model.launchers import NODE_VARIABLES
+from laptime.planner.groups import split_processor
+from laptime.planner.plan import name_device, with_values
 from laptime.planner.settings import (
     SETTINGS,
     find_setting,
@@ -16,6 +20,7 @@ from laptime.planner.settings import (
     list_settings,
     settings_table,
 )
+from laptime.run.remote_launcher import FORWARDED
 
 PAGE = Path(__file__).parents[2] / "docs" / "lanes.md"
 EXAMPLES = {"N": "2", "X": "0.001"}
@@ -45,6 +50,20 @@ def test_the_page_of_lanes_has_the_table_that_is_made_from_the_rows():
     made = settings_table()
     found = made in PAGE.read_text(encoding="utf-8")
     assert found, f"the table in docs/lanes.md is not the one that SETTINGS makes; replace it by:\n\n{made}"
+
+
+def test_a_node_sets_what_lanes_bring_and_nothing_else(monkeypatch):
+    """The list of the agents is that of all settings, devices and forwarded variables."""
+    monkeypatch.delenv("NPROC", raising=False)
+    brought = set(FORWARDED) | set(split_processor("jax", (CPU, CPU), 1))
+    for framework in FRAMEWORKS:
+        brought |= set(name_device(framework.name, CPU))
+    for row in SETTINGS.values():
+        for value in row.listed:
+            if row.read is None:
+                settings = with_values(Settings(), {row.main_field: row.kind(EXAMPLES.get(value, value))})
+                brought |= set(row.environment(settings, CPU))
+    assert brought == NODE_VARIABLES
 
 
 def test_a_row_is_in_what_a_plan_fills_in():

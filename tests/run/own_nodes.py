@@ -14,6 +14,7 @@ from laptime.run.meeting import Meeting
 from laptime.run.node_messages import SECRET
 from laptime.run.remote import RemoteChild, Request, Waiting
 from laptime.run.spread import SpreadChild
+from laptime.run.starting import agent_words
 
 
 @dataclass
@@ -43,12 +44,19 @@ class OwnNodes:
     started: list[Started] = field(default_factory=list)
 
     def start(self, environment: dict[str, str]) -> RemoteChild:
+        return RemoteChild(self._agent(), self._of_lane(environment))
+
+    def start_with(self, environment: dict[str, str]) -> RemoteChild:
+        """Return a child whose agent is asked to set these variables, whatever they are."""
         return RemoteChild(self._agent(), environment)
 
-    def start_apart(self, environment: dict[str, str], lane: PlannedLane) -> SpreadChild:
+    def start_apart(
+        self, environment: dict[str, str], lane: PlannedLane, kind: type[SpreadChild] = SpreadChild
+    ) -> SpreadChild:
         """Start the processes of a lane on several nodes."""
         first, *others = (self._agent() for _ in lane.spread)
-        return SpreadChild(first, environment, [RemoteChild(each, environment) for each in others], lane)
+        told = self._of_lane(environment)
+        return kind(first, told, [RemoteChild(each, told, is_spread=True) for each in others], lane)
 
     def await_none(self) -> tuple[RemoteChild, str]:
         """Return a child whose agent was not started, and its ticket."""
@@ -63,9 +71,13 @@ class OwnNodes:
                     each.agent.stdin.close()  # as the end of a task or a job does
                 each.agent.wait(20)
 
+    def _of_lane(self, environment: dict[str, str]) -> dict[str, str]:
+        """Return what a child's own order sets: the rest, which marks it as this test's, its agent has."""
+        return {name: value for name, value in environment.items() if name not in self.environment}
+
     def _agent(self) -> Waiting:
         awaited = self.meeting.expect()
-        words = [sys.executable, "-m", "laptime.run.node", "127.0.0.1", str(self.meeting.port), awaited.ticket]
+        words = [sys.executable, *agent_words("127.0.0.1", self.meeting.port, awaited.ticket)]
         own = {**os.environ, **self.environment, SECRET: self.meeting.secret}
         return self._waiting(awaited, Started(subprocess.Popen(words, stdin=subprocess.PIPE, env=own)))
 

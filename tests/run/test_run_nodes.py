@@ -16,12 +16,13 @@ from heat_orders import PACE, environment_for, order_for
 from own_nodes import OwnNodes
 
 from laptime import wire
+from laptime.authentication import connect_to
 from laptime.errors import WireError
 from laptime.model.missing import Missing
 from laptime.model.sample import Noise
 from laptime.run.child import Silence
 from laptime.run.heats import HeatRunner
-from laptime.run.node_messages import hello_of
+from laptime.run.node_messages import TO_NODE, NodeLink, connect_to_parent, hello_of
 from laptime.run.runner import Limits, Started
 from laptime.run.turns import Player, play_turns
 
@@ -129,21 +130,12 @@ sys.stdin.read()
     assert house.is_empty_within(5)
 
 
-def say_hello(nodes, hello):
-    """Connect as an agent would, and return the connection."""
-    connection = socket.create_connection(("127.0.0.1", nodes.meeting.port), timeout=5)
-    connection.sendall(hello + b"\n")
-    return connection
-
-
-@pytest.mark.parametrize("secret", ["", "x" * 64])
+@pytest.mark.parametrize("secret", ["x" * 64, "é"])
 def test_who_does_not_know_the_secret_learns_nothing(nodes, secret):
-    """The connection is closed at once, and the one that is waited for may still come."""
+    """The one that is waited for may still come."""
     child, ticket = nodes.await_none()
-    hello = msgspec.json.encode(hello_of(secret, ticket))
-    for words in (hello, b"GET / HTTP/1.1", b"x" * 100_000):
-        with say_hello(nodes, words) as connection, contextlib.suppress(ConnectionResetError):
-            assert connection.recv(100) == b""
+    with pytest.raises(WireError, match="did not prove that it knows the secret"):
+        connect_to_parent("127.0.0.1", nodes.meeting.port, secret, ticket, 5.0)
     with pytest.raises(WireError, match=r"no place with 1 core and 2 GPUs was free on ray within 0\.1 s"):
         child.hear(0.1)
 
@@ -158,11 +150,13 @@ def test_who_does_not_know_the_secret_learns_nothing(nodes, secret):
 def test_another_laptime_is_refused_in_words(nodes, tmp_path, change, says):
     """Its lane has a reason, and the agent reads it, too."""
     child, ticket = nodes.await_none()
-    hello = msgspec.structs.replace(hello_of(nodes.meeting.secret, ticket), **change)
-    with say_hello(nodes, msgspec.json.encode(hello)) as connection:
+    hello = msgspec.structs.replace(hello_of(ticket), **change)
+    link = NodeLink(connect_to("127.0.0.1", nodes.meeting.port, nodes.meeting.secret, 5.0), TO_NODE)
+    with contextlib.closing(link):
+        link.say(hello)
         dnf = runner_of(order_for(tmp_path)).follow(Started(child), wire.Run(order_for(tmp_path)))
         assert says in dnf.reason
-        assert says in connection.recv(1000).decode()
+        assert says in link.hear(5.0).says
     assert nodes.started[0].cancelled
 
 
@@ -194,3 +188,13 @@ def test_silence_of_a_node_is_silence(nodes, tmp_path):
     with pytest.raises(Silence):
         runner.child.hear(0.2)
     runner.abandon()
+
+
+@pytest.mark.parametrize("variable", ["PYTHONPATH", "LD_PRELOAD", "LAPTIME_HOME", "PATH"])
+def test_an_agent_sets_only_what_lanes_need(nodes, house, variable):
+    """No variable that names code to run, also not for its parent."""
+    child = nodes.start_with({variable: "/tmp"})
+    with pytest.raises(WireError, match=f"an agent does not set {variable}: it sets LAPTIME_DEVICE, LAPTIME_FAKE"):
+        child.hear(20.0)
+    child.abandon()
+    assert house.is_empty_within(5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 from dataclasses import replace
@@ -9,12 +10,13 @@ from dataclasses import replace
 import psutil
 import pytest
 from heat_orders import PACE, environment_for, order_for
+from impostors import crowd_of, strangers_at
 from own_nodes import OwnNodes
 
-from laptime.heat.rank_messages import JoinRank, Link, RankDone
 from laptime.model.lane import Settings
 from laptime.run.heats import HeatRunner
 from laptime.run.runner import Limits, Started
+from laptime.run.spread import SpreadChild
 from laptime.run.turns import Player, play_turns
 
 HERE = socket.gethostname()
@@ -63,6 +65,30 @@ def test_ranks_on_two_nodes_train_together(nodes, tmp_path, house):
     assert house.is_empty_within(5)
 
 
+class AttackedChild(SpreadChild):
+    """Strangers come to the first rank before the others know where it is."""
+
+    opened: contextlib.ExitStack
+
+    def _send_others(self, place):
+        host, _, port = place.links.rpartition(":")
+        self.opened.enter_context(strangers_at(host, int(port)))
+        self.opened.enter_context(crowd_of(200, int(port)))
+        assert "secret" not in repr(place)
+        super()._send_others(place)
+
+
+def test_strangers_where_ranks_meet_end_no_heat(nodes, tmp_path, house):
+    """Lines without an end, deep JSON, a secret of é, and a crowd that says nothing: the ranks come all the same."""
+    order = spread_order(tmp_path)
+    with contextlib.ExitStack() as opened:
+        child = nodes.start_apart(order.lane.environment, order.lane, AttackedChild)
+        child.opened = opened
+        heat = runner_of(order).run(Started(child), 0)
+    assert (heat.process.status, [each.rank for each in heat.ranks]) == ("ok", [0, 1, 2, 3])
+    assert house.is_empty_within(5)
+
+
 @pytest.mark.parametrize(
     ("how", "says"),
     [
@@ -85,14 +111,3 @@ def test_a_rank_that_never_comes_is_named(nodes, tmp_path, house):
     heat = runner_of(order).run(Started(child), 0)
     assert "its node is gone" in heat.process.dnf.reason
     assert house.is_empty_within(5)
-
-
-@pytest.mark.parametrize("hello", [JoinRank(3, "another"), RankDone(1), b"GET / HTTP/1.1\n"])
-def test_who_does_not_know_the_secret_is_no_rank(hello):
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        if isinstance(hello, bytes):
-            theirs.sendall(hello)
-        else:
-            Link(theirs).say(hello)
-        assert Link(ours, 5.0).hear_number("the secret") is None

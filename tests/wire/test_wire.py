@@ -62,7 +62,7 @@ ANSWERS = AnswerRun("fp32", (0.5, -0.25), 0.559, 2)
 
 FROM_CHILD = (
     wire.Warmed(),
-    wire.RanksMeet(RankPlace(2, 4, "10.0.0.5:40001", None, "10.0.0.5:40002", "a secret")),
+    wire.RanksMeet(RankPlace(2, 4, "10.0.0.5:40001", None, "10.0.0.5:40002")),
     wire.Hello(wire.VERSION, os.getpid()),
     wire.Phase("first step", 12_345_678_901_234),
     wire.Built(1_337_002, 100, None, {"torch": "2.13.0"}, ("a note",), {"ä/b.py": "0a"}),

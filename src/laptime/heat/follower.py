@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from laptime.errors import LaneError
+from laptime.errors import LaneError, WireError
 from laptime.heat import rank_messages as to
 from laptime.model.ranks import RANK_IS_GONE, REASON_S
 
@@ -52,9 +52,12 @@ class Follower:
         return min(took_ns)
 
     def _listen(self) -> None:
-        while (heard := self._link.hear_answer()) is not None and not isinstance(heard, to.RankFailed):
-            self._answers.put(heard)
-        self.failure = heard.reason if isinstance(heard, to.RankFailed) else _how_ended(self._pid)
+        try:
+            while (heard := self._link.hear_answer()) is not None and not isinstance(heard, to.RankFailed):
+                self._answers.put(heard)
+            self.failure = heard.reason if isinstance(heard, to.RankFailed) else _how_ended(self._pid)
+        except WireError as error:
+            self.failure = error.says
         self._gone.set()
         self._answers.put(None)
         self._fail(f"rank {self.number}: {self.failure}")

@@ -1,6 +1,6 @@
 """The first rank of a heat: it starts the others as copies of this process, and they step when it steps.
 
-Ranks on other nodes come on their own, and show a secret (`laptime.heat.joining`).
+Ranks on other nodes come on their own, and prove that they know a secret (`laptime.heat.joining`).
 
 To the loop that times windows, a `RankedBackend` is a back end like any other: its training proves, starts and steps in
 all ranks at once. A fence returns when every rank is done.
@@ -9,22 +9,22 @@ all ranks at once. A fence returns when every rank is done.
 from __future__ import annotations
 
 import os
-import secrets
 import socket
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from laptime import wire
+from laptime.authentication import Admission
 from laptime.backends.base import Backend, Evaluator, Profiler, Runner, UnseenWeights
 from laptime.errors import LaneError
 from laptime.heat import rank_messages as to
 from laptime.heat.follower import Follower
-from laptime.heat.joining import open_meeting, own_address
+from laptime.heat.joining import open_meeting, own_address, take_secret
 from laptime.heat.loop import RankedLine, run_heat
 from laptime.heat.rank import Rank, build_rank, keep_to_cores, order_of, serve
 from laptime.model.limits import StepWork
@@ -33,7 +33,7 @@ from laptime.model.plan import HeatOrder, RankPlace
 from laptime.model.ranks import Exchange, RankReport, RankTimes
 from laptime.model.sample import ProofRun, Reference
 
-MEET_S, HELLO_S = 300.0, 10.0
+MEET_S = 300.0
 BLAME_S = 2.0  # a rank that failed reports it before the others notice that it is gone
 NOT_APART = Missing("its ranks step together: laptime scale says what they wait for")
 LARGEST_BYTES = 256 << 20
@@ -51,21 +51,23 @@ class Leader:
         place = RankPlace(0, len(order.lane.devices), address, meeting.detach())
         self.order = order_of(order, place)
         _, here = order.lane.seat_of(0)
+        secret = take_secret() if here < place.of else ""
         links: list[to.Link] = []
         pids: list[int | None] = []
         for rank in range(1, here):
             ours, theirs = socket.socketpair()
             pid = os.fork()
             if pid == 0:
-                for each in (ours, *(link.connection for link in links)):
-                    each.close()
+                ours.close()
+                for link in links:
+                    link.close()
                 own = order_of(order, replace(place, rank=rank))
-                line.live_as_copy(partial(serve, backend, own, to.Link(theirs)))
+                line.live_as_copy(partial(serve, backend, own, to.link_on_node(theirs)))
             theirs.close()
             pids.append(pid)
-            links.append(to.Link(ours))
+            links.append(to.link_on_node(ours))
         if here < place.of:
-            others = self._meet_others(place, here)
+            others = self._meet_others(place, here, secret)
             pids += [None] * len(others)
             links += others
         self._followers = [
@@ -106,27 +108,24 @@ class Leader:
                 time.sleep(0.01)
             raise
 
-    def _meet_others(self, place: RankPlace, first: int) -> list[to.Link]:
+    def _meet_others(self, place: RankPlace, first: int, secret: str) -> list[to.Link]:
         """Return the links to ranks on other nodes, which the parent brings here, once all have come."""
-        secret = secrets.token_hex(32)
         came: dict[int, to.Link] = {}
         server, address = open_meeting(place.address.rpartition(":")[0])
-        with server:
-            self._line.say(wire.RanksMeet(replace(place, rank=first, meeting_fd=None, links=address, secret=secret)))
-            server.settimeout(MEET_S)
+        with closing(Admission(server, secret)) as admission:
+            self._line.say(wire.RanksMeet(replace(place, rank=first, meeting_fd=None, links=address)))
+            deadline = time.monotonic() + MEET_S
             while len(came) < place.of - first:
-                try:
-                    connection, _ = server.accept()
-                except TimeoutError:
+                admitted = admission.next(deadline - time.monotonic())
+                if admitted is None:
                     missing = min(set(range(first, place.of)) - came.keys())
-                    raise LaneError(f"rank {missing} did not come within {MEET_S:g} s") from None
-                link = to.Link(connection, HELLO_S)
-                number = link.hear_number(secret)
+                    raise LaneError(f"rank {missing} did not come within {MEET_S:g} s")
+                connection, said = admitted
+                number = to.number_in(said)
                 if number is None or number in came or not first <= number < place.of:
-                    link.close()
+                    connection.close()
                 else:
-                    connection.settimeout(None)
-                    came[number] = link
+                    came[number] = to.link_to_node(connection)
         return [came[number] for number in sorted(came)]
 
     def _fail(self, reason: str) -> None:

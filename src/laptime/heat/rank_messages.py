@@ -1,16 +1,21 @@
-"""What the first rank of a heat asks of the others, and what they answer: one JSON object a line, over a socket."""
+"""What the first rank of a heat asks of the others, and what they answer: one JSON object a line, over a socket.
+
+Between nodes both ends have proven that they know the secret of the race, and sign their lines.
+"""
 
 from __future__ import annotations
 
-import hmac
 import socket
 from typing import Any
 
 import msgspec
 
+from laptime import wire
+from laptime.authentication import LineSocket, SignedLines
 from laptime.errors import WireError
 from laptime.model.ranks import RankReport
 
+LINE_MOST_BYTES = 64 << 20  # a report is some kilobytes, the times of steps have some digits each
 SMALL_BYTES = 4  # an exchange of this many bytes takes what a hop takes
 
 
@@ -18,7 +23,6 @@ class JoinRank(msgspec.Struct, frozen=True, tag=True):
     """A rank on another node introduces itself."""
 
     number: int
-    secret: str
 
 
 class ProveRank(msgspec.Struct, frozen=True, tag=True):
@@ -90,17 +94,13 @@ _from_rank: msgspec.json.Decoder[FromRank] = msgspec.json.Decoder(FromRank)
 
 
 class Link:
-    """One end of the connection between the first rank and another."""
+    """One end of the connection between the first rank and another: on one node a socket, else with signed lines."""
 
-    def __init__(self, connection: socket.socket, patience_s: float | None = None) -> None:
-        connection.settimeout(patience_s)
-        if connection.family != socket.AF_UNIX:
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.connection = connection
-        self._lines = connection.makefile("rb")
+    def __init__(self, lines: LineSocket | SignedLines) -> None:
+        self._lines = lines
 
     def say(self, message: ToRank | FromRank) -> None:
-        self.connection.sendall(_encoder.encode(message) + b"\n")
+        self._lines.send(_encoder.encode(message))
 
     def hear_order(self) -> ToRank | None:
         """Return the next order of the first rank, or None if it is gone."""
@@ -112,26 +112,32 @@ class Link:
         answer: FromRank | None = self._hear(_from_rank)
         return answer
 
-    def hear_number(self, secret: str) -> int | None:
-        """Return which rank is at the other end, or None if it does not know the secret."""
-        try:
-            said = self._hear(_from_rank)
-        except WireError:
-            return None
-        return said.number if isinstance(said, JoinRank) and hmac.compare_digest(said.secret, secret) else None
-
     def close(self) -> None:
         self._lines.close()
-        self.connection.close()
 
     def _hear(self, decoder: msgspec.json.Decoder[Any]) -> Any:
         try:
-            line = self._lines.readline()
-        except (OSError, ValueError):
+            line = self._lines.receive(None)
+        except EOFError:
             return None
-        if not line:
-            return None
-        try:
-            return decoder.decode(line)
-        except (msgspec.DecodeError, msgspec.ValidationError) as error:
-            raise WireError(f"unreadable message between two ranks: {line[:120]!r} ({error})") from error
+        return wire.decode(decoder, line, "rank at the other end")
+
+
+def link_on_node(connection: socket.socket) -> Link:
+    """Return the link between two ranks of one node, over a pair of sockets that nobody else has."""
+    return Link(LineSocket(connection, LINE_MOST_BYTES))
+
+
+def link_to_node(connection: SignedLines) -> Link:
+    """Return the link between two ranks on different nodes."""
+    connection.lines.most_bytes = LINE_MOST_BYTES
+    return Link(connection)
+
+
+def number_in(line: bytes) -> int | None:
+    """Return the number with which a rank introduced itself, or None if it said something else."""
+    try:
+        said = wire.decode(_from_rank, line, "rank at the other end")
+    except WireError:
+        return None
+    return said.number if isinstance(said, JoinRank) else None

@@ -31,6 +31,26 @@ LAUNCHERS = (
 )
 
 
+# What the parent may set in the environment of a child on a node: what settings and devices need, and the fake's
+# script. No variable is among them that names code to run. A test compares them with what lanes bring.
+NODE_VARIABLES = frozenset(
+    (
+        "LAPTIME_DEVICE",
+        "LAPTIME_FAKE",
+        "MALLOC_MMAP_THRESHOLD_",
+        "MALLOC_TOP_PAD_",
+        "MALLOC_TRIM_THRESHOLD_",
+        "MKL_NUM_THREADS",
+        "NPROC",
+        "OMP_NUM_THREADS",
+        "OMP_PLACES",
+        "OMP_PROC_BIND",
+        "TF_ENABLE_ONEDNN_OPTS",
+        "XLA_FLAGS",
+    )
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """What a heat asks of a cluster: with `nodes`, on the first of these that is there. They are of the type `on`."""

@@ -125,6 +125,7 @@ class PlannedLane:
 
 
 NODE_ADDRESS = "LAPTIME_NODE_ADDRESS"  # set by an agent: the address by which other nodes find its heat
+RANKS_SECRET = "LAPTIME_RANKS_SECRET"  # noqa: S105  set by an agent, if ranks on several nodes have to meet
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +133,7 @@ class RankPlace:
     """One process of a lane that several train together: its `rank` `of` all, and where they meet.
 
     `address` is host:port of the first rank. `meeting_fd` is the socket on which the first rank listens there. Ranks on
-    other nodes find it at `links`, and show it the `secret`.
+    other nodes find it at `links`. They know the same secret from the agents of their nodes (`RANKS_SECRET`).
     """
 
     rank: int
@@ -140,7 +141,6 @@ class RankPlace:
     address: str
     meeting_fd: int | None = None
     links: str = ""
-    secret: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ def stand_by(ask: Ask) -> bool:
         return False
     from laptime.run.on_torchrun import stand_by as serve  # noqa: PLC0415  few races need it
 
-    return serve()
+    return serve(ask.patience_s)
 
 
 @contextmanager

@@ -101,10 +101,12 @@ class Submission(Protocol):
 class Cluster(Protocol):
     """What gives places to agents: one class for each row of LAUNCHERS, made with what is `Wanted`.
 
-    `address` is that of this machine, as the nodes see it.
+    `address` is that of this machine, as the nodes see it. `secret` is what its nodes know before the race begins, or
+    empty: then one is made, which each agent gets as it is submitted.
     """
 
     address: str
+    secret: str
 
     def open(self, meeting: Meeting) -> None:
         """Take note of where agents will come to, before the first is submitted."""

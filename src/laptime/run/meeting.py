@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import hmac
 import queue
 import secrets
 import socket
 import threading
 from dataclasses import dataclass, field
 
-from laptime.errors import LaptimeError, UsageError
-from laptime.run.child import LINE_MOST_BYTES, Silence
-from laptime.run.node_messages import NodeHello, NodeLink, NodeRefusal, to_node, why_refused
+from laptime.authentication import BACKLOG, Admission, SignedLines
+from laptime.errors import UsageError, WireError
+from laptime.run.node_messages import FROM_NODE, NodeHello, NodeLink, NodeRefusal, read_hello, why_refused
 
-HELLO_S = 10.0  # an agent introduces itself as soon as it is connected
-HELLO_MOST_BYTES = 16_384
+CLOSE_S = 1.0  # it takes a millisecond, unless an agent does not take what is sent to it
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,24 +34,27 @@ class Awaited:
 
 
 class Meeting:
-    """Listens for agents. Threads of its own read what they say first, and sleep otherwise."""
+    """Listens for agents. A thread of its own admits them, and sleeps otherwise."""
 
-    def __init__(self, address: str) -> None:
-        self.secret = secrets.token_hex(32)
+    def __init__(self, address: str, secret: str = "") -> None:
+        """Listen on a free port; without a secret that the nodes have by now, make one."""
+        self.secret = secret or secrets.token_hex(32)
         self._awaited: dict[str, Awaited] = {}
         self._made = 0
         try:
-            self._server = socket.create_server((address, 0), backlog=128)
+            server = socket.create_server((address, 0), backlog=BACKLOG)
         except OSError as error:
             says = f"this machine cannot listen on {address}, where the nodes would look for it: {error}"
             raise UsageError(says, "name an address that the nodes reach: LAPTIME_ADDRESS=10.0.0.5") from error
-        self.address, self.port = address, self._server.getsockname()[1]
-        threading.Thread(target=self._listen, daemon=True, name="meeting").start()
+        self.address, self.port = address, server.getsockname()[1]
+        self._admission = Admission(server, self.secret)
+        self._listener = threading.Thread(target=self._listen, daemon=True, name="meeting")
+        self._listener.start()
 
-    def expect(self) -> Awaited:
-        """Return a new ticket, under which an agent may come."""
+    def expect(self, ticket: str | None = None) -> Awaited:
+        """Return a ticket under which an agent may come: a new one, or this one."""
         self._made += 1
-        awaited = Awaited(str(self._made))
+        awaited = Awaited(ticket or str(self._made))
         self._awaited[awaited.ticket] = awaited
         return awaited
 
@@ -62,32 +63,25 @@ class Meeting:
         self._awaited.pop(ticket, None)
 
     def close(self) -> None:
-        with contextlib.suppress(OSError):
-            self._server.shutdown(socket.SHUT_RDWR)  # this ends the listening thread's wait
-        self._server.close()
+        self._admission.stop()
+        self._listener.join(CLOSE_S)
 
     def _listen(self) -> None:
-        while True:
-            try:
-                connection, _ = self._server.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._welcome, args=(connection,), daemon=True, name="hello").start()
+        with contextlib.closing(self._admission):
+            while (admitted := self._admission.next()) is not None:
+                try:
+                    self._welcome(*admitted)
+                except (OSError, WireError):
+                    admitted[0].close()
 
-    def _welcome(self, connection: socket.socket) -> None:
-        """Hear who it is. One that does not know the secret learns nothing, and its connection is closed."""
-        hello: object = None
-        link = to_node(connection, HELLO_MOST_BYTES)
-        with contextlib.suppress(Silence, EOFError, OSError, LaptimeError):
-            hello = link.hear(HELLO_S)
-        if not isinstance(hello, NodeHello) or not hmac.compare_digest(hello.secret.encode(), self.secret.encode()):
-            link.close()
+    def _welcome(self, connection: SignedLines, first: bytes) -> None:
+        """Hand an agent to the one that waits for it; it may be of another laptime."""
+        hello = read_hello(first)
+        awaited = None if hello is None else self._awaited.pop(hello.ticket, None)
+        if hello is None or awaited is None:  # nobody waits for it any more
+            connection.close()
             return
-        awaited = self._awaited.pop(hello.ticket, None)
-        if awaited is None:  # nobody waits for it any more
-            link.close()
-            return
-        link.most_bytes = LINE_MOST_BYTES
+        link = NodeLink(connection, FROM_NODE)
         refused = why_refused(hello)
         if refused is not None:
             with contextlib.suppress(OSError):

@@ -3,7 +3,8 @@
 It connects to the parent, starts a usual `Child` and relays what both say. It pauses, continues and ends the child when
 the parent asks for it, and reads the noise of its own node as each window closes. If the parent or the process that
 started this one is gone, it ends the child with all that it started. If the agent itself is killed, the guardian above
-the heat does that. The secret of the race is in an environment variable, which no other process inherits.
+the heat does that. The secret of the race is in an environment variable, which no other process inherits. The parent
+proves that it knows the secret before the agent does anything for it.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ import time
 from pathlib import Path
 
 from laptime import wire
+from laptime.authentication import derive
 from laptime.errors import LaptimeError, WireError
 from laptime.machine import CardSearch, add_cards, look_at_machine, time_core
+from laptime.model.launchers import NODE_VARIABLES
 from laptime.model.missing import Missing
-from laptime.model.plan import NODE_ADDRESS
+from laptime.model.plan import NODE_ADDRESS, RANKS_SECRET
 from laptime.run.child import Child, Ended, Silence, WindowReader
 from laptime.run.node_messages import (
     SECRET,
@@ -41,14 +44,12 @@ from laptime.run.node_messages import (
     ToChild,
     ToNode,
     Trouble,
-    hello_of,
+    connect_to_parent,
     raw,
-    to_parent,
 )
 from laptime.sensors.cgroup import allowed_cores
 from laptime.streams import fill_closed_streams
 
-CONNECT_S = 30.0
 STARTER = 0  # the process that started the agent holds the other end of its standard input, and writes nothing
 UNREACHABLE = 3
 
@@ -56,8 +57,8 @@ UNREACHABLE = 3
 class NodeAgent:
     """Runs one child for the parent at the other end of a link."""
 
-    def __init__(self, link: NodeLink) -> None:
-        self._link = link
+    def __init__(self, link: NodeLink, secret: str) -> None:
+        self._link, self._secret = link, secret
         self._child: Child | None = None
         self._ended: Ended | None = None
         self._instruments: WindowReader | None = None
@@ -98,8 +99,8 @@ class NodeAgent:
         """Do what the parent asks for, and return what to report."""
         try:
             match message, self._child:
-                case BeginChild(environment=environment), None:
-                    return self._begin(environment)
+                case BeginChild() as begin, None:
+                    return self._begin(begin)
                 case LookAround(drivers=drivers), _:
                     machine = time_core(look_at_machine())
                     return Around(add_cards(machine, CardSearch().end()) if drivers else machine)
@@ -124,9 +125,15 @@ class NodeAgent:
         except LaptimeError as error:
             return Trouble(error.says)
 
-    def _begin(self, environment: dict[str, str]) -> FromNode:
-        os.environ.update(environment)
-        child = self._child = Child({NODE_ADDRESS: self._link.own_address} | environment)
+    def _begin(self, begin: BeginChild) -> FromNode:
+        other = sorted(begin.environment.keys() - NODE_VARIABLES)
+        if other:
+            return Trouble(f"an agent does not set {other[0]}: it sets {', '.join(sorted(NODE_VARIABLES))}")
+        os.environ.update(begin.environment)
+        own = {NODE_ADDRESS: self._link.own_address}
+        if begin.is_spread:
+            own[RANKS_SECRET] = derive(self._secret, b"ranks").hex()
+        child = self._child = Child(begin.environment | own)
         for descriptor in child.descriptors:
             self._poll.register(descriptor, select.POLLIN)
         return ChildBegan(child.pid, child.began_ns)
@@ -198,13 +205,15 @@ def main() -> int:
     host, port, ticket = sys.argv[1:]
     secret = os.environ.pop(SECRET, "")
     fill_closed_streams()
+    if not secret:
+        sys.stderr.write(f"{SECRET} is not set: laptime starts this program on a node, and sets it\n")
+        return UNREACHABLE
     try:
-        link = to_parent(socket.create_connection((host, int(port)), timeout=CONNECT_S))
-        link.say(hello_of(secret, ticket))
-    except OSError as error:
+        link = connect_to_parent(host, int(port), secret, ticket)
+    except (OSError, WireError) as error:
         sys.stderr.write(f"{socket.gethostname()} cannot reach the parent at {host}:{port}: {error}\n")
         return UNREACHABLE
-    NodeAgent(link).serve()
+    NodeAgent(link, secret).serve()
     return 0
 
 

@@ -1,27 +1,27 @@
 """What the parent and an agent on a node say to each other: one JSON object a line, over one connection.
 
-The agent begins with `NodeHello`. The parent answers `BeginChild`, or `NodeRefusal`. From then on the agent relays what
-the parent says to the child (`ToChild`) and what the child says (`Heard`): messages of the wire, as they are.
+Both ends have proven that they know the secret of the race, and sign what they say (`laptime.authentication`). The
+agent begins with `NodeHello`. The parent answers `BeginChild`, or `NodeRefusal`. From then on the agent relays what the
+parent says to the child (`ToChild`) and what the child says (`Heard`): messages of the wire, as they are.
 """
 
 from __future__ import annotations
 
 import platform
 import socket
-import time
-from collections import deque
 from importlib import metadata
 from typing import Any
 
 import msgspec
 
 from laptime import wire
-from laptime.errors import WireError
+from laptime.authentication import SignedLines, connect_to
 from laptime.model.machine import Machine
 from laptime.model.sample import Noise
-from laptime.run.child import LINE_MOST_BYTES, READ_BYTES, Ended, Silence
+from laptime.run.child import LINE_MOST_BYTES, Ended, Silence
 
 SECRET = "LAPTIME_NODE_SECRET"  # noqa: S105  the name of the variable in which the agent finds it
+CONNECT_S = 30.0
 # A connection whose other end vanished without a word is given up after half a minute.
 KEEP_ALIVE = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
 
@@ -29,7 +29,6 @@ KEEP_ALIVE = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
 class NodeHello(msgspec.Struct, frozen=True, tag=True):
     """An agent has its place. `ticket` is which of the agents that were submitted it is."""
 
-    secret: str
     ticket: str
     node: str
     laptime: str
@@ -91,13 +90,16 @@ class NodeRefusal(msgspec.Struct, frozen=True, tag=True):
 
 
 class BeginChild(msgspec.Struct, frozen=True, tag=True):
+    """Start the child, with variables of `NODE_VARIABLES`. If its lane `is_spread`, it meets ranks on other nodes."""
+
     environment: dict[str, str]
+    is_spread: bool = False
 
 
 class StartAgent(msgspec.Struct, frozen=True, tag=True):
-    """To a further node: run `python WORDS...`, an agent, whose ticket is the last word."""
+    """To a further node: start an agent, which comes under this ticket."""
 
-    words: list[str]
+    ticket: str
 
 
 class LookAround(msgspec.Struct, frozen=True, tag=True):
@@ -131,76 +133,52 @@ TO_NODE: msgspec.json.Decoder[ToNode] = msgspec.json.Decoder(ToNode)
 
 
 class NodeLink:
-    """One end of a connection. It is read by one thread; a message longer than `most_bytes` ends it."""
+    """One end of a connection. It is read by one thread."""
 
-    def __init__(self, connection: socket.socket, decoder: msgspec.json.Decoder[Any], most_bytes: int) -> None:
-        self.most_bytes = most_bytes
-        self._connection, self._decoder = connection, decoder
-        self._buffer = bytearray()
-        self._messages: deque[Any] = deque()
-        connection.setblocking(True)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    def __init__(self, signed: SignedLines, decoder: msgspec.json.Decoder[Any]) -> None:
+        self._signed, self._decoder = signed, decoder
+        signed.lines.most_bytes = LINE_MOST_BYTES
+        connection = signed.lines.connection
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for name, value in KEEP_ALIVE.items():
             if hasattr(socket, name):  # macOS has other names for some
                 connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
     def fileno(self) -> int:
-        return self._connection.fileno()
+        return self._signed.lines.connection.fileno()
 
     @property
     def own_address(self) -> str:
         """By which address the other end reaches this one."""
-        return str(self._connection.getsockname()[0])
+        return str(self._signed.lines.connection.getsockname()[0])
 
     def say(self, message: FromNode | ToNode) -> None:
         """Send a message. Raise OSError if the other end is gone."""
-        self._connection.settimeout(None)
-        self._connection.sendall(_encoder.encode(message) + b"\n")
+        self._signed.send(_encoder.encode(message))
 
     def hear(self, timeout_s: float) -> Any:
         """Return the next message. Raise Silence if none comes in time, and EOFError if the other end is gone."""
-        deadline = time.monotonic() + timeout_s
-        while not self._messages:
-            left_s = deadline - time.monotonic()
-            self._connection.settimeout(max(left_s, 0.0))  # 0: return what is there
-            try:
-                read = self._connection.recv(READ_BYTES)
-            except (TimeoutError, BlockingIOError):
-                raise Silence from None
-            except OSError as error:
-                raise EOFError from error
-            if not read:
-                raise EOFError
-            self._take(read)
-        return self._messages.popleft()
+        try:
+            line = self._signed.receive(timeout_s)
+        except TimeoutError:
+            raise Silence from None
+        return wire.decode(self._decoder, line, "other end of a node's connection")
 
     def close(self) -> None:
-        self._connection.close()
-
-    def _take(self, read: bytes) -> None:
-        searched = len(self._buffer)
-        self._buffer += read
-        if self._buffer.find(b"\n", searched) < 0:
-            if len(self._buffer) > self.most_bytes:
-                raise EOFError
-            return
-        *lines, rest = self._buffer.split(b"\n")
-        self._buffer = rest
-        try:
-            self._messages += [self._decoder.decode(bytes(line)) for line in lines]
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise WireError(f"unreadable message between the parent and a node: {error}") from error
+        self._signed.close()
 
 
-def to_node(connection: socket.socket, most_bytes: int = LINE_MOST_BYTES) -> NodeLink:
-    """Return the parent's end of a connection."""
-    return NodeLink(connection, FROM_NODE, most_bytes)
+def connect_to_parent(host: str, port: int, secret: str, ticket: str, timeout_s: float = CONNECT_S) -> NodeLink:
+    """Connect to the parent, and introduce the agent on this node. Raise WireError if it is not the parent."""
+    link = NodeLink(connect_to(host, port, secret, timeout_s), TO_NODE)
+    link.say(hello_of(ticket))
+    return link
 
 
-def to_parent(connection: socket.socket) -> NodeLink:
-    """Return the agent's end of a connection."""
-    return NodeLink(connection, TO_NODE, LINE_MOST_BYTES)
+def read_hello(line: bytes) -> NodeHello | None:
+    """Return how an agent introduced itself, or None if it said something else."""
+    hello = wire.decode(FROM_NODE, line, "agent on a node")
+    return hello if isinstance(hello, NodeHello) else None
 
 
 def raw(message: wire.FromChild | wire.FromParent) -> msgspec.Raw:
@@ -208,9 +186,9 @@ def raw(message: wire.FromChild | wire.FromParent) -> msgspec.Raw:
     return msgspec.Raw(wire.write(message).rstrip(b"\n"))
 
 
-def hello_of(secret: str, ticket: str) -> NodeHello:
+def hello_of(ticket: str) -> NodeHello:
     """Return how the agent on this node introduces itself."""
-    return NodeHello(secret, ticket, socket.gethostname(), own_version(), platform.python_version(), wire.VERSION)
+    return NodeHello(ticket, socket.gethostname(), own_version(), platform.python_version(), wire.VERSION)
 
 
 def own_version() -> str:

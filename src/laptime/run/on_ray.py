@@ -27,6 +27,8 @@ START_ONE = "ray start --head starts one here; --on ray://host:10001 names anoth
 class RayCluster:
     """Submits agents as tasks. A cluster that this process had joined before is left as it is."""
 
+    secret = ""
+
     def __init__(self, wanted: Wanted) -> None:
         import ray  # noqa: PLC0415  only who races on Ray has it
         import ray.util.scheduling_strategies  # noqa: PLC0415

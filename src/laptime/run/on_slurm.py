@@ -34,6 +34,8 @@ ANYWHERE = (
 class SlurmCluster:
     """Submits agents as jobs. Their files are in a folder of their own, which is removed at the end."""
 
+    secret = ""
+
     def __init__(self, wanted: Wanted) -> None:
         import submitit  # noqa: PLC0415  only who races on Slurm has it
 

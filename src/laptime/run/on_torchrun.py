@@ -2,13 +2,16 @@
 
 The command of rank 0 races. On each further node, one process serves as a `Standby`: it starts the agents that rank 0
 asks it for. They find rank 0 by what it wrote into torchrun's own store, which a short process reads that has PyTorch.
+
+The store is open to every program that reaches its port. So it has an address and nothing else, and is not believed:
+what answers at that address has to prove that it knows the secret of the nodes (`run/cluster_secret.py`).
 """
 
 from __future__ import annotations
 
-import json
 import os
 import queue
+import select
 import socket
 import subprocess
 import sys
@@ -17,18 +20,24 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Annotated, cast
 
-from laptime.errors import LaneError, UsageError
+import msgspec
+
+from laptime import wire
+from laptime.authentication import derive
+from laptime.errors import LaneError, UsageError, WireError
 from laptime.model.fleet import NodeType
 from laptime.model.launchers import Place
 from laptime.model.machine import NodeRoom
 from laptime.model.process import NODE_IS_GONE
 from laptime.run.addresses import address_towards
 from laptime.run.child import Silence
+from laptime.run.cluster_secret import SAME, take_cluster_secret
 from laptime.run.launchers import Submission, Wanted
 from laptime.run.meeting import Awaited, Meeting
-from laptime.run.node_messages import AgentEnded, NodeLink, NodeRefusal, StartAgent, hello_of, to_parent
-from laptime.run.starting import NotSubmitted, make_starter, words_of
+from laptime.run.node_messages import CONNECT_S, AgentEnded, NodeLink, NodeRefusal, StartAgent, connect_to_parent
+from laptime.run.starting import NotSubmitted, agent_words, make_starter, words_of
 
 STORE = "laptime.backends.torch.meeting_place"
 HOW = "start it so: torchrun --nnodes 2 --nproc-per-node 1 --rdzv-backend c10d --rdzv-endpoint HOST:29500 -m laptime"
@@ -37,6 +46,17 @@ HOW = "start it so: torchrun --nnodes 2 --nproc-per-node 1 --rdzv-backend c10d -
 OF_TORCHRUN = ("RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE")
 SPOILS = (*OF_TORCHRUN, "ROLE_WORLD_SIZE", "ROLE_NAME", "OMP_NUM_THREADS")
 LAST_WORDS_S, LOOK_S = 5.0, 0.2
+STORED_MOST_BYTES = 1024
+
+
+class MeetingPlace(msgspec.Struct, frozen=True):
+    """What rank 0 writes into torchrun's store: where it listens."""
+
+    host: Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Za-z.:_-]{1,255}$")]
+    port: Annotated[int, msgspec.Meta(ge=1, le=65535)]
+
+
+_decoder = msgspec.json.Decoder(MeetingPlace)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +93,7 @@ class TorchrunCluster:
             says = f"--on torchrun: {seat.of} processes on {seat.nodes} nodes, and {seat.on_node} of them on this one"
             raise UsageError(says, "give all nodes the same --nproc-per-node")
         self._seat, self._patience_s = seat, wanted.patience_s
+        self.secret = _secret_of_run()
         self.address = address_towards(os.environ.get("MASTER_ADDR", "localhost"))
         self._store: subprocess.Popen[str] | None = None
         self._coming: list[Awaited] = []
@@ -81,17 +102,16 @@ class TorchrunCluster:
 
     def open(self, meeting: Meeting) -> None:
         """Write into torchrun's store where this process is, and wait for the other nodes."""
-        self._coming = [meeting.expect() for _ in range(1, self._seat.nodes)]
+        self._coming = [meeting.expect(_ticket_of(number)) for number in range(1, self._seat.nodes)]
         if not self._coming:
             return
-        tickets = [each.ticket for each in self._coming]
-        told = {"host": meeting.address, "port": meeting.port, "secret": meeting.secret, "tickets": tickets}
-        self._store = _open_store("tell", self._kept)
+        self._store = _open_store("tell", self._patience_s, self._kept)
         assert self._store.stdin is not None
-        self._store.stdin.write(json.dumps(told) + "\n")
+        self._store.stdin.write(msgspec.json.encode(MeetingPlace(meeting.address, meeting.port)).decode() + "\n")
         self._store.stdin.flush()
+        deadline = time.monotonic() + self._patience_s
         for number, each in enumerate(self._coming, 1):
-            self._nodes.append(self._await(number, each))
+            self._nodes.append(self._await(number, each, deadline))
 
     def rooms(self) -> tuple[NodeRoom, ...]:
         names = [socket.gethostname(), *(each.name for each in self._nodes)]
@@ -103,7 +123,7 @@ class TorchrunCluster:
     def submit_apart(self, words: list[list[str]], secret: str, places: Sequence[Place]) -> list[Submission]:
         first, *others = words
         nodes = self._nodes[: len(places) - 1]
-        return [LocalAgent(first, secret), *(each.start(one) for each, one in zip(nodes, others, strict=True))]
+        return [LocalAgent(first, secret), *(each.start(one[-1]) for each, one in zip(nodes, others, strict=True))]
 
     def why_alone(self, _places: Sequence[Place]) -> str | None:
         return None
@@ -119,12 +139,12 @@ class TorchrunCluster:
         for each in self._nodes:
             each.close()
         if self._store is not None:
-            _end(self._store)
+            with self._store:
+                _end(self._store)
         os.environ.update(self._kept)
 
-    def _await(self, number: int, awaited: Awaited) -> FurtherNode:
+    def _await(self, number: int, awaited: Awaited, deadline: float) -> FurtherNode:
         assert self._store is not None
-        deadline = time.monotonic() + self._patience_s
         while time.monotonic() < deadline:
             try:
                 arrived = awaited.arrivals.get(timeout=LOOK_S)
@@ -136,7 +156,7 @@ class TorchrunCluster:
                 raise LaneError(f"--on torchrun: {arrived.refused}")
             return FurtherNode(arrived.hello.node, arrived.link)
         says = f"--on torchrun: node {number} did not come within {self._patience_s:g} s"
-        raise LaneError(says, "run the same command on each node")
+        raise LaneError(says, f"run the same command on each node; if their homes differ, {SAME}")
 
 
 class LocalAgent:
@@ -170,12 +190,12 @@ class FurtherNode:
         self._ended: dict[str, str] = {}
         self._is_gone = False
 
-    def start(self, words: list[str]) -> Submission:
+    def start(self, ticket: str) -> Submission:
         try:
-            self._link.say(StartAgent(words))
+            self._link.say(StartAgent(ticket))
         except OSError:
             return NotSubmitted(NODE_IS_GONE)
-        return FurtherAgent(self, words[-1])
+        return FurtherAgent(self, ticket)
 
     def how_ended(self, ticket: str) -> str | None:
         """Return the last words of an agent that has ended, or None."""
@@ -183,7 +203,7 @@ class FurtherNode:
             while not self._is_gone:
                 try:
                     heard = self._link.hear(0)
-                except EOFError:
+                except (EOFError, WireError):
                     self._is_gone = True
                 else:
                     self._ended |= {heard.ticket: heard.says} if isinstance(heard, AgentEnded) else {}
@@ -214,8 +234,8 @@ class FurtherAgent:
 class Standby:
     """On a further node, starts the agents that rank 0 asks for, until rank 0 is gone."""
 
-    def __init__(self, link: NodeLink, secret: str) -> None:
-        self._link, self._secret = link, secret
+    def __init__(self, place: MeetingPlace, link: NodeLink, secret: str) -> None:
+        self._place, self._link, self._secret = place, link, secret
         self._writing = threading.Lock()
 
     def serve(self) -> str | None:
@@ -226,45 +246,85 @@ class Standby:
                     match self._link.hear(3600.0):
                         case NodeRefusal(says=says):
                             return str(says)
-                        case StartAgent(words=words):
-                            threading.Thread(target=self._run, args=(words,), daemon=True, name="agent").start()
+                        case StartAgent(ticket=ticket):
+                            threading.Thread(target=self._run, args=(ticket,), daemon=True, name="agent").start()
                         case _:
                             pass
         return None
 
-    def _run(self, words: list[str]) -> None:
-        says = make_starter()(words, self._secret)
+    def _run(self, ticket: str) -> None:
+        says = make_starter()(agent_words(self._place.host, self._place.port, ticket), self._secret)
         with self._writing, suppress(OSError):
-            self._link.say(AgentEnded(words[-1], says))
+            self._link.say(AgentEnded(ticket, says))
 
 
-def stand_by() -> bool:
-    """Serve rank 0 to its end, and return True; or return False, if this is rank 0 or torchrun did not start it."""
+def stand_by(patience_s: float) -> bool:
+    """Serve rank 0 to its end, and return True; or return False, if this is rank 0 or torchrun did not start it.
+
+    The place of rank 0 is waited for `patience_s`.
+    """
     seat = find_seat()
     if seat is None or seat.rank == 0:
         return False
     if seat.local_rank:  # one process serves for its node
         return True
     kept = {name: os.environ.pop(name) for name in SPOILS if name in os.environ}
-    store = _open_store("ask", kept)
-    assert store.stdout is not None
-    found = store.stdout.readline()
-    if not found:
-        raise LaneError(f"--on torchrun: its store was not reached: {_last_words(store)}")
-    _end(store)
-    told = json.loads(found)
-    link = to_parent(socket.create_connection((told["host"], told["port"]), timeout=30.0))
-    link.say(hello_of(told["secret"], told["tickets"][seat.node - 1]))
-    refused = Standby(link, told["secret"]).serve()
+    secret = _secret_of_run()
+    place = find_place(patience_s, kept)
+    try:
+        link = connect_to_parent(place.host, place.port, secret, _ticket_of(seat.node), min(patience_s, CONNECT_S))
+        refused = Standby(place, link, secret).serve()
+    except WireError as error:
+        raise LaneError(f"--on torchrun: {error.says}", SAME) from error
+    except OSError as error:
+        says = (
+            f"--on torchrun: its store says that the first node is at {place.host}:{place.port}, which does not answer"
+        )
+        raise LaneError(f"{says}: {error.strerror or error}") from error
     if refused is not None:
         raise LaneError(f"--on torchrun: {refused}")
     return True
 
 
-def _open_store(what: str, seat: dict[str, str]) -> subprocess.Popen[str]:
+def _secret_of_run() -> str:
+    """Return the secret of this torchrun. Nodes of another one, which know the same cluster, have another."""
+    run = f"{os.environ.get('MASTER_PORT', '')} {os.environ.get('TORCHELASTIC_RUN_ID', '')}"
+    return derive(take_cluster_secret(), b"torchrun", run.encode("utf-8", "surrogateescape")).hex()
+
+
+def _ticket_of(node: int) -> str:
+    return f"node {node}"
+
+
+def find_place(patience_s: float, seat: dict[str, str]) -> MeetingPlace:
+    """Return where rank 0 listens, as torchrun's store has it."""
+    with _open_store("ask", patience_s, seat) as store:
+        assert store.stdout is not None
+        try:
+            answered = select.poll()
+            answered.register(store.stdout, select.POLLIN)
+            if not answered.poll(1000 * patience_s):
+                raise LaneError(f"--on torchrun: its store did not answer within {patience_s:g} s")
+            found = store.stdout.readline(STORED_MOST_BYTES)
+            if not found:
+                raise LaneError(f"--on torchrun: its store was not reached: {_last_words(store)}")
+        finally:
+            store.kill()  # it may wait for an answer that never comes
+    return place_in(found)
+
+
+def place_in(stored: str) -> MeetingPlace:
+    """Return the place that was read from torchrun's store, into which any program may have written."""
+    try:
+        return cast("MeetingPlace", wire.decode(_decoder, stored.encode(), "store of torchrun"))
+    except WireError as error:
+        raise LaneError(f"--on torchrun: {error.says}", "another program writes into it") from error
+
+
+def _open_store(what: str, patience_s: float, seat: dict[str, str]) -> subprocess.Popen[str]:
     """Start a process that uses torchrun's store; it ends when its standard input does."""
     pipe = subprocess.PIPE
-    words = [sys.executable, "-P", "-m", STORE, what]
+    words = [sys.executable, "-P", "-m", STORE, what, f"{patience_s:g}", str(STORED_MOST_BYTES)]
     return subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=os.environ | seat)
 
 

@@ -105,7 +105,7 @@ class Waiting:
 class RemoteChild:
     """A heat's process on a node, with what a `Child` has. Until its agent has come, messages to it are kept."""
 
-    def __init__(self, waiting: Waiting, environment: dict[str, str]) -> None:
+    def __init__(self, waiting: Waiting, environment: dict[str, str], *, is_spread: bool = False) -> None:
         self.pid, self.is_paused = 0, False
         self.template: Template | None = None  # its process is a fresh one
         self.node: str | None = None
@@ -113,7 +113,7 @@ class RemoteChild:
         self.started_ns, self.began_ns = time.monotonic_ns(), 0
         self.last_noise = Noise(NO_NOISE, NO_NOISE, NO_NOISE)
         self.last_flag: str | None = None
-        self._waiting, self._environment = waiting, environment
+        self._waiting, self._begin = waiting, BeginChild(environment, is_spread)
         self._link: NodeLink | None = None
         self._unsent: list[wire.FromParent] = []
         self._early: deque[Any] = deque()  # what the child said while something else was asked of its agent
@@ -200,7 +200,7 @@ class RemoteChild:
         if self.pid:
             return
         self.started_ns = time.monotonic_ns()
-        began = self._ask(BeginChild(self._environment), ChildBegan, max(timeout_s, SLACK_S))
+        began = self._ask(self._begin, ChildBegan, max(timeout_s, SLACK_S))
         self.pid, self.began_ns = began.pid, began.at_ns
         for message in self._unsent:
             self._send(ToChild(raw(message)))

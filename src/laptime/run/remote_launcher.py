@@ -18,6 +18,7 @@ from laptime.run.launchers import Cluster, Submission, Tell, Wanted, open_cluste
 from laptime.run.meeting import Awaited, Meeting
 from laptime.run.remote import LOOK_S, RemoteChild, Request, Waiting
 from laptime.run.spread import SpreadChild
+from laptime.run.starting import agent_words
 
 LEAVE_S = 5.0
 FORWARDED = ("LAPTIME_FAKE",)
@@ -37,7 +38,7 @@ class RemoteLauncher:
         self._tell: Tell = lambda _note: None
         self._submitted: list[Submission] = []
         try:
-            self._meeting = Meeting(self._cluster.address)
+            self._meeting = Meeting(self._cluster.address, self._cluster.secret)
             self._cluster.open(self._meeting)
             self._rooms = self._cluster.rooms()
         except BaseException:
@@ -67,10 +68,10 @@ class RemoteLauncher:
             for one, submission, place in zip(awaited, submitted, places, strict=True)
         ]
         told = _forwarded() | environment
-        return SpreadChild(first, told, [RemoteChild(each, told) for each in others], lane)
+        return SpreadChild(first, told, [RemoteChild(each, told, is_spread=True) for each in others], lane)
 
     def _words(self, awaited: Awaited) -> list[str]:
-        return ["-m", "laptime.run.node", self._meeting.address, str(self._meeting.port), awaited.ticket]
+        return agent_words(self._meeting.address, self._meeting.port, awaited.ticket)
 
     def _wait_for(self, awaited: Awaited, submission: Submission, name: str, place: Place) -> Waiting:
         self._submitted = [each for each in self._submitted if each.problem() is None]

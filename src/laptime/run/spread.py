@@ -30,7 +30,7 @@ class SpreadChild(RemoteChild):
     def __init__(
         self, waiting: Waiting, environment: dict[str, str], others: Sequence[RemoteChild], lane: PlannedLane
     ) -> None:
-        super().__init__(waiting, environment)
+        super().__init__(waiting, environment, is_spread=True)
         self._others, self._counts = tuple(others), lane.spread
         self._order: HeatOrder | None = None
         self._failed: wire.Failed | None = None

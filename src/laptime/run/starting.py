@@ -39,6 +39,11 @@ def make_starter() -> Callable[[list[str], str | None], str]:
     return start_agent
 
 
+def agent_words(host: str, port: int, ticket: str) -> list[str]:
+    """Return with which words Python is an agent that comes to the parent under this ticket."""
+    return ["-m", "laptime.run.node", host, str(port), ticket]
+
+
 @dataclass(frozen=True, slots=True)
 class NotSubmitted:
     """An agent that the cluster did not take."""

@@ -1,7 +1,8 @@
-"""`python -m laptime.backends.torch.meeting_place tell|ask`: what the nodes of a torchrun tell each other in its store.
+"""`python -m laptime.backends.torch.meeting_place tell|ask SECONDS BYTES`: where rank 0 of a torchrun is, in its store.
 
 `tell` stores the line that it reads, and lives until its standard input ends: where torchrun keeps no store of its own,
-this process is the store. `ask` waits for the line, and prints it.
+this process is the store. `ask` waits for the line, SECONDS at most, and prints the first BYTES of it. Other programs
+may have written it.
 """
 
 from __future__ import annotations
@@ -13,23 +14,23 @@ import sys
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 KEY = "laptime/command"
-WAIT = dt.timedelta(hours=1)  # torchrun ends this process if the other one is gone
 
 
 def main() -> None:
-    tells = sys.argv[1] == "tell"
+    what, seconds, most = sys.argv[1:]
+    tells = what == "tell"
     store = TCPStore(
         os.environ["MASTER_ADDR"],
         int(os.environ["MASTER_PORT"]),
         is_master=tells and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True",
         wait_for_workers=False,
-        timeout=WAIT,
+        timeout=dt.timedelta(seconds=float(seconds)),
     )
     if tells:
         store.set(KEY, sys.stdin.readline().strip())
         sys.stdin.read()
     else:
-        sys.stdout.write(store.get(KEY).decode() + "\n")
+        sys.stdout.write(store.get(KEY)[: int(most)].decode("utf-8", "replace").replace("\n", " ") + "\n")
         sys.stdout.flush()
 
 
