@@ -17,6 +17,7 @@ from impostors import DEEP, Impostor, crowd_of, crowd_that_waits, strangers_at
 
 from laptime.authentication import connect_to
 from laptime.errors import LaneError, WireError
+from laptime.heat.follower import Follower
 from laptime.heat.rank_messages import link_on_node, number_in
 from laptime.run.meeting import Meeting
 from laptime.run.node_messages import (
@@ -183,6 +184,18 @@ def test_deep_json_of_a_known_end_is_an_error_in_words(meeting):
         threading.Thread(target=theirs.sendall, args=(DEEP + b"\n",)).start()
         with pytest.raises(WireError, match="unreadable message from the rank at the other end"):
             link_on_node(ours).hear_answer()
+
+
+def test_a_rank_that_cannot_be_read_has_failed_in_words():
+    """The first rank does not wait for its answer any more."""
+    failed = threading.Event()
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        follower = Follower(1, None, link_on_node(ours), lambda _reason: failed.set())
+        threading.Thread(target=theirs.sendall, args=(DEEP + b"\n",)).start()
+        with pytest.raises(LaneError, match="rank 1: unreadable message from the rank at the other end"):
+            follower.answer()
+        assert failed.wait(5)
 
 
 STORED = {

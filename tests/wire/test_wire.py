@@ -183,6 +183,7 @@ def test_a_child_of_another_version_is_refused(version):
     [
         b"\n",
         b"a framework that chats\n",
+        b'{"x":' + b"[" * 100_000 + b"\n",
         b"{}\n",
         b'{"type": "Nonsense"}\n',
         b'{"type": "Phase", "name": "build"}\n',

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 
 from laptime.errors import LaneError, WireError
@@ -37,13 +38,13 @@ class RemoteLauncher:
         self._cluster: Cluster = open_cluster(wanted)
         self._tell: Tell = lambda _note: None
         self._submitted: list[Submission] = []
-        try:
+        with ExitStack() as opened:
+            opened.callback(self._cluster.close)
             self._meeting = Meeting(self._cluster.address, self._cluster.secret)
+            opened.callback(self._meeting.close)
             self._cluster.open(self._meeting)
             self._rooms = self._cluster.rooms()
-        except BaseException:
-            self._cluster.close()
-            raise
+            opened.pop_all()
 
     def start(self, environment: dict[str, str], lane: PlannedLane | None = None) -> RemoteChild:
         if lane is not None and lane.spread:
