@@ -104,7 +104,7 @@ def test_a_device_without_settings_is_its_lane_as_written(house):
 
 
 def test_a_file_is_its_one_training(house):
-    """`laptime race my.py` finds the function by itself, and so does the history of what it left."""
+    """`laptime race my.py` finds the function on its own, and so does the history of what it left."""
     house.done("race", "cifar-cnn", "fake/cpu", "--heats", "1", "--quiet")
     record = house.kept()
     house.files()[0].unlink()

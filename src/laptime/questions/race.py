@@ -104,8 +104,8 @@ class Race:
         """Whether no further round is wanted, or none would fit, decided without looking at any ratio.
 
         A budget is a promise: the first round is completed, and the few that make an interval may take a little more
-        than was asked. Where they would take longer, the answer is less certain, and says so. Heats that were asked for
-        by their number are run.
+        than was asked. Where they would take longer, the answer is less certain, as its page reports. As many heats as
+        were asked for are run.
         """
         pace, rounds, ask = self._job.plan.pace, self._rounds.rounds, self._job.plan.ask
         if rounds >= pace.heats_max or not self._running:
