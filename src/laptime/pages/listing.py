@@ -187,7 +187,8 @@ def _proof(plan: Plan) -> str:
     rate = f"{proof.learning_rate_scale:g} of the learning rate"
     single = proof.single_step_scale
     more = f", two single steps at {single:g} times it" if single is not None else ""
-    return f"proof: {proof.steps} steps of batch {proof.batch} at {rate}{more}, against float64"
+    batches = f"batch {proof.batch}" if plan.subject.is_built_in else "its own batches"
+    return f"proof: {proof.steps} steps of {batches} at {rate}{more}, against float64"
 
 
 def _budget(plan: Plan) -> str:
