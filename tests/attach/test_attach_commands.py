@@ -165,7 +165,7 @@ def test_strangers_on_the_socket_disturb_nothing(watcher: Watcher) -> None:
         "import os, socket, subprocess, sys\n"
         "for junk in (b'x' * 100, b'J\\xff\\xff\\xff\\xff', b'E\\x03\\0\\0\\0abc', b'J\\x02\\0\\0\\0{}'):\n"
         "    peer = socket.socket(socket.AF_UNIX)\n"
-        f"    peer.connect(os.environ['{kinds.ADDRESS}']); peer.send(junk); peer.close()\n"
+        f"    peer.connect(os.environ['{kinds.ADDRESS}'].replace('@', '\\0', 1)); peer.send(junk); peer.close()\n"
         "subprocess.run([sys.executable, '-c', ''])"
     )
     ended, answer = watcher.watch(sys.executable, "-c", source)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import resource
+import select
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 from watcher import Watcher
 
 from laptime.attach import kinds
+from laptime.attach.kinds import socket_name
+from laptime.attach.listening_socket import ListeningSocket
+from laptime.attach.own_socket import OwnSocket
 from laptime.questions.watch import Visitors
 from laptime.run.listening import Listener
 
@@ -52,13 +58,52 @@ def test_a_full_disk_takes_neither_output_nor_exit_code(watcher: Watcher) -> Non
 
 
 @pytest.mark.parametrize("name", ["missing", "x" * 120])
-def test_a_socket_finds_another_place(watcher: Watcher, name: str) -> None:
-    """The folder for temporary files is not there, or its path is too long for a socket."""
+def test_a_folder_for_temporary_files_is_not_needed(watcher: Watcher, name: str) -> None:
+    """It is not there, or its path is too long for a socket."""
     folder = watcher.house.folder / name
     if name != "missing":
         folder.mkdir()
     ended, answer = watcher.watch(sys.executable, "-c", "print('out')", env={"TMPDIR": str(folder)})
     assert (ended.code, ended.out, answer["others"]) == (0, "out\n", 1)
+
+
+@pytest.mark.parametrize("name", ["missing", "x" * 120])
+def test_a_socket_in_a_folder_finds_another_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """So it is where the system has no abstract sockets. It says when it was removed, and leaves nothing behind."""
+    folder = tmp_path / name
+    if name != "missing":
+        folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    server = ListeningSocket(is_abstract=False)
+    place = Path(server.address).parent
+    assert place.stat().st_mode & 0o777 == 0o700
+    agent = OwnSocket(server.address)
+    peer = server.accept()
+    assert peer is not None
+    assert agent.send(b"hello") == len(b"hello")
+    assert peer.recv(9) == b"hello"
+    assert server.is_there()
+    Path(server.address).unlink()
+    assert not server.is_there()
+    for each in (agent, peer, server):
+        each.close()
+    assert not place.exists()
+
+
+def test_another_users_process_is_not_heard(tmp_path: Path) -> None:
+    """An abstract socket has no permissions of its own."""
+    server = ListeningSocket()
+    source = (
+        "import os, socket, sys\nos.setuid(65534)\npeer = socket.socket(socket.AF_UNIX)\n"
+        f"peer.connect({socket_name(server.address)!r}); print(peer.recv(1))"
+    )
+    if os.geteuid():
+        pytest.skip("only the superuser can become another user")
+    stranger = subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.PIPE, text=True, cwd=tmp_path)
+    select.select([server.socket], [], [], 30)
+    assert server.accept() is None
+    assert stranger.communicate(timeout=30) == ("b''\n", None)
+    server.close()
 
 
 def test_a_listener_without_a_socket_says_so() -> None:
@@ -73,16 +118,6 @@ def test_a_listener_without_a_socket_says_so() -> None:
     listener.end()
     assert listener.address == ""
     assert listener.problem == "it could not make a socket (Too many open files)"
-
-
-def test_a_socket_that_is_removed_is_named(watcher: Watcher) -> None:
-    source = (
-        f"{TRAIN}\nimport os, shutil\nshutil.rmtree(os.path.dirname(os.environ['{kinds.ADDRESS}']))\n"
-        "train()\nprint('trained')"
-    )
-    ended, answer = watcher.watch(sys.executable, "-c", source, env={"PYTHONPATH": STAND_IN})
-    assert (ended.code, ended.out) == (0, "trained\n")
-    assert "the folder of its socket was removed" in answer["unseen"]["missing"]
 
 
 def test_a_python_with_a_path_of_its_own_is_not_called_untrained(watcher: Watcher) -> None:
@@ -130,7 +165,7 @@ def test_very_many_processes_are_counted(watcher: Watcher) -> None:
         f"hello = {HELLO!r}\n"
         "for pid in range(100_000, 102_000):\n"
         "    peer = socket.socket(socket.AF_UNIX)\n"
-        f"    peer.connect(os.environ[{kinds.ADDRESS!r}])\n"
+        f"    peer.connect(os.environ[{kinds.ADDRESS!r}].replace('@', '\\0', 1))\n"
         "    body = json.dumps({**hello, 'pid': pid}).encode()\n"
         f"    peer.sendall(struct.pack({kinds.HEAD!r}, {kinds.FACTS!r}, len(body)) + body)\n"
         "    peer.close()\n"

@@ -15,6 +15,7 @@ from time import monotonic_ns
 
 from . import kinds
 from .facts import as_json
+from .own_socket import CONNECT_S, OwnSocket
 
 TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process of the script
 if TYPE_CHECKING:
@@ -25,10 +26,7 @@ LOOKS_FIRST = 64  # events of each kind that are looked at closely: their thread
 LOOK_NS = 20_000_000
 FLUSH_NS = 250_000_000
 SOON_NS = 10_000_000  # until what the parent did not take at once is sent again
-CONNECT_S = 1.0
 ANSWER_BYTES = struct.calcsize(kinds.ANSWER)
-MSG_WAITALL = 0x100 if sys.platform == "linux" else 0x40
-NO_SIGNAL = 0x4000 if sys.platform == "linux" else 0  # MSG_NOSIGNAL: a parent that is gone ends no script
 
 
 class Agent:
@@ -61,7 +59,7 @@ class Agent:
     def greet(self) -> None:
         """Greet the parent: this process can be watched. The connection is kept only once there is a training."""
         try:
-            self._connect()
+            self._be_connected()
             self._disconnect()
         except Exception:
             self.disable()
@@ -118,10 +116,15 @@ class Agent:
             self.tell(**describe(given, number))
 
     def failed(self, hook: str, error: BaseException) -> None:
-        """Report once that a hook failed; the hook calls nothing of ours from then on."""
-        if hook not in self._failed:
-            self._failed.add(hook)
-            self.tell(is_failed=hook, error="%s: %s" % (type(error).__name__, error))
+        """Report once that a hook failed; the hook calls nothing of ours from then on. This never raises."""
+        if hook in self._failed:
+            return
+        self._failed.add(hook)
+        try:
+            words = "%s: %s" % (type(error).__name__, error)
+        except Exception:  # an error of the script's may not be able to say what it is
+            words = type(error).__name__
+        self.tell(is_failed=hook, error=words)
 
     def flush(self, now_ns: int) -> None:
         """Send the events noted so far, or keep them if the parent does not take them now. One thread does it."""
@@ -143,8 +146,7 @@ class Agent:
         self._pack()
         if not self._events:
             return
-        if self._socket is None:
-            self._connect()
+        self._be_connected()
         if self._send(kinds.EVENTS, bytes(self._events)):
             del self._events[:]
         elif len(self._events) > MOST_KEPT:
@@ -157,20 +159,15 @@ class Agent:
         """Send what was noted and these facts, and wait for the parent's answer. None if there is no parent."""
         try:
             self.flush(monotonic_ns())
-            if self._socket is None:
-                self._connect()
-            peer = self._socket
-            peer.settimeout(None)
-            self._send_rest()
+            self._be_connected()
+            self._send_rest(None)
             if self._events:
                 self._send(kinds.EVENTS, bytes(self._events))
                 del self._events[:]
-                self._send_rest()
+                self._send_rest(None)
             self._send_facts(facts)
-            self._send_rest()
-            answer = peer.recv(ANSWER_BYTES, MSG_WAITALL)
-            peer.setblocking(False)
-            return struct.unpack(kinds.ANSWER, answer)
+            self._send_rest(None)
+            return struct.unpack(kinds.ANSWER, self._socket.receive(ANSWER_BYTES))
         except Exception:
             self.disable()
             return None
@@ -185,12 +182,11 @@ class Agent:
         try:
             self.flush(monotonic_ns())
             if self._socket is not None:
-                self._socket.settimeout(CONNECT_S)
-                self._send_rest()
+                self._send_rest(CONNECT_S)
                 self.flush(monotonic_ns())
-                self._send_rest()
+                self._send_rest(CONNECT_S)
                 self._send_facts({"is_leaving": True, "lost": self._lost})
-                self._send_rest()
+                self._send_rest(CONNECT_S)
         except Exception:
             pass
         self.disable()
@@ -245,9 +241,9 @@ class Agent:
         except Exception:
             self.is_off = True
 
-    def _leave(self, code: int) -> None:
+    def _leave(self, status: int) -> None:
         self.close()
-        self._exit(code)
+        self._exit(status)
 
     def of_thread(self, kind: int, thread: int) -> int:
         """Return a kind with the number of a thread: 0 is the first that trains."""
@@ -270,17 +266,16 @@ class Agent:
             "versions": versions_of(("torch", "keras", "tensorflow", "jax", "lightning", "transformers", "accelerate")),
         }
 
-    def _connect(self) -> None:
-        """Call the parent, and say who this is."""
-        import _socket  # the module `socket` takes milliseconds to import
-
-        peer = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-        os.set_inheritable(peer.fileno(), False)
-        peer.settimeout(CONNECT_S)
-        peer.connect(self.address)
-        peer.setblocking(False)
-        self._socket = peer
-        self._send_facts(self._describe_process())
+    def _be_connected(self) -> None:
+        """Call the parent and say who this is, unless that was done. If the script closed the socket, do it again."""
+        if self._socket is not None and not self._socket.is_own():
+            self._disconnect()
+            if self._rest:
+                self._lost += max(1, len(self._rest) // kinds.BYTES_EACH)
+                self._rest = b""
+        if self._socket is None:
+            self._socket = OwnSocket(self.address)
+            self._send_facts(self._describe_process())
 
     def _disconnect(self) -> None:
         if self._socket is not None:
@@ -288,8 +283,7 @@ class Agent:
             self._socket = None
 
     def _send_facts(self, facts: dict) -> None:
-        if self._socket is None:
-            self._connect()
+        self._be_connected()
         self._send(kinds.FACTS, as_json(facts).encode(), must=True)
 
     def _send(self, head: bytes, body: bytes, *, must: bool = False) -> bool:
@@ -310,17 +304,15 @@ class Agent:
         self._rest = message[sent:]
         return True
 
-    def _send_rest(self) -> None:
-        """Send what was sent in part. At the end only: it waits for the parent."""
-        if self._rest and self._socket is not None:
-            self._socket.sendall(self._rest, NO_SIGNAL)
-        self._rest = b""
+    def _send_rest(self, patience_s: Any) -> None:
+        """Send what was sent in part, and wait for the parent: at the end, or while the script is held."""
+        rest, self._rest = self._rest, b""
+        if rest and self._socket is not None:
+            self._socket.send_all(rest, patience_s)
 
     def _push(self, peer: Any, data: bytes) -> int:
         try:
-            return peer.send(data, NO_SIGNAL)
-        except BlockingIOError:
-            return 0
+            return peer.send(data)
         except OSError:
             self.disable()
             return len(data)

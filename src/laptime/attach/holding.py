@@ -14,7 +14,7 @@ from time import monotonic_ns as now_ns
 from . import kinds
 from .agent import Agent
 from .replay import Replay
-from .torch_hooks import subclasses_of
+from .torch_hooks import wrap_steps
 
 TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process of the script
 if TYPE_CHECKING:
@@ -38,14 +38,20 @@ class Hold:
         self.replay = Replay(agent, self.fetched)
 
     def passed(self, kind: str) -> None:
-        """Count an end of an iteration, and hold where it is the last that may pass."""
-        if kind != FETCH:
-            self.replay.trained()
-        if self._agent.is_off or (kind != self._kind and not self._begins(kind)):
-            return
-        self._left -= 1
-        if self._left <= 0:
-            self._ask()
+        """Count an end of an iteration, and hold where it is the last that may pass. Hooks call this: it never raises.
+
+        If it fails, the parent hears no more of this process, and the script goes on.
+        """
+        try:
+            if kind != FETCH:
+                self.replay.trained()
+            if self._agent.is_off or (kind != self._kind and not self._begins(kind)):
+                return
+            self._left -= 1
+            if self._left <= 0:
+                self._ask()
+        except Exception:
+            self._agent.disable()
 
     def passed_backward(self) -> None:
         """Count a backward pass. It ends an iteration only where nothing else does."""
@@ -154,8 +160,7 @@ def _loss_in(logs: Any) -> Any:
 
 def hold_optimizers(agent: Agent, module: Any) -> None:
     """Hold after a step. A step inside of another one is part of it."""
-    base, hold = module.Optimizer, agent.hold
-    wrap = base.profile_hook_step
+    hold = agent.hold
     is_inside = False
 
     def held(step: Any) -> Any:
@@ -176,10 +181,7 @@ def hold_optimizers(agent: Agent, module: Any) -> None:
 
         return watched
 
-    base.profile_hook_step = staticmethod(lambda step: held(wrap(step)))
-    for each in subclasses_of(base):
-        if getattr(each.__dict__.get("step"), "hooked", False):
-            each.step = held(each.step)
+    wrap_steps(agent, module.Optimizer, held)
 
 
 def hold_scaler(agent: Agent, module: Any) -> None:

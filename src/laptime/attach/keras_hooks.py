@@ -29,9 +29,12 @@ def hook_callbacks(agent: Agent, module: Any) -> None:
         @wraps(method)
         def watched(self, *given, **named):
             result = method(self, *given, **named)
-            if name == "batch":
-                steps["first"] = given[0] if given else 0
-            began[name] = now_ns()
+            try:
+                if name == "batch":
+                    steps["first"] = int(given[0]) if given else 0
+                began[name] = now_ns()
+            except Exception as error:
+                agent.failed("callbacks", error)
             return result
 
         return watched
@@ -40,12 +43,15 @@ def hook_callbacks(agent: Agent, module: Any) -> None:
         @wraps(method)
         def watched(self, *given, **named):
             at = now_ns()
-            if name in began:
-                value = 0
-                if name == "batch":
-                    last = given[0] if given else 0
-                    value = max(1, int(last) - int(steps["first"]) + 1)
-                agent.note(kind, began.pop(name), at, value)
+            try:
+                if name in began:
+                    value = 0
+                    if name == "batch":
+                        last = int(given[0]) if given else 0
+                        value = max(1, last - steps["first"] + 1)
+                    agent.note(kind, began.pop(name), at, value)
+            except Exception as error:
+                agent.failed("callbacks", error)
             return method(self, *given, **named)
 
         return watched
@@ -80,9 +86,13 @@ def hook_epochs(agent: Agent, module: Any) -> None:
 def hook_jax(agent: Agent, module: Any) -> None:
     """Note when XLA compiles for JAX."""
 
-    def on_duration(event: str, duration: float, **_named: Any) -> None:
-        if event.endswith(COMPILED):
-            end = now_ns()
-            agent.note(kinds.COMPILE, end - int(duration * 1e9), end)
+    def on_duration(*given: Any, **_named: Any) -> None:
+        try:
+            event, duration = given[:2]
+            if event.endswith(COMPILED):
+                end = now_ns()
+                agent.note(kinds.COMPILE, end - int(duration * 1e9), end)
+        except Exception as error:
+            agent.failed("compilations", error)
 
     module.register_event_duration_secs_listener(on_duration)

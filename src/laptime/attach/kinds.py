@@ -32,7 +32,8 @@ AS_BEFORE = ITEMS_MASK  # in place of the items: nobody looked, they count as th
 # Each message is a head and its body. A body of FACTS is one JSON object, one of EVENTS holds events.
 HEAD = "<cI"
 FACTS, EVENTS = b"J", b"E"
-ADDRESS = "LAPTIME_WATCH"  # the environment variable with the path of the parent's socket
+ADDRESS = "LAPTIME_WATCH"  # the environment variable with the address of the parent's socket
+ABSTRACT = "@"  # what the address of a socket that has no file begins with; all others are paths
 
 # A script that is raced is held at the end of an iteration, and asks by FACTS (`held`) how to go on. The answer has
 # what to do, how many ends of iterations to pass until it asks again, and how many batches to replay.
@@ -43,3 +44,8 @@ GO_ON = 1
 FREE = 2  # never ask again
 REPLAY = 3  # from now on, fetch the same few batches again and again; then as GO_ON
 LOADER_ALONE = 4  # from now on, fetch batches and train no more; each fetch counts
+
+
+def socket_name(address: str) -> str:
+    """Return an address as the system wants it."""
+    return "\0" + address[1:] if address.startswith(ABSTRACT) else address

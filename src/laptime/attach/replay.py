@@ -57,29 +57,39 @@ class Replay:
 
     def next(self, iterator: Any, fetch: Any) -> Any:
         """Return the next batch that the script gets from this iterator."""
-        number = self._last = iterator.__dict__.get(LOADER, 0)
-        is_used = self._wanted > 0 or self.run_alone
-        if not is_used or number not in self._trained or number not in self._loaders:
-            batch = fetch(iterator)
-            if number in self._trained and len(self._shapes) < SHAPES_MOST:
-                self._shapes.add(tuple(tuple(each.shape) for each in _tensors_in(batch)))
-            return batch
-        if self.run_alone:
+        try:
+            number = self._last = iterator.__dict__.get(LOADER, 0)
+            is_trained = number in self._trained
+            is_used = is_trained and number in self._loaders and (self._wanted > 0 or self.run_alone)
+            is_replayed = is_used and not self.run_alone and len(self._kept) >= self._wanted
+        except Exception:
+            self._agent.disable()
+            return fetch(iterator)
+        if is_used and self.run_alone:
             self._go_on_alone(iterator, fetch, self._loaders[number])
-        if len(self._kept) < self._wanted:
-            batch = fetch(iterator)
-            self._keep(batch)
-            return batch
-        return self._again(iterator, number)
+        if is_replayed:
+            return self._again(iterator, fetch, number)
+        batch = fetch(iterator)
+        try:
+            if is_used:
+                self._keep(batch)
+            elif is_trained and len(self._shapes) < SHAPES_MOST:
+                self._shapes.add(tuple(tuple(each.shape) for each in _tensors_in(batch)))
+        except Exception:
+            self._agent.disable()
+        return batch
 
     def start(self, loader: Any, start: Any) -> Any:
         """Return an iterator of a loader. Once its batches are replayed, it starts no more workers."""
-        begin = now_ns()
-        iterator = self._iterators.get(loader.__dict__.get(LOADER))
-        if iterator is not None:
-            iterator._num_yielded = 0
-            self._agent.note(kinds.OPEN, begin, now_ns(), iterator.__dict__[LOADER])
-            return iterator
+        try:
+            begin = now_ns()
+            iterator = self._iterators.get(loader.__dict__.get(LOADER))
+            if iterator is not None:
+                iterator._num_yielded = 0
+                self._agent.note(kinds.OPEN, begin, now_ns(), iterator.__dict__[LOADER])
+                return iterator
+        except Exception:
+            self._agent.disable()
         found = start(loader)
         if LOADER in loader.__dict__:
             self._loaders[loader.__dict__[LOADER]] = loader
@@ -91,16 +101,22 @@ class Replay:
         if kept.bytes * (len(self._kept) + 1) > MOST_BYTES:
             self._wanted = len(self._kept)
 
-    def _again(self, iterator: Any, number: int) -> Any:
+    def _again(self, iterator: Any, fetch: Any, number: int) -> Any:
         begin = now_ns()
-        self._iterators[number] = iterator
-        length = _length_of(self._loaders[number])
-        if length is not None and iterator._num_yielded >= length:
+        try:
+            self._iterators[number] = iterator
+            length = _length_of(self._loaders[number])
+            is_over = length is not None and iterator._num_yielded >= length
+            if not is_over:
+                kept = self._kept[iterator._num_yielded % len(self._kept)]
+                iterator._num_yielded += 1
+                batch = kept.give()
+        except Exception:
+            self._agent.disable()
+            return fetch(iterator)
+        if is_over:
             self._agent.note(kinds.END, begin, now_ns(), number)
             raise StopIteration
-        kept = self._kept[iterator._num_yielded % len(self._kept)]
-        iterator._num_yielded += 1
-        batch = kept.give()
         self._agent.note(kinds.FETCH, begin, now_ns(), number << kinds.ITEMS_SHIFT | items_of(batch))
         return batch
 

@@ -1,6 +1,7 @@
 """Hooks of PyTorch: fetches, backward passes, optimizer steps, checkpoints, compilations, losses.
 
-Each hook replaces a function by one that calls it and notes when. What hooks note is read back by
+Each hook replaces a function by one that calls it and notes when. All that a hook does before and after the call is
+within a `try`: an error of ours switches the hook off, and never reaches the script. What hooks note is read back by
 `laptime.analysis.script_units`, which knows nothing of PyTorch.
 """
 
@@ -36,39 +37,51 @@ def hook_loaders(agent: Agent, module: Any) -> None:
 def _hook_fetches(agent: Agent, iterator: Any) -> None:
     fetch = iterator.__next__
     keep, due = agent.keep, agent.due
+    is_failed = False
 
     @wraps(fetch)
     def __next__(self):
-        if agent.fetching:
+        if agent.fetching or is_failed:
             return fetch(self)
         begin = now_ns()
         try:
             batch = fetch(self)
         except StopIteration:
-            agent.note(kinds.END, begin, now_ns(), getattr(self, LOADER, 0))
+            finish(self, begin)
             raise
-        end = now_ns()
-        seen = getattr(self, KNOWN, None)
-        if seen is None or end >= due[FETCH]:
-            look(self, batch, begin, end)
-        else:
-            kind, value = seen
-            keep((kind, begin, end, value))
+        try:
+            end = now_ns()
+            seen = getattr(self, KNOWN, None)
+            if seen is None or end >= due[FETCH]:
+                look(self, batch, begin, end)
+            else:
+                kind, value = seen
+                keep((kind, begin, end, value))
+        except Exception as error:
+            fail(error)
         return batch
 
     def look(self: Any, batch: Any, begin: int, end: int) -> None:
         """Note a batch with its thread and its items."""
         if agent.is_off:
             return
+        kind = agent.kind_here(FETCH)
+        shifted = getattr(self, LOADER, 0) << ITEMS_SHIFT
+        setattr(self, KNOWN, (kind, shifted | AS_BEFORE))
+        keep((kind, begin, end, shifted | items_of(batch)))
+        agent.looked(FETCH, end)
+
+    def finish(self: Any, begin: int) -> None:
+        """Note the end of a loader."""
         try:
-            kind = agent.kind_here(FETCH)
-            shifted = getattr(self, LOADER, 0) << ITEMS_SHIFT
-            setattr(self, KNOWN, (kind, shifted | AS_BEFORE))
-            keep((kind, begin, end, shifted | items_of(batch)))
-            agent.looked(FETCH, end)
+            agent.note(kinds.END, begin, now_ns(), getattr(self, LOADER, 0))
         except Exception as error:
-            iterator.__next__ = fetch
-            agent.failed("fetch", error)
+            fail(error)
+
+    def fail(error: Exception) -> None:
+        nonlocal is_failed
+        is_failed = True
+        agent.failed("fetch", error)
 
     iterator.__next__ = __next__
 
@@ -129,26 +142,26 @@ def hook_backward(agent: Agent, module: Any) -> None:
             result = backward(tensors, *given, **named)
         finally:
             is_running = False
-        end = now_ns()
-        if end >= due[BACKWARD]:
-            look(tensors, begin, end)
-        else:
-            keep((kind, begin, end, 0))
+        try:
+            end = now_ns()
+            if end >= due[BACKWARD]:
+                look(tensors, begin, end)
+            else:
+                keep((kind, begin, end, 0))
+        except Exception as error:
+            is_running = True
+            agent.failed("backward", error)
         return result
 
     def look(tensors: Any, begin: int, end: int) -> None:
         """Note a backward pass with its thread and its loss."""
-        nonlocal is_running, kind
+        nonlocal kind
         if agent.is_off:
             return
-        try:
-            kind = agent.kind_here(BACKWARD)
-            keep((kind, begin, end, 0))
-            losses.keep(tensors, end)
-            agent.looked(BACKWARD, end)
-        except Exception as error:
-            is_running = True
-            agent.failed("backward", error)
+        kind = agent.kind_here(BACKWARD)
+        keep((kind, begin, end, 0))
+        losses.keep(tensors, end)
+        agent.looked(BACKWARD, end)
 
     module.backward = watched
 
@@ -156,11 +169,16 @@ def hook_backward(agent: Agent, module: Any) -> None:
 def compiling_check() -> Any:
     """Return the function that says whether TorchDynamo is tracing: it knows it, and leaves out what follows.
 
-    What a compiler builds may have no trace of this file: `fullgraph=True` would fail.
+    What a compiler builds may have no trace of this file: `fullgraph=True` would fail. PyTorch before 2.2 has no such
+    function; what its compiler makes of a hook runs as part of the step. Call this once all of PyTorch is imported.
     """
-    torch = sys.modules["torch"]
-    known = getattr(getattr(torch, "compiler", None), "is_dynamo_compiling", None)
-    return known or (lambda: torch.compiler.is_compiling())  # noqa: PLW0108  it may be imported later
+    compiler = getattr(sys.modules["torch"], "compiler", None)
+    known = getattr(compiler, "is_dynamo_compiling", None) or getattr(compiler, "is_compiling", None)
+    return known if callable(known) else _is_never
+
+
+def _is_never() -> bool:
+    return False
 
 
 def hook_optimizers(agent: Agent, module: Any) -> None:
@@ -168,14 +186,14 @@ def hook_optimizers(agent: Agent, module: Any) -> None:
 
     An optimizer's class has its `step` wrapped by PyTorch when the first of it is made; this wraps it once more.
     """
-    base = module.Optimizer
-    wrap = base.profile_hook_step
-    keep, due, compiling = agent.keep, agent.due, compiling_check()
+    keep, due = agent.keep, agent.due
     mark = OWN + "_optimizer"
     is_inside = False  # and stays so once this hook has failed
     census = Census(agent)
 
     def timed(step: Any) -> Any:
+        compiling = compiling_check()  # an optimizer is made: PyTorch is there
+
         @wraps(step)
         def watched(self, *given, **named):
             nonlocal is_inside
@@ -187,41 +205,55 @@ def hook_optimizers(agent: Agent, module: Any) -> None:
                 result = step(self, *given, **named) if given or named else step(self)
             finally:
                 is_inside = False
-            end = now_ns()
-            agent.steps += 1
-            number = getattr(self, mark, 0)
-            if end >= due[STEP] or not number:
-                look(self, begin, end)
-            else:
-                keep((STEP, begin, end, number))
+            try:
+                end = now_ns()
+                agent.steps += 1
+                number = getattr(self, mark, 0)
+                if end >= due[STEP] or not number:
+                    look(self, begin, end)
+                else:
+                    keep((STEP, begin, end, number))
+            except Exception as error:
+                is_inside = True
+                agent.failed("optimizer", error)
             return result
 
         return watched
 
     def look(optimizer: Any, begin: int, end: int) -> None:
         """Note a step, and describe the optimizer if that was not done."""
-        nonlocal is_inside
         if agent.is_off:
             return
-        try:
-            number = optimizer.__dict__.get(mark)
-            if number is None:
-                number = optimizer.__dict__[mark] = agent.new_number()
-            if number not in agent.described:
-                agent.describe_once(number, _describe_optimizer, optimizer)
-                hook_copies(agent, optimizer)
-            keep((STEP, begin, end, number))
-            agent.looked(STEP, end)
-            if agent.steps >= census.due:
-                census.look(optimizer)
-        except Exception as error:
-            is_inside = True
-            agent.failed("optimizer", error)
+        number = optimizer.__dict__.get(mark)
+        if number is None:
+            number = optimizer.__dict__[mark] = agent.new_number()
+        if number not in agent.described:
+            agent.describe_once(number, _describe_optimizer, optimizer)
+            hook_copies(agent, optimizer)
+        keep((STEP, begin, end, number))
+        agent.looked(STEP, end)
+        if agent.steps >= census.due:
+            census.look(optimizer)
 
-    base.profile_hook_step = staticmethod(lambda step: timed(wrap(step)))
+    wrap_steps(agent, module.Optimizer, timed)
+
+
+def wrap_steps(agent: Agent, base: Any, around: Any) -> None:
+    """Put a hook around the steps of all optimizers: of those that PyTorch has wrapped, and as it wraps the others."""
+    wrap = base.profile_hook_step
+
+    def wrapped(step: Any) -> Any:
+        found = wrap(step)
+        try:
+            return around(found)
+        except Exception as error:
+            agent.failed("optimizer", error)
+            return found
+
+    base.profile_hook_step = staticmethod(wrapped)
     for each in subclasses_of(base):
         if getattr(each.__dict__.get("step"), "hooked", False):
-            each.step = timed(each.step)
+            each.step = around(each.step)
 
 
 def subclasses_of(base: Any) -> list:
@@ -255,15 +287,21 @@ def hook_copies(agent: Agent, optimizer: Any) -> None:
 
 def _copied(agent: Agent, move: Any) -> Any:
     compiling = compiling_check()
+    is_failed = False
 
     @wraps(move)
     def watched(self, *given, **named):
-        if compiling() or agent.is_off or self.device.type != "cpu":
+        nonlocal is_failed
+        if compiling() or agent.is_off or is_failed:
             return move(self, *given, **named)
         begin = now_ns()
         moved = move(self, *given, **named)
-        if moved.device.type != "cpu":
-            agent.note(kinds.COPY, begin, now_ns())
+        try:
+            if self.device.type == "cpu" and moved.device.type != "cpu":
+                agent.note(kinds.COPY, begin, now_ns())
+        except Exception as error:
+            is_failed = True
+            agent.failed("copies", error)
         return moved
 
     return watched

@@ -5,55 +5,25 @@ from __future__ import annotations
 import os
 import selectors
 import socket
-import tempfile
 import time
 from contextlib import ExitStack
-from pathlib import Path
 from threading import Thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from laptime.attach.listening_socket import ListeningSocket
 from laptime.attach.messages import Mailbox
 
 if TYPE_CHECKING:
     from laptime.attach.messages import Hall
 
 CHUNK = 1 << 18
-AT_ONCE = 512  # connections that wait to be accepted
 WAIT_S = 0.02
-PLACES = (None, "/tmp", "/dev/shm")  # noqa: S108  where a socket may be: its path has 107 bytes at most. None: TMPDIR
 SETTLE_S = 0.3  # after the command's end: what its processes sent last is on its way
 
 
-def open_socket() -> tuple[tempfile.TemporaryDirectory[str], socket.socket]:
-    """Return a socket that listens, and the folder that it is in: the first place that allows one."""
-    refused = OSError("there is no place for one")
-    for place in PLACES:
-        server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            folder = tempfile.TemporaryDirectory(prefix="laptime-", dir=place, ignore_cleanup_errors=True)
-        except OSError as error:
-            server.close()
-            refused = error
-            continue
-        try:
-            server.bind(str(Path(folder.name) / "agent"))
-            server.listen(AT_ONCE)
-            server.setblocking(False)
-        except OSError as error:
-            server.close()
-            folder.cleanup()
-            refused = error
-        else:
-            return folder, server
-    raise refused
-
-
 class Listener(Thread):
-    """A socket in a folder of its own that only this user can enter.
-
-    At the end, it waits until nothing has come for `settle_s`.
-    """
+    """Hears all agents that connect to a socket. At the end, it waits until nothing has come for `settle_s`."""
 
     def __init__(self, hall: Hall, settle_s: float = SETTLE_S) -> None:
         super().__init__(name="listener", daemon=True)
@@ -70,14 +40,13 @@ class Listener(Thread):
 
     def _open(self) -> None:
         self._selector = self._opened.enter_context(selectors.DefaultSelector())
-        folder, self._server = open_socket()
-        self._opened.callback(folder.cleanup)
-        self._opened.enter_context(self._server)
-        self.address = self._server.getsockname()
+        self._server = ListeningSocket()
+        self._opened.callback(self._server.close)
+        self.address = self._server.address
         self._bell, self._ear = os.pipe()[::-1]
         for each in (self._bell, self._ear):
             self._opened.callback(os.close, each)
-        for heard in (self._server, self._ear):
+        for heard in (self._server.socket, self._ear):
             self._selector.register(heard, selectors.EVENT_READ)
 
     def begin(self) -> None:
@@ -102,7 +71,7 @@ class Listener(Thread):
             self._is_over = True
             os.write(self._bell, b"x")
             self.join()
-        if self.problem is None and not Path(self.address).exists():
+        if self.problem is None and not self._server.is_there():
             self.problem = "the folder of its socket was removed while the command ran"
         for peer in self._peers:
             peer.close()
@@ -121,7 +90,7 @@ class Listener(Thread):
         ready = self._selector.select(patience_s)
         heard = False
         for key, _ in ready:
-            if key.fileobj is self._server:
+            if key.fileobj is self._server.socket:
                 heard = self._accept() or heard
             elif key.fileobj == self._ear:
                 os.read(self._ear, 1)
@@ -131,11 +100,12 @@ class Listener(Thread):
 
     def _accept(self) -> bool:
         try:
-            peer, _ = self._server.accept()
+            peer = self._server.accept()
         except OSError:  # too many open files: it waits until others have closed theirs
             time.sleep(WAIT_S)
             return False
-        peer.setblocking(False)
+        if peer is None:
+            return False
         self._selector.register(peer, selectors.EVENT_READ, Mailbox(self._hall))
         self._peers.add(peer)
         return True

@@ -1,0 +1,93 @@
+"""The parent's socket, to which agents connect.
+
+On Linux it is an abstract one: it has no file, so its name is short wherever temporary files are, and nothing is left
+behind however the parent ends. The kernel says whose process connects. Elsewhere it is in a folder that only this user
+can enter.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import sys
+import tempfile
+
+from . import kinds
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Optional
+
+AT_ONCE = 512  # connections that wait to be accepted
+PLACES = (None, "/tmp", "/dev/shm")  # noqa: S108  where a socket may be: its path has 107 bytes at most. None: TMPDIR
+CREDENTIALS = "3i"  # process, user, group
+HAS_ABSTRACT = sys.platform == "linux"
+
+
+class ListeningSocket:
+    """A socket that listens. `address` is what agents are given."""
+
+    def __init__(self, *, is_abstract: bool = HAS_ABSTRACT) -> None:
+        self._folder: Any = None
+        self.socket, self.address = _open_abstract() if is_abstract else self._open_in_folder()
+        self.socket.setblocking(False)
+
+    def accept(self) -> Optional[socket.socket]:
+        """Return the next connection; None if that was another user's. Raise OSError if none can be opened."""
+        peer, _ = self.socket.accept()
+        if self._folder is None and not _is_ours(peer):
+            peer.close()
+            return None
+        peer.setblocking(False)
+        return peer
+
+    def is_there(self) -> bool:
+        """Whether agents can still connect: the folder may have been removed."""
+        return self._folder is None or os.path.exists(self.address)
+
+    def close(self) -> None:
+        self.socket.close()
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def _open_in_folder(self) -> tuple[socket.socket, str]:
+        refused = OSError("there is no place for one")
+        for place in PLACES:
+            try:
+                folder = tempfile.TemporaryDirectory(prefix="laptime-", dir=place, ignore_cleanup_errors=True)
+            except OSError as error:
+                refused = error
+                continue
+            address = os.path.join(folder.name, "agent")
+            try:
+                server = _listening(address)
+            except OSError as error:
+                folder.cleanup()
+                refused = error
+            else:
+                self._folder = folder
+                return server, address
+        raise refused
+
+
+def _open_abstract() -> tuple[socket.socket, str]:
+    address = f"{kinds.ABSTRACT}laptime-{os.getpid()}-{os.urandom(16).hex()}"
+    return _listening(address), address
+
+
+def _listening(address: str) -> socket.socket:
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        server.bind(kinds.socket_name(address))
+        server.listen(AT_ONCE)
+    except OSError:
+        server.close()
+        raise
+    return server
+
+
+def _is_ours(peer: socket.socket) -> bool:
+    """Whether a connection comes from a process of this user, or of the superuser."""
+    told = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize(CREDENTIALS))
+    return struct.unpack(CREDENTIALS, told)[1] in {os.geteuid(), 0}
