@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -259,3 +261,56 @@ def test_all_that_a_command_started_ends_with_it(heat, tmp_path):
     sleeper = int(told.read_text())
     assert is_gone(sleeper)
     assert os.getpid() != sleeper
+
+
+def test_a_long_path_of_temporary_files_is_no_obstacle(heat, tmp_path, monkeypatch):
+    """A socket's path has 107 bytes at most; nothing of laptime is in the folder, during the heat or after it."""
+    folder = tmp_path / ("x" * 120)
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    assert len(heat("assert not os.listdir(os.environ['TMPDIR'])", line=Line(1)).windows) == 1
+    assert list(folder.iterdir()) == []
+
+
+def test_a_script_that_closes_all_descriptors_is_still_held(heat):
+    line = heat("if epoch == 3: os.closerange(3, os.sysconf('SC_OPEN_MAX'))", line=Line(4))
+    assert len(line.windows) == 4
+
+
+TERMINAL = f"""
+import os, subprocess, sys
+rows, columns = os.popen("stty size", "r").read().split()
+assert (int(rows), int(columns)) == tuple(os.get_terminal_size(0))[::-1] == (24, 80)
+for _ in range(3):
+    try:
+        input()
+        raise SystemExit("nobody types here")
+    except EOFError:
+        pass
+with open("/dev/tty", "w") as terminal:
+    terminal.write("much " * 100_000)
+{TRAIN}
+"""
+
+
+def test_a_script_that_asks_its_terminal_has_one(heat):
+    """Its size, as `stty` prints it, what it reads, which is nothing, and what it writes to it."""
+    assert len(heat(source=TERMINAL, line=Line(1)).windows) == 1
+
+
+def test_the_script_ends_with_its_heat(tmp_path):
+    """A signal that nothing can catch ends the heat: its processes end too, though they ignore Ctrl-C."""
+    (tmp_path / "train.py").write_text(
+        "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n" + TRAIN.replace("THEN", "pass")
+    )
+    source = (
+        "import sys\nfrom laptime.heat.script_process import RacedScript\n"
+        f"script = RacedScript(('sh', '-c', '{sys.executable} {tmp_path}/train.py 1000; true'), {{}})\n"
+        "script.wait()\nprint('held', flush=True)\nwhile True: script.go_on(10)"
+    )
+    with subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.PIPE, text=True) as process:
+        said = [process.stdout.readline().split() for _ in range(2)]
+        pid = int(next(words[1] for words in said if words[0] == "pid"))
+        process.kill()
+    assert is_gone(pid)

@@ -9,7 +9,6 @@ import signal
 import socket
 import struct
 import subprocess
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,14 +17,16 @@ from typing import Any, Self
 
 from laptime.analysis.script_process import ProcessReader
 from laptime.attach import kinds
+from laptime.attach.listening_socket import ListeningSocket
 from laptime.attach.messages import Mailbox
 from laptime.errors import LaneError
+from laptime.heat.terminal import Terminal
 
 SITE = Path(kinds.__file__).parent / "site"
 CHUNK = 1 << 18
-AT_ONCE = 512  # connections that wait to be accepted
 LOOK_S = 0.5  # how long at most until the script's end is seen
 LAST_WORDS_S = 0.2  # after its end, what it sent is on its way
+CALLS_AGAIN_S = 2.0  # a script may close the connection of its agent, which then calls again
 GRACE_S = 3.0  # after each of the signals that ask it to end
 ENDS_BY = (signal.SIGINT, signal.SIGTERM)
 
@@ -94,19 +95,21 @@ class RacedScript:
     """One run of a script. One of its processes is held between windows: the first that trains, of rank 0."""
 
     def __init__(self, command: Sequence[str], sets: Mapping[str, str]) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="laptime-", ignore_cleanup_errors=True)
-        address = str(Path(self._folder.name) / "agent")
-        self._server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._server.bind(address)
-        self._server.listen(AT_ONCE)
-        self._server.setblocking(False)
+        try:
+            self._server = ListeningSocket()
+        except OSError as error:
+            raise LaneError(f"no socket could be made for the script: {error.strerror or error}") from None
+        self._terminal = Terminal()
         self._selector = selectors.DefaultSelector()
-        self._selector.register(self._server, selectors.EVENT_READ)
+        self._selector.register(self._server.socket, selectors.EVENT_READ)
+        if self._terminal.ours is not None:
+            self._selector.register(self._terminal.ours, selectors.EVENT_READ)
         self._visitors: dict[int, Visitor] = {}
         self._leader: Visitor | None = None
         self._peer: socket.socket | None = None  # of the leader
+        self._hung_up_s = 0.0  # when the leader's connection ended
         try:
-            self._process = _start(command, _environment(address, sets))
+            self._process = _start(command, _environment(self._server.address, sets), self._terminal)
         except LaneError:
             self._close()
             raise
@@ -131,11 +134,7 @@ class RacedScript:
     def wait(self) -> HeldScript:
         """Wait until the script is held. Raise ScriptEnded if it ends before."""
         while True:
-            for key, _ in self._selector.select(LOOK_S):
-                if key.fileobj is self._server:
-                    self._accept()
-                else:
-                    self._hear(key)
+            self._hear_all(LOOK_S)
             if self._leader is not None and self._leader.held is not None:
                 return self._leader.held
             self._check_end()
@@ -162,10 +161,11 @@ class RacedScript:
 
     def _close(self) -> None:
         for key in list(self._selector.get_map().values()):
-            if isinstance(key.fileobj, socket.socket):
-                key.fileobj.close()
+            if isinstance(key.data, Mailbox):
+                key.fileobj.close()  # type: ignore[union-attr]
         self._selector.close()
-        self._folder.cleanup()
+        self._server.close()
+        self._terminal.close()
 
     def reader_of(self, hello: Mapping[str, Any]) -> Visitor:
         """Return the visitor for a process that greets; it greets again when its training begins."""
@@ -174,11 +174,20 @@ class RacedScript:
             self._visitors[pid] = Visitor(hello)
         return self._visitors[pid]
 
+    def _hear_all(self, patience_s: float) -> None:
+        for key, _ in self._selector.select(patience_s):
+            if isinstance(key.data, Mailbox):
+                self._hear(key)
+            elif key.fileobj is self._server.socket:
+                self._accept()
+            elif not self._terminal.hear():
+                self._selector.unregister(key.fileobj)
+
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
-            peer, _ = self._server.accept()
-            peer.setblocking(False)
-            self._selector.register(peer, selectors.EVENT_READ, Mailbox(self))
+            peer = self._server.accept()
+            if peer is not None:
+                self._selector.register(peer, selectors.EVENT_READ, Mailbox(self))
 
     def _hear(self, key: selectors.SelectorKey) -> None:
         peer: socket.socket = key.fileobj  # type: ignore[assignment]
@@ -193,9 +202,11 @@ class RacedScript:
             self._selector.unregister(peer)
             peer.close()
             if peer is self._peer:
-                self._peer = None
+                self._peer, self._hung_up_s = None, time.monotonic()
             return
         visitor = mailbox.reader
+        if self._leader is not None and visitor is self._leader:
+            self._peer = peer
         if isinstance(visitor, Visitor) and visitor.held is not None and visitor is not self._leader:
             self._choose(visitor, peer)
 
@@ -214,12 +225,11 @@ class RacedScript:
     def _check_end(self) -> None:
         code = self._process.poll()
         if code is not None:
-            for key, _ in self._selector.select(LAST_WORDS_S):
-                if key.fileobj is not self._server:
-                    self._hear(key)
+            self._hear_all(LAST_WORDS_S)
             if self._leader is None or self._leader.held is None:
                 raise ScriptEnded(code)
-        if self._leader is not None and (self._leader.has_left or self._peer is None):
+        is_gone = self._peer is None and time.monotonic() > self._hung_up_s + CALLS_AGAIN_S
+        if self._leader is not None and (self._leader.has_left or is_gone):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 code = self._process.wait(GRACE_S)
             raise ScriptEnded(code)
@@ -237,11 +247,20 @@ def _environment(address: str, sets: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _start(command: Sequence[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
+def _start(command: Sequence[str], environment: dict[str, str], terminal: Terminal) -> subprocess.Popen[bytes]:
+    """Start the script in a session of its own, and so in a group of its own, with this terminal."""
     try:
-        return subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, process_group=0)
+        return subprocess.Popen(
+            command,
+            env=environment,
+            stdin=terminal.theirs,
+            start_new_session=True,
+            preexec_fn=terminal.enter(),  # noqa: PLW1509  the heat of a script has one thread
+        )
     except OSError as error:
         raise LaneError(f"'{command[0]}' cannot be run: {error.strerror or error}") from None
+    finally:
+        os.close(terminal.theirs)
 
 
 def now_ns() -> int:
