@@ -314,3 +314,23 @@ def test_the_script_ends_with_its_heat(tmp_path):
         pid = int(next(words[1] for words in said if words[0] == "pid"))
         process.kill()
     assert is_gone(pid)
+
+
+STRANGERS = r"""
+import json, socket, struct
+def speak(*bodies):
+    peer = socket.socket(socket.AF_UNIX)
+    peer.connect(os.environ["LAPTIME_WATCH"].replace("@", "\0", 1))
+    peer.sendall(b"".join(b"J" + struct.pack("<I", len(each)) + each for each in bodies))
+hello = {"pid": 1, "began_ns": 1, "parent": 1, "python": "3", "executable": "p", "versions": {}}
+held = {"held": "step", "since_ns": 0, "at_ns": 1 << 61, "idle_ns": 0, "loss": None, "shapes": 0}
+speak(b"[" * 100_000)
+speak(json.dumps({**hello, "pid": float("inf")}).encode())
+speak(json.dumps(hello).encode(), json.dumps(held).encode())
+speak(json.dumps(hello).encode(), json.dumps({**held, "at_ns": "now", "shapes": []}).encode())
+"""
+
+
+def test_what_strangers_write_to_the_socket_is_refused(heat):
+    source = TRAIN.replace("opt, other", f"{STRANGERS}opt, other")
+    assert len(heat(source=source, line=Line(2)).windows) == 2

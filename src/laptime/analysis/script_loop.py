@@ -22,6 +22,7 @@ PARTS_OF = {
     "checkpoint_s": "checkpoint_ns",
     "outside_s": "outside_ns",
 }
+FITTED = ("data", "copy", "forward_backward", "optimizer", "checkpoint", "outside")  # of an iteration
 WINDOWS_MOST = 512
 LOSSES_MOST = 1024
 FEWEST_STEADY = 3
@@ -114,6 +115,7 @@ class LoopSummary:
 
     def add(self, unit: Unit) -> None:
         """Add one iteration."""
+        _fit(unit)
         self.iterations += 1
         self._fetches += unit.fetches
         self._backwards += unit.backwards
@@ -212,6 +214,21 @@ class LoopSummary:
         for first, second in zip(self._windows[::2], self._windows[1::2], strict=False):
             first.join(second)
         del self._windows[1::2]
+
+
+def _fit(unit: Unit) -> None:
+    """Let the parts of an iteration be within its time, where events overlap: one loader may fetch from another."""
+    parts = unit.data, unit.copy, unit.forward_backward, unit.optimizer, unit.checkpoint, unit.outside
+    left = unit.end - unit.begin
+    if sum(parts) <= left and min(parts) >= 0 <= unit.backward <= unit.forward_backward:
+        return
+    unit.end = max(unit.end, unit.begin)
+    left = unit.end - unit.begin
+    for name in FITTED:
+        part = min(max(getattr(unit, name), 0), left)
+        setattr(unit, name, part)
+        left -= part
+    unit.backward = min(max(unit.backward, 0), unit.forward_backward)
 
 
 def _window_of(unit: Unit) -> OpenWindow:

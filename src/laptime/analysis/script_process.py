@@ -7,6 +7,15 @@ from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from laptime.analysis.script_facts import (
+    count_or_none,
+    read_census,
+    read_hello,
+    read_loader,
+    read_optimizer,
+    text,
+    whole,
+)
 from laptime.analysis.script_iterations import IterationBuilder
 from laptime.analysis.script_loop import LoopProgress, LoopSummary
 from laptime.analysis.script_steps import StepsBuilder
@@ -29,6 +38,8 @@ ONE_PART = {
 }
 WAITS_MOST = 4096  # fetches of a data loader within one batch of Keras
 DESCRIBED_MOST = 64  # loaders, and optimizers; a script may make a new one for each step
+LATEST_NS = 1 << 62
+STEPS_MOST = 1 << 20  # of one call of Keras
 COMPUTES = {kinds.BACKWARD, kinds.STEP}
 CUT_OFF = "the process ended without a word, or still runs; up to a quarter of a second of it was not seen"
 
@@ -37,7 +48,7 @@ class ProcessReader:
     """Reads the facts and events of one process, in their order."""
 
     def __init__(self, hello: Mapping[str, Any]) -> None:
-        self.hello: dict[str, Any] = dict(hello)
+        self.hello = read_hello(hello)
         self._summary = LoopSummary()
         self._iterations = IterationBuilder(self._summary.add)
         self._units = UnitBuilder(self._iterations.take, self._summary.gap)
@@ -92,50 +103,47 @@ class ProcessReader:
         return found[0] if found and all(each == found[0] for each in found) else None
 
     def take_facts(self, facts: Mapping[str, Any]) -> None:
-        """Take one message of facts."""
+        """Take one message of facts. Raise ValueError if it is none of an agent's."""
         if "versions" in facts:
-            self.hello |= facts
+            self.hello = read_hello(facts)
         elif self._has_enough(facts):
             return
         elif "optimizer" in facts:
-            self._optimizers[facts["optimizer"]] = SeenOptimizer(
-                str(facts["name"]),
-                {str(key): int(value) for key, value in facts["parameters"].items()},
-                tuple(facts["dtypes"]),
-            )
+            self._optimizers[whole(facts["optimizer"])] = read_optimizer(facts)
         elif "loader" in facts:
-            self._loaders[facts["loader"]] = SeenLoader(
-                facts["batch_size"],
-                facts["batches"],
-                facts["num_workers"],
-                facts["pin_memory"],
-                facts["persistent_workers"],
-                prefetched=facts.get("prefetch_factor"),
-            )
+            self._loaders[whole(facts["loader"])] = read_loader(facts)
         elif "steps_loader" in facts:
-            self._steps_loaders.add(facts["steps_loader"])
-            self._loaders[facts["steps_loader"]] = SeenLoader(None, facts["batches"], None, kind="laptime.steps")
+            number, batches = whole(facts["steps_loader"]), count_or_none(facts.get("batches"))
+            self._steps_loaders.add(number)
+            self._loaders[number] = SeenLoader(None, batches, None, kind="laptime.steps")
         elif "keras_batch" in facts:
-            self._keras.batch = facts["keras_batch"] if isinstance(facts["keras_batch"], int) else None
-            self._loaders["keras"] = SeenLoader(self._keras.batch, None, None, kind=str(facts["keras_data"]))
+            self._keras.batch = count_or_none(facts["keras_batch"])
+            self._loaders["keras"] = SeenLoader(self._keras.batch, None, None, kind=text(facts.get("keras_data")))
         elif "denormals" in facts:
-            self.census = _census_of(facts)
+            self.census = read_census(facts)
         elif "sees_copies" in facts:
             self._sees_copies = True
         elif "is_failed" in facts:
-            self._failed[str(facts["is_failed"])] = str(facts["error"])
+            if len(self._failed) < DESCRIBED_MOST:
+                self._failed[text(facts["is_failed"])] = text(facts.get("error"))
         elif "lost" in facts:
             self._has_left = True
-            self._lost += int(facts["lost"])
+            self._lost += whole(facts["lost"])
 
     def _has_enough(self, facts: Mapping[str, Any]) -> bool:
         known = self._optimizers if "optimizer" in facts else self._loaders
-        return len(known) >= DESCRIBED_MOST and bool({"optimizer", "loader"} & facts.keys())
+        return len(known) >= DESCRIBED_MOST and bool({"optimizer", "loader", "steps_loader"} & facts.keys())
 
     def take_events(self, body: bytes) -> None:
-        """Take events. Those of Keras decide what an iteration is, where there are any."""
+        """Take events. Those of Keras decide what an iteration is, where there are any.
+
+        Raise ValueError if one is none of an agent's.
+        """
         for kind, begin, end, value in struct.iter_unpack(kinds.EVENT, body):
             plain = kind & KIND_BITS
+            is_timed = -LATEST_NS < begin <= end < LATEST_NS
+            if not is_timed or not 0 < plain < kinds.SOME or kind < 0 or (value < 0 and plain != kinds.LOSS):
+                raise ValueError("an event that no agent notes")
             if plain == kinds.LOSS:
                 self._summary.loss(begin, struct.unpack("<d", struct.pack("<q", value))[0])
                 continue
@@ -161,14 +169,14 @@ class ProcessReader:
         """Return what was seen. It is called once, at the end."""
         hello = self.hello
         return ScriptProcess(
-            pid=int(hello["pid"]),
-            parent=int(hello["parent"]),
-            python=str(hello["python"]),
-            executable=str(hello["executable"]),
+            pid=hello.pid,
+            parent=hello.parent,
+            python=hello.python,
+            executable=hello.executable,
             loop=self._loop(),
-            versions={str(name): str(each) for name, each in hello["versions"].items()},
-            rank=_number(hello.get("rank")),
-            world=_number(hello.get("world")),
+            versions=hello.versions,
+            rank=hello.rank,
+            world=hello.world,
             optimizers=tuple(self._optimizers.values()),
             loaders=tuple(self._loaders.values()),
             lost=self._lost,
@@ -219,7 +227,9 @@ class KerasBuilder:
         self._waits.append((begin, end))
 
     def take(self, kind: int, begin: int, end: int, value: int) -> None:
-        """Take the next event of Keras."""
+        """Take the next event of Keras. Raise ValueError for more steps than one call can have."""
+        if value > STEPS_MOST:
+            raise ValueError("an event that no agent notes")
         self.is_used = True
         if kind == kinds.KERAS_BATCH:
             self._close(begin)
@@ -264,12 +274,3 @@ def compare_ranks(processes: Sequence[ScriptProcess]) -> RankSkew | None:
     ranks = tuple(sorted(own_ms))
     values = tuple(own_ms[rank] for rank in ranks)
     return RankSkew(ranks, values, max(ranks, key=lambda rank: own_ms[rank]), max(values) / max(min(values), 1e-9))
-
-
-def _census_of(facts: Mapping[str, Any]) -> DenormalCensus:
-    shares = {str(kind): float(share) for kind, share in facts["denormals"].items()}
-    return DenormalCensus(shares, flushed=facts["is_flushed"] is True, step=int(facts["at_step"]))
-
-
-def _number(text: object) -> int | None:
-    return int(text) if isinstance(text, str) and text.isdigit() else None

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 HEAD_BYTES = struct.calcsize(kinds.HEAD)
-LONGEST = 64 << 20  # bytes of one message; an agent's are far shorter
+LONGEST = {kinds.FACTS: 4 << 20, kinds.EVENTS: 64 << 20}  # bytes of one message; an agent's are far shorter
 
 
 class Mailbox:
@@ -42,7 +42,7 @@ class Mailbox:
         self._waiting += data
         while len(self._waiting) >= HEAD_BYTES:
             kind, length = struct.unpack_from(kinds.HEAD, self._waiting)
-            if kind not in {kinds.FACTS, kinds.EVENTS} or length > LONGEST:
+            if length > LONGEST.get(kind, -1):
                 return False
             if len(self._waiting) < HEAD_BYTES + length:
                 return True
@@ -53,9 +53,12 @@ class Mailbox:
         return True
 
     def _deliver(self, kind: bytes, body: bytes) -> bool:
+        """Pass a message on. Readers raise ValueError for what is no agent's, but strangers may send anything."""
         try:
             if kind == kinds.FACTS:
                 facts = json.loads(body)
+                if not isinstance(facts, dict):
+                    return False
                 if self.reader is None:
                     self.reader = self._hall.reader_of(facts)
                 self.reader.take_facts(facts)
@@ -63,6 +66,6 @@ class Mailbox:
                 return False
             else:
                 self.reader.take_events(body)
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             return False
         return True

@@ -138,8 +138,7 @@ def _make_runner(script: RacedScript, order: HeatOrder, sets: set[str], line: Pa
     items = round(progress.items / progress.fetches * _batches_per_step(progress)) if progress.fetches else 0
     notes = (*notes, *([] if items else [ONE_EACH]))
     parameters = sum(visitor.reader.parameters.values())
-    versions = {str(name): str(each) for name, each in visitor.reader.hello["versions"].items()}
-    line.say(wire.Built(parameters, items or 1, _steps_per_lap(visitor), versions, notes))
+    line.say(wire.Built(parameters, items or 1, _steps_per_lap(visitor), visitor.reader.hello.versions, notes))
     line.say(wire.Proved(ProofRun(AS_THE_SCRIPT, tuple(losses), 0.0, 0.0, ())))
     line.say(wire.FirstStep(progress.first_ns))
     return ScriptRunner(script, ends, _ready_batches(visitor), order.pace)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from laptime.analysis.script_facts import read_hello, text, whole, whole_or_none
 from laptime.analysis.script_process import ProcessReader
 from laptime.attach import kinds
 from laptime.attach.listening_socket import ListeningSocket
@@ -67,16 +68,14 @@ class Visitor:
     @property
     def may_lead(self) -> bool:
         """Whether this process may be the one that is held: the others of a training wait for it by themselves."""
-        return self.reader.hello.get("rank") in {None, "0"}
+        return self.reader.hello.rank in {None, 0}
 
     def take_facts(self, facts: dict[str, Any]) -> None:
         if "held" in facts:
             self._read_events()
-            loss = None if facts["loss"] is None else float(facts["loss"])  # one that is not finite comes as a text
-            others = ("since_ns", "at_ns", "idle_ns", "device_bytes", "peak_bytes", "threads", "shapes")
-            self.held = HeldScript(loss=loss, **{name: facts[name] for name in others})
+            self.held = _read_held(facts)
         elif "has_set" in facts:
-            self.set.add(facts["has_set"])
+            self.set.add(text(facts["has_set"]))
         else:
             self.reader.take_facts(facts)
             self.has_left = self.has_left or "is_leaving" in facts
@@ -169,7 +168,7 @@ class RacedScript:
 
     def reader_of(self, hello: Mapping[str, Any]) -> Visitor:
         """Return the visitor for a process that greets; it greets again when its training begins."""
-        pid = int(hello["pid"])
+        pid = read_hello(hello).pid
         if pid not in self._visitors:
             self._visitors[pid] = Visitor(hello)
         return self._visitors[pid]
@@ -233,6 +232,24 @@ class RacedScript:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 code = self._process.wait(GRACE_S)
             raise ScriptEnded(code)
+
+
+def _read_held(facts: Mapping[str, Any]) -> HeldScript:
+    """Return a hold. Raise ValueError if it is none of an agent's."""
+    since_ns, at_ns, idle_ns = (whole(facts.get(name)) for name in ("since_ns", "at_ns", "idle_ns"))
+    if not since_ns + idle_ns <= at_ns <= now_ns():
+        raise ValueError("a hold at a time that cannot be")
+    loss = facts.get("loss")
+    return HeldScript(
+        since_ns,
+        at_ns,
+        idle_ns,
+        loss=None if loss is None else float(loss),  # one that is not finite comes as a text
+        device_bytes=whole_or_none(facts.get("device_bytes")),
+        peak_bytes=whole_or_none(facts.get("peak_bytes")),
+        threads=whole_or_none(facts.get("threads")),
+        shapes=whole(facts.get("shapes")),
+    )
 
 
 def _environment(address: str, sets: Mapping[str, str]) -> dict[str, str]:

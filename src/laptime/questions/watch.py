@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import psutil
 
 from laptime.analysis.readings import Span, make_energy
+from laptime.analysis.script_facts import read_hello
 from laptime.analysis.script_process import ProcessReader, compare_ranks
 from laptime.analysis.usage import describe_usage, power_of
 from laptime.diagnosis.findings import judge_run
@@ -109,7 +110,8 @@ class Visitors:
 
     def reader_of(self, hello: Mapping[str, Any]) -> ProcessReader:
         """Return the reader of the program that greets; it greets again when its training begins."""
-        name = int(hello["pid"]), int(hello["began_ns"])
+        said = read_hello(hello)
+        name = said.pid, said.began_ns
         if name not in self.readers:
             self.readers[name] = ProcessReader(hello)
         return self.readers[name]
