@@ -192,6 +192,17 @@ def test_nothing_is_left_behind(watcher: Watcher) -> None:
     daemon.kill()
 
 
+def test_helpers_that_end_with_the_command_are_not_left_running(watcher: Watcher) -> None:
+    """The tracker of multiprocessing ends after the process that it served, and nobody may collect it."""
+    source = (
+        "from multiprocessing import shared_memory\n"
+        "kept = shared_memory.SharedMemory(create=True, size=9); kept.close(); kept.unlink()"
+    )
+    ended, answer = watcher.watch(sys.executable, "-c", source)
+    assert (ended.code, answer["others"], answer["left_running"]) == (0, 2, 0)
+    assert "still ran" not in ended.err
+
+
 def test_json_quiet_label_and_show(watcher: Watcher) -> None:
     ended, _ = watcher.watch(sys.executable, "-c", "pass", options=("--quiet", "--label", "mine"))
     assert ended.err == ""

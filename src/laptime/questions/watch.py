@@ -38,6 +38,7 @@ from laptime.run.own_process import Block
 from laptime.run.sensor_selection import SensorSelection
 
 LIVE_S = 0.5
+LEAVES_S = 0.5
 READINGS_MOST = 3600  # of each instrument
 PROCESSOR = Device("cpu", "cpu", "the processor", usable=True)
 IGNORES = "-EIS"  # options of Python with which it does not read PYTHONPATH, or no sitecustomize
@@ -162,7 +163,7 @@ class Watch:
                 over.set()
                 self._timeline = None if sampler is None else sampler.end()
         self._problem = listener.problem
-        self._left = sum(psutil.pid_exists(pid) for pid in self._visitors.pids if pid != os.getpid())
+        self._left = _count_left(self._visitors.pids - {os.getpid()})
 
     def reduce(self, status: RecordStatus) -> Outcome:
         """Describe the processes; while the command runs, there is nothing to describe."""
@@ -228,6 +229,22 @@ class Watch:
             f"no Python process of it trained with {tools}, of those that reported: one that is started with a "
             "PYTHONPATH of its own does not"
         )
+
+
+def _count_left(pids: set[int]) -> int:
+    """Count those that still run. Helpers such as multiprocessing's end a moment after the process that they served."""
+    deadline = time.monotonic() + LEAVES_S
+    while (left := sum(map(_runs, pids))) and time.monotonic() < deadline:
+        time.sleep(LEAVES_S / 25)
+    return left
+
+
+def _runs(pid: int) -> bool:
+    """Whether a process runs; one that has ended may wait for long until its new parent collects it."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def why_no_greeting(command: Sequence[str]) -> str:
