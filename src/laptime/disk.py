@@ -65,9 +65,15 @@ def name_in_utf8(path: Path, hint: str) -> str:
     return str(path)
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write `data` to `path`, whole or not at all. Make the folder if it does not exist."""
+def write_atomically(path: Path, data: bytes, *, is_private: bool = False) -> None:
+    """Write `data` to `path`, whole or not at all. Make the folder if it does not exist.
+
+    A private file is for its owner only, where the file system knows owners.
+    """
     with open_atomically(path) as file:
+        if is_private:
+            with contextlib.suppress(OSError):
+                os.fchmod(file.fileno(), 0o600)
         file.write(data)
 
 

@@ -203,6 +203,19 @@ def test_helpers_that_end_with_the_command_are_not_left_running(watcher: Watcher
     assert "still ran" not in ended.err
 
 
+def test_a_record_keeps_no_secret_and_is_private(watcher: Watcher) -> None:
+    """The command gets its words as they are."""
+    source = "import sys; print(sys.argv[1:])"
+    ended, answer = watcher.watch(sys.executable, "-c", source, "--api-key", "abc123")
+    assert ended.out == "['--api-key', 'abc123']\n"
+    assert answer["command"][-2:] == ["--api-key", "***"]
+    (place,) = watcher.house.files()
+    assert place.stat().st_mode & 0o777 == 0o600
+    written = [each.read_bytes() for each in watcher.house.home.rglob("*") if each.is_file()]
+    assert not any(b"abc123" in each for each in written)
+    assert "abc123" not in ended.err + watcher.house.done("show", "latest", "--details").out
+
+
 def test_json_quiet_label_and_show(watcher: Watcher) -> None:
     ended, _ = watcher.watch(sys.executable, "-c", "pass", options=("--quiet", "--label", "mine"))
     assert ended.err == ""

@@ -7,7 +7,7 @@ import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any, ClassVar
@@ -32,6 +32,7 @@ from laptime.model.usage import Usage
 from laptime.model.workload import ProofPlan
 from laptime.questions.asking import Prepared
 from laptime.questions.job import Job, Outcome, RecordStatus
+from laptime.questions.masking import mask_secrets
 from laptime.run.command import run_command, watched_environment
 from laptime.run.listening import SETTLE_S, Listener
 from laptime.run.own_process import Block
@@ -77,7 +78,8 @@ def prepare_watch(ask: Ask, machine: Machine) -> PreparedWatch:
     def follow(address: str, began: Callable[[int], None]) -> int:
         return run_command(ask.command, watched_environment(address), began)
 
-    return PreparedWatch(_plan(ask, _subject(ask.command)), machine, None, follow)
+    kept = mask_secrets(ask.command)
+    return PreparedWatch(_plan(replace(ask, what=kept[0], command=kept), _subject(kept)), machine, None, follow)
 
 
 def prepare_block(ask: Ask, machine: Machine, block: Block) -> PreparedBlock:
@@ -242,7 +244,7 @@ def _count_left(pids: set[int]) -> int:
 def _runs(pid: int) -> bool:
     """Whether a process runs; one that has ended may wait for long until its new parent collects it."""
     try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
 

@@ -103,13 +103,14 @@ def _claim_of(identity: str) -> Path:
 def save(record: Record) -> Path:
     """Save a record, signed. If it cannot be written, the old file stays and a StoreError says why.
 
+    One that keeps the words of a command is for its owner only: there may be a secret among them.
     What killed processes left is removed by the next list, which knows the names of all files anyway.
     """
     path = path_of(record.id)
     data = encode(replace(record, writer=this_process() if record.status == "running" else None))
     data = signing.sign(data, home_folder())
     try:
-        write_atomically(path, data)
+        write_atomically(path, data, is_private=bool(record.ask.command))
     except OSError as error:
         raise not_saved(record.id, error) from error
     _unclaim(record.id)
