@@ -56,6 +56,8 @@ LONGEST = (
 SOURCES = Path(__file__).parents[1] / "src" / "laptime"
 # What is compiled is compiled before all tests: a command whose disk is full would leave half a file for the others.
 os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+# As in an activated environment: the Python of the tests is the one that runs scripts.
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 sys.dont_write_bytecode = False  # the tests' own, as pytest rewrites them, are kept for the next time
 
 laptime.keep_memory()  # a quarter of the time of PyTorch's tests in this process would be page faults

@@ -6,6 +6,7 @@ What they import as PyTorch is a stand-in with the functions that the agent hook
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -152,7 +153,7 @@ def test_a_race_that_is_run_again_takes_no_words_of_a_script(house, train):
     """It has those of its record. `laptime plan` takes all that a race takes."""
     planned = house.run("plan", str(train), "--on", "cpu", "--set", "threads=1", "--steps", "9", "--", "--epochs", "7")
     assert planned.code == 0, planned.err
-    assert f"each heat runs: {sys.executable}" in " ".join(planned.out.split())
+    assert f"each heat runs: {shutil.which('python')}" in " ".join(planned.out.split())
     assert "cpu/threads=1" in planned.out
     house.run("race", "cifar-cnn", "fake/cpu", "--heats", "1")
     again = house.run("race", "--against", "latest", "--", "--epochs", "7")
@@ -185,6 +186,25 @@ def test_a_script_that_fails_as_it_is_timed_ends_the_race_at_once(house, train):
     assert f'File "{train}", line' in answer.err
     assert "ValueError: the labels are wrong" in answer.err
     assert "heat 3" not in answer.err
+
+
+IMPORTS = "import sys; sys.excepthook = lambda kind, error, trace: print(error, file=sys.stderr); import not_there"
+
+
+@pytest.mark.parametrize("active", [{}, {"VIRTUAL_ENV": "/of/laptime"}], ids=["none", "another"])
+def test_the_python_on_the_path_runs_the_script(house, tmp_path, active):
+    """It is the script's own, whatever environment is activated; one that lacks a package is named."""
+    python = tmp_path / "bin" / "python"
+    python.parent.mkdir()
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{IMPORTS}"\n')
+    python.chmod(0o755)
+    script = tmp_path / "train.py"
+    script.write_text("import torch\n")
+    answer = house.run("race", str(script), "cpu", "cpu/malloc=keep", env={"PATH": f"{python.parent}:/bin", **active})
+    assert answer.code == 3
+    words = " ".join(answer.err.split())
+    assert "No module named 'not_there'" in words
+    assert f"it ran in {sys.executable} (Python {sys.version_info[0]}." in words
 
 
 def test_a_whole_command_races(house, train):

@@ -168,8 +168,10 @@ def _why_too_short(script: RacedScript, ended: ScriptEnded, steps: int) -> str:
     if not script.has_greeted:
         return f"the script ended {how}, and no Python process of it reported to laptime"
     if not steps:
+        python = script.first.reader.hello
+        ran_in = f"it ran in {python.executable} (Python {python.python})"
         wrong = ". Its own arguments go behind --" if ended.code == WRONG_ARGUMENTS else ""
-        return f"the script ended {how}, and no training with PyTorch or Keras was seen in it{wrong}"
+        return f"the script ended {how}, and no training with PyTorch or Keras was seen in it; {ran_in}{wrong}"
     if ended.code:
         return f"the script failed: it ended {how} before a step of it was timed"
     return f"the script ended {how} after {steps} steps, too few to time: give it more epochs or data"

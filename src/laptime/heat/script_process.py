@@ -126,6 +126,11 @@ class RacedScript:
         return self._leader
 
     @property
+    def first(self) -> Visitor:
+        """The process that reported first; only if one has greeted."""
+        return next(iter(self._visitors.values()))
+
+    @property
     def has_greeted(self) -> bool:
         """Whether any Python process of the script reported."""
         return bool(self._visitors)

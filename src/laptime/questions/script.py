@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shlex
+import shutil
 import sys
 from pathlib import Path
 
@@ -17,7 +17,6 @@ from laptime.planner.script_lanes import plan_script
 from laptime.questions.asking import Prepared, scout_machine
 from laptime.questions.subject import family_in, read_tree, trainings_in
 
-ENVIRONMENTS = ("VIRTUAL_ENV", "CONDA_PREFIX")
 ENGINES = {"keras": ("keras-tf", "keras-jax", "keras-torch"), "jax": ("jax",), "torch": ("torch",)}
 
 
@@ -82,9 +81,5 @@ def _family_of(file: Path) -> str | None:
 
 
 def python_here() -> str:
-    """Return the Python that runs a script: that of the activated environment, else the one that runs laptime."""
-    for name in ENVIRONMENTS:
-        found = Path(os.environ.get(name, "")) / "bin" / "python"
-        if os.environ.get(name) and found.is_file():
-            return str(found)
-    return sys.executable
+    """Return the Python that runs a script: the one that the shell would run, else the one that runs laptime."""
+    return shutil.which("python") or shutil.which("python3") or sys.executable
