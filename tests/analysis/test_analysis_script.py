@@ -145,6 +145,31 @@ def test_a_process_that_left_without_a_word_is_not_sure_of_its_count() -> None:
     assert (lost.lost, lost.loop.unsure) == (12, "12 events were lost")
 
 
+def test_iterations_that_were_not_sent_are_counted_and_no_part_of_another() -> None:
+    """Two batches an iteration; between the sixth and the next, half a second passes in which 40 more were trained."""
+    accumulating = [each for at in range(24) for each in steps(at + 1)[3 * at : 3 * at + (3 if at % 2 else 2)]]
+    reader = ProcessReader(HELLO)
+    first, then = (
+        accumulating[:30],
+        [(kind, begin + 500, end + 500, value) for kind, begin, end, value in accumulating[30:]],
+    )
+    for events in (first, then):
+        reader.take_events(
+            b"".join(struct.pack(kinds.EVENT, kind, round(b * MS), round(e * MS), v) for kind, b, e, v in events)
+        )
+        if events is first:
+            reader.take_facts({"skipped": {"4": 80, "1": 80, "5": 40}})
+    reader.take_facts({"is_leaving": True, "lost": 0})
+    loop = reader.process().loop
+    assert loop is not None
+    assert loop.iterations == 12 + 40
+    assert loop.per_iteration.fetches == 2
+    assert loop.step_ms is not None
+    assert loop.step_ms.median == pytest.approx(20, rel=0.02)
+    assert loop.whole.wall_s == pytest.approx(0.24, rel=0.05)
+    assert str(loop.unsure).startswith("40 iterations were too fast to be read")
+
+
 def test_a_loss_is_kept_with_its_time() -> None:
     bits = struct.unpack("<q", struct.pack("<d", 2.5))[0]
     loop = loop_of([*steps(3), (kinds.LOSS, 7, 7, bits)])

@@ -185,3 +185,13 @@ def test_a_process_that_becomes_another_program_is_two(watcher: Watcher) -> None
     assert first["pid"] == second["pid"]
     assert (second["loop"]["iterations"], second["loop"]["unsure"]) == (10, None)
     assert first["loop"]["unsure"].startswith("the process ended without a word")
+
+
+def test_a_loop_that_is_faster_than_laptime_reads_is_counted(watcher: Watcher) -> None:
+    """An iteration takes some microseconds: laptime gets the events of a part of them, and the number of the others."""
+    source = f"{TRAIN}\nfor i in range(150_000): torch.autograd.backward(None); opt.step()"
+    ended, answer = watcher.watch(sys.executable, "-c", source, env={"PYTHONPATH": STAND_IN})
+    assert ended.code == 0
+    (process,) = answer["processes"]
+    assert (process["loop"]["iterations"], process["lost"]) == (150_000, 0)
+    assert process["loop"]["step_ms"]["median"] < 0.1

@@ -79,6 +79,11 @@ def read_census(facts: Mapping[str, Any]) -> DenormalCensus:
     return DenormalCensus(shares, flushed=facts.get("is_flushed") is True, step=whole(facts.get("at_step")))
 
 
+def read_skipped(facts: Mapping[str, Any]) -> dict[int, int]:
+    """Return how many events of each kind were not sent."""
+    return {whole(_number(kind)): whole(count) for kind, count in _table(facts.get("skipped"), whole).items()}
+
+
 def whole(value: object) -> int:
     """Return a whole number that is not negative; raise ValueError if it is none."""
     if type(value) is not int or not 0 <= value < WHOLE_MOST:

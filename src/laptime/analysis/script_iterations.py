@@ -53,6 +53,13 @@ class IterationBuilder:
             self._group, self._held = [*self._held, unit], []
             self._has_fetch = False
 
+    def skip(self) -> None:
+        """End the last iteration: units follow that are not known. One that has no update yet is left out."""
+        if self._is_updated:
+            self._end_group()
+        elif self._updates:
+            self._group = []
+
     def finish(self) -> None:
         """Emit what is left. Without any optimizer step, each backward pass was an iteration."""
         if not self._updates:

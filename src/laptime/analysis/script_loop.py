@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from laptime.analysis.script_units import Unit
+from laptime.attach import kinds
 from laptime.model.missing import Missing
 from laptime.model.record import Estimate
 from laptime.model.script import Counted, Gap, GapKind, LoopWindow, Multiplicity, Phases, TrainingLoop
@@ -112,6 +114,7 @@ class LoopSummary:
         self._losses: list[tuple[int, float]] = []
         self._every, self._seen = 1, 0
         self.compilations, self.compile_ns = 0, 0
+        self._unsent: Counter[int] = Counter()
 
     def add(self, unit: Unit) -> None:
         """Add one iteration."""
@@ -129,6 +132,27 @@ class LoopSummary:
             self._windows.append(_window_of(unit))
             if len(self._windows) > WINDOWS_MOST:
                 self._merge()
+
+    def skip(self, events: Mapping[int, int]) -> None:
+        """Count events that were not sent."""
+        self._unsent.update(events)
+
+    @property
+    def skipped(self) -> int:
+        """How many iterations these were, by what the others consist of."""
+        for seen, unsent in (
+            (self._steps + self._skips, self._unsent[kinds.STEP] + self._unsent[kinds.SKIP]),
+            (self._backwards, self._unsent[kinds.BACKWARD]),
+            (self._fetches, self._unsent[kinds.FETCH] + self._unsent[kinds.KERAS_BATCH]),
+        ):
+            if seen:
+                return round(self.iterations * unsent / seen)
+        return 0
+
+    @property
+    def counted(self) -> int:
+        """All iterations: those that were read, and those that were not."""
+        return self.iterations + self.skipped
 
     def gap(self, kind: GapKind, begin: int, end: int) -> None:
         """Add a time between iterations."""
@@ -189,7 +213,7 @@ class LoopSummary:
         sums = (self._fetches, self._backwards, self._steps, self._skips)
         return TrainingLoop(
             counted=counted,
-            iterations=self.iterations,
+            iterations=self.counted,
             epochs=epochs,
             first_ms=self._first.wall_ns / 1e6,
             step_ms=_estimate(kept) if self._windows else None,

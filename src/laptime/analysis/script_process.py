@@ -13,6 +13,7 @@ from laptime.analysis.script_facts import (
     read_hello,
     read_loader,
     read_optimizer,
+    read_skipped,
     text,
     whole,
 )
@@ -25,7 +26,6 @@ from laptime.model.missing import Missing
 from laptime.model.script import RankSkew, ScriptProcess, SeenLoader, SeenOptimizer, TrainingLoop
 from laptime.model.symptoms import DenormalCensus
 
-KIND_BITS = (1 << kinds.THREAD_SHIFT) - 1
 NO_LOADER = Missing("no data loader was seen")
 OTHER_THREAD = Missing("another thread fetches the batches")
 NO_OPTIMIZER = Missing("no optimizer was seen")
@@ -67,7 +67,7 @@ class ProcessReader:
 
     @property
     def iterations(self) -> int:
-        return self._summary.iterations or self._by_fetch.iterations
+        return self._summary.counted or self._by_fetch.counted
 
     @property
     def progress(self) -> LoopProgress:
@@ -126,6 +126,8 @@ class ProcessReader:
         elif "is_failed" in facts:
             if len(self._failed) < DESCRIBED_MOST:
                 self._failed[text(facts["is_failed"])] = text(facts.get("error"))
+        elif "skipped" in facts:
+            self._skip(read_skipped(facts))
         elif "lost" in facts:
             self._has_left = True
             self._lost += whole(facts["lost"])
@@ -140,7 +142,7 @@ class ProcessReader:
         Raise ValueError if one is none of an agent's.
         """
         for kind, begin, end, value in struct.iter_unpack(kinds.EVENT, body):
-            plain = kind & KIND_BITS
+            plain = kind & kinds.KIND_MASK
             is_timed = -LATEST_NS < begin <= end < LATEST_NS
             if not is_timed or not 0 < plain < kinds.SOME or kind < 0 or (value < 0 and plain != kinds.LOSS):
                 raise ValueError("an event that no agent notes")
@@ -159,6 +161,15 @@ class ProcessReader:
                 self._keras.fetched(begin, end)
             elif not self._keras.is_used:
                 self._units.take(kind, begin, end, value)
+
+    def _skip(self, events: Mapping[int, int]) -> None:
+        """Events follow that were not sent: what is open ends here, and these are counted."""
+        self._units.skip()
+        self._iterations.skip()
+        self._keras.finish()
+        self._steps.skip()
+        for each in (self._summary, self._by_fetch):
+            each.skip(events)
 
     def _take_fetch(self, kind: int, begin: int, end: int, value: int) -> None:
         loader = value >> kinds.ITEMS_SHIFT if kind == kinds.FETCH else value
@@ -208,6 +219,9 @@ class ProcessReader:
             return f"{self._lost} events were lost"
         if self._failed:
             return f"hooks failed: {'; '.join(f'{hook}: {error}' for hook, error in self._failed.items())}"
+        unseen = self._summary.skipped or self._by_fetch.skipped
+        if unseen:
+            return f"{unseen:,} iterations were too fast to be read, and are counted by the steps that the script took"
         return self._iterations.unsure or (None if self._has_left else CUT_OFF)
 
 

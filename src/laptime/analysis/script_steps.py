@@ -31,6 +31,10 @@ class StepsBuilder:
         elif kind == kinds.END and value == self._loader:
             self._close(begin)
 
+    def skip(self) -> None:
+        """Leave out the last iteration: events follow that are not known."""
+        self._open, self._opening, self._ended, self._is_new_pass = None, None, 0, False
+
     def _fetch(self, begin: int, end: int, loader: int, items: int) -> None:
         unit = self._open
         if unit is not None and loader != self._loader:  # a second loader, in the same iteration

@@ -111,6 +111,12 @@ class UnitBuilder:
         elif kind == kinds.OPEN:
             self._start_loader(begin, end, value)
 
+    def skip(self) -> None:
+        """Close the last unit: events follow that are not known. What comes after them begins without a past."""
+        self.finish()
+        self._gap_begin, self._gap_known, self._ended, self._last_end = None, 0, None, 0
+        self._copies = []
+
     def finish(self) -> None:
         """Close the last unit where its work ended. A loader's batches that nobody worked on are no unit."""
         unit = self._open

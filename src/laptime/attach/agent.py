@@ -1,7 +1,8 @@
 """The agent's own parts: what it noted, the socket to the parent, and what forks and exits mean for both.
 
-The hooks note events; every quarter of a second, the hook that notes one more sends them. If the parent does not take
-them, they are kept up to a limit, and then dropped and counted. Whatever fails in here ends the agent, not the script.
+The hooks note events; every quarter of a second, the hook that notes one more sends them. If there are more than the
+parent can take, those beyond a limit are only counted, by their kind. Whatever fails in here ends the agent, not
+the script.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from time import monotonic_ns
 
 from . import kinds
 from .facts import as_json
-from .own_socket import CONNECT_S, OwnSocket
+from .own_socket import OwnSocket
 
 TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process of the script
 if TYPE_CHECKING:
     from typing import Any
 
-MOST_KEPT = 1 << 21  # bytes of events
+MOST_KEPT = 1 << 20  # bytes of events; of what is noted beyond them until they are sent, only the counts are
+LEAVE_S = 3.0  # at the end, until the parent has taken what is left
 LOOKS_FIRST = 64  # events of each kind that are looked at closely: their thread, items, losses; then one every so often
 LOOK_NS = 20_000_000
 FLUSH_NS = 250_000_000
@@ -40,6 +42,7 @@ class Agent:
         self._noted: list = []  # the numbers of events, four each
         self.keep = self._noted.extend  # for hooks that run in each step, and so call nothing else
         self._events = bytearray()  # the same, as they are sent
+        self._skipped: dict = {}  # how many of each kind are not
         self.due = [0] * kinds.SOME  # for each kind of event: when its hook has to look closely again
         self._looks_left: list = []
         self._is_busy = False  # a thread is packing or sending
@@ -149,9 +152,7 @@ class Agent:
         self._be_connected()
         if self._send(kinds.EVENTS, bytes(self._events)):
             del self._events[:]
-        elif len(self._events) > MOST_KEPT:
-            self._lost += len(self._events) // kinds.BYTES_EACH
-            del self._events[:]
+            self._send_skipped()
         if self._rest or self._events:
             self.flush_at = now_ns + SOON_NS
 
@@ -164,6 +165,7 @@ class Agent:
             if self._events:
                 self._send(kinds.EVENTS, bytes(self._events))
                 del self._events[:]
+                self._send_skipped()
                 self._send_rest(None)
             self._send_facts(facts)
             self._send_rest(None)
@@ -182,11 +184,11 @@ class Agent:
         try:
             self.flush(monotonic_ns())
             if self._socket is not None:
-                self._send_rest(CONNECT_S)
+                self._send_rest(LEAVE_S)
                 self.flush(monotonic_ns())
-                self._send_rest(CONNECT_S)
+                self._send_rest(LEAVE_S)
                 self._send_facts({"is_leaving": True, "lost": self._lost})
-                self._send_rest(CONNECT_S)
+                self._send_rest(LEAVE_S)
         except Exception:
             pass
         self.disable()
@@ -204,9 +206,22 @@ class Agent:
         """Turn numbers into bytes: they take a third of the memory. Other threads may note meanwhile."""
         numbers = self._noted[:]
         del self._noted[: len(numbers)]
+        room = max(0, MOST_KEPT - len(self._events)) // kinds.BYTES_EACH * kinds.NUMBERS_EACH
+        if len(numbers) > room:
+            skipped = [kind & kinds.KIND_MASK for kind in numbers[room :: kinds.NUMBERS_EACH]]
+            for kind in set(skipped):
+                self._skipped[kind] = self._skipped.get(kind, 0) + skipped.count(kind)
+            del numbers[room:]
         self._events += struct.pack("<%dq" % len(numbers), *numbers)
 
+    def _send_skipped(self) -> None:
+        """Say how many events are not sent, in their place among those that are."""
+        if self._skipped:
+            skipped, self._skipped = self._skipped, {}
+            self._send_facts({"skipped": skipped})
+
     def _forget(self) -> None:
+        self._skipped = {}
         del self._noted[:]
         del self._events[:]
 

@@ -24,7 +24,9 @@ SOME = 16  # more than there are
 
 EVENT = "<4q"
 BYTES_EACH = 32
+NUMBERS_EACH = 4
 THREAD_SHIFT = 8
+KIND_MASK = (1 << THREAD_SHIFT) - 1
 ITEMS_SHIFT = 32  # a fetch's value: the loader's number above, the items below; no items where they were not seen
 ITEMS_MASK = (1 << ITEMS_SHIFT) - 1
 AS_BEFORE = ITEMS_MASK  # in place of the items: nobody looked, they count as those of the loader's batch before
