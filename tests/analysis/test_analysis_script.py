@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laptime.analysis.script_loop import WINDOWS_MOST
-from laptime.analysis.script_process import ProcessReader, compare_ranks
+from laptime.analysis.script_process import ProcessReader
+from laptime.analysis.script_ranks import compare_ranks
 from laptime.attach import kinds
 from laptime.model.missing import Missing
 from laptime.model.script import ScriptProcess, TrainingLoop
@@ -84,6 +85,66 @@ def test_a_checkpoint_is_no_work_outside_of_the_step() -> None:
     whole = loop_of(events).whole
     assert whole.checkpoint_s == pytest.approx(0.0004)
     assert whole.outside_s == pytest.approx(0.0005 * 4 - 0.0004)
+
+
+def bare_steps(count: int) -> list[Event]:
+    """Return iterations of 10 ms without a loader: 7 forward and backward (2 of it backward), 3 optimizer."""
+    return [
+        event
+        for at in range(0, 10 * count, 10)
+        for event in ((kinds.BACKWARD, at + 5, at + 7, 0), (kinds.STEP, at + 7, at + 10, 1))
+    ]
+
+
+def test_passes_without_gradients_are_a_part_of_their_own() -> None:
+    """Two passes in each iteration: once within `eval()` and `train()`, so that no time counts twice."""
+    events = [
+        event
+        for each in bare_steps(20)
+        for event in (
+            [(kinds.NO_GRAD, each[1] - 4, each[1] - 3, 0), (kinds.NO_GRAD, each[1] - 4.5, each[1] - 2, 0), each]
+            if each[0] == kinds.BACKWARD
+            else [each]
+        )
+    ]
+    steady = loop_of(events).steady
+    assert steady.wall_s == pytest.approx(0.010)
+    assert steady.no_grad_s == pytest.approx(0.0025)
+    assert steady.forward_backward_s == pytest.approx(0.0045)
+    assert steady.optimizer_s == pytest.approx(0.003)
+    assert steady.unattributed_s == pytest.approx(0, abs=1e-12)
+
+
+def test_metrics_without_gradients_behind_the_step_are_not_outside_of_it() -> None:
+    events = [event for each in steps(20) for event in (each, *_metrics_after(each))]
+    steady = loop_of(events).steady
+    assert steady.no_grad_s == pytest.approx(0.0003 * 18 / 19)  # the last iteration ends with its step
+    assert steady.outside_s == pytest.approx(0.0002 * 18 / 19)
+
+
+def _metrics_after(event: Event) -> list[Event]:
+    return [(kinds.NO_GRAD, event[2] + 0.1, event[2] + 0.4, 0)] if event[0] == kinds.STEP else []
+
+
+def test_a_stretch_with_a_backward_pass_in_it_is_no_evaluation() -> None:
+    """A part of the model that is in `eval()` for an epoch, while the rest trains."""
+    events = bare_steps(20)
+    events.insert(7, (kinds.NO_GRAD, 1, 31, 0))
+    assert loop_of(events).steady.no_grad_s == 0
+
+
+def test_without_an_optimizer_what_has_no_gradients_may_be_the_update() -> None:
+    events = [each for each in bare_steps(20) if each[0] == kinds.BACKWARD]
+    events = [event for each in events for event in (each, (kinds.NO_GRAD, each[2], each[2] + 2, 0))]
+    steady = loop_of(events).steady
+    assert isinstance(steady.no_grad_s, Missing)
+    assert steady.forward_backward_s == pytest.approx(steady.wall_s)
+
+
+def test_evaluation_between_epochs_that_uses_no_loader_is_validation() -> None:
+    events = [*steps(10), (kinds.END, 100, 101, 1), (kinds.NO_GRAD, 102, 110, 0), (kinds.OPEN, 116, 119, 1)]
+    gaps = {each.kind: round(each.seconds * 1e3, 6) for each in loop_of([*events, *steps(10, 120)]).gaps}
+    assert gaps == {"validation": 8.0, "loader start": 3.0, "between epochs": 9.0}
 
 
 def test_gaps_between_epochs_are_named() -> None:
@@ -179,13 +240,35 @@ def test_a_loss_is_kept_with_its_time() -> None:
 def test_keras_batches_are_cut_at_their_begins() -> None:
     events = [(kinds.KERAS_BATCH, 10 * at, 10 * at + 8, 4) for at in range(6)] + [(kinds.KERAS_EPOCH, 0, 58, 0)]
     reader = ProcessReader(HELLO)
-    reader.take_facts({"keras_batch": 32, "keras_data": "ArrayDataAdapter"})
+    reader.take_facts({"keras_batch": 32, "keras_data": "ArrayDataAdapter", "iterator": 1})
     reader.take_events(b"".join(struct.pack(kinds.EVENT, kind, b * MS, e * MS, v) for kind, b, e, v in events))
     loop = reader.process().loop
     assert loop is not None
     assert (loop.iterations, loop.counted, loop.items_per_iteration) == (6, "Keras batches", 128)
     assert loop.per_iteration.optimizer_steps == 4
     assert loop.steady.outside_s == pytest.approx((4 * 0.002 + 0) / 5)
+
+
+def test_a_keras_iteration_begins_with_its_own_fetch() -> None:
+    """Fetches of a validation in between are none of the training's."""
+    reader = ProcessReader(HELLO)
+    for number, batch in ((1, 32), (2, 500)):
+        reader.take_facts({"keras_batch": batch, "keras_data": "ArrayDataAdapter", "iterator": number})
+    reader.take_facts({"keras_fit": 1, "model": 9, "trained": 4})
+    events = [
+        event
+        for at in range(0, 60, 10)
+        for event in ((kinds.KERAS_FETCH, at, at + 3, 1), (kinds.KERAS_BATCH, at + 3, at + 9, 1))
+    ]
+    events += [(kinds.KERAS_FETCH, 61, 66, 2), (kinds.KERAS_TEST, 60, 70, 0), (kinds.KERAS_EPOCH, 0, 71, 0)]
+    reader.take_events(b"".join(struct.pack(kinds.EVENT, kind, b * MS, e * MS, v) for kind, b, e, v in events))
+    loop = reader.process().loop
+    assert loop is not None
+    assert (loop.iterations, loop.items_per_iteration, loop.trainings) == (6, 32, 1)
+    assert loop.steady.data_wait_s == pytest.approx(0.003)
+    assert loop.steady.forward_backward_s == pytest.approx(0.006)
+    assert loop.steady.outside_s == pytest.approx(0.001)
+    assert [(each.kind, each.seconds) for each in loop.gaps] == [("validation", pytest.approx(0.010))]
 
 
 def test_the_rank_that_others_wait_for_is_named() -> None:
@@ -197,13 +280,68 @@ def test_the_rank_that_others_wait_for_is_named() -> None:
     assert skew is not None
     assert (skew.ranks, skew.slowest) == ((0, 1), 1)
     assert skew.spread == pytest.approx(9.5 / 8, rel=0.01)
+    assert (skew.low, skew.high) == (pytest.approx(9.5 / 8, rel=0.01), pytest.approx(9.5 / 8, rel=0.01))
     assert compare_ranks([quick]) is None
+
+
+def test_ranks_are_compared_over_the_same_iterations() -> None:
+    """Both became twice as slow at the same time; one of them was not steady before, and is no straggler."""
+    both = [*steps(200), *slower(120, 2000.0)]
+    ranks = [replace(read(both), rank=rank, world=2, pid=rank) for rank in (0, 1)]
+    loops = [each.loop for each in ranks if each.loop is not None]
+    late = replace(ranks[1], loop=replace(loops[1], steady_from=250))
+    skew = compare_ranks([replace(ranks[0], loop=replace(loops[0], steady_from=0)), late])
+    assert skew is not None
+    assert (skew.spread, skew.low, skew.high) == (pytest.approx(1), pytest.approx(1), pytest.approx(1))
+    assert 60 <= skew.iterations <= 70
+
+
+def test_a_rank_that_is_slow_now_and_then_is_no_straggler() -> None:
+    """Its mean is 1.3 times that of the other, by a few iterations; the interval has 1 in it."""
+    quick, jumpy = read(steps(60)), read([*steps(58), *slower(2, 580.0, by=60.0)])
+    skew = compare_ranks([replace(quick, rank=0, pid=1), replace(jumpy, rank=1, pid=2)])
+    assert skew is not None
+    assert skew.spread > 1.2
+    assert not isinstance(skew.low, Missing)
+    assert skew.low < 1
+    few = compare_ranks([replace(read(steps(3)), rank=rank, pid=rank) for rank in (0, 1)])
+    assert few is not None
+    assert isinstance(few.low, Missing)
+
+
+def test_ranks_of_different_lengths_are_compared_where_both_ran() -> None:
+    """One of them has gone on and has joined its windows: the iterations are the same ones."""
+    skew = compare_ranks([replace(read(steps(count)), rank=count, pid=count) for count in (400, 900)])
+    assert skew is not None
+    assert skew.spread == pytest.approx(1)
+    assert 300 <= skew.iterations <= 400
+
+
+def slower(count: int, start: float, by: float = 10.0) -> list[Event]:
+    """Return iterations that take longer, in their forward pass."""
+    found: list[Event] = []
+    for number in range(count):
+        at = start + (10 + by) * number
+        found += [fetch(at, at + 3), (kinds.BACKWARD, at + 5 + by, at + 7 + by, 0)]
+        found.append((kinds.STEP, at + 7 + by, at + 9.5 + by, 1))
+    return found
 
 
 EVENTS = st.lists(
     st.tuples(
         st.sampled_from(
-            [kinds.FETCH, kinds.END, kinds.OPEN, kinds.BACKWARD, kinds.STEP, kinds.SKIP, kinds.SAVE, kinds.COMPILE]
+            [
+                kinds.FETCH,
+                kinds.END,
+                kinds.OPEN,
+                kinds.BACKWARD,
+                kinds.STEP,
+                kinds.SKIP,
+                kinds.SAVE,
+                kinds.COMPILE,
+                kinds.NO_GRAD,
+                kinds.SYNC,
+            ]
         ),
         st.integers(0, 5),
         st.integers(0, 3),
@@ -232,6 +370,7 @@ def test_any_order_of_events_adds_up(rows: list[tuple[int, int, int, int]]) -> N
             window.optimizer_ns,
             window.checkpoint_ns,
             window.outside_ns,
+            window.no_grad_ns,
         )
         assert min(parts) >= 0, window
         assert sum(parts) <= window.wall_ns, window

@@ -110,6 +110,17 @@ dist.destroy_process_group()
         counted="Keras batches",
         needs=("keras",),
     ),
+    "Keras fits several times": Script(
+        KERAS
+        + """
+given = dict(batch_size=8, verbose=0, validation_data=(X, Y), validation_batch_size=48)
+model = compiled(net()); model.fit(X, Y, epochs=2, **given); model.evaluate(X, Y, verbose=0); model.fit(X, Y, **given)
+other = compiled(net()); other.fit(X, Y, batch_size=32, verbose=0); digest(model)
+""",
+        36,
+        counted="Keras batches",
+        needs=("keras",),
+    ),
     "Keras with a train_step": Script(
         KERAS
         + """

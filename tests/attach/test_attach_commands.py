@@ -32,7 +32,8 @@ def test_output_and_exit_code_are_the_commands_own(watcher: Watcher) -> None:
     ended, answer = watcher.watch(sys.executable, "-c", HELLO)
     assert (ended.code, ended.out, answer["exit_code"]) == (5, "out\n", 5)
     assert ended.err.startswith("err\n")
-    assert "no Python process of it trained" in answer["unseen"]["missing"]
+    assert "no training with PyTorch or Keras was seen in it" in answer["unseen"]["missing"]
+    assert "laptime.steps(batches)" in answer["unseen"]["missing"]
     assert "The command ended with exit code 5." in " ".join(ended.err.split())
     assert answer["others"] == 1
 

@@ -16,14 +16,14 @@ pytestmark = pytest.mark.framework
 DRIVER = Path(__file__).parent / "run_scripts.py"
 TRAINERS = ("Accelerate", "Hugging Face Trainer", "Lightning")
 KERAS = {"tensorflow": "Keras with validation", "jax": "Keras with a train_step"}
-KERAS_ON_TORCH = "Keras"
+KERAS_ON_TORCH, KERAS_TWICE = "Keras", "Keras fits several times"
 
 
 @pytest.fixture(scope="module")
 def trainers(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Run the loops of three trainers, and Keras's, in forks of one program: all of them are on PyTorch."""
     folder = tmp_path_factory.mktemp("trainers")
-    command = (sys.executable, str(DRIVER), str(folder / "seen"), str(folder), *TRAINERS, KERAS_ON_TORCH)
+    command = (sys.executable, str(DRIVER), str(folder / "seen"), str(folder), *TRAINERS, KERAS_ON_TORCH, KERAS_TWICE)
     ended, answer = Watcher(folder).watch(*command, env={"KERAS_BACKEND": "torch"})
     assert ended.code == 0, ended.err
     pids = json.loads((folder / "seen").read_bytes())["pids"]
@@ -54,6 +54,17 @@ def check_keras(process: Any, engine: str) -> None:
 
 def test_keras_is_seen_on_pytorch(trainers: Any) -> None:
     check_keras(trainers[KERAS_ON_TORCH], "torch")
+
+
+def test_calls_of_fit_with_one_model_are_one_training_and_others_are_not(trainers: Any) -> None:
+    """The batch is that of the training, not of the validation or of `evaluate`; what waits for data is seen."""
+    process = trainers[KERAS_TWICE]
+    loop = process["loop"]
+    assert (loop["iterations"], loop["epochs"], loop["trainings"]) == (36, 3, 2)
+    assert loop["items_per_iteration"] == 8
+    assert [each["batch"] for each in process["loaders"] if each["kind"] != "DataLoader"] == [8]
+    assert 0 < loop["steady"]["data_wait_s"] < 0.5 * loop["steady"]["wall_s"]
+    assert {each["kind"]: each["times"] for each in loop["gaps"]} == {"validation": 4}  # with that of `evaluate`
 
 
 @pytest.mark.parametrize("engine", KERAS)

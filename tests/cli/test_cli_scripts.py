@@ -39,6 +39,17 @@ for epoch in range(asked.epochs):
         opt.step()
 """
 
+OWN_LOOP = f"""
+import sys, time
+sys.path.insert(0, {str(STAND_IN)!r})
+import torch
+opt = torch.optim.SGD()
+while True:
+    time.sleep(0.006)
+    torch.Tensor(2.5).backward()
+    opt.step()
+"""
+
 KERAS = """
 import keras, numpy
 model = keras.Sequential([keras.layers.Input((8,)), keras.layers.Dense(4, "relu"), keras.layers.Dense(1)])
@@ -120,6 +131,22 @@ def test_why_a_script_is_slow(house, train):
     assert decoded["code"].startswith("DataLoader(laptime.cached(")
     refused = {each["cause"]: each["says"] for each in why["causes"] if each["standing"] == "not testable here"}
     assert "copy to the device" in refused
+
+
+def test_why_starts_no_lane_of_the_loader_where_there_is_none(house):
+    """It is known after the first heat: the budget is for what may help."""
+    loop = house.folder / "own.py"
+    loop.write_text(OWN_LOOP)
+    answer = house.run("why", str(loop), "cpu", "--budget", "4s")
+    assert answer.code == 0, answer.err
+    record = json.loads(house.run("show", "latest", "--json").out)
+    assert not [each["name"] for each in record["lanes"] if "input=" in each["name"] or "workers=" in each["name"]]
+    why = record["answer"]["why"]
+    reasons = [each["items_per_s"]["missing"] for each in why["ceilings"] if each["stage"] != "copy"]
+    assert all("no DataLoader" in each for each in reasons)
+    assert len(why["missing"]) == len(set(why["missing"]))
+    parts = {each["of"]: each["share"] for each in why["parts"]}
+    assert parts["compute"] > 0.5
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from laptime.heat.script import run_script
 from laptime.model.lane import Settings
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
-from laptime.model.symptoms import StepSymptoms
+from laptime.model.symptoms import NO_INPUT, StepSymptoms
 from laptime.model.workload import ProofPlan
 
 STAND_IN = Path(__file__).parents[1] / "attach" / "stand_in"
@@ -101,11 +101,14 @@ def heat(tmp_path, capfd):
         file.write_text(source.replace("THEN", then))
         return run_command((sys.executable, str(file), str(epochs)), line, **settings)
 
-    def run_command(command, line: Line | None = None, pace: Pace = TURNS, device: Device = CPU, **settings):
+    def run_command(
+        command, line: Line | None = None, pace: Pace = TURNS, device: Device = CPU, seen_within_s=None, **settings
+    ):
         line = line or Line()
         subject = Subject("train.py", "", None, None, None, None, "items", command=tuple(command))
         lane = PlannedLane(device.name, "script", device, Settings(**settings))
-        run_script(HeatOrder(subject, lane, 3, ProofPlan(), pace, breakdown=True), line)
+        order = HeatOrder(subject, lane, 3, ProofPlan(), pace, breakdown=True, seen_within_s=seen_within_s)
+        run_script(order, line)
         printed = capfd.readouterr().out.split()
         if "pid" in printed:
             assert is_gone(int(printed[printed.index("pid") + 1]))
@@ -141,6 +144,57 @@ def test_an_iteration_with_several_steps_is_one(heat, then, ends):
     line = heat(then)
     assert STEP_MS <= line.step_ms < 2 * STEP_MS
     assert line.only(wire.Proved).run.losses[:2] == (2.5, 1.0 if ends == 2 else 2.5)
+
+
+OWN_LOOP = """
+import os, sys, time, torch
+from torch import nn
+torch.set_num_threads(1)
+x, y = torch.randn(8, 4, dtype=torch.float64), torch.zeros(8, dtype=torch.int64)
+model = nn.Linear(4, 2).double()  # DOUBLE
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+log = open(sys.argv[0] + ".log", "w")
+def evaluate():
+    model.eval()  # EVAL
+    with torch.no_grad():
+        time.sleep(0.02)
+        model(x)
+    model.train()
+print("pid", os.getpid(), flush=True)
+for i in range(int(sys.argv[1])):
+    time.sleep(0.002)
+    opt.zero_grad()
+    nn.functional.cross_entropy(model(x), y).backward()
+    opt.step()
+    for _ in range(3):
+        os.fsync(log.fileno())  # FSYNC
+    if i % 4 == 0:
+        evaluate()
+        torch.save(model.state_dict(), sys.argv[0] + ".pt")  # SAVE
+"""
+
+
+@pytest.mark.framework
+def test_what_a_loop_does_next_to_its_training_is_timed_by_its_lines(heat):
+    """Evaluation without a loader, checkpoints and waits for the disk; and which types its weights have."""
+    line = heat(source=OWN_LOOP)
+    signs = line.only(wire.Signed).signs
+    lines = {
+        mark: 1 + OWN_LOOP[: OWN_LOOP.index(f"# {mark}")].count("\n") for mark in ("FSYNC", "SAVE", "EVAL", "DOUBLE")
+    }
+    found = {each.what: each for each in signs.places}
+    assert found.keys() == {"evaluation", "checkpoints", "waiting for the disk"}
+    assert found["waiting for the disk"].where == f"train.py:{lines['FSYNC']}"
+    assert found["checkpoints"].where == f"train.py:{lines['SAVE']}"
+    assert found["evaluation"].where == f"train.py:{lines['EVAL']}"
+    assert found["waiting for the disk"].times / signs.steps == pytest.approx(3, rel=0.2)
+    assert found["evaluation"].times / signs.steps == pytest.approx(1 / 4, rel=0.3)
+    assert found["evaluation"].ns >= 0.02e9 * found["evaluation"].times
+    apart_ns = sum(each.ns for each in signs.places)
+    assert signs.compute_ns + apart_ns <= signs.wall_ns
+    assert signs.notes[NO_INPUT].startswith("its batches come from no DataLoader of PyTorch")
+    assert line.only(wire.Counted).census.types == ("float64",)
+    assert signs.notes["float64"] == f"train.py:{lines['DOUBLE']}"
 
 
 def test_without_an_optimizer_backward_passes_are_counted(heat):
@@ -210,6 +264,29 @@ def test_a_script_that_cannot_be_timed_says_why(heat, source, says):
     with pytest.raises(TrainingError) as caught:
         heat(source=source)
     assert says in caught.value.says
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ((sys.executable, "-c", "import time; time.sleep(60)"), "no training with PyTorch or Keras was seen in it"),
+        (("sleep", "60"), "no Python process of the script had reported to laptime"),
+    ],
+    ids=["trains nothing", "no Python"],
+)
+def test_a_training_that_does_not_begin_ends_the_heat_in_its_time(heat, command, says):
+    """It ended after 600 s without a word."""
+    began_s = time.monotonic()
+    with pytest.raises(TrainingError, match=says) as caught:
+        heat.command(command, seen_within_s=1.0)
+    assert time.monotonic() - began_s < 20
+    assert ("laptime.steps(batches)" in caught.value.says) == ("seen in it" in says)
+
+
+def test_a_training_that_began_in_time_goes_on_for_as_long_as_it_takes(heat, monkeypatch):
+    """Its ten first steps alone take longer than it had to begin."""
+    monkeypatch.setenv("SLOW", "20")
+    assert len(heat(seen_within_s=1.0).windows) == 4
 
 
 def test_a_command_that_is_no_python_says_so(heat):

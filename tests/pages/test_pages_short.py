@@ -118,6 +118,16 @@ def test_a_loader_that_is_no_limit_is_named_with_its_rate():
     assert "The loader is no limit: it gives 290,000 images/s, you use 581." in page("why-nothing")
 
 
+def test_a_loader_that_is_a_cause_is_not_called_no_limit():
+    """Without worker processes the loader alone is faster than the training, and still adds to each step."""
+    record = why_records.loader_bound(
+        ceilings=(why_records.ceiling("loader", 100.0), why_records.ceiling("compute", 61.0))
+    )
+    said = " ".join(why.render(record, View()).split())
+    assert "The loader is no limit" not in said
+    assert "The loader alone gives 100 images/s; a step waits for it and then computes, so the times add up." in said
+
+
 def test_published_laps_of_another_length_are_not_shown_beside_ours():
     """100 steps are no lap of 500."""
     made = full_records.full((full_records.run("torch/cpu/as-written", 0, 10.1, 10.0),),

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import records
 
-from laptime.analysis.script_process import ProcessReader, compare_ranks
+from laptime.analysis.script_process import ProcessReader
+from laptime.analysis.script_ranks import compare_ranks
 from laptime.attach import kinds
 from laptime.diagnosis.script_findings import script_findings
 from laptime.model.ask import Ask
@@ -104,7 +105,7 @@ def keras() -> Record:
     batches = [(kinds.KERAS_BATCH, 10.0 * at, 10.0 * at + 9, 1) for at in range(30)]
     fit = process(
         [*batches, (kinds.KERAS_EPOCH, 0, 300, 0), (kinds.COMPILE, 1, 8, 0)],
-        {"keras_batch": 64, "keras_data": "ArrayDataAdapter"},
+        {"keras_batch": 64, "keras_data": "ArrayDataAdapter", "iterator": 1},
         {"is_failed": "epochs", "error": "AttributeError: no batch_size"},
         {"is_leaving": True, "lost": 32},
         versions={"keras": "3.15.1", "jax": "0.10.2"},

@@ -20,7 +20,7 @@ from laptime.model.plan import HeatOrder, OwnTraining, Pace, PlannedLane, RankPl
 from laptime.model.profile import Operator, Profile, ProfileOrder
 from laptime.model.protocol import Evaluation, FullOrder, LapResult, Predictions, Protocol, Score
 from laptime.model.sample import Examination, FreshSteps, LateStep, Noise, ProofRun, Reference, Window
-from laptime.model.symptoms import DenormalCensus, Site, StepSymptoms
+from laptime.model.symptoms import DenormalCensus, Site, StepSymptoms, TimedPlace
 from laptime.model.workload import ProofPlan
 
 RUN = ProofRun("fp32", (2.3, 2.2), 10.0, -1e-8, (0.5, 0.25), 0.125)
@@ -80,6 +80,9 @@ FROM_CHILD = (
         )
     ),
     wire.Signed(StepSymptoms(9, wait_ns=Missing("fit takes its batches itself"))),
+    wire.Signed(
+        StepSymptoms(9, places=(TimedPlace("train.py:3", "evaluation", 2, 5), TimedPlace(None, "checkpoints", 1, 1)))
+    ),
     wire.Early((300, 100, 101)),
     wire.TookLate(LateStep("fp32", 2.3, (0.5, 0.25))),
     wire.Counted(DenormalCensus({"weights": 0.5}, ("float32",), True, "compiled", 12)),

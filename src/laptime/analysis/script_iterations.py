@@ -34,7 +34,7 @@ class IterationBuilder:
         if self.counted == "backward passes":
             if unit.steps:
                 self.unsure = "it began to use an optimizer after many backward passes without one"
-            self._emit(unit)
+            self._emit_alone(unit)
             return
         if not self._is_updated:
             self._add(unit)
@@ -107,8 +107,14 @@ class IterationBuilder:
     def _count_backwards(self) -> None:
         self.counted = "backward passes"
         for each in self._group:
-            self._emit(each)
+            self._emit_alone(each)
         self._group, self._is_updated = [], False
+
+    def _emit_alone(self, unit: Unit) -> None:
+        """Emit an iteration without an optimizer: what has no gradients may be how the script updates its weights."""
+        unit.forward_backward += unit.no_grad
+        unit.no_grad = 0
+        self._emit(unit)
 
 
 def _append(units: list[Unit], unit: Unit) -> None:

@@ -18,6 +18,7 @@ PARTS_OF = {
     "wall_s": "wall_ns",
     "data_wait_s": "data_ns",
     "copy_s": "copy_ns",
+    "no_grad_s": "no_grad_ns",
     "forward_backward_s": "forward_backward_ns",
     "backward_s": "backward_ns",
     "optimizer_s": "optimizer_ns",
@@ -27,6 +28,7 @@ PARTS_OF = {
 FITTED = ("data", "copy", "forward_backward", "optimizer", "checkpoint", "outside")  # of an iteration
 WINDOWS_MOST = 512
 LOSSES_MOST = 1024
+PLACES_MOST = 256  # all further ones count as one place that is not known
 FEWEST_STEADY = 3
 ALPHA = 0.05
 BLOCKS = 12
@@ -52,6 +54,7 @@ class OpenWindow:
     shortest_ns: int
     longest_ns: int
     copy_ns: int = 0
+    no_grad_ns: int = 0
 
     def add(self, unit: Unit) -> None:
         """Add one iteration."""
@@ -67,6 +70,7 @@ class OpenWindow:
         self.checkpoint_ns += unit.checkpoint
         self.outside_ns += unit.outside
         self.copy_ns += unit.copy
+        self.no_grad_ns += unit.no_grad
         if length < self.shortest_ns:
             self.shortest_ns = length
         elif length > self.longest_ns:
@@ -89,7 +93,10 @@ SUMMED = tuple(each.name for each in fields(OpenWindow) if each.name not in OTHE
 
 @dataclass(frozen=True, slots=True)
 class LoopProgress:
-    """How far a loop is: its whole iterations, and what they consisted of. `gaps_s` is all time between iterations."""
+    """How far a loop is: its whole iterations, and what they consisted of. `gaps_s` is all time between iterations.
+
+    `computing_ns` is in forward and backward passes, optimizers and copies.
+    """
 
     iterations: int
     fetches: int
@@ -97,6 +104,8 @@ class LoopProgress:
     updates: int
     items: int
     data_ns: int
+    computing_ns: int
+    wall_ns: int
     first_ns: int
     gaps_s: float
 
@@ -111,6 +120,8 @@ class LoopSummary:
         self._first: OpenWindow | None = None
         self._fetches = self._backwards = self._steps = self._skips = 0
         self._gaps: dict[GapKind, Gap] = {}
+        self.placed: Counter[tuple[int, int]] = Counter()  # nanoseconds, by kind and place
+        self.placed_times: Counter[tuple[int, int]] = Counter()
         self._losses: list[tuple[int, float]] = []
         self._every, self._seen = 1, 0
         self.compilations, self.compile_ns = 0, 0
@@ -124,6 +135,10 @@ class LoopSummary:
         self._backwards += unit.backwards
         self._steps += unit.steps
         self._skips += unit.skips
+        for each in unit.placed:
+            key = (each.kind, each.place if len(self.placed) < PLACES_MOST else 0)
+            self.placed[key] += each.end - each.begin
+            self.placed_times[key] += 1
         if self._first is None:
             self._first = _window_of(unit)
         elif self._windows and self._windows[-1].iterations < self._each:
@@ -182,6 +197,8 @@ class LoopSummary:
             self._steps + self._skips,
             sum(each.items for each in windows),
             sum(each.data_ns for each in windows),
+            sum(each.forward_backward_ns + each.optimizer_ns + each.copy_ns for each in windows),
+            sum(each.wall_ns for each in windows),
             self._first.wall_ns if self._first else 0,
             sum(each.seconds for each in self._gaps.values()),
         )
@@ -272,6 +289,7 @@ def _window_of(unit: Unit) -> OpenWindow:
         shortest_ns=length,
         longest_ns=length,
         copy_ns=unit.copy,
+        no_grad_ns=unit.no_grad,
     )
 
 

@@ -1,10 +1,11 @@
-"""What one process of a watched script sent -> a `ScriptProcess`; and how the ranks of a training differ."""
+"""What one process of a watched script sent -> a `ScriptProcess`."""
 
 from __future__ import annotations
 
 import struct
-from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from laptime.analysis.script_facts import (
@@ -18,28 +19,31 @@ from laptime.analysis.script_facts import (
     whole,
 )
 from laptime.analysis.script_iterations import IterationBuilder
+from laptime.analysis.script_keras import KerasBuilder
 from laptime.analysis.script_loop import LoopProgress, LoopSummary
 from laptime.analysis.script_steps import StepsBuilder
-from laptime.analysis.script_units import Unit, UnitBuilder
+from laptime.analysis.script_units import UnitBuilder
 from laptime.attach import kinds
 from laptime.model.missing import Missing
-from laptime.model.script import RankSkew, ScriptProcess, SeenLoader, SeenOptimizer, TrainingLoop
-from laptime.model.symptoms import DenormalCensus
+from laptime.model.script import ScriptProcess, SeenLoader, SeenOptimizer, TrainingLoop
+from laptime.model.symptoms import DenormalCensus, TimedPlace
 
 NO_LOADER = Missing("no data loader was seen")
 OTHER_THREAD = Missing("another thread fetches the batches")
 NO_OPTIMIZER = Missing("no optimizer was seen")
 NO_COPY = Missing("no parameters of an optimizer were seen on a card, to which batches would be copied")
 KERAS_FETCHES = Missing("Keras fetches inside of its step")
-IN_ONE_CALL = {name: Missing("it runs inside of Keras's step") for name in ("optimizer_s", "backward_s", "copy_s")}
+IN_ONE_CALL = {
+    name: Missing("it runs inside of Keras's step") for name in ("optimizer_s", "backward_s", "copy_s", "no_grad_s")
+}
+ONE_CALL = Missing("its steps are seen as one call")
 ONE_PART = {
     name: Missing("of this loop, laptime sees the fetches only")
-    for name in ("backward_s", "optimizer_s", "outside_s", "copy_s")
+    for name in ("backward_s", "optimizer_s", "outside_s", "copy_s", "no_grad_s")
 }
-WAITS_MOST = 4096  # fetches of a data loader within one batch of Keras
 DESCRIBED_MOST = 64  # loaders, and optimizers; a script may make a new one for each step
 LATEST_NS = 1 << 62
-STEPS_MOST = 1 << 20  # of one call of Keras
+PLACES_MOST = 256  # lines of the script that take time
 COMPUTES = {kinds.BACKWARD, kinds.STEP}
 CUT_OFF = "the process ended without a word, or still runs; up to a quarter of a second of it was not seen"
 
@@ -59,6 +63,8 @@ class ProcessReader:
         self._computes = False
         self._optimizers: dict[int, SeenOptimizer] = {}
         self._loaders: dict[object, SeenLoader] = {}
+        self._places: dict[int, str] = {}
+        self.double_at: str | None = None
         self._failed: dict[str, str] = {}
         self._lost = 0
         self._sees_copies = False
@@ -80,9 +86,30 @@ class ProcessReader:
         return not (self._computes or self._keras.is_used) and self._by_fetch.iterations > 0
 
     @property
+    def _trained(self) -> LoopSummary:
+        """The loop that goes on now."""
+        return self._keras.now.summary if self._keras.is_used else self._summary
+
+    @property
     def losses(self) -> list[float]:
         """The losses that were seen so far."""
-        return [value for _, value in self._summary.losses]
+        return [value for _, value in self._trained.losses]
+
+    @property
+    def places(self) -> tuple[TimedPlace, ...] | Missing:
+        """What took time within the iterations apart from the training, and where; the longest first."""
+        if self._keras.is_used or self._is_by_fetch:
+            return ONE_CALL
+        found = [
+            TimedPlace(self._places.get(place), kinds.PLACED[kind], self._summary.placed_times[kind, place], ns)
+            for (kind, place), ns in self._summary.placed.items()
+        ]
+        return tuple(sorted(found, key=lambda each: -each.ns))
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The types of the numbers that the optimizers change."""
+        return tuple(sorted({each for optimizer in self._optimizers.values() for each in optimizer.dtypes}))
 
     @property
     def parameters(self) -> dict[str, int]:
@@ -95,10 +122,9 @@ class ProcessReader:
     @property
     def trained_loader(self) -> SeenLoader | None:
         """The loader whose batches are trained on, or one of several that are alike; None where no such was seen."""
-        if self._is_by_fetch:
-            names: Iterable[object] = self._steps_loaders
-        else:
-            names = self._loaders.keys() if self._keras.is_used else self._units.trainers
+        if self._keras.is_used:
+            return self._keras.loader
+        names: Iterable[object] = self._steps_loaders if self._is_by_fetch else self._units.trainers
         found = [self._loaders[each] for each in names if each in self._loaders]
         return found[0] if found and all(each == found[0] for each in found) else None
 
@@ -106,19 +132,6 @@ class ProcessReader:
         """Take one message of facts. Raise ValueError if it is none of an agent's."""
         if "versions" in facts:
             self.hello = read_hello(facts)
-        elif self._has_enough(facts):
-            return
-        elif "optimizer" in facts:
-            self._optimizers[whole(facts["optimizer"])] = read_optimizer(facts)
-        elif "loader" in facts:
-            self._loaders[whole(facts["loader"])] = read_loader(facts)
-        elif "steps_loader" in facts:
-            number, batches = whole(facts["steps_loader"]), count_or_none(facts.get("batches"))
-            self._steps_loaders.add(number)
-            self._loaders[number] = SeenLoader(None, batches, None, kind="laptime.steps")
-        elif "keras_batch" in facts:
-            self._keras.batch = count_or_none(facts["keras_batch"])
-            self._loaders["keras"] = SeenLoader(self._keras.batch, None, None, kind=text(facts.get("keras_data")))
         elif "denormals" in facts:
             self.census = read_census(facts)
         elif "sees_copies" in facts:
@@ -131,6 +144,29 @@ class ProcessReader:
         elif "lost" in facts:
             self._has_left = True
             self._lost += whole(facts["lost"])
+        elif not self._has_enough(facts):
+            self._take_described(facts)
+
+    def _take_described(self, facts: Mapping[str, Any]) -> None:
+        """Take what the script trains with, and where."""
+        if "optimizer" in facts:
+            double_at = facts.get("double_at")
+            self.double_at = self.double_at if double_at is None else text(double_at)
+            self._optimizers[whole(facts["optimizer"])] = read_optimizer(facts)
+        elif "loader" in facts:
+            self._loaders[whole(facts["loader"])] = read_loader(facts)
+        elif "steps_loader" in facts:
+            number, batches = whole(facts["steps_loader"]), count_or_none(facts.get("batches"))
+            self._steps_loaders.add(number)
+            self._loaders[number] = SeenLoader(None, batches, None, kind="laptime.steps")
+        elif "keras_batch" in facts:
+            loader = SeenLoader(count_or_none(facts["keras_batch"]), None, None, kind=text(facts.get("keras_data")))
+            self._keras.made(whole(facts.get("iterator")), loader)
+        elif "keras_fit" in facts:
+            self._keras.fit_begins(*(whole(facts.get(each)) for each in ("keras_fit", "model", "trained")))
+        elif "place" in facts:
+            if len(self._places) < PLACES_MOST:
+                self._places[whole(facts["place"])] = text(facts.get("where"))
 
     def _has_enough(self, facts: Mapping[str, Any]) -> bool:
         known = self._optimizers if "optimizer" in facts else self._loaders
@@ -147,10 +183,10 @@ class ProcessReader:
             if not is_timed or not 0 < plain < kinds.SOME or kind < 0 or (value < 0 and plain != kinds.LOSS):
                 raise ValueError("an event that no agent notes")
             if plain == kinds.LOSS:
-                self._summary.loss(begin, struct.unpack("<d", struct.pack("<q", value))[0])
+                self._trained.loss(begin, struct.unpack("<d", struct.pack("<q", value))[0])
                 continue
             if plain == kinds.COMPILE:
-                self._summary.compiled(begin, end)
+                self._trained.compiled(begin, end)
                 self._by_fetch.compiled(begin, end)
             self._computes = self._computes or plain in COMPUTES
             if self._steps_loaders and not self._computes:
@@ -158,7 +194,7 @@ class ProcessReader:
             if plain in kinds.KERAS:
                 self._keras.take(plain, begin, end, value)
             elif plain == kinds.FETCH and self._keras.is_used:
-                self._keras.fetched(begin, end)
+                self._keras.fetched_within(begin, end)
             elif not self._keras.is_used:
                 self._units.take(kind, begin, end, value)
 
@@ -166,7 +202,7 @@ class ProcessReader:
         """Events follow that were not sent: what is open ends here, and these are counted."""
         self._units.skip()
         self._iterations.skip()
-        self._keras.finish()
+        self._keras.skip(events)
         self._steps.skip()
         for each in (self._summary, self._by_fetch):
             each.skip(events)
@@ -189,7 +225,7 @@ class ProcessReader:
             rank=hello.rank,
             world=hello.world,
             optimizers=tuple(self._optimizers.values()),
-            loaders=tuple(self._loaders.values()),
+            loaders=(*self._keras.loaders, *self._loaders.values()),
             lost=self._lost,
             failed=self._failed,
             census=self.census,
@@ -197,9 +233,10 @@ class ProcessReader:
 
     def _loop(self) -> TrainingLoop | None:
         if self._keras.is_used:
-            self._keras.finish()
-            unseen = IN_ONE_CALL if self._keras.has_fetches else {**IN_ONE_CALL, "data_wait_s": KERAS_FETCHES}
-            return self._summary.loop("Keras batches", self._keras.epochs, unseen, self._unsure())
+            fit = self._keras.longest()
+            unseen = IN_ONE_CALL if fit.has_fetches else {**IN_ONE_CALL, "data_wait_s": KERAS_FETCHES}
+            loop = fit.summary.loop("Keras batches", fit.epochs, unseen, self._unsure())
+            return None if loop is None else replace(loop, trainings=self._keras.trainings)
         if not self._computes and self._by_fetch.iterations:
             return self._by_fetch.loop("steps", self._steps.epochs, ONE_PART, self._unsure())
         self._units.finish()
@@ -211,7 +248,7 @@ class ProcessReader:
         elif self._units.fetched_elsewhere and not self._steps_loaders:
             unseen["data_wait_s"] = OTHER_THREAD
         if counted == "backward passes":
-            unseen |= {"optimizer_s": NO_OPTIMIZER, "outside_s": NO_OPTIMIZER}
+            unseen |= {"optimizer_s": NO_OPTIMIZER, "outside_s": NO_OPTIMIZER, "no_grad_s": NO_OPTIMIZER}
         return self._summary.loop(counted, epochs or NO_LOADER, unseen, self._unsure())
 
     def _unsure(self) -> str | None:
@@ -223,68 +260,3 @@ class ProcessReader:
         if unseen:
             return f"{unseen:,} iterations were too fast to be read, and are counted by the steps that the script took"
         return self._iterations.unsure or (None if self._has_left else CUT_OFF)
-
-
-class KerasBuilder:
-    """Cuts the events of Keras into iterations: a batch, and the time until the next one."""
-
-    def __init__(self, summary: LoopSummary) -> None:
-        self._summary = summary
-        self._last: Unit | None = None
-        self._waits: deque[tuple[int, int]] = deque(maxlen=WAITS_MOST)
-        self.is_used = self.has_fetches = False
-        self.epochs = 0
-        self.batch: int | None = None
-
-    def fetched(self, begin: int, end: int) -> None:
-        """Note a fetch of a data loader: those inside of a batch are its wait for data."""
-        self._waits.append((begin, end))
-
-    def take(self, kind: int, begin: int, end: int, value: int) -> None:
-        """Take the next event of Keras. Raise ValueError for more steps than one call can have."""
-        if value > STEPS_MOST:
-            raise ValueError("an event that no agent notes")
-        self.is_used = True
-        if kind == kinds.KERAS_BATCH:
-            self._close(begin)
-            waited = sum(last - first for first, last in self._waits if first >= begin)
-            self.has_fetches = self.has_fetches or waited > 0
-            self._waits.clear()
-            unit = Unit(begin=begin, last=end, data=waited, forward_backward=end - begin - waited, fetches=value)
-            unit.backwards = unit.steps = value
-            unit.items = (self.batch or 0) * value
-            self._last = unit
-        elif kind == kinds.KERAS_TEST:
-            self._close(begin)
-            self._summary.gap("validation", begin, end)
-        elif kind == kinds.KERAS_EPOCH:
-            self._close(self._last.last if self._last else end)
-            self.epochs += 1
-
-    def finish(self) -> None:
-        """Close the last batch where it ended."""
-        if self._last is not None:
-            self._close(self._last.last)
-
-    def _close(self, at: int) -> None:
-        if self._last is not None:
-            self._last.end = at
-            self._last.outside = at - self._last.last
-            self._summary.add(self._last)
-            self._last = None
-
-
-def compare_ranks(processes: Sequence[ScriptProcess]) -> RankSkew | None:
-    """Return how the ranks of a training differ; None where there is one only."""
-    own_ms = {
-        each.rank: (each.loop.steady.wall_s - each.loop.steady.backward_s) * 1e3
-        for each in processes
-        if each.rank is not None
-        and isinstance(each.loop, TrainingLoop)
-        and not isinstance(each.loop.steady.backward_s, Missing)
-    }
-    if len(own_ms) < 2:
-        return None
-    ranks = tuple(sorted(own_ms))
-    values = tuple(own_ms[rank] for rank in ranks)
-    return RankSkew(ranks, values, max(ranks, key=lambda rank: own_ms[rank]), max(values) / max(min(values), 1e-9))

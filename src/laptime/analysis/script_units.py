@@ -8,14 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from laptime.attach import kinds
 from laptime.model.script import GapKind
 
 NO_THREAD = -1
 COPIES_MOST = 64  # of one iteration
+PLACES_MOST = 4096  # that wait for the end of an iteration
+PASSES_MOST = 1024  # without gradients, of one iteration
 LATE_MOST = 1 << 14  # optimizers that step inside of one backward pass: one for each parameter of a large model
 FETCHES = {kinds.FETCH, kinds.END, kinds.OPEN}
+
+
+class Placed(NamedTuple):
+    """Something that takes time, in a place of the script: an evaluation, a checkpoint, a wait for the disk."""
+
+    kind: int
+    place: int
+    begin: int
+    end: int
 
 
 @dataclass(slots=True)
@@ -29,6 +41,7 @@ class Unit:
     backward: int = 0  # of it, the backward passes
     optimizer: int = 0
     copy: int = 0  # to a card
+    no_grad: int = 0  # without gradients: evaluation, metrics
     checkpoint: int = 0
     outside: int = 0
     fetches: int = 0
@@ -37,6 +50,7 @@ class Unit:
     skips: int = 0
     items: int = 0
     optimizers: set[int] = field(default_factory=set)
+    placed: list[Placed] = field(default_factory=list)
     loaders: dict[int, int] = field(default_factory=dict)  # when each was first fetched from
     follows_fetch: bool = False
     # While it is open: since when a forward pass may run, and when its last work ended.
@@ -58,11 +72,39 @@ class Unit:
         """Put the next unit behind this one. What was outside of this one's steps is now inside of an iteration."""
         self.outside = later.outside
         self.end = later.end
-        for name in ("data", "forward_backward", "backward", "optimizer", "copy", "checkpoint"):
+        for name in ("data", "forward_backward", "backward", "optimizer", "copy", "no_grad", "checkpoint"):
             setattr(self, name, getattr(self, name) + getattr(later, name))
         for name in ("fetches", "backwards", "steps", "skips", "items"):
             setattr(self, name, getattr(self, name) + getattr(later, name))
         self.optimizers |= later.optimizers
+        self.placed += later.placed
+
+
+class Passes:
+    """Stretches without gradients, none within another, in their order."""
+
+    def __init__(self) -> None:
+        self._found: list[tuple[int, int]] = []
+
+    def add(self, begin: int, end: int) -> None:
+        """Add one; it takes the place of those within it."""
+        while self._found and self._found[-1][0] >= begin:
+            self._found.pop()
+        first = max(begin, self._found[-1][1]) if self._found else begin
+        self._found = [*self._found[-PASSES_MOST:], (first, max(first, end))]
+
+    def within(self, begin: int, end: int) -> int:
+        """Return how much of a time they take."""
+        return sum(max(0, min(last, end) - max(first, begin)) for first, last in self._found)
+
+    def begun_in(self, begin: int, end: int) -> int:
+        """Return how long those take that are wholly in a time."""
+        return sum(last - first for first, last in self._found if begin <= first and last <= end)
+
+    def forget(self, until: int) -> None:
+        """Leave out all that ended by then."""
+        if self._found and self._found[0][1] <= until:
+            self._found = [each for each in self._found if each[1] > until]
 
 
 class UnitBuilder:
@@ -79,6 +121,9 @@ class UnitBuilder:
         self._last_end = 0
         self._opened: set[int] = set()  # loaders that were started, and whose batches were not yet trained on
         self._copies: list[tuple[int, int]] = []  # to a card, since the last backward pass
+        self._passes = Passes()
+        self._placed: list[Placed] = []
+        self._last_backward = 0  # its end
         self.epochs = 0  # how often a loader that was trained on was started
         self.fetched_elsewhere = False
         self._items: dict[int, int] = {}  # of each loader's batch that was looked at last
@@ -92,6 +137,8 @@ class UnitBuilder:
         """Take the next event; events come in the order of their ends."""
         thread = kind >> kinds.THREAD_SHIFT
         kind &= (1 << kinds.THREAD_SHIFT) - 1
+        if kind in kinds.PLACED and self._thread == thread and begin >= self._last_backward:
+            self._place(Placed(kind, value, begin, end))
         if kind == kinds.BACKWARD:
             self._backward(thread, begin, end)
         elif kind == kinds.STEP:
@@ -102,6 +149,9 @@ class UnitBuilder:
             self._save(begin, end)
         elif kind == kinds.COPY:
             self._copies = [*self._copies[-COPIES_MOST:], (begin, end)]
+        elif kind == kinds.NO_GRAD:
+            if self._thread == thread and begin >= self._last_backward:
+                self._passes.add(begin, end)
         elif kind in FETCHES and self._thread not in {NO_THREAD, thread}:
             self.fetched_elsewhere = True
         elif kind == kinds.FETCH:
@@ -116,6 +166,12 @@ class UnitBuilder:
         self.finish()
         self._gap_begin, self._gap_known, self._ended, self._last_end = None, 0, None, 0
         self._copies = []
+
+    def _place(self, new: Placed) -> None:
+        """Keep what takes time until its iteration ends; it takes the place of what is within it."""
+        while self._placed and self._placed[-1].begin >= new.begin:
+            self._placed.pop()
+        self._placed = [*self._placed[-PLACES_MOST:], new]
 
     def finish(self) -> None:
         """Close the last unit where its work ended. A loader's batches that nobody worked on are no unit."""
@@ -191,13 +247,25 @@ class UnitBuilder:
             unit.steps += 1
             unit.optimizers.add(optimizer)
         since = max(unit.mark, unit.begin)
-        copied = sum(last - first for first, last in self._copies if since <= first and last <= begin)
+        copies = [each for each in self._copies if since <= each[0] and each[1] <= begin]
+        copied = sum(last - first - self._passes.within(first, last) for first, last in copies)
+        without = self._passes.within(since, begin)
         self._copies = []
+        self._passes.forget(begin)
         unit.copy += copied
-        unit.forward_backward += end - since - copied - sum(last - first for first, last, _ in inside)
+        unit.no_grad += without
+        synced = sum(
+            each.end - each.begin
+            for each in self._placed
+            if each.kind == kinds.SYNC and since <= each.begin and each.end <= begin
+        )
+        unit.outside += synced  # logging, of a loop that fetches nothing
+        stepped = sum(last - first for first, last, _ in inside)
+        unit.forward_backward += end - since - copied - without - synced - stepped
         unit.backward += end - begin
         unit.backwards += 1
         unit.last_backward = (begin, end)
+        self._last_backward = end
         unit.late_steps = []
         unit.mark = unit.last = end
         self.trainers |= unit.loaders.keys()
@@ -251,7 +319,10 @@ class UnitBuilder:
 
     def _begin(self, at: int) -> Unit:
         if self._gap_begin is not None:
-            length = at - self._gap_begin - self._gap_known
+            evaluated = self._passes.begun_in(self._gap_begin, at)
+            if evaluated and self._last_end:
+                self._gap("validation", at - evaluated, at)
+            length = at - self._gap_begin - self._gap_known - evaluated
             if length > 0 and self._last_end:
                 self._gap("between epochs", at - length, at)
         self._gap_begin, self._gap_known, self._ended = None, 0, None
@@ -273,7 +344,13 @@ class UnitBuilder:
     def _close(self, unit: Unit, at: int) -> None:
         unit.end = max(at, unit.saved)
         if unit.updated:
-            unit.outside = max(0, unit.end - unit.last - unit.checkpoint)
+            rest = max(0, unit.end - unit.last - unit.checkpoint)
+            without = min(rest, self._passes.within(unit.last, unit.end))
+            unit.no_grad += without
+            unit.outside += rest - without
+            self._passes.forget(unit.end)
+        unit.placed = [each for each in self._placed if unit.begin <= each.begin and each.end <= unit.end]
+        self._placed = [each for each in self._placed if each.begin >= unit.end]
         self._last_end = unit.end
         self._open = None
         self._emit(unit)

@@ -38,6 +38,10 @@ class Agent:
         self.tables: list = []  # which hooks are set
         self.hold: Any = None  # of a script that is raced
         self.sees_copies = False  # to a card
+        self.looks_itself = False  # at tensors: what runs without gradients then is none of the script's
+        self.double_at: Any = None  # the line of the script that made its weights float64
+        self.places: dict = {}  # lines of the script, by file and line: their numbers
+        self.batches_from = 0  # the number of the last that Keras made of what batches come from
         self.before_flush: list = []  # what hooks add to the events just before these are sent
         self._noted: list = []  # the numbers of events, four each
         self.keep = self._noted.extend  # for hooks that run in each step, and so call nothing else

@@ -24,6 +24,7 @@ class Census:
     def look(self, optimizer: Any) -> None:
         """Count after a step of the optimizer: its gradients are still there."""
         self.due = 2 * self._agent.steps
+        self._agent.looks_itself = True
         try:
             torch = sys.modules["torch"]
             with torch.no_grad():
@@ -32,6 +33,8 @@ class Census:
         except Exception:
             self.due = sys.maxsize
             return
+        finally:
+            self._agent.looks_itself = False
         if shares:
             self._agent.tell(denormals=shares, is_flushed=is_flushed, at_step=self._agent.steps)
 

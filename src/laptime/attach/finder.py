@@ -15,8 +15,11 @@ if TYPE_CHECKING:
 
 # The module whose import sets a hook; the file of ours that has it, and its name there.
 HOOKS = {
+    "torch": ("torch_hooks", "hook_default_type"),
     "torch.optim.optimizer": ("torch_hooks", "hook_optimizers"),
     "torch.autograd": ("torch_hooks", "hook_backward"),
+    "torch.autograd.grad_mode": ("torch_hooks", "hook_grad_modes"),
+    "torch.nn.modules.module": ("torch_hooks", "hook_modules"),
     "torch.utils.data.dataloader": ("torch_hooks", "hook_loaders"),
     "torch.amp.grad_scaler": ("torch_hooks", "hook_scaler"),
     "torch.serialization": ("torch_hooks", "hook_saving"),

@@ -16,6 +16,8 @@ TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process 
 if TYPE_CHECKING:
     from typing import Any
 
+OWN = __name__.replace(".", "_")  # marks are per agent, of which a process may have two
+NUMBER = OWN + "_number"  # of a model, and of what batches come from
 COMPILED = "backend_compile_duration"  # the end of the name of JAX's event
 
 
@@ -56,6 +58,23 @@ def hook_callbacks(agent: Agent, module: Any) -> None:
 
         return watched
 
+    def fit_begins(method: Any) -> Any:
+        @wraps(method)
+        def watched(self, *given, **named):
+            try:
+                model = self.model
+                agent.tell(
+                    keras_fit=agent.batches_from,
+                    model=number_of(agent, model),
+                    trained=len(model.trainable_variables),
+                )
+            except Exception as error:
+                agent.failed("fit", error)
+            return method(self, *given, **named)
+
+        return watched
+
+    listed.on_train_begin = fit_begins(listed.on_train_begin)
     for name, kind, method in (
         ("batch", kinds.KERAS_BATCH, "train_batch"),
         ("epoch", kinds.KERAS_EPOCH, "epoch"),
@@ -66,21 +85,38 @@ def hook_callbacks(agent: Agent, module: Any) -> None:
         setattr(listed, last, end(name, kind, getattr(listed, last)))
 
 
+def number_of(agent: Agent, thing: Any) -> int:
+    """Return the number of a model, or of what batches come from."""
+    return thing.__dict__.get(NUMBER) or thing.__dict__.setdefault(NUMBER, agent.new_number())
+
+
 def hook_epochs(agent: Agent, module: Any) -> None:
-    """Report the batch of each training."""
+    """Report what each training's batches come from, and note each of them.
+
+    On TensorFlow, and before Keras 3.10, batches are fetched within the step.
+    """
     iterator = module.EpochIterator
-    make = iterator.__init__
+    make, fetch = iterator.__init__, iterator.__dict__.get("__next__")
 
     @wraps(make)
     def __init__(self, *given, **named):
         make(self, *given, **named)
         try:
             adapter = self.data_adapter
-            agent.tell(keras_batch=adapter.batch_size, keras_data=type(adapter).__name__)
+            agent.batches_from = number_of(agent, self)
+            agent.tell(keras_data=type(adapter).__name__, keras_batch=adapter.batch_size, iterator=agent.batches_from)
         except Exception as error:
             agent.failed("epochs", error)
 
+    def __next__(self):
+        begin = now_ns()
+        batches = fetch(self)
+        agent.note(kinds.KERAS_FETCH, begin, now_ns(), self.__dict__.get(NUMBER, 0))
+        return batches
+
     iterator.__init__ = __init__
+    if fetch is not None:
+        iterator.__next__ = wraps(fetch)(__next__)
 
 
 def hook_jax(agent: Agent, module: Any) -> None:

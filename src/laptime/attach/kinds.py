@@ -12,15 +12,20 @@ OPEN = 3  # a loader was started; value: its number
 BACKWARD = 4  # value: 0
 STEP = 5  # an optimizer's step; value: the optimizer's number
 SKIP = 6  # a gradient scaler left out the step; value: 0
-SAVE = 7  # a checkpoint was written; value: 0
+SAVE = 7  # a checkpoint was written; value: the number of its place
 COMPILE = 8  # a compiler ran; value: 0
 LOSS = 9  # value: the bits of a float64
 KERAS_BATCH = 10  # value: how many steps it was
 KERAS_TEST = 11  # a validation; value: 0
 KERAS_EPOCH = 12  # an epoch, from its begin to its end; value: 0
 COPY = 13  # tensors were moved from the processor's memory to a card, until the script went on; value: 0
-KERAS = frozenset((KERAS_BATCH, KERAS_TEST, KERAS_EPOCH))
-SOME = 16  # more than there are
+NO_GRAD = 14  # a stretch without gradients, or from `eval()` to `train()`; value: the number of its place
+KERAS_FETCH = 15  # a batch of Keras came; value: the number of what it came from
+SYNC = 16  # the script waited until a disk had what it wrote; value: the number of its place
+KERAS = frozenset((KERAS_BATCH, KERAS_TEST, KERAS_EPOCH, KERAS_FETCH))
+SOME = 24  # more than there are
+
+PLACED = {NO_GRAD: "evaluation", SAVE: "checkpoints", SYNC: "waiting for the disk"}
 
 EVENT = "<4q"
 BYTES_EACH = 32

@@ -1,4 +1,4 @@
-"""Hooks of PyTorch: fetches, backward passes, optimizer steps, checkpoints, compilations, losses.
+"""Hooks of PyTorch: fetches, backward passes, optimizer steps, evaluation, checkpoints, compilations, losses.
 
 Each hook replaces a function by one that calls it and notes when. All that a hook does before and after the call is
 within a `try`: an error of ours switches the hook off, and never reaches the script. What hooks note is read back by
@@ -8,14 +8,16 @@ within a `try`: an error of ours switches the hook off, and never reaches the sc
 from __future__ import annotations
 
 import sys
-from functools import wraps
+from functools import partial, wraps
 from time import monotonic_ns as now_ns
 
 from . import kinds
 from .agent import Agent
 from .denormals import Census
+from .disk_hooks import hook_syncs
 from .fetches import items_of
 from .losses import Losses
+from .places import place_here, text_here
 
 TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process of the script
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ FETCH, BACKWARD, STEP = kinds.FETCH, kinds.BACKWARD, kinds.STEP
 ITEMS_SHIFT, AS_BEFORE = kinds.ITEMS_SHIFT, kinds.AS_BEFORE
 OWN = __name__.replace(".", "_")  # marks are per agent, of which a process may have two
 LOADER = OWN + "_loader"  # of a loader, and of what goes through it: its number
+SHORT_NS = 20_000  # a stretch without gradients that is shorter is no pass of a model
 KNOWN = OWN + "_known"  # of what goes through a loader: the kind and the value of its next event
 
 
@@ -166,6 +169,106 @@ def hook_backward(agent: Agent, module: Any) -> None:
     module.backward = watched
 
 
+def hook_grad_modes(agent: Agent, module: Any) -> None:
+    """Note what runs without gradients, once this process trains.
+
+    Within a function of autograd's own, gradients are off before: a checkpointed block is a forward pass.
+    """
+    mark = OWN + "_begin"
+    for name, computes_none in (
+        ("no_grad", lambda mode: mode.prev),
+        ("inference_mode", lambda mode: mode.mode),
+        ("set_grad_enabled", lambda mode: mode.prev and not mode.mode),
+    ):
+        kind = getattr(module, name, None)
+        if kind is not None:
+            kind.__enter__ = _begun(agent, mark, kind.__enter__)
+            kind.__exit__ = _ended(agent, mark, kind.__exit__, computes_none)
+
+
+def _begun(agent: Agent, mark: str, enter: Any) -> Any:
+    @wraps(enter)
+    def __enter__(self):
+        try:
+            setattr(self, mark, now_ns())
+        except Exception as failure:  # a mode of the script's own may take no attributes
+            agent.failed("evaluation", failure)
+        return enter(self)
+
+    return __enter__
+
+
+def _ended(agent: Agent, mark: str, leave: Any, computes_none: Any) -> Any:
+    @wraps(leave)
+    def __exit__(self, *error):
+        result = leave(self, *error)
+        try:
+            if agent.steps and not agent.looks_itself:
+                end = now_ns()
+                begin = getattr(self, mark, end)
+                if end - begin >= SHORT_NS and computes_none(self):
+                    agent.note(kinds.NO_GRAD, begin, end, place_here(agent))
+        except Exception as failure:
+            agent.failed("evaluation", failure)
+        return result
+
+    return __exit__
+
+
+def hook_modules(agent: Agent, module: Any) -> None:
+    _hook_evaluation(agent, module)
+    for name in ("double", "to"):
+        setattr(module.Module, name, _changes_type(agent, getattr(module.Module, name), name))
+
+
+def hook_default_type(agent: Agent, module: Any) -> None:
+    """Keep where the script makes float64 the type of all new weights."""
+    if hasattr(module, "set_default_dtype"):
+        module.set_default_dtype = _changes_type(agent, module.set_default_dtype, "default")
+
+
+def _changes_type(agent: Agent, change: Any, name: str) -> Any:
+    @wraps(change)
+    def watched(*given, **named):
+        try:
+            double = getattr(sys.modules["torch"], "float64", agent)
+            if name == "double" or any(each is double for each in (*given, *named.values())):
+                agent.double_at = text_here() or agent.double_at
+        except Exception as failure:
+            agent.failed("types", failure)
+        return change(*given, **named)
+
+    return watched
+
+
+def _hook_evaluation(agent: Agent, module: Any) -> None:
+    """Note how long a model evaluates, once this process trains: from its `eval()` to its `train()`."""
+    base = module.Module
+    evaluate, train = base.eval, base.train
+    evaluated = [0, 0, 0]  # which model, since when, and in which place
+
+    @wraps(evaluate)
+    def watched_eval(self):
+        try:
+            if agent.steps:
+                evaluated[:] = id(self), now_ns(), place_here(agent)
+        except Exception as failure:
+            agent.failed("evaluation", failure)
+        return evaluate(self)
+
+    @wraps(train)
+    def watched_train(self, mode=True):  # noqa: FBT002  as PyTorch's own
+        try:
+            if mode and evaluated[0] == id(self):
+                agent.note(kinds.NO_GRAD, evaluated[1], now_ns(), evaluated[2])
+                evaluated[0] = 0
+        except Exception as failure:
+            agent.failed("evaluation", failure)
+        return train(self, mode)
+
+    base.eval, base.train = watched_eval, watched_train
+
+
 def compiling_check() -> Any:
     """Return the function that says whether TorchDynamo is tracing: it knows it, and leaves out what follows.
 
@@ -228,13 +331,14 @@ def hook_optimizers(agent: Agent, module: Any) -> None:
         if number is None:
             number = optimizer.__dict__[mark] = agent.new_number()
         if number not in agent.described:
-            agent.describe_once(number, _describe_optimizer, optimizer)
+            agent.describe_once(number, partial(_describe_optimizer, agent), optimizer)
             hook_copies(agent, optimizer)
         keep((STEP, begin, end, number))
         agent.looked(STEP, end)
         if agent.steps >= census.due:
             census.look(optimizer)
 
+    hook_syncs(agent)
     wrap_steps(agent, module.Optimizer, timed)
 
 
@@ -261,7 +365,7 @@ def subclasses_of(base: Any) -> list:
     return direct + [each for one in direct for each in subclasses_of(one)]
 
 
-def _describe_optimizer(optimizer: Any, number: int) -> dict:
+def _describe_optimizer(agent: Agent, optimizer: Any, number: int) -> dict:
     devices: dict = {}
     kinds_of: set = set()
     for group in optimizer.param_groups:
@@ -270,7 +374,8 @@ def _describe_optimizer(optimizer: Any, number: int) -> dict:
             devices[name] = devices.get(name, 0) + each.numel()
             kinds_of.add(str(each.dtype).replace("torch.", ""))
     name = type(optimizer).__name__
-    return {"optimizer": number, "name": name, "parameters": devices, "dtypes": sorted(kinds_of)}
+    facts = {"optimizer": number, "name": name, "parameters": devices, "dtypes": sorted(kinds_of)}
+    return {**facts, "double_at": agent.double_at}
 
 
 def hook_copies(agent: Agent, optimizer: Any) -> None:
@@ -356,6 +461,6 @@ def _noted(agent: Agent, function, kind: int):
         try:
             return function(*given, **named)
         finally:
-            agent.note(kind, begin, now_ns())
+            agent.note(kind, begin, now_ns(), place_here(agent))
 
     return watched

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from laptime.analysis.step_states import find_lane_state
-from laptime.diagnosis import compute_causes, device_causes, step_causes
+from laptime.diagnosis import compute_causes, device_causes, script_causes, step_causes
 from laptime.diagnosis.experiments import LEARNING
 from laptime.diagnosis.state_findings import describe_state
 from laptime.diagnosis.why_facts import WhyFacts
@@ -22,12 +22,14 @@ class CauseRow:
     """One cause, a `Cause` or an extension's own word: its rule, and how the verdict names it in a sentence.
 
     The sentence may depend on the judgement. With a standing of `first_where` the cause is named before all others.
+    `when` says of which lanes the cause may be one.
     """
 
     cause: str
     rule: Callable[[WhyFacts], Verdict]
     sentence: str | Callable[[Verdict], str]
     first_where: tuple[Standing, ...] = ()
+    when: Callable[[WhyFacts], bool] = lambda _facts: True
 
 
 # In the order of judgement: whether the figures are right, whether the device is used, its state; then where the time
@@ -46,16 +48,20 @@ CAUSES: list[CauseRow] = [
     CauseRow(Cause.SEVERAL_DEVICES, step_causes.several_devices, "traffic between devices bounds this training"),
     CauseRow(Cause.PROCESSOR_LIMITED, compute_causes.processor_limited, compute_causes.name_limit),
     CauseRow(Cause.PROCESSOR_ODDITIES, compute_causes.processor_oddities, compute_causes.name_oddity),
-    CauseRow(Cause.FLOAT64, compute_causes.double_numbers, "it computes in float64"),
+    CauseRow(Cause.FLOAT64, compute_causes.double_numbers, compute_causes.name_double),
     CauseRow(
         Cause.SHAPES, compute_causes.changing_shapes, "batches of changing shapes are compiled or prepared for again"
+    ),
+    *(
+        CauseRow(cause, script_causes.timed_places(cause), script_causes.name_places, when=script_causes.is_script)
+        for cause in (Cause.EVALUATION, Cause.CHECKPOINTS, Cause.DISK)
     ),
     CauseRow(Cause.KERNELS, compute_causes.poor_kernels, "its kernels are slower than this device allows"),
 ]
 
 
 def judge_causes(facts: WhyFacts) -> tuple[Verdict, ...]:
-    return tuple(row.rule(facts) for row in CAUSES)
+    return tuple(row.rule(facts) for row in CAUSES if row.when(facts))
 
 
 def sum_up(facts: WhyFacts, verdicts: Sequence[Verdict]) -> tuple[str, tuple[str, ...]]:

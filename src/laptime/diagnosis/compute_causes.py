@@ -14,6 +14,7 @@ from laptime.diagnosis.step_causes import explained_otherwise, too_little_work
 from laptime.diagnosis.why_facts import WhyFacts, part_share
 from laptime.model.digits import count, percent, times
 from laptime.model.missing import Missing
+from laptime.model.symptoms import MADE_DOUBLE
 from laptime.model.why import Cause, Factor, Standing, Verdict
 
 ONE_CORE = 1.3  # cores kept busy
@@ -170,7 +171,15 @@ def double_numbers(facts: WhyFacts) -> Verdict:
     says = f"its weights are {' and '.join(types)}"
     if "float64" not in types:
         return Verdict(Cause.FLOAT64, "ruled out", says, {"types": list(types)})
-    return judge(facts, Cause.FLOAT64, Signature(is_there=True, says=says, evidence={"types": list(types)}), ["single"])
+    where = None if facts.symptoms is None else facts.symptoms.notes.get(MADE_DOUBLE)
+    says += f", since {where}" if where else ""
+    evidence = {"types": list(types), "where": where}
+    return judge(facts, Cause.FLOAT64, Signature(is_there=True, says=says, evidence=evidence), ["single"])
+
+
+def name_double(verdict: Verdict) -> str:
+    where = verdict.evidence.get("where")
+    return f"it computes in float64, since {where}" if where else "it computes in float64"
 
 
 def changing_shapes(facts: WhyFacts) -> Verdict:

@@ -251,7 +251,7 @@ def order_experiments(facts: WhyFacts) -> tuple[str, ...]:
         if gain > 1:
             tries[row.aim or row.name] += 1
             promises.append(((gain - 1) / tries[row.aim or row.name] ** 2, row.name))
-    return tuple(name for _, name in sorted(promises, key=lambda pair: -pair[0]))
+    return tuple(dict.fromkeys(name for _, name in sorted(promises, key=lambda pair: -pair[0])))
 
 
 def predict(facts: WhyFacts, experiment: Experiment) -> float | Missing:

@@ -13,12 +13,13 @@ from laptime.model.digits import brief, percent
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.record import Finding
-from laptime.model.script import GapKind, Phases, ScriptProcess, TrainingLoop, WatchAnswer
+from laptime.model.script import GapKind, Phases, RankSkew, ScriptProcess, TrainingLoop, WatchAnswer
 
 CLEARLY_SLOWER = 1.5  # times: a script that learns nothing may be slowed down by another process
 WAITS_SOME = 0.05
 OUTSIDE_MUCH = 0.2
 GAP_MUCH = 0.1
+WITHOUT_MUCH = 0.1
 SKEWED = 1.2
 Rule = Callable[[ScriptProcess, TrainingLoop, Machine], Finding | None]
 
@@ -37,9 +38,11 @@ def script_findings(answer: WatchAnswer, machine: Machine) -> tuple[Finding, ...
     if answer.processes:
         first = answer.processes[0]
         if isinstance(first.loop, TrainingLoop):
-            found = [finding for rule in RULES if (finding := rule.judge(first, first.loop, machine)) is not None]
-    if answer.skew is not None and answer.skew.spread >= SKEWED:
-        found.insert(0, _skewed(answer))
+            rules = RULES if first.loop.step_ms is not None else RULES_OF_ANY  # too few iterations show nothing
+            found = [finding for rule in rules if (finding := rule.judge(first, first.loop, machine)) is not None]
+    skew = answer.skew
+    if skew is not None and skew.spread >= SKEWED and not isinstance(skew.low, Missing) and skew.low > 1:
+        found.insert(0, _skewed(skew))
     return tuple(found)
 
 
@@ -86,16 +89,18 @@ def _slows_down(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -
     return Finding(SLOWS_DOWN if state else DENORMALS, f"{says[:1].upper()}{says[1:]}.", evidence, advice, "likely")
 
 
-def _waits(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
+def _waits(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> Finding | None:
     share = share_of(loop.steady.data_wait_s, loop.steady)
     if share < WAITS_SOME:
         return None
     workers = {each.workers for each in process.loaders if each.workers is not None}
-    advice = (
-        "Load in worker processes: DataLoader(..., num_workers=2, persistent_workers=True)."
-        if workers == {0}
-        else "Try more workers, faster decoding, or data that were decoded before."
-    )
+    cores = machine.processor.cores_usable
+    advice = "Try more workers, faster decoding, or data that were decoded before."
+    if workers == {0}:
+        advice = "Load in worker processes: DataLoader(..., num_workers=2, persistent_workers=True)."
+    elif workers and max(workers) >= cores:
+        use = f"{max(workers)} workers and the training share {cores} core{'s' * (cores != 1)}"
+        advice = f"{use}: more of them gain nothing. Decode faster, or keep data that were decoded before."
     return Finding(
         "script waits for data",
         f"{percent(share)} of an iteration is waiting for data.",
@@ -114,6 +119,19 @@ def _outside(_process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> 
         f"{percent(share)} of an iteration is outside of the step: logging, metrics, or reading the loss.",
         {"share": share},
         "Log every few steps only, and do not call .item() in each.",
+        "likely",
+    )
+
+
+def _evaluates(_process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
+    share = share_of(loop.steady.no_grad_s, loop.steady)
+    if share < WITHOUT_MUCH:
+        return None
+    return Finding(
+        "script without gradients",
+        f"{percent(share)} of an iteration, on average, computes no gradients: evaluation, or metrics.",
+        {"share": share},
+        "Do it less often, or on a part of the data.",
         "likely",
     )
 
@@ -151,24 +169,24 @@ def _gap_share(loop: TrainingLoop, kind: GapKind | str) -> float:
     return gap_s / all_s if all_s else 0.0
 
 
-def _skewed(answer: WatchAnswer) -> Finding:
-    skew = answer.skew
-    assert skew is not None
+def _skewed(skew: RankSkew) -> Finding:
     return Finding(
         "script straggler",
-        f"The other ranks wait for rank {skew.slowest}: its own part of an iteration takes {skew.spread:.1f} times as "
-        "long as that of the fastest.",
-        {"own_ms": dict(zip(map(str, skew.ranks), skew.own_ms, strict=True))},
+        f"The other ranks wait for rank {skew.slowest}: its own part of an iteration takes {skew.spread:.1f} times "
+        f"({skew.low:.1f} to {skew.high:.1f}) as long as that of the fastest.",
+        {"own_ms": dict(zip(map(str, skew.ranks), skew.own_ms, strict=True)), "low": skew.low, "high": skew.high},
         "Look at that rank's data and at what else its device and its cores do.",
         "likely",
     )
 
 
+RULES_OF_ANY = (ScriptRule("not on the card", _not_on_card),)
 RULES = (
     ScriptRule("slows down", _slows_down),
-    ScriptRule("not on the card", _not_on_card),
+    *RULES_OF_ANY,
     ScriptRule("waits for data", _waits),
     ScriptRule("restarts workers", _restarts),
     ScriptRule("outside the step", _outside),
+    ScriptRule("without gradients", _evaluates),
     ScriptRule("between iterations", _validates),
 )

@@ -49,7 +49,7 @@ def denormals_of(lane: LaneResult) -> Denormals | None:
     census = next((heat.census for heat in reversed(lane.heats) if heat.census is not None), None)
     symptoms, on_processor = first_symptoms(lane), lane.device.kind == "cpu"
     counted = None if symptoms is None or isinstance(symptoms.denormals, Missing) else symptoms.denormals
-    if census is not None and (counted is None or census.worst[0] >= counted or census.flushed):
+    if census is not None and census.shares and (counted is None or census.worst[0] >= counted or census.flushed):
         return Denormals(*census.worst, census.costs and on_processor)
     if symptoms is None or counted is None:
         return None

@@ -11,6 +11,7 @@ from laptime.diagnosis.lane_readings import finished, long_share, others_cores, 
 from laptime.diagnosis.why_facts import WhyFacts, part_share, stage_share
 from laptime.model.digits import cores, count, percent, taken, times
 from laptime.model.missing import Missing
+from laptime.model.symptoms import NO_INPUT
 from laptime.model.why import Cause, Factor, Verdict
 
 SLOW_START = 1.5
@@ -20,6 +21,7 @@ WORTH = 0.05  # of a step: XProf calls an input's share moderate above this, and
 FIXED = 1.2  # the gain of twice the batch where a third of a step does not grow with the batch
 LAUNCHED = 1.1
 SEEN_LEAST = 4  # pauses
+TIMED = "timed_share"  # what was timed within the steps, line by line
 MANY_READS = 8  # a step: a loss and some scores are fewer
 READ_BY_CODE = "read_by_its_code"
 BUSY, IDLE = 0.9, 0.6
@@ -83,7 +85,9 @@ def outside_step(facts: WhyFacts) -> Verdict:
 
 
 def were_timed(verdict: Verdict) -> bool:
-    """Whether pauses were timed again and again: then no experiment has to show what they cost."""
+    """Whether it was timed again and again: then no experiment has to show what it costs."""
+    if TIMED in verdict.evidence:
+        return True
     return verdict.cause == Cause.OUTSIDE_STEP and verdict.evidence.get("seen", 0) >= SEEN_LEAST
 
 
@@ -115,6 +119,8 @@ def _share_of_validation(facts: WhyFacts) -> float | None:
 
 def input_pipeline(facts: WhyFacts) -> Verdict:
     """Decoded batches from memory remove the loader, and on a processor nothing else: that proves it."""
+    if facts.symptoms is not None and NO_INPUT in facts.symptoms.notes:
+        return Verdict(Cause.INPUT, "not testable here", facts.symptoms.notes[NO_INPUT])
     part, alone = part_share(facts, "loader"), stage_share(facts, "loader")
     if (
         isinstance(alone, Missing)

@@ -8,7 +8,7 @@ from laptime.diagnosis.lane_readings import LaneReadings, Pauses, find_pauses, f
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.record import Estimate, Finding, LaneResult
-from laptime.model.symptoms import NOT_LOOKED, StepSymptoms
+from laptime.model.symptoms import NOT_LOOKED, StepSymptoms, TimedPlace
 from laptime.model.why import STAGES, Ceiling, Factor, PartOf, Stage, StepPart, Trial
 
 NOT_MEASURED = Missing("it was not measured")
@@ -138,6 +138,14 @@ class WhyFacts:
         return None if lap is None or not step else 1e3 * lap.median / step
 
 
+def places_of(symptoms: StepSymptoms) -> tuple[tuple[TimedPlace, ...], int] | None:
+    """Return what a script does in its steps next to its training, and how long all steps took; None if not timed."""
+    places, wall_ns = symptoms.places, symptoms.wall_ns
+    if isinstance(places, Missing) or isinstance(wall_ns, Missing) or not wall_ns:
+        return None
+    return places, wall_ns
+
+
 def usual_ms(lane: LaneResult) -> float:
     """Return a lane's step without its pauses."""
     assert lane.step_ms is not None
@@ -192,13 +200,15 @@ def ceilings(facts: WhyFacts) -> tuple[Ceiling, ...]:
 def _claims(facts: WhyFacts, whole_ms: float) -> list[tuple[PartOf, float]]:
     """Return the share that each part claims, in the order in which the claims are met."""
     pauses = facts.pauses()
+    known = None if facts.symptoms is None else places_of(facts.symptoms)
+    placed = 0.0 if known is None else sum(each.ns for each in known[0]) / known[1]
     compute, copy, loader = (facts.stage_ms(stage) for stage in ("compute", "copy", "loader"))
     if isinstance(compute, Missing) and not isinstance(wait := facts.breakdown_ms("loader"), Missing):
         loader = wait  # a loader that overlaps with the step may take long but cost nothing
     computing = 0.0 if isinstance(compute, Missing) else min(1.0, compute / whole_ms)
     idle = min(computing, _idle(facts, computing))
     return [
-        ("outside", 0.0 if pauses is None else pauses.share),
+        ("outside", placed if pauses is None else max(placed, pauses.share)),
         ("compute", computing - idle),
         ("host", idle),
         ("copy", 0.0 if isinstance(copy, Missing) else copy / whole_ms),

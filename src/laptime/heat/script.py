@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from laptime import wire
 from laptime.analysis.script_loop import LoopProgress
+from laptime.analysis.script_process import ProcessReader
+from laptime.analysis.script_unseen import why_unseen
 from laptime.attach import kinds
 from laptime.backends.base import UnseenWeights
 from laptime.errors import LaneError, TrainingError
 from laptime.heat.loop import Facts, ParentLine, measure, warm_up_s
-from laptime.heat.script_process import HeldScript, RacedScript, ScriptEnded, Visitor, now_ns
+from laptime.heat.script_process import HeldScript, NothingSeen, RacedScript, ScriptEnded, Visitor, now_ns
+from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Pace, PlannedLane
 from laptime.model.sample import AS_THE_SCRIPT, ProofRun
-from laptime.model.symptoms import NOT_LOOKED, StepSymptoms
+from laptime.model.symptoms import MADE_DOUBLE, NO_INPUT, NOT_LOOKED, DenormalCensus, StepSymptoms
 
 SET_INSIDE = ("denormals", "matmul", "workers")  # settings that the agent sets; all others are environment variables
 NOT_SET = (None, "keep")
@@ -36,6 +40,8 @@ REPLAYED = {"one": 1, "cached": 8}  # batches that are fetched again and again
 PREFETCHED = 2  # batches of each worker, where a loader does not say
 WHOLE = 0.05  # how near to a whole number the ends per iteration have to be
 NO_PARTS = Missing("a script is not taken apart: laptime watch shows the parts of its steps")
+NO_DATALOADER = "its batches come from no DataLoader of PyTorch, so they cannot be replayed or fetched alone"
+NO_COUNT = "no denormal numbers of it were counted: it was too short, or its weights are no float32 on a processor"
 ONE_EACH = "the size of its batches was not seen: each iteration counts as one item"
 
 
@@ -105,7 +111,7 @@ def run_script(order: HeatOrder, line: ParentLine) -> None:
     lane = order.lane
     line.say(wire.Phase("build", now_ns()))
     sets = {name: lane.settings.value_of(name) for name in SET_INSIDE if lane.settings.value_of(name) not in NOT_SET}
-    with RacedScript(order.subject.command, {"seed": str(order.seed), **sets}) as script:
+    with RacedScript(order.subject.command, {"seed": str(order.seed), **sets}, order.seen_within_s) as script:
         runner = _make_runner(script, order, set(sets), line)
         line.say(wire.Phase("timing", now_ns()))
         taken = script.leader.reader.progress.iterations
@@ -119,11 +125,12 @@ def run_script(order: HeatOrder, line: ParentLine) -> None:
             line.say(wire.Noted((f"the script ended {_code_words(ended)}, before it was stopped",)))
         except EnoughStepsError:
             pass
-        if script.leader.reader.census is not None:
-            line.say(wire.Counted(script.leader.reader.census))
+        seen = script.leader.reader
+        if seen.census is not None or seen.types:
+            line.say(wire.Counted(replace(seen.census or DenormalCensus(unseen=NO_COUNT), types=seen.types)))
         line.say(wire.Phase("end", now_ns()))
         if order.breakdown:
-            line.say(wire.Signed(_symptoms(script.leader, runner.last)))
+            line.say(wire.Signed(_symptoms(script.leader, runner.last, lane.device)))
     peak_bytes = None if runner.last is None else runner.last.peak_bytes
     line.say(wire.Finished(_known(peak_bytes), runner.device_memory_bytes()))
 
@@ -146,7 +153,7 @@ def _make_runner(script: RacedScript, order: HeatOrder, sets: set[str], line: Pa
 
 def _learn(script: RacedScript, line: ParentLine) -> list[float]:
     """Let the script take its first steps one by one. Return their losses."""
-    steps = 0
+    steps, began_s = 0, time.monotonic()
     try:
         held = script.wait()
         line.say(wire.Phase("proof", now_ns()))
@@ -160,6 +167,8 @@ def _learn(script: RacedScript, line: ParentLine) -> list[float]:
             kept.append(script.go_on(1).loss)
     except ScriptEnded as ended:
         raise TrainingError(_why_too_short(script, ended, steps)) from None
+    except NothingSeen:
+        raise TrainingError(_why_nothing_seen(script, began_s)) from None
     return (seen.losses or [each for each in kept if each is not None])[:PROOF_STEPS]
 
 
@@ -171,10 +180,17 @@ def _why_too_short(script: RacedScript, ended: ScriptEnded, steps: int) -> str:
         python = script.first.reader.hello
         ran_in = f"it ran in {python.executable} (Python {python.python})"
         wrong = ". Its own arguments go behind --" if ended.code == WRONG_ARGUMENTS else ""
-        return f"the script ended {how}, and no training with PyTorch or Keras was seen in it; {ran_in}{wrong}"
+        return f"the script ended {how}, and {why_unseen(script.versions)}; {ran_in}{wrong}"
     if ended.code:
         return f"the script failed: it ended {how} before a step of it was timed"
     return f"the script ended {how} after {steps} steps, too few to time: give it more epochs or data"
+
+
+def _why_nothing_seen(script: RacedScript, began_s: float) -> str:
+    passed = f"after {time.monotonic() - began_s:.0f} s"
+    if not script.has_greeted:
+        return f"{passed}, no Python process of the script had reported to laptime"
+    return f"{passed}, {why_unseen(script.versions)}. If it begins later, give the race a longer budget: --budget 10m"
 
 
 def _code_words(ended: ScriptEnded) -> str:
@@ -225,26 +241,42 @@ def _switch_input(script: RacedScript, runner: ScriptRunner, lane: PlannedLane) 
     wanted, visitor = lane.settings.input, script.leader
     if wanted not in {*REPLAYED, "only"}:
         return
-    loader, progress = visitor.reader.trained_loader, visitor.reader.progress
-    if loader is None or loader.kind != "DataLoader":
-        raise LaneError("its batches come from no DataLoader of PyTorch, so they cannot be replayed or fetched alone")
+    if not _is_replayable(visitor.reader):
+        raise LaneError(NO_DATALOADER)
     if wanted == "only":
         visitor.is_counted = False
-        runner.ends = _batches_per_step(progress)
+        runner.ends = _batches_per_step(visitor.reader.progress)
         script.go_on(1, kinds.LOADER_ALONE)
     else:
         runner.ready_batches = REPLAYED[wanted]
         script.go_on(1, kinds.REPLAY, REPLAYED[wanted])
 
 
-def _symptoms(visitor: Visitor, held: HeldScript | None) -> StepSymptoms:
-    """Return what the script's own steps show, without taking them apart."""
-    progress = visitor.reader.progress
+def _symptoms(visitor: Visitor, held: HeldScript | None, device: Device) -> StepSymptoms:
+    """Return what the script's own steps show, without taking them apart.
+
+    On a card, the times of the processor are not those of the work, and a lane of batches that are ready has these.
+    """
+    reader, progress = visitor.reader, visitor.reader.progress
     threads = NOT_LOOKED if held is None or held.threads is None else held.threads
-    if visitor.reader.trained_loader is None:
-        return StepSymptoms(progress.iterations, threads=threads)
     shapes = held.shapes if held is not None and held.shapes else NOT_LOOKED
-    return StepSymptoms(progress.iterations, wait_ns=progress.data_ns, shapes=shapes, threads=threads)
+    has_loader = reader.trained_loader is not None
+    notes = {} if _is_replayable(reader) else {NO_INPUT: NO_DATALOADER}
+    notes |= {MADE_DOUBLE: reader.double_at} if reader.double_at and "float64" in reader.types else {}
+    return StepSymptoms(
+        progress.iterations,
+        wait_ns=progress.data_ns if has_loader else NOT_LOOKED,
+        compute_ns=progress.computing_ns if device.kind == "cpu" else NOT_LOOKED,
+        shapes=shapes if has_loader else NOT_LOOKED,
+        threads=threads,
+        places=reader.places,
+        wall_ns=progress.wall_ns,
+        notes=notes,
+    )
+
+
+def _is_replayable(reader: ProcessReader) -> bool:
+    return reader.trained_loader is not None and reader.trained_loader.kind == "DataLoader"
 
 
 def _known(figure: int | None) -> int | Missing:

@@ -40,6 +40,10 @@ class ScriptEnded(Exception):  # noqa: N818  it is not one of laptime's errors
         self.code = code
 
 
+class NothingSeen(Exception):  # noqa: N818  it is not one of laptime's errors
+    """The script runs, and no training of it began in time."""
+
+
 @dataclass(frozen=True, slots=True)
 class HeldScript:
     """The script is held at the end of an iteration. `idle_ns` of the time since `since_ns` was no work of it."""
@@ -93,7 +97,9 @@ class Visitor:
 class RacedScript:
     """One run of a script. One of its processes is held between windows: the first that trains, of rank 0."""
 
-    def __init__(self, command: Sequence[str], sets: Mapping[str, str]) -> None:
+    def __init__(self, command: Sequence[str], sets: Mapping[str, str], seen_within_s: float | None = None) -> None:
+        self._ends_by: Sequence[signal.Signals] = ENDS_BY
+        self._seen_by_s = None if seen_within_s is None else time.monotonic() + seen_within_s
         try:
             self._server = ListeningSocket()
         except OSError as error:
@@ -135,13 +141,21 @@ class RacedScript:
         """Whether any Python process of the script reported."""
         return bool(self._visitors)
 
+    @property
+    def versions(self) -> set[str]:
+        """The packages that its Python processes have imported, as far as they reported."""
+        return {name for each in self._visitors.values() for name in each.reader.hello.versions}
+
     def wait(self) -> HeldScript:
-        """Wait until the script is held. Raise ScriptEnded if it ends before."""
+        """Wait until the script is held. Raise ScriptEnded if it ends before, NothingSeen if it trains too late."""
         while True:
             self._hear_all(LOOK_S)
             if self._leader is not None and self._leader.held is not None:
                 return self._leader.held
             self._check_end()
+            if self._leader is None and self._seen_by_s is not None and time.monotonic() > self._seen_by_s:
+                self._ends_by = ENDS_BY[1:]  # on SIGINT it would print where it is, which is not why it ends
+                raise NothingSeen
 
     def go_on(self, count: int, what: int = kinds.GO_ON, batches: int = 0) -> HeldScript:
         """Let the script pass this many ends of iterations, and wait until it is held again."""
@@ -152,7 +166,7 @@ class RacedScript:
 
     def stop(self) -> None:
         """End the script and all of its group: ask by SIGINT, then by SIGTERM, then kill."""
-        for number in ENDS_BY:
+        for number in self._ends_by:
             if self._process.poll() is None:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(self._process.pid, number)

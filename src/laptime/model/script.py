@@ -20,8 +20,8 @@ class Phases:
     """The parts of a time; their sum is `wall_s`.
 
     `forward_backward_s` is from the batch's arrival to the end of the backward pass, without `copy_s`, in which tensors
-    were copied to a card; `backward_s` is the part of it in backward passes. `outside_s` is from the end of an
-    optimizer's step to the next fetch.
+    were copied to a card, and `no_grad_s`, in which no gradients were computed (evaluation, metrics); `backward_s` is
+    the part of it in backward passes. `outside_s` is from the end of an optimizer's step to the next fetch.
     """
 
     wall_s: float
@@ -33,6 +33,7 @@ class Phases:
     outside_s: float | Missing
     unattributed_s: float
     copy_s: float | Missing = field(default_factory=lambda: Missing("copies were not looked at"))
+    no_grad_s: float | Missing = field(default_factory=lambda: Missing("evaluation was not looked at"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,7 @@ class LoopWindow:
     shortest_ns: int
     longest_ns: int
     copy_ns: int = 0
+    no_grad_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,8 @@ class TrainingLoop:
 
     `counted` says what was counted as an iteration; "steps" are the batches of `laptime.steps`. `steady_from` is the
     first window that counts for `step_ms` and `steady`, which are without the first iteration and without compilation.
-    `unsure` says why the count may be wrong.
+    `unsure` says why the count may be wrong. Of several `trainings` of Keras, with other models or batches, it is the
+    longest.
     """
 
     counted: Counted
@@ -129,6 +132,7 @@ class TrainingLoop:
     compile_s: float = 0.0
     losses: tuple[tuple[int, float], ...] = ()
     unsure: str | None = None
+    trainings: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,13 +164,16 @@ class RankSkew:
     """How the processes of one training differ: the rank that the others wait for, and by how much.
 
     In the backward pass, all ranks wait for the slowest. `own_ms` is what an iteration of each rank takes without it,
-    and `spread` is the greatest of these over the least.
+    and `spread` is the greatest of these over the least. All ranks are compared over the same `iterations`.
     """
 
     ranks: tuple[int, ...]
     own_ms: tuple[float, ...]
     slowest: int
     spread: float
+    low: float | Missing = field(default_factory=lambda: Missing("this record is from before intervals"))
+    high: float | Missing = field(default_factory=lambda: Missing("this record is from before intervals"))
+    iterations: int = 0
 
 
 @dataclass(frozen=True, slots=True)

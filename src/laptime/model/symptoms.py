@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from laptime.model.missing import Missing
 
 NOT_LOOKED = Missing("this heat's steps were not taken apart")
-
+NO_INPUT = "no input"  # the note that says why a script's batches can be neither replayed nor fetched alone
+MADE_DOUBLE = "float64"  # the note that says which line of a script made its weights float64
 
 WEIGHTS, GRADIENTS, SUMS = "weights", "gradients of its weights", "sums of its optimizer"
 STATISTICS, OUTPUTS, FLOW = "running statistics", "outputs of its layers", "gradients between its layers"
@@ -52,6 +53,16 @@ class Site:
 
 
 @dataclass(frozen=True, slots=True)
+class TimedPlace:
+    """What took time within the steps of a script apart from its training, `times` in all, at one line of it."""
+
+    where: str | None
+    what: str
+    times: int
+    ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class StepSymptoms:
     """Some steps taken apart, after all windows were timed; each part is fenced, so that nothing overlaps.
 
@@ -61,7 +72,7 @@ class StepSymptoms:
     of batch these steps had, `compiles` how often a framework compiled during them. `denormals` is the share of
     denormal numbers among weights, gradients, the optimizer's sums, running statistics or the outputs of layers,
     whichever is largest; `notes` says which. `fault_ns` is the time of one page fault in this process, `threads` how
-    many threads the framework computes with.
+    many threads the framework computes with. `places` are those of a script whose steps took `wall_ns`.
     """
 
     steps: int
@@ -78,3 +89,5 @@ class StepSymptoms:
     fault_ns: float | Missing = NOT_LOOKED
     threads: int | Missing = NOT_LOOKED
     notes: dict[str, str] = field(default_factory=dict)
+    places: tuple[TimedPlace, ...] | Missing = NOT_LOOKED
+    wall_ns: int | Missing = NOT_LOOKED

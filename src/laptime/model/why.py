@@ -35,6 +35,9 @@ class Cause(StrEnum):
     FLOAT64 = "float64"
     SHAPES = "changing shapes"
     KERNELS = "poor kernels"
+    EVALUATION = "evaluation"
+    CHECKPOINTS = "checkpoints"
+    DISK = "waiting for the disk"
 
 
 @dataclass(frozen=True, slots=True)

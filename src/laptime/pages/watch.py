@@ -22,11 +22,14 @@ PARTS = (
     ("waiting for data", "data_wait_s"),
     ("copying to the card", "copy_s"),
     ("forward + backward", "forward_backward_s"),
+    ("without gradients", "no_grad_s"),
     ("optimizer", "optimizer_s"),
     ("checkpoints", "checkpoint_s"),
     ("outside the step", "outside_s"),
     ("unattributed", "unattributed_s"),
 )
+ONE_CALL = {"steps", "Keras batches"}  # forward, backward and the optimizer are not seen apart
+OFTEN_ABSENT = {"copy_s", "no_grad_s"}
 GAP_WORDS = {
     "validation": "validation",
     "checkpoint": "checkpoints",
@@ -86,14 +89,14 @@ def _judged(record: Record) -> list[Finding]:
 def phase_rows(loop: TrainingLoop, view: View) -> list[str]:
     """Return a row for each part of an iteration; a part that was not seen shows the reason.
 
-    Without a card there is no copy to one, which needs no row.
+    Without a card there is no copy to one, and many scripts evaluate nothing: that needs no row.
     """
     rows = []
     phases: Phases = loop.steady
     for words, field in PARTS:
-        name = "the step" if loop.counted == "steps" and field == "forward_backward_s" else words
+        name = "the step" if loop.counted in ONE_CALL and field == "forward_backward_s" else words
         part: float | Missing = getattr(phases, field)
-        if isinstance(part, Missing) and field != "copy_s":
+        if isinstance(part, Missing) and field not in OFTEN_ABSENT:
             rows.append(Row(name, None, (), f"not seen: {part.missing}"))
         elif not isinstance(part, Missing) and part > 0:
             rows.append(Row(name, part, (Cell(step(part * 1e3)), Cell(percent(over(part, phases.wall_s))))))
@@ -105,6 +108,11 @@ def _notes(record: Record, answer: WatchAnswer, loops: Sequence[tuple[ScriptProc
     notes = [*(each.advice for each in judged[:1]), *(f"{each.says} {each.advice}" for each in judged[1:])]
     notes += [f"Some iterations take far longer: half of them take {step(ms)} or less." for ms in _usual_ms(loops)]
     notes += [_count_words(loop) for _, loop in loops[:1]]
+    notes += [
+        f"fit trained {loop.trainings} times, with another model or batch; the figures are of the longest training."
+        for _, loop in loops[:1]
+        if loop.trainings > 1
+    ]
     notes += [f"The count may be wrong: {loop.unsure}." for _, loop in loops if loop.unsure]
     notes += [
         f"laptime's hook '{hook}' failed and was switched off ({why})."
@@ -195,7 +203,8 @@ def _details(answer: WatchAnswer, loops: Sequence[tuple[ScriptProcess, TrainingL
             wrap(f"Without the backward pass, in which ranks wait for each other: {own}.", view.width, "  ")
         )
     if answer.others:
-        sections.append(wrap(f"{answer.others} further Python processes reported and did not train.", view.width, "  "))
+        words = f"{answer.others} further Python process{'es' * (answer.others != 1)} reported; no training was seen in"
+        sections.append(wrap(f"{words} {'it' if answer.others == 1 else 'them'}.", view.width, "  "))
     return sections
 
 

@@ -10,7 +10,7 @@ from math import floor, isfinite
 from laptime.model.missing import Missing
 from laptime.model.questions import WhyAnswer
 from laptime.model.record import LaneResult, Record
-from laptime.model.why import ONLY_A_LANE, Ceiling, Factor, PartOf, Remedy, Standing, StepPart, Why
+from laptime.model.why import ONLY_A_LANE, Cause, Ceiling, Factor, PartOf, Remedy, Standing, StepPart, Why
 from laptime.pages import footnotes, race
 from laptime.pages.cards import card_sentence
 from laptime.pages.layout import Cell, Column, Style, clean, flow, lay_out, table_or_sentences, wrap
@@ -99,6 +99,9 @@ def _loader_words(record: Record, why: Why) -> list[str]:
     used = lane.items_per_s.median
     if loader.binds or loader.items_per_s < NOT_THE_LOADER * used:
         return []
+    if any(each.cause == Cause.INPUT and each.standing in {"proven", "likely"} for each in why.causes):
+        rate = f"{number(loader.items_per_s)} {record.workload.items}/s"
+        return [f"The loader alone gives {rate}; a step waits for it and then computes, so the times add up."]
     items = record.workload.items
     if loader.items_per_s > BEYOND_MEASURE * used:
         return [f"The loader is no limit: it gives over {BEYOND_MEASURE:,} times the {items} that this training uses."]
@@ -180,7 +183,7 @@ def _closing(record: Record) -> str:
     """Return how many heats ran, and how long they took."""
     heats = sum(len(lane.heats) for lane in record.lanes)
     lanes = len(record.lanes)
-    said = f"{heats} heats of {lanes} lane{'s' * (lanes != 1)}, {duration(record.elapsed_s)}."
+    said = f"{heats} heat{'s' * (heats != 1)} of {lanes} lane{'s' * (lanes != 1)}, {duration(record.elapsed_s)}."
     return said if record.status == "finished" else f"{footnotes.status_words(record)}: {said}"
 
 

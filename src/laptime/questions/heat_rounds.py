@@ -33,6 +33,7 @@ from laptime.run.sensor_selection import SensorSelection
 from laptime.run.turn_steps import TurnSteps
 from laptime.run.turns import NO_STEPS, Player, play_turns
 
+UNSEEN_LEAST_S = 60.0  # a script may import and prepare for so long, however short the race
 FURTHER = 1.25  # times the steps at which denormal numbers were counted: then they are counted again
 MayRun = Callable[[PlannedLane, Sequence[PlannedLane]], bool]
 
@@ -173,6 +174,7 @@ class HeatRounds:
             census=self._wants_census(lane),
             versions=self._versions_of(lane),
             first_losses=self._proven_losses(lane),
+            seen_within_s=max(plan.ask.budget_s, UNSEEN_LEAST_S) if plan.subject.command else None,
             profiles_exchange=plan.ask.scale is not None
             and lane.is_ranked
             and lane.settings.value_of("sync") != "none",

@@ -16,7 +16,9 @@ import psutil
 
 from laptime.analysis.readings import Span, make_energy
 from laptime.analysis.script_facts import read_hello
-from laptime.analysis.script_process import ProcessReader, compare_ranks
+from laptime.analysis.script_process import ProcessReader
+from laptime.analysis.script_ranks import compare_ranks
+from laptime.analysis.script_unseen import why_unseen
 from laptime.analysis.usage import describe_usage, power_of
 from laptime.diagnosis.findings import judge_run
 from laptime.diagnosis.script_findings import script_findings
@@ -219,18 +221,10 @@ class Watch:
         if failed:
             return Missing(f"laptime's hooks failed ({'; '.join(sorted(failed))})")
         known = sorted({name for each in seen for name in each.versions})
-        if "jax" in known:
-            return Missing(
-                "a JAX loop of your own calls no function that laptime can see; only compilations are known. Let it go "
-                "through laptime.steps(batches)"
-            )
-        tools = " or ".join(known) or "PyTorch or Keras"
-        if self._block is not None:
-            return Missing(f"no training with {tools} was seen in the block")
-        return Missing(
-            f"no Python process of it trained with {tools}, of those that reported: one that is started with a "
-            "PYTHONPATH of its own does not"
-        )
+        if self._block is not None and known != ["jax"]:
+            return Missing(f"no training with {' or '.join(known) or 'PyTorch or Keras'} was seen in the block")
+        also = "" if known else "; a Python that is started with a PYTHONPATH of its own does not report"
+        return Missing(why_unseen(known) + also)
 
 
 def _count_left(pids: set[int]) -> int:

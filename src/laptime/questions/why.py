@@ -26,10 +26,12 @@ from laptime.model.forecasting import CONVOLUTIONS
 from laptime.model.frameworks import SCRIPT
 from laptime.model.lane import NO_TRAINING, READY
 from laptime.model.machine import Machine
+from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
 from laptime.model.questions import WhyAnswer
 from laptime.model.record import Comparison, LaneResult
 from laptime.model.sample import Reference
+from laptime.model.symptoms import NO_INPUT
 from laptime.model.why import STAGES, Experiment, Factor, Stage, Trial
 from laptime.planner.experiments import AskedLane, check_experiments, plan_experiment
 from laptime.planner.groups import refuse_group_for
@@ -50,6 +52,7 @@ BEYOND = 1.5  # times the step by which a state was there
 REPEATED_MOST = 2  # experiments that are repeated at once
 FAR_SHARE = 0.08  # of the budget: for so long the first heat looks where the training goes, such as to tiny numbers
 FLUSH = "flush"  # the experiment whose gain is that of the steps at which numbers are denormal
+OF_INPUT = ("input=", "workers=")  # settings that a script without a DataLoader cannot have
 LAYOUT = "layout"  # the experiment that is for convolutions alone
 NO_BUDGET = "the budget had no room for it"
 NOT_PROMISING = "nothing pointed to it"
@@ -121,12 +124,12 @@ class WhySearch:
     def run(self) -> None:
         """Measure the lane and its ceilings, then the experiments that they point to."""
         rounds = self._rounds
-        for name in STAGES:
-            if self._inquiry.named(name).absent is None:
+        if self._base.framework != SCRIPT:
+            for name in self._stages():
                 self._add(self._inquiry.named(name))
         rounds.make_ready()
         with rounds.prestarter() as prestarter:
-            self._run_first(self._lanes_of(STAGES), prestarter)
+            self._run_first(self._with(self._stages()), prestarter)
             rounds.hear_appeals()
             while self._go_on(prestarter):
                 rounds.hear_appeals()
@@ -147,6 +150,34 @@ class WhySearch:
             reference,
             rounds.parameters,
         )
+
+    def _stages(self) -> list[str]:
+        """Return the ceilings that the lane may have: experiments with one stage alone."""
+        return [name for name in STAGES if self._inquiry.named(name).absent is None]
+
+    def _may_run_first(self, lane: PlannedLane, _after: Sequence[PlannedLane]) -> bool:
+        """Whether a lane of the first round runs. What a script's ceilings need is known after its own heat."""
+        if lane == self._base:
+            return True
+        self._leave_out_input()
+        for name in self._stages():
+            if plan_experiment(self._inquiry.lane, self._inquiry.named(name)).name == lane.name:
+                self._add(self._inquiry.named(name))
+                return True
+        return False
+
+    def _leave_out_input(self) -> None:
+        """Leave out all experiments with the batches of a script, where its first heat saw no DataLoader."""
+        signs = [heat.signs for heat in self._rounds.result_of(self._base).heats if heat.signs is not None]
+        why = next((each.notes[NO_INPUT] for each in signs if NO_INPUT in each.notes), None)
+        if why is not None:
+            self._inquiry = replace(
+                self._inquiry,
+                experiments=tuple(
+                    replace(each, absent=each.absent or Missing(why)) if each.settings[0].startswith(OF_INPUT) else each
+                    for each in self._inquiry.experiments
+                ),
+            )
 
     def _add(self, experiment: Experiment) -> None:
         """Add an experiment to the rounds. Experiments with the same settings share a lane."""
@@ -177,8 +208,8 @@ class WhySearch:
     def _run_first(self, lanes: Sequence[PlannedLane], prestarter: Prestarter) -> None:
         """Run the first heat of the lane and its ceilings, however long they take: without them there is no answer."""
         far_s = FAR_SHARE * self._job.plan.ask.budget_s
-        self._rounds.run_apart(lanes, prestarter, breakdown=self._base.name, far_s=far_s)
-        self._learn_costs(lanes)
+        self._rounds.run_apart(lanes, prestarter, breakdown=self._base.name, far_s=far_s, may_run=self._may_run_first)
+        self._learn_costs(self._lanes_of(STAGES))
         self._heat_s[self._base.name] -= max(0.0, far_s - self._rounds.pace.measure_s)
         reach = find_reach(self._rounds.result_of(self._base))
         self._rounds.pace = replace(self._rounds.pace, reach_step=reach)

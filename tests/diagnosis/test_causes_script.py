@@ -1,0 +1,81 @@
+"""Causes in the lines of a script: what its agent timed within the steps, next to the training."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from cases import case_of, lane_of, signs_of, trial
+
+from laptime.diagnosis.answer import explain
+from laptime.diagnosis.causes import judge_causes
+from laptime.diagnosis.experiments import order_experiments
+from laptime.diagnosis.why_facts import part_share
+from laptime.model.symptoms import MADE_DOUBLE, NO_INPUT, DenormalCensus, TimedPlace
+
+MS = 1_000_000
+PLACES = (
+    TimedPlace("train.py:19", "evaluation", 20, 400 * MS),
+    TimedPlace("train.py:31", "waiting for the disk", 4000, 200 * MS),
+    TimedPlace("train.py:40", "waiting for the disk", 10, 2 * MS),
+    TimedPlace(None, "checkpoints", 1, 10 * MS),
+)
+
+
+def script(**changes):
+    """Return 100 steps of 10 ms, of which 3.9 ms compute."""
+    told = signs_of(steps=100, places=PLACES, wall_ns=1000 * MS, compute_ns=390 * MS)
+    return case_of(lane_of(10.0, signs=told), **changes)
+
+
+def verdicts_of(case):
+    return {each.cause: each for each in judge_causes(case)}
+
+
+def test_what_was_timed_is_a_cause_with_its_line_and_its_gain():
+    found = verdicts_of(script())
+    evaluation, disk, saves = (found[name] for name in ("evaluation", "waiting for the disk", "checkpoints"))
+    assert (evaluation.standing, evaluation.gain) == ("likely", pytest.approx(1 / 0.6))
+    assert evaluation.says == "evaluation takes 40 % of the steps: train.py:19 (every 5 steps)"
+    assert (disk.standing, disk.gain) == ("likely", pytest.approx(1 / (1 - 0.202)))
+    assert "train.py:31 (40 times a step), train.py:40 (every 10 steps)" in disk.says
+    assert disk.evidence["where"] == ["train.py:31"]
+    assert (saves.standing, saves.says) == (
+        "ruled out", "checkpoints take 1 % of the steps: a line of a library (every 100 steps)"
+    )  # fmt: skip
+
+
+def test_the_verdict_names_the_line_and_the_bar_has_no_computing_that_is_none():
+    """Evaluation was "compute 99 %", or "unattributed 100 %"."""
+    case = script()
+    says = explain(case).says
+    assert "evaluation at train.py:19 takes 40 % of its steps (likely)." in says
+    assert "Then: waiting for the disk at train.py:31 takes 20 % of its steps (likely, 1.25x)." in says
+    shares = {part: part_share(case, part) for part in ("compute", "outside", "unattributed")}
+    assert shares == {"compute": pytest.approx(0.388), "outside": pytest.approx(0.612), "unattributed": 0}
+
+
+def test_weights_of_float64_are_a_cause_where_no_denormal_number_was_counted():
+    told = signs_of(steps=100, places=(), wall_ns=1000 * MS, notes={MADE_DOUBLE: "train.py:7"})
+    lane = lane_of(10.0, signs=told)
+    census = DenormalCensus(types=("float64",), unseen="no float32")
+    heats = tuple(replace(heat, census=census) for heat in lane.heats)
+    case = case_of(replace(lane, heats=heats))
+    found = verdicts_of(case)
+    assert "it computes in float64, since train.py:7 (likely)" in explain(case).says
+    assert (found["float64"].standing, found["float64"].says) == (
+        "likely", "its weights are float64, since train.py:7"
+    )  # fmt: skip
+    assert found["processor oddities"].says.startswith("denormals were not counted")
+
+
+def test_without_a_data_loader_nothing_is_said_of_it():
+    told = signs_of(steps=100, places=(), wall_ns=1000 * MS, notes={NO_INPUT: "it has no DataLoader"})
+    judged = verdicts_of(case_of(lane_of(10.0, signs=told)))["input pipeline"]
+    assert (judged.standing, judged.says) == ("not testable here", "it has no DataLoader")
+
+
+def test_an_experiment_is_named_once():
+    """Two rows have this name: one for cards, one for processors."""
+    case = case_of(lane_of(10.0, signs=signs_of(steps=100, compute_ns=900 * MS)), trial("matmul", reason="later"))
+    assert order_experiments(case).count("matmul") == 1

@@ -1,0 +1,68 @@
+"""What is conspicuous in a watched script: each rule where it holds, and where it has to be silent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cases import MACHINE
+
+from laptime.diagnosis.script_findings import script_findings
+from laptime.model.missing import Missing
+from laptime.model.record import Estimate, Finding
+from laptime.model.script import (
+    Multiplicity,
+    Phases,
+    RankSkew,
+    ScriptProcess,
+    SeenLoader,
+    TrainingLoop,
+    WatchAnswer,
+)
+
+UNSEEN = Missing("it was not seen")
+SKEW = RankSkew((0, 1), (2.0, 3.0), 1, 1.5, 1.4, 1.6, 300)
+
+
+def found(answer: WatchAnswer) -> dict[str, Finding]:
+    return {each.rule: each for each in script_findings(answer, MACHINE)}
+
+
+def test_a_straggler_has_an_interval_above_1() -> None:
+    """With one, it is named; where the interval has 1 in it or is not known, or the factor is small, it is not."""
+    answer = WatchAnswer(("torchrun",), 0, 1.0, skew=SKEW)
+    assert "1.5 times (1.4 to 1.6) as long" in found(answer)["script straggler"].says
+    for other in (replace(SKEW, low=0.9), replace(SKEW, low=Missing("too few")), replace(SKEW, spread=1.1)):
+        assert "script straggler" not in found(replace(answer, skew=other))
+
+
+def watched(workers: int, step_ms: Estimate | None, **parts: float) -> WatchAnswer:
+    """Return a training whose iterations of 10 ms have these parts."""
+    nothing = dict.fromkeys(
+        ("data_wait_s", "forward_backward_s", "backward_s", "optimizer_s", "checkpoint_s", "outside_s"), 0.0
+    )
+    phases = Phases(**{**nothing, **parts}, wall_s=0.01, unattributed_s=0.0)
+    loop = TrainingLoop(
+        "optimizer steps", 1, 1, 10.0, step_ms, UNSEEN, UNSEEN, Multiplicity(1, 1, 1, 0), phases, phases, "flat", 0, ()
+    )
+    loader = SeenLoader(8, 10, workers)
+    return WatchAnswer(("python",), 0, 1.0, (ScriptProcess(1, 0, "3.12", "python", loop, loaders=(loader,)),))
+
+
+def test_no_more_workers_are_advised_than_there_are_cores() -> None:
+    cores = MACHINE.processor.cores_usable
+    counts = (0, 1, cores, 2 * cores)
+    ten = Estimate(10.0, 9.0, 11.0)
+    advice = [found(watched(count, ten, data_wait_s=0.005))["script waits for data"].advice for count in counts]
+    assert "num_workers=2" in advice[0]
+    assert advice[1].startswith("Try more workers")
+    for count, words in zip(counts[2:], advice[2:], strict=True):
+        assert words.startswith(f"{count} workers and the training share {cores} cores: more of them gain nothing.")
+
+
+def test_few_iterations_show_nothing() -> None:
+    """One iteration that waited is no finding; enough of them are."""
+    parts = {"data_wait_s": 0.004, "outside_s": 0.003, "no_grad_s": 0.003}
+    assert found(watched(0, None, **parts)) == {}
+    assert found(watched(0, Estimate(10.0, 9.0, 11.0), **parts)).keys() == {
+        "script waits for data", "script outside the step", "script without gradients"
+    }  # fmt: skip
