@@ -33,6 +33,7 @@ from causes_cards import SCRIPTS, STATES, STEP_MS, explain_replay, script_of, wi
 from common import Figure, finish, fresh_home, number, parser_for, print_table, result, run_json, write_json
 from laptime import api
 from laptime.model.ask import Ask
+from laptime.model.installation import installed_version
 from laptime.model.missing import Missing
 from laptime.model.questions import why_of
 from laptime.model.record import Record
@@ -127,7 +128,7 @@ def services_in(home: Path) -> Services:
     return Services(
         record_id="r-bench",
         started="-",
-        tool={"name": "laptime", "version": api.version()},
+        tool={"name": "laptime", "version": installed_version()},
         journal=lambda _record: None,
         references=ReferenceCache(kept.get, lambda reference: kept.update({reference.key: reference})),
         checkpoints=CheckpointFiles(lambda lane, seed: home / f"{lane}-{seed}", Path.unlink),

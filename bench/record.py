@@ -22,11 +22,12 @@ from typing import Any
 import numpy as np
 
 from common import Figure, finish, fresh_home, parser_for, run_json
-from laptime import api, showing
+from laptime import showing
 from laptime.analysis.lanes import compare_lanes, summarise_lane
 from laptime.heat.__main__ import peak_memory_bytes
 from laptime.machine import look_at_machine
 from laptime.model.ask import Ask
+from laptime.model.installation import installed_version
 from laptime.model.lane import Settings
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
@@ -63,7 +64,7 @@ def make_record(steps_a_heat: int) -> Record:
     compared = tuple(filter(None, [compare(lanes)]))
     return Record(
         schema=SCHEMA,
-        tool={"name": "laptime", "version": api.version()},
+        tool={"name": "laptime", "version": installed_version()},
         id="r-2026-01-01-0000",
         started="2026-01-01T00:00:00+00:00",
         question="race",

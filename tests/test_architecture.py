@@ -30,7 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     **{room: set() for room in CLOSED},
     "workloads": set(),
     "data": {"workloads", "disk", "sensors"},
-    "pipelines": {"data", "workloads", "sensors"},
+    "pipelines": {"data", "workloads", "sensors", "disk"},
     "wire": set(),
     "sensors": set(),
     "disk": set(),

@@ -7,7 +7,6 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
-from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,6 +23,7 @@ from laptime.model.compared import Compared
 from laptime.model.dataset import MadeSet
 from laptime.model.history import History
 from laptime.model.inference import InferPlan
+from laptime.model.installation import installed_version
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan
 from laptime.model.protocol import Consent, FullPlan, Moment
@@ -143,7 +143,7 @@ def _open_services(
     return Services(
         record_id=identity,
         started=started,
-        tool={"name": "laptime", "version": version()},
+        tool={"name": "laptime", "version": installed_version()},
         journal=_journal(warn, files.save),
         references=ReferenceCache(
             references.load_reference, references.save_reference, partial(references.place_batches, identity)
@@ -233,14 +233,6 @@ def doctor(
     around = look_around(look_at_machine(), (data or Path.cwd(),))
     machine = scout_machine(around, installed_of(frameworks, around), patience_s)
     return examine(machine, peaks.load_peaks, tell, patience_s)
-
-
-def version() -> str:
-    """Return the installed version. A source folder that is only on the path has none."""
-    try:
-        return metadata.version("laptime")
-    except metadata.PackageNotFoundError:
-        return "not installed"
 
 
 def make_data(what: str, items: int | None, tell: Callable[[str], None]) -> MadeSet:
@@ -353,7 +345,6 @@ __all__ = [
     "resume",
     "settings",
     "validate",
-    "version",
     "why",
     "workloads",
 ]

@@ -1,16 +1,20 @@
-"""laptime's own files: each is written whole or not at all, and leftovers name the process that wrote them.
+"""laptime's own files: each is written whole or not at all, and leftovers name the process that wrote them. Of files
+that may be of others, regular ones alone are read, up to a size.
 
-`LAPTIME_HOME` and `LAPTIME_CACHE` may name a folder that also holds a user's files. So only files whose whole name
-matches the pattern here are removed.
+`LAPTIME_HOME` and `LAPTIME_CACHE` may name a folder that also holds a user's files, and one that others may write to.
+So only files whose whole name matches the pattern here are removed, and a file is written under a name that nobody can
+know before, which must not exist.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import platform
 import re
+import secrets
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -22,9 +26,11 @@ import platformdirs
 from laptime.errors import UsageError
 
 NAME = "laptime"
+SPECIAL = "it is not a regular file"
 SUFFIX = ".laptime.tmp"
 TEMPORARY = re.compile(rf"\..+\.(?P<host>[A-Za-z0-9-]{{1,60}})\.(?P<pid>[0-9]{{1,10}}){re.escape(SUFFIX)}", re.DOTALL)
 ABANDONED_AFTER_S = 24 * 3600
+LONGEST_STEM = 32  # characters of a file's name in that of its temporary file, which may have 255 bytes
 
 
 def cache_folder() -> Path:
@@ -109,9 +115,10 @@ def open_atomically(path: Path, place: Callable[[Path, Path], object] = Path.rep
     `place` gives the finished file its name.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.stem}.{host()}.{os.getpid()}{SUFFIX}")
+    temporary = path.with_name(temporary_name(path.stem))
+    opened = temporary.open("xb")  # must not exist, and a link exists; what another program put there is not removed
     try:
-        with temporary.open("wb") as file:
+        with opened as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -121,6 +128,39 @@ def open_atomically(path: Path, place: Callable[[Path, Path], object] = Path.rep
             temporary.unlink()
         raise
     _sync_folder(path.parent)
+
+
+def temporary_name(stem: str) -> str:
+    """Return a name for a temporary file of this process, which nobody can know before."""
+    return f".{stem[:LONGEST_STEM]}.{secrets.token_hex(8)}.{host()}.{os.getpid()}{SUFFIX}"
+
+
+def open_regular(path: str | os.PathLike[str], most_bytes: int) -> io.FileIO:
+    """Open a regular file of at most `most_bytes`. Anything else is an OSError, without waiting."""
+    file = io.FileIO(os.fspath(path), opener=_open_at_once)
+    try:
+        check_regular(os.fstat(file.fileno()), most_bytes)
+    except OSError:
+        file.close()
+        raise
+    return file
+
+
+def read_regular(path: str | os.PathLike[str], most_bytes: int) -> bytes:
+    """Return the contents of a regular file."""
+    with open_regular(path, most_bytes) as file:
+        return file.readall() or b""
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)  # else opening a pipe waits until another process writes to it
+
+
+def check_regular(status: os.stat_result, most_bytes: int) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, SPECIAL)
+    if status.st_size > most_bytes:
+        raise OSError(errno.EINVAL, f"it has {status.st_size:,} bytes, and at most {most_bytes:,} are read")
 
 
 def remove_stale(folder: Path, names: Iterable[str] | None = None) -> None:

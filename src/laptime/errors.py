@@ -56,14 +56,15 @@ class UsageError(LaptimeError):
 class RecordError(LaptimeError):
     """A saved record is not there, cannot be read, or was written by a newer laptime.
 
-    `place` is what is wrong inside the file, as a JSON path, where that is known.
+    `place` is what is wrong inside the file, as a JSON path, where that is known. `is_lasting` is whether this laptime
+    will never read the file, unless the file changes.
     """
 
     exit_code = 2
 
-    def __init__(self, says: str, hint: str = "", place: str = "") -> None:
+    def __init__(self, says: str, hint: str = "", place: str = "", *, is_lasting: bool = False) -> None:
         super().__init__(says, hint)
-        self.place = _bounded(place)
+        self.place, self.is_lasting = _bounded(place), is_lasting
 
 
 class StoreError(LaptimeError):

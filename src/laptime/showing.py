@@ -9,7 +9,6 @@ from typing import ParamSpec, TypeVar
 
 import msgspec
 
-from laptime.api import version
 from laptime.drawing.files import FORMATS as DRAWN
 from laptime.drawing.files import Made, format_of, make_files, one_file, plain_name
 from laptime.drawing.html import as_html as draw_page
@@ -22,6 +21,7 @@ from laptime.model.dataset import DataSource, MadeSet
 from laptime.model.figure import Report
 from laptime.model.history import History
 from laptime.model.inference import InferPlan
+from laptime.model.installation import installed_version
 from laptime.model.kept import FileCheck, Imported
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan
@@ -243,7 +243,8 @@ def environment_as_text(
     """Return the environment block at the top of a full training's page. `data` is what the training reads."""
     workload = find_workload(name)
     rows = list_layers(workload)
-    block = workloads.render_environment(machine, frameworks, workload, rows, data, width=width, version=version())
+    version = installed_version()
+    block = workloads.render_environment(machine, frameworks, workload, rows, data, width=width, version=version)
     return block.rstrip("\n")
 
 

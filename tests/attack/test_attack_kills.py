@@ -42,6 +42,8 @@ COMMANDS = (
     ("profile", "cifar-cnn", "fake/cpu", "--quiet"),
     ("train", "cifar-cnn", "fake/cpu", "--laps", "2", "--steps-per-lap", "50", "--quiet"),
     ("race", "cifar-cnn", "fake/cpu", "--heats", "3", "--profile", "--json"),
+    ("tune", "cifar-cnn", "fake/cpu", "--budget", "4s", "--quiet"),
+    ("sweep", "cifar-cnn", "fake/cpu", "--batch", "16,32", "--budget", "4s", "--quiet"),
 )
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 # 0 it was done by then, 2 nothing was left to resume, 3 a lane lost its process, 4 too noisy to tell, and by a signal.

@@ -99,3 +99,8 @@ def test_a_reader_who_has_had_enough_is_no_error(house, words):
     os.close(ours)
     answer = house.finish(process)
     assert "Error" not in answer.err
+
+
+def test_a_width_of_5000_digits_is_none(house):
+    """Python refuses to read such a number."""
+    assert house.done("workloads", env={"COLUMNS": "9" * 5_000}).out == house.done("workloads").out

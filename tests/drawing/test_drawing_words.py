@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from dataclasses import replace
 
 import drawn_records
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from laptime.cli.printing import printable
 from laptime.drawing.words import as_charts, as_csv, as_markdown
 from laptime.figures.thinning import CURVE_LEAST, POINTS_MOST, thin, thin_curve, thinned_words
-from laptime.model.figure import Axis, Curve, Figure, Plane
+from laptime.model.figure import Axis, Bar, Bars, Curve, Figure, Plane
 from laptime.showing import report_of
 from laptime.visible import cells_wide
 
@@ -85,3 +86,13 @@ def test_what_is_small_is_not_thinned():
     figures = (plane(100, 100),)
     assert thin(figures) == figures
     assert thinned_words(figures) == ""
+
+
+def test_no_cell_of_a_csv_is_a_formula():
+    """Whichever text of a figure begins like one."""
+    bars = Bars("=unit", (Bar("=bar", 1.0),))
+    plane = Plane(Axis("x"), Axis("=up"), (Curve("=curve", ((0.0, -1.0),)),))
+    report = replace(report_of(drawn_records.hostile()[0]), figures=(Figure("=title", bars), Figure("+title", plane)))
+    rows = list(csv.reader(io.StringIO(as_csv([report]))))
+    assert rows[1][1:] == ["'=title", "'=bar", "", "1.0", "", "", "'=unit"]
+    assert rows[2][1:] == ["'+title", "'=curve", "0.0", "-1.0", "", "", "'=up"]

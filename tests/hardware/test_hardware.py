@@ -95,3 +95,23 @@ def test_what_was_fitted_is_there_for_each_kind_of_arithmetic():
         assert known.least_us[regime] > 0
         assert 0.02 < known.spread[regime] <= known.spread["unseen"] < 1
         assert {"conv", "product"} <= set(known.products[regime])
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("a = " + "[" * 5_000, "it is no TOML"),
+        ("device = [1]", "it has no [[device]]"),
+        (MINE.replace("= 40", "= " + "9" * 6_000), "it is no TOML"),
+        (MINE.replace("= 40", "= " + "9" * 400), "expected a number above 0 and up to 1e+12"),
+        (MINE.replace("= 40", "= inf"), "expected a number above 0 and up to 1e+12"),
+        (MINE.replace("= 40", "= nan"), "expected a number above 0 and up to 1e+12"),
+    ],
+    ids=["brackets", "no table", "6,000 digits", "400 digits", "inf", "nan"],
+)
+def test_a_hostile_file_of_devices_is_refused_in_a_sentence(tmp_path, text, says):
+    place = tmp_path / "hostile.toml"
+    place.write_text(text)
+    with pytest.raises(UsageError) as caught:
+        read_devices(place)
+    assert says in caught.value.says

@@ -15,7 +15,7 @@ import pytest
 from pictures import encoded, smooth, write_pictures
 from PIL import Image
 
-from laptime.data.files import read_regular
+from laptime.disk import read_regular
 from laptime.pipelines.decode import (
     KINDS,
     MOST_PIXELS,

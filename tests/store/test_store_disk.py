@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import secrets
 import subprocess
 import sys
 
-from laptime.disk import SUFFIX, cache_folder, host, remove_stale
+import pytest
+
+from laptime.disk import SUFFIX, cache_folder, host, remove_stale, temporary_name, write_atomically, write_new
+from laptime.store import lock
 
 
 def test_only_names_of_ours_are_removed(tmp_path):
@@ -37,3 +41,45 @@ def test_the_cache_has_a_folder_of_its_own(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     assert cache_folder().name == "laptime"
     assert tmp_path in cache_folder().parents
+
+
+def test_a_link_that_is_planted_where_a_temporary_file_was_expected_is_not_written_through(tmp_path):
+    """Another user of a shared folder knows the machine and the process number, and nothing else of the name."""
+    victim, folder = tmp_path / "victim", tmp_path / "home"
+    victim.write_bytes(b"mine")
+    folder.mkdir()
+    planted = folder / f".laptime-index.{host()}.{os.getpid()}{SUFFIX}"
+    planted.symlink_to(victim)
+    write_atomically(folder / "laptime-index.json", b"rows")
+    assert (folder / "laptime-index.json").read_bytes() == b"rows"
+    assert (victim.read_bytes(), planted.is_symlink()) == (b"mine", True)
+    assert temporary_name("r-1") != temporary_name("r-1")
+
+
+@pytest.mark.parametrize("write", [write_atomically, write_new])
+def test_a_file_or_link_that_has_the_very_name_is_neither_followed_nor_removed(tmp_path, monkeypatch, write):
+    """Even where the name was known, as here: then nothing is written."""
+    monkeypatch.setattr(secrets, "token_hex", lambda _count: "known")
+    victim, planted = tmp_path / "victim", tmp_path / temporary_name("record")
+    victim.write_bytes(b"mine")
+    planted.symlink_to(victim)
+    with pytest.raises(FileExistsError):
+        write(tmp_path / "record.json", b"ours")
+    assert (victim.read_bytes(), planted.is_symlink()) == (b"mine", True)
+    assert not (tmp_path / "record.json").exists()
+
+
+def test_a_name_of_any_length_that_a_file_may_have_has_a_temporary_file(tmp_path):
+    """The name of the file is cut in it: the whole may have 255 bytes."""
+    place = tmp_path / ("\U0001f3c1" * 62 + ".json")
+    write_atomically(place, b"rows")
+    assert [each.name for each in tmp_path.iterdir()] == [place.name]
+
+
+def test_a_lock_that_is_a_link_makes_no_file_elsewhere(tmp_path):
+    folder = tmp_path / "r-1"
+    folder.mkdir()
+    (folder / "lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="symbolic links"):
+        lock.take(folder)
+    assert not (tmp_path / "elsewhere").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
 import subprocess
@@ -11,7 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from store_records import record
 
-from laptime.store import encode, home_folder, list_records, records_folder, save
+from laptime.errors import RecordError
+from laptime.store import decode, encode, home_folder, list_records, records_folder, save
+from laptime.store.index import VERSION
 
 NAMES = ["r-2026-11-20-2222", "r-2026-11-19-1111"]
 
@@ -226,3 +229,104 @@ def test_a_users_own_index_is_not_touched(tmp_path, monkeypatch, name):
     save(record(NAMES[0], "2026-11-21T10:00:00+00:00"))
     assert listed() == [NAMES[0]]
     assert theirs.read_bytes() == b"mine"
+
+
+LISTS = b'{"schema":1,"lanes":[' + b"[]," * 600_000 + b"[]]}"
+
+
+DAMAGED = "r-2026-11-19-ffff"
+
+
+def write_damaged(data=b'{"schema": 1'):
+    damaged = records_folder() / f"{DAMAGED}.json"
+    damaged.write_bytes(data)
+    return damaged
+
+
+def damage():
+    """Return what the list says is wrong with the damaged file."""
+    return next(row.unreadable for row in list_records() if row.id == DAMAGED)
+
+
+def test_a_file_that_is_no_record_is_read_once(index):
+    """Its reason is kept as long as the file is as it was; an edit in place is seen at once."""
+    damaged = write_damaged()
+    settle()
+    why = damage()
+    assert "cannot be read as a record" in why
+    spoil_quietly(DAMAGED)
+    assert damage() == why, "it was read again"
+    save(record("r-2026-11-18-0000", "2026-11-18T10:00:00+00:00"))
+    assert damage() == why, "it was read again, after a change of the folder"
+    index.unlink()
+    assert damage() != why
+    damaged.write_bytes(encode(record(DAMAGED, "2026-11-21T10:00:00+00:00")))
+    assert listed()[0] == DAMAGED
+
+
+def test_what_another_laptime_could_not_read_is_read_again(index):
+    """The index says which one it was."""
+    write_damaged()
+    settle()
+    why = damage()
+    lines = index.read_bytes().partition(b"\n")[2].replace(b'"reader":"laptime ', b'"reader":"another ')
+    assert b'"reader":"another ' in lines
+    index.write_bytes(hashlib.sha256(VERSION + lines).hexdigest().encode() + b"\n" + lines)
+    spoil_quietly(DAMAGED)
+    assert damage() != why
+
+
+def test_a_record_of_a_question_that_a_package_may_bring_is_read_again():
+    """The package may be installed later, and the file is the same."""
+    write_damaged(encode(record(DAMAGED)).replace(b'"question":"race"', b'"question":"later"'))
+    settle()
+    assert "later" in damage()
+    spoil_quietly(DAMAGED)
+    assert "later" not in damage()
+
+
+def test_a_file_of_many_lists_is_refused_before_they_take_memory():
+    """Two bytes of the file take 64 of memory."""
+    with pytest.raises(RecordError, match="more than 500,000 lists and objects"):
+        decode(LISTS, "a file")
+
+
+def test_a_file_that_does_not_fit_into_memory_is_a_row_and_ends_no_list():
+    """It is read again by each list: the next one may have the memory."""
+    with write_damaged().open("r+b") as file:
+        file.truncate(100 * 2**20)
+    limited = """
+import resource
+from laptime.store import list_records
+now = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (now + 50 * 2**20,) * 2)
+for row in list_records(): print(row.id, row.unreadable)
+"""
+    done = subprocess.run([sys.executable, "-c", limited], capture_output=True, text=True, check=True)
+    said = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+    assert [said[name] for name in NAMES] == ["None", "None"]
+    assert "the system refused the memory" in said[DAMAGED]
+    assert "cannot be read as a record" in damage()
+
+
+@pytest.mark.parametrize("kind", ["a pipe", "a device", "a pipe behind a link"])
+def test_an_index_that_never_ends_is_passed_over(index, kind):
+    """In a folder that others may write to; the list is made from the records, and the index is written again."""
+    index.unlink()
+    if kind == "a device":
+        index.symlink_to("/dev/zero")
+    else:
+        place = home_folder() / "pipe" if "link" in kind else index
+        os.mkfifo(place)
+        if place != index:
+            index.symlink_to(place)
+    done = subprocess.run(
+        [sys.executable, "-c", "from laptime.store import list_records; print(len(list_records()))"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=20,
+    )
+    assert done.stdout.split() == ["2"]
+    settle()
+    assert index.read_bytes().count(b"\n") == 3

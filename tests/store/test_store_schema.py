@@ -232,3 +232,21 @@ def test_a_lane_that_failed_comes_back():
     lane = record().lanes[0]
     failed = replace(record(), lanes=(replace(lane, status="dnf", step_ms=None, lap_s=None, heats=()),))
     assert failed == decode(encode(failed), "a.json")
+
+
+@pytest.mark.parametrize(
+    ("number", "is_refused"),
+    [
+        (b"0.0019999999999999996", False),
+        (b"-0.00019999999999999996e2", False),
+        (b"9223372036854775809", True),
+        (b"-92233720368547758080", True),
+        (b"0.25,9223372036854775809", True),
+    ],
+)
+def test_a_whole_number_of_more_than_64_bits_is_refused_and_a_small_figure_is_not(number, is_refused):
+    """Both have 19 digits in a row."""
+    with pytest.raises(RecordError) as error:
+        decode(b'{"a":[1,' + number + b"]}", "a file")
+    assert ("more than 64 bits" in error.value.says) is is_refused
+    assert ("expected the number of a schema" in error.value.says) is not is_refused

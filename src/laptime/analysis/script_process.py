@@ -164,9 +164,8 @@ class ProcessReader:
             self._keras.made(whole(facts.get("iterator")), loader)
         elif "keras_fit" in facts:
             self._keras.fit_begins(*(whole(facts.get(each)) for each in ("keras_fit", "model", "trained")))
-        elif "place" in facts:
-            if len(self._places) < PLACES_MOST:
-                self._places[whole(facts["place"])] = text(facts.get("where"))
+        elif "place" in facts and len(self._places) < PLACES_MOST:
+            self._places[whole(facts["place"])] = text(facts.get("where"))
 
     def _has_enough(self, facts: Mapping[str, Any]) -> bool:
         known = self._optimizers if "optimizer" in facts else self._loaders

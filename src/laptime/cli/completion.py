@@ -1,15 +1,24 @@
 """What a shell completes after <Tab>: workloads and files, lanes and settings, records, topics of help.
 
 Nothing is imported before a shell asks: these functions are named in the options of commands whose help is instant.
+
+A shell puts a word on the command line as it is, and bash then acts on what is in it. Records and files may come from
+others. So only words are offered that no shell acts on; any other can be typed, in quotes.
 """
 
 from __future__ import annotations
+
+import re
+from collections.abc import Iterable
 
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from laptime.cli.printing import emit
+from laptime.model.ask import LABEL
+from laptime.visible import visible
 
+SAFE = re.compile(f"@?{LABEL.pattern}")
 SHELLS = {
     "bash": 'eval "$(laptime completion bash)" in ~/.bashrc',
     "zsh": 'eval "$(laptime completion zsh)" in ~/.zshrc',
@@ -53,8 +62,8 @@ def complete_record(_context: click.Context, _param: click.Parameter, begun: str
     return [
         *beginning(begun, ["latest"]),
         *beginning(begun, [f"@{each}" for each in _labels()] if begun.startswith("@") else []),
-        *(CompletionItem(each.id, help=f"{each.question} {each.workload}") for each in api.records()
-          if each.id.startswith(begun)),
+        *(CompletionItem(each.id, help=" ".join(visible(f"{each.question} {each.workload}").split()))
+          for each in api.records() if each.id.startswith(begun) and SAFE.fullmatch(each.id)),
     ]  # fmt: skip
 
 
@@ -87,6 +96,6 @@ def _lanes(begun: str) -> list[str]:
     return [before + word for word in (*api.presets, *settings)]
 
 
-def beginning(begun: str, words: object) -> list[CompletionItem]:
-    assert hasattr(words, "__iter__")
-    return [CompletionItem(word) for word in words if word.startswith(begun)]
+def beginning(begun: str, words: Iterable[str]) -> list[CompletionItem]:
+    """Return the words that begin so and on which no shell acts."""
+    return [CompletionItem(word) for word in words if word.startswith(begun) and SAFE.fullmatch(word)]

@@ -23,6 +23,9 @@ BLOCKS = "█▓▒░▚"
 UP, ERASE_BELOW = "\x1b[{}A", "\r\x1b[J"
 
 
+MOST_DIGITS = 5  # of a width
+
+
 def page_width() -> int:
     """Return the terminal's width, or a width that reads well in a file. COLUMNS overrides both."""
     return _asked_for("COLUMNS") or (shutil.get_terminal_size().columns if _is_terminal() else WIDTH_OFF_TERMINAL)
@@ -55,9 +58,9 @@ def _knows_colours() -> bool:
 
 
 def _asked_for(name: str) -> int:
-    """Return the number in an environment variable, or 0."""
+    """Return the number in an environment variable, or 0 where it has none that a terminal may have."""
     asked = os.environ.get(name, "")
-    return int(asked) if asked.isdecimal() else 0
+    return int(asked) if asked.isdecimal() and len(asked) <= MOST_DIGITS else 0
 
 
 class LiveView:

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from laptime.data.files import SPECIAL, cannot_read, open_regular, read_regular, size_of_regular
+from laptime.data.files import cannot_read, size_of_regular
+from laptime.disk import SPECIAL, open_regular, read_regular
 from laptime.errors import UsageError
 
 if TYPE_CHECKING:

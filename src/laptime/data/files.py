@@ -1,16 +1,15 @@
-"""Read a user's files: regular files only, up to a size, and image files under a folder. Errors become messages."""
+"""Read a user's files, and find image files under a folder. Errors become messages."""
 
 from __future__ import annotations
 
 import errno
-import io
 import os
-import stat
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from laptime.disk import check_regular
 from laptime.errors import UsageError
 
 REASONS = {
@@ -26,7 +25,6 @@ REASONS = {
     errno.ELOOP: "its symbolic links lead in a circle",
     errno.ENAMETOOLONG: "its name is too long",
 }
-SPECIAL = "it is not a regular file"
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff")
 IMAGES = f"images ({' '.join(SUFFIXES)})"
 MANIFEST = "manifest.json"
@@ -53,39 +51,11 @@ def check_exists(path: Path) -> None:
         raise UsageError(f"--data {str(path)!r} cannot be a path", "Give the path of a file or folder.") from None
 
 
-def open_regular(path: str | os.PathLike[str], most_bytes: int) -> io.FileIO:
-    """Open a regular file of at most `most_bytes`. Anything else is an OSError, without waiting."""
-    file = io.FileIO(os.fspath(path), opener=_open_at_once)
-    try:
-        _check_regular(os.fstat(file.fileno()), most_bytes)
-    except OSError:
-        file.close()
-        raise
-    return file
-
-
-def read_regular(path: str | os.PathLike[str], most_bytes: int) -> bytes:
-    """Return the contents of a regular file."""
-    with open_regular(path, most_bytes) as file:
-        return file.readall() or b""
-
-
 def size_of_regular(path: Path) -> int:
     """Return the size of a regular file without opening it."""
     status = path.stat()
-    _check_regular(status, status.st_size)
+    check_regular(status, status.st_size)
     return status.st_size
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)  # else opening a pipe waits until another process writes to it
-
-
-def _check_regular(status: os.stat_result, most_bytes: int) -> None:
-    if not stat.S_ISREG(status.st_mode):
-        raise OSError(errno.EINVAL, SPECIAL)
-    if status.st_size > most_bytes:
-        raise OSError(errno.EINVAL, f"it has {status.st_size:,} bytes, and at most {most_bytes:,} are read")
 
 
 @dataclass(frozen=True, slots=True)

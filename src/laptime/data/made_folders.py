@@ -12,9 +12,9 @@ import re
 import shutil
 from pathlib import Path
 
-from laptime.data.files import MANIFEST, read_regular
+from laptime.data.files import MANIFEST
 from laptime.data.manifest import read_manifest
-from laptime.disk import host, is_in_work
+from laptime.disk import host, is_in_work, read_regular
 from laptime.errors import StoreError
 
 MARK = ".made-by-laptime"

@@ -16,7 +16,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from laptime.data.files import MANIFEST, read_regular
+from laptime.data.files import MANIFEST
+from laptime.disk import read_regular
 
 PRIME = 2**61 - 1
 LARGEST_CHANGE_BYTES = 2**40

@@ -57,7 +57,7 @@ def as_csv(reports: Sequence[Report]) -> str:
     writer.writerow(("record", "figure", "name", "x", "y", "low", "high", "unit"))
     for report in reports:
         for figure in report.figures:
-            writer.writerows((report.id, figure.title, *row) for row in _numbers(figure.chart))
+            writer.writerows((report.id, as_cell(figure.title), *row) for row in _numbers(figure.chart))
     return out.getvalue()
 
 
@@ -66,10 +66,11 @@ def _numbers(chart: Chart) -> Iterable[tuple[object, ...]]:
         case Bars():
             for bar in chart.bars:
                 if bar.value is not None:
-                    yield as_cell(bar.label), "", repr(bar.value), _end(bar.low), _end(bar.high), chart.unit
+                    yield as_cell(bar.label), "", repr(bar.value), _end(bar.low), _end(bar.high), as_cell(chart.unit)
         case Plane():
             for curve in chart.curves:
-                yield from ((as_cell(curve.label), repr(x), repr(y), "", "", chart.up.label) for x, y in curve.points)
+                name, unit = as_cell(curve.label), as_cell(chart.up.label)
+                yield from ((name, repr(x), repr(y), "", "", unit) for x, y in curve.points)
         case Stack():
             for label, parts in chart.rows:
                 yield from (

@@ -25,6 +25,7 @@ MANY = ("aliases", "sources")
 FLAGS = ("halved_sums", "doubled_fp32")
 WORDS = (*NEEDED, "capability", "released", "vector", "host", "price_provider", "price_date", "price_note")
 NEAREST = 3
+LARGEST = 1e12
 DEVICES, EFFICIENCIES = (Path(__file__).with_name(name) for name in ("devices.toml", "efficiencies.toml"))
 
 
@@ -84,9 +85,9 @@ def plain(word: str) -> str:
 def _read(text: str, place: str) -> tuple[KnownDevice, ...]:
     try:
         rows = tomllib.loads(text).get("device", [])
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # also for a number of thousands of digits, and brackets in brackets
         raise UsageError(f"{place}: it is no TOML: {error}", "a table [[device]] for each device") from None
-    if not isinstance(rows, list) or not rows:
+    if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
         raise UsageError(f"{place}: it has no [[device]]", "a table [[device]] for each device")
     devices = tuple(_as_device(row, place) for row in rows)
     shorts = [each.short for each in devices]
@@ -121,5 +122,6 @@ def _check_value(key: str, value: Any, where: str) -> None:
     elif key in WORDS:
         if not isinstance(value, str):
             raise UsageError(f"{where}: expected a text", f'such as {key} = "..."')
-    elif isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
-        raise UsageError(f"{where}: expected a number above 0", "leave the key out where it is not known")
+    elif isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= LARGEST:
+        says = f"{where}: expected a number above 0 and up to {LARGEST:g}"
+        raise UsageError(says, "leave the key out where it is not known")

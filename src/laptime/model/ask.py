@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from laptime.model.aims import AIMS, Aim, LanePrices
@@ -11,6 +12,8 @@ from laptime.model.sweeping import SweepAsk
 from laptime.model.tuning import TuneAsk
 
 DEFAULT_WORKLOAD = "cifar-cnn"
+LABEL = re.compile(r"\w[\w./+:,=@#%-]*")
+"""What a label may be: as the names of branches mostly are, and of characters that no shell acts on."""
 WHY_BUDGET_S = 120.0  # experiments take longer than a race of two lanes
 SCALE_BUDGET_S = 120.0
 TUNE_BUDGET_S = SWEEP_BUDGET_S = 300.0

@@ -25,6 +25,16 @@ def upgrade_command() -> str:
     return command_for(origin, (), ("--upgrade",))
 
 
+def installed_version() -> str:
+    """Return the installed version. A source folder that is only on the path has none."""
+    from importlib import metadata  # noqa: PLC0415  it is slow to import, and few commands need it
+
+    try:
+        return metadata.version(NAME)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
 def command_for(origin: dict[str, Any], extras: tuple[str, ...], flags: tuple[str, ...] = ()) -> str:
     """Return the command for an `origin` as pip wrote it to direct_url.json; it is empty for a package of the index."""
     wanted = f"[{','.join(extras)}]" if extras else ""

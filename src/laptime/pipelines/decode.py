@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from laptime.data.files import read_regular
+from laptime.disk import read_regular
 from laptime.errors import LaneError, TrainingError
 from laptime.model.installation import install_command
 from laptime.pipelines.transforms import Pixels

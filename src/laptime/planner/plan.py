@@ -9,7 +9,7 @@ from itertools import zip_longest
 from typing import Any
 
 from laptime.errors import UsageError
-from laptime.model.ask import Ask
+from laptime.model.ask import LABEL, Ask
 from laptime.model.frameworks import find_framework
 from laptime.model.installation import install_command
 from laptime.model.lane import AS_WRITTEN, OF_TRAINING, Lane, Settings
@@ -76,7 +76,7 @@ def check_ask(ask: Ask) -> None:
     if ask.profile and (ask.full is not None or ask.infer):
         other = "train" if ask.full is not None else "infer"
         raise UsageError(f"--profile is of a race, not of laptime {other}", "laptime profile takes the same lanes")
-    _check_label(ask.label)
+    check_label(ask.label)
     _check_fleet(ask)
     _check_sensors(ask)
     for flag, seconds in (("--patience", ask.patience_s), ("--watchdog", ask.watchdog_s)):
@@ -97,16 +97,19 @@ def _check_fleet(ask: Ask) -> None:
             raise UsageError(f"--prices {price}: expected 0 or more", "such as small=0.10,big=1.20")
 
 
-def _check_label(label: str | None) -> None:
-    """Refuse a label that could not be typed or shown. A slash is allowed, as in the names of branches."""
+def check_label(label: str | None) -> None:
+    """Refuse a label that could not be typed or shown, or that a shell would act on. A slash is allowed, as in the
+    names of branches.
+    """
     if label is None:
         return
     if not label.strip():
         raise UsageError("--label: it is empty", "give a name, such as main or fix/loader")
     if len(label) > LONGEST_LABEL:
         raise UsageError(f"--label: {len(label)} characters, expected at most {LONGEST_LABEL}", "give a shorter name")
-    if not label.isprintable():
-        raise UsageError(f"--label {label!r}: it has characters that cannot be shown", "give a name such as main")
+    if not LABEL.fullmatch(label):
+        says = f"--label {label!r}: expected a letter or digit, then letters, digits or any of ._/+:,=@#%-"
+        raise UsageError(says, "give a name such as main or fix/loader")
 
 
 def _check_sensors(ask: Ask) -> None:

@@ -153,12 +153,8 @@ class SweepRace:
         for name in self._prepared.lanes:
             planned = self._prepared.cells[name, at]
             if isinstance(planned, PlannedLane) and (name, at) not in self._left_out:
-                if self._has_failed(planned):
-                    continue
-                if self._fails_before(name, at):
-                    self._left_out[name, at] = "a smaller batch had no room in memory"
-                    continue
-                if not self._rounds.heats[planned.name] and not self._may_fit(name, at, planned):
+                is_new = not self._rounds.heats[planned.name]  # what has run once did fit
+                if self._has_failed(planned) or (is_new and not self._may_fit(name, at, planned)):
                     continue
                 wanted.append(planned)
         if wanted:
@@ -167,6 +163,9 @@ class SweepRace:
 
     def _may_fit(self, name: str, at: At, lane: PlannedLane) -> bool:
         """Estimate the memory and time of a cell before it runs, and leave it out if it surely does not fit."""
+        if self._fails_before(name, at):
+            self._left_out[name, at] = "a smaller batch had no room in memory"
+            return False
         self._estimates[name, at] = self._fitting.estimate(lane)
         why = self._fitting.why_too_large(lane)
         if why is not None:

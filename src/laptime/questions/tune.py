@@ -155,7 +155,7 @@ class Tune:
         singles_s = self._job.left_s - SINGLES * (began_s - self._confirm_s(search))
         self._try_new(search, search.untried(), max(keep_s + self._confirm_s(search), singles_s), prestarter)
         search.add(search.joined(search.ratings()))
-        while self._climb(search, keep_s, prestarter):
+        while self._goes_on(search) and self._climb(search, keep_s, prestarter):
             pass
 
     def _climb(self, search: Search, keep_s: float, prestarter: Prestarter) -> bool:

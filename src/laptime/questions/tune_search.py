@@ -51,13 +51,19 @@ class Search:
         return not isinstance(planned, str) and planned.settings == lane.settings
 
     def ratings(self) -> dict[Words, Rating]:
-        """Return how good each set of settings is that did the lane's own work; once it is settled, as it was then."""
+        """Return how good each set of settings is that did the lane's own work; once it is settled, as it was then.
+
+        A set that failed once is out. The lane as asked is not: all others are compared with it, by the heats that it
+        finished.
+        """
         if self._settled is not None:
             return self._settled
         mine = {lane.name for lane in self.tried.values()}
         lanes = [lane for lane in self._rounds.results() if lane.name in mine]
-        sound = [lane for lane in lanes if lane.status == "ok" and lane.parity.status != "differs"]
-        found = self.objective.rate([lane for lane in sound if lane.step_ms is not None], self.tunable.base.name)
+        base = self.tunable.base.name
+        finished = [lane for lane in lanes if lane.status == "ok" or lane.name == base]
+        sound = [lane for lane in finished if lane.step_ms is not None and lane.parity.status != "differs"]
+        found = self.objective.rate(sound, base)
         return {words: found[lane.name] for words, lane in self.tried.items() if lane.name in found}
 
     def untried(self) -> list[Words]:

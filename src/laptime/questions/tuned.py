@@ -58,12 +58,13 @@ def _describe(job: Job, search: Search, lanes: Mapping[str, LaneResult], fresh: 
     winner = search.tried[best]
     found = search.objective.compare(fresh[winner.name], fresh[base.name]) if best else None
     gain = found if isinstance(found, Gain) else None
+    unfinished = _unfinished(lanes[winner.name], lanes[base.name])
     more = {name: value for name, value in winner.environment.items() if base.environment.get(name) != value}
     return TunedLane(
         asked=base.name,
         winner=winner.name,
         words=search.tunable.written(best),
-        standing=_standing(best, gain),
+        standing=_standing(best, gain, works=lanes[winner.name].status == "ok" or not best),
         gain=None if gain is None else gain.factor,
         seemed=ratings[best].factor if best else None,
         pairs=0 if gain is None else gain.pairs,
@@ -72,7 +73,7 @@ def _describe(job: Job, search: Search, lanes: Mapping[str, LaneResult], fresh: 
         ties=tuple(_joined(search, words) or "as asked" for words in _ties(search, best, ratings, fresh)),
         code=_code_of(job, search, best),
         environment=more or None,
-        reason=found.missing if isinstance(found, Missing) else None,
+        reason=found.missing if isinstance(found, Missing) else unfinished,
     )
 
 
@@ -92,10 +93,17 @@ def _why_not_compared(base: LaneResult, objective: Objective) -> str:
     return base.reason or (per_s.missing if isinstance(per_s, Missing) else NOT_COMPARED)
 
 
-def _standing(best: Words, gain: Gain | None) -> Standing:
+def _unfinished(*lanes: LaneResult) -> str | None:
+    """Return which lane did not finish a heat, and so ended the search or the fresh heats early, or None."""
+    lost = next((each for each in lanes if each.status != "ok"), None)
+    return None if lost is None else f"{_short(lost.name)} did not finish: {lost.reason}"
+
+
+def _standing(best: Words, gain: Gain | None, *, works: bool) -> Standing:
+    """Return what the fresh heats show; a winner that failed in one of them is not confirmed."""
     if not best:
         return "no gain"
-    if gain is None or isinstance(gain.factor.low, Missing):
+    if not works or gain is None or isinstance(gain.factor.low, Missing):
         return "not confirmed"
     return "confirmed" if gain.factor.low > 1 else "no gain"
 
@@ -185,12 +193,13 @@ def times_words(factor: Factor) -> str:
 def _say(tuned: TunedLane, aim: Aim) -> str:
     """Return the verdict on one lane."""
     lane, settings = _short(tuned.asked), "+".join(tuned.words)
+    early = "" if tuned.reason is None else f" It ended early: {tuned.reason}."
     if tuned.standing == "not compared":
         return f"{lane} was not tuned: {tuned.reason}."
     if tuned.standing == "no gain":
-        return aim.none.format(lane)
+        return f"{aim.none.format(lane)}{early}"
     if tuned.standing == "confirmed" and tuned.gain is not None:
-        return f"{lane} {aim.does} {times_words(tuned.gain)} {aim.as_much} with {settings}."
+        return f"{lane} {aim.does} {times_words(tuned.gain)} {aim.as_much} with {settings}.{early}"
     why = "" if tuned.reason is None else f": {tuned.reason}"
     seemed = f"{lane} {aim.seems} {times(tuned.seemed or 1.0)} {aim.as_much} with {settings}"
     return f"{seemed}, which no fresh heats have confirmed{why}."

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import platform
 import socket
-from importlib import metadata
 from typing import Any
 
 import msgspec
 
 from laptime import wire
 from laptime.authentication import SignedLines, connect_to
+from laptime.model.installation import installed_version
 from laptime.model.machine import Machine
 from laptime.model.sample import Noise
 from laptime.run.child import LINE_MOST_BYTES, Ended, Silence
@@ -188,22 +188,15 @@ def raw(message: wire.FromChild | wire.FromParent) -> msgspec.Raw:
 
 def hello_of(ticket: str) -> NodeHello:
     """Return how the agent on this node introduces itself."""
-    return NodeHello(ticket, socket.gethostname(), own_version(), platform.python_version(), wire.VERSION)
-
-
-def own_version() -> str:
-    try:
-        return metadata.version("laptime")
-    except metadata.PackageNotFoundError:
-        return "not installed"
+    return NodeHello(ticket, socket.gethostname(), installed_version(), platform.python_version(), wire.VERSION)
 
 
 def why_refused(hello: NodeHello) -> str | None:
     """Return why an agent cannot be used: figures of another laptime may mean something else."""
-    if hello.laptime != own_version():
+    if hello.laptime != installed_version():
         return (
-            f"{hello.node} has laptime {hello.laptime}, and here is {own_version()}: install the same version on all "
-            "nodes"
+            f"{hello.node} has laptime {hello.laptime}, and here is {installed_version()}: "
+            "install the same version on all nodes"
         )
     if hello.wire != wire.VERSION:
         return (

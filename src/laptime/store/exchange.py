@@ -37,15 +37,14 @@ def _validate(name: str) -> Iterator[FileCheck]:
         try:
             schema, record = decode_as_found(read_bytes(path), str(path))
             yield FileCheck(str(path), valid=True, schema=schema, id=record.id, question=record.question)
-        except (RecordError, MemoryError) as error:
+        except RecordError as error:
             yield _refused(str(path), error)
 
 
 def _refused(name: str, error: Exception) -> FileCheck:
     if isinstance(error, RecordError):
         return FileCheck(name, valid=False, path=error.place or None, why=error.says, hint=error.hint or None)
-    said = "the system refused the memory to read it" if isinstance(error, MemoryError) else str(error)
-    return FileCheck(name, valid=False, why=f"{name} cannot be read: {said}")
+    return FileCheck(name, valid=False, why=f"{name} cannot be read: {error}")
 
 
 def _file_of(name: str) -> Path:

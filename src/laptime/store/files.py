@@ -12,8 +12,9 @@ import secrets
 import stat
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cache
 from itertools import chain, repeat
 from pathlib import Path
 
@@ -21,11 +22,13 @@ import platformdirs
 
 from laptime.disk import SUFFIX, own_folder, remove_stale, write_atomically
 from laptime.errors import RecordError, StoreError
-from laptime.model.record import Record, RecordRow
+from laptime.model.installation import installed_version
+from laptime.model.record import SCHEMA, Record, RecordRow
 from laptime.store import index, signing
 from laptime.store.index import row_of, unreadable_row
-from laptime.store.schema import decode, encode
+from laptime.store.schema import HINT_MEMORY, decode, encode
 from laptime.store.writer import is_gone, this_process
+from laptime.visible import encodable
 
 PASSING = {"running", "unreadable"}  # statuses that may change without a change of the file
 FAULTS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
@@ -36,6 +39,7 @@ SETTLES_NS = 2 * 10**9  # the coarsest clock of a file system that is in use
 INDEX_COSTS = 8  # to write a byte of the index takes an eighth of the time of reading a byte of a record
 MERGED_MOST = 1_000  # rows that are put into their places one by one; more are sorted
 ENDING = ".json"
+NO_STAMP = (0, 0)  # no file has it
 LIST_HINT = "`laptime list` shows all records."
 REASONS = {
     errno.ENOSPC: "the disk is full",
@@ -161,14 +165,16 @@ def remove(identity: str) -> None:
 def list_records() -> tuple[RecordRow, ...]:
     """List all records, newest first. One that cannot be read has a row with the reason.
 
-    Whether a race still runs can change without a change of its file, so the index never keeps such a row.
+    Whether a race still runs can change without a change of its file, so the index never keeps such a row. A file that
+    is no record is read again once it changes.
     """
     changed_ns = _changed_ns()
     kept = index.recall(home_folder())
-    if changed_ns and changed_ns == kept.head.folder_ns:
-        passing = [_read_row(identity) for identity in kept.head.passing]
+    if changed_ns and changed_ns == kept.head.folder_ns and _are_still_faulty(kept.head):
+        passing = [_look(identity, NO_STAMP).row for identity in kept.head.passing]
         if all(row.status in PASSING for row in passing):
-            return _with_rows(kept.rows, passing)
+            faulty = [unreadable_row(each.id, each.why) for each in kept.head.faulty]
+            return _with_rows(kept.rows, [*faulty, *passing])
     with index.no_collector():
         return _list_again(kept, changed_ns)
 
@@ -180,12 +186,18 @@ def _list_again(kept: index.Index, changed_ns: int) -> tuple[RecordRow, ...]:
     the new records in the next list.
     """
     known, stamps = _sort_out(kept)
-    fresh = [_read_row(identity) for identity in stamps]
+    faults = {each.id: each for each in kept.head.faulty if kept.head.reader == _reader()}
+    looked = [_look(identity, stamp, faults.get(identity)) for identity, stamp in stamps.items()]
+    fresh = [each.row for each in looked]
+    faulty = tuple(each.fault for each in looked if each.fault is not None)
     settled = [row for row in fresh if _is_settled(row)]
-    passing = tuple(row.id for row in fresh if not _is_settled(row))
-    head = index.Head(changed_ns if all(map(str.isprintable, passing)) else 0, passing)
+    passing = tuple(each.row.id for each in looked if each.fault is None and not _is_settled(each.row))
+    folder_ns = changed_ns if all(map(str.isprintable, passing)) else 0
+    head = index.Head(folder_ns, passing, faulty, _reader() if faulty else "")
     is_changed = bool(settled) or len(known) < len(kept.rows) or head != kept.head
-    read_bytes = sum(stamps[row.id][1] for row in settled)
+    read_bytes = sum(stamps[row.id][1] for row in settled) + sum(
+        each.stamp[1] for each in faulty if each != faults.get(each.id)
+    )
     if is_changed and (head.folder_ns or kept.size_bytes <= INDEX_COSTS * read_bytes):
         rows = _with_rows(known, settled)
         stamps |= dict(zip([row.id for row in kept.rows], kept.stamps(), strict=False)) | stamps
@@ -271,8 +283,12 @@ def read_bytes(path: Path) -> bytes:
         if path.is_char_device() or path.is_block_device():
             raise RecordError(f"{path} is a device and no record", LIST_HINT)
         with path.open("rb") as file:
-            is_too_large = os.fstat(file.fileno()).st_size > LARGEST_BYTES
-            data = b"" if is_too_large else file.read(LARGEST_BYTES + 1)  # a pipe has no size
+            status = os.fstat(file.fileno())
+            is_too_large = status.st_size > LARGEST_BYTES
+            most = status.st_size if stat.S_ISREG(status.st_mode) else LARGEST_BYTES  # a pipe has no size
+            data = b"" if is_too_large else file.read(most + 1)
+    except MemoryError:
+        raise RecordError(f"{path} cannot be read: the system refused the memory", HINT_MEMORY) from None
     except FileNotFoundError:
         raise RecordError(f"there is no file {path}", LIST_HINT) from None
     except OSError as error:
@@ -324,10 +340,39 @@ def _folder_isread() -> Iterator[None]:
         raise RecordError(says, "Check its permissions, or set LAPTIME_HOME to another folder.") from None
 
 
-def _read_row(identity: str) -> RecordRow:
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """The row of a file, and its fault, if only a change of the file can end it."""
+
+    row: RecordRow
+    fault: index.Faulty | None = None
+
+
+def _look(identity: str, stamp: index.Stamp, known: index.Faulty | None = None) -> _Looked:
+    """Read a file for its row, unless it has a known fault and has not changed since."""
+    if known is not None and known.stamp == stamp:
+        return _Looked(unreadable_row(identity, known.why), known)
     try:
-        return row_of(identity, read(path_of(identity)))
+        return _Looked(row_of(identity, read(path_of(identity))))
     except RecordError as error:
-        return unreadable_row(identity, error.says)
+        why, is_lasting = encodable(error.says), error.is_lasting
     except FAULTS as error:
-        return unreadable_row(identity, f"it holds what no list expects ({type(error).__name__}: {error})")
+        why, is_lasting = encodable(f"it holds what no list expects ({type(error).__name__}: {error})"), True
+    is_kept = is_lasting and identity.isprintable()
+    return _Looked(unreadable_row(identity, why), index.Faulty(identity, why, stamp) if is_kept else None)
+
+
+def _are_still_faulty(head: index.Head) -> bool:
+    """Whether the files that could not be read are as they were, and so is what read them."""
+    if not head.faulty:
+        return True
+    with contextlib.suppress(OSError), _opened_folder() as folder:
+        known = all(_stamp(each.id + ENDING, folder) == each.stamp for each in head.faulty)
+        return known and head.reader == _reader()
+    return False
+
+
+@cache
+def _reader() -> str:
+    """Return what reads records: another version of laptime may read what this one cannot."""
+    return f"laptime {installed_version()}, schema {SCHEMA}"

@@ -18,13 +18,14 @@ from typing import TypeVar
 
 import msgspec
 
-from laptime.disk import remove_stale, write_atomically
+from laptime.disk import read_regular, remove_stale, write_atomically
 from laptime.model.questions import find_question
 from laptime.model.record import GONE, Record, RecordRow
 
 NAME = "laptime-index.json"  # LAPTIME_HOME may be a folder in which a user has an index file too
 FAKE = "fake/"  # the beginning of the names of lanes whose figures are made up
-VERSION = b"laptime index 6\n"
+VERSION = b"laptime index 7\n"
+LARGEST_BYTES = 2**30  # of 3 million records
 PARTS = 3  # the lines under the digest: head, rows, stamps
 Stamp = tuple[int, int]  # the time and the size of a record's file when it was read
 
@@ -33,15 +34,27 @@ Kind = TypeVar("Kind")
 
 
 @dataclass(frozen=True, slots=True)
+class Faulty:
+    """A file that is no record, whatever else changes: why, and its stamp when it was read. Reading it may be slow."""
+
+    id: str
+    why: str
+    stamp: Stamp
+
+
+@dataclass(frozen=True, slots=True)
 class Head:
     """What decides whether the rows are those of the folder as it is now.
 
     `folder_ns` is when the folder of records last changed, or 0 where a change within the resolution of the clock might
     be missed. `passing` are the ids of records that have no row here, because theirs may change without their file.
+    `faulty` are files that `reader`, a version of laptime, could not read.
     """
 
     folder_ns: int
     passing: tuple[str, ...] = ()
+    faulty: tuple[Faulty, ...] = ()
+    reader: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +86,8 @@ def recall(folder: Path) -> Index:
 @lru_cache(maxsize=1)
 def _recall(path: Path, *_stamp: int) -> Index:
     try:
-        data = path.read_bytes()
-    except OSError:
+        data = read_regular(path, LARGEST_BYTES)  # another user's pipe or device would never end
+    except (OSError, MemoryError):
         return EMPTY
     digest, *lines = _split(data)
     if len(lines) != PARTS or digest != _digest(*lines):

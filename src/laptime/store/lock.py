@@ -17,13 +17,14 @@ from pathlib import Path
 
 import msgspec
 
-from laptime.disk import SUFFIX, host
+from laptime.disk import read_regular, temporary_name
 from laptime.model.record import Writer
 from laptime.store.writer import is_gone, this_process
 
 LOCK, OWNER = "lock", "owner"
 NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS}
 TRIES = 100
+MOST_BYTES = 4_096  # of an owner's file
 WRITTEN_WITHIN_S = 60.0  # an owner that has not written its name by then never will
 
 
@@ -75,7 +76,7 @@ def take(folder: Path) -> Held:
 def _try_lock(folder: Path) -> Held | None:
     """Lock the file and check that it is still the one that others would open. None means: try again."""
     place = folder / LOCK
-    descriptor = os.open(place, os.O_RDWR | os.O_CREAT, 0o600)
+    descriptor = os.open(place, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.path.samestat(os.fstat(descriptor), place.stat()):
@@ -99,7 +100,7 @@ def _try_owner(folder: Path) -> Held | None:
     try:
         descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        told = place.read_bytes()
+        told = read_regular(place, MOST_BYTES)
         if _may_live(told, place):
             raise Busy(place) from None
         _put_aside(place, told)
@@ -121,7 +122,7 @@ def _may_live(told: bytes, place: Path) -> bool:
 
 def _put_aside(place: Path, told: bytes) -> None:
     """Remove a dead owner's file. If several processes try, only one can rename it. A new owner's file is put back."""
-    aside = place.with_name(f".{OWNER}.{host()}.{os.getpid()}{SUFFIX}")
+    aside = place.with_name(temporary_name(OWNER))
     place.rename(aside)
     if aside.read_bytes() == told:
         aside.unlink()

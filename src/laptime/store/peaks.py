@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from laptime.disk import remove_stale, write_atomically
+from laptime.disk import read_regular, remove_stale, write_atomically
 from laptime.errors import StoreError
 from laptime.model.limits import NOT_MEASURED, DeviceKey, DevicePeaks
 from laptime.model.missing import Missing
@@ -18,6 +18,7 @@ from laptime.store.files import REASONS, home_folder
 
 SHAPE = 1
 """Changes when earlier peaks no longer mean the same as those measured now."""
+MOST_BYTES = 2**20
 AGAIN = "laptime devices --measure measures them again"
 
 
@@ -30,7 +31,7 @@ class _Kept:
 def load_peaks(key: DeviceKey) -> DevicePeaks | Missing:
     """Return the saved peaks of a device, or why there are none that hold for it."""
     try:
-        kept = msgspec.json.decode(_path_of(key.device).read_bytes(), type=_Kept)
+        kept = msgspec.json.decode(read_regular(_path_of(key.device), MOST_BYTES), type=_Kept)
     except FileNotFoundError:
         return NOT_MEASURED
     except OSError as error:

@@ -14,14 +14,16 @@ from pathlib import Path
 
 import msgspec
 
-from laptime.disk import SUFFIX, cache_folder, host, remove_stale, write_atomically
+from laptime.disk import SUFFIX, cache_folder, host, read_regular, remove_stale, temporary_name, write_atomically
 from laptime.model.sample import Reference
+
+MOST_BYTES = 2**26  # of a reference, which has a few kB
 
 
 def load_reference(key: str) -> Reference | None:
     """Return the reference that was saved under this key, or None if there is none that can be read."""
     try:
-        found = msgspec.json.decode(_path_of(key).read_bytes(), type=Reference)
+        found = msgspec.json.decode(read_regular(_path_of(key), MOST_BYTES), type=Reference)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     return found if found.key == key else None
@@ -40,14 +42,12 @@ def save_reference(reference: Reference) -> bool:
 
 def place_batches(record_id: str, which: str) -> Path:
     """Return the file for the batches of one proof. Like every temporary file, it names the process that made it."""
-    plain = re.sub(r"[^A-Za-z0-9-]", "-", record_id)[:60]
-    return _folder() / f".{plain}-{which}.{host()}.{os.getpid()}{SUFFIX}"
+    return _folder() / temporary_name(f"{_plain(record_id)}-{which}")
 
 
 @contextlib.contextmanager
 def batches_kept(record_id: str) -> Iterator[None]:
     """Make the folder for a proof's batches, and remove them at the end. Also remove those of killed processes."""
-    seeds = place_batches(record_id, "0").name.rpartition("-0.")
     with contextlib.suppress(OSError):
         _folder().mkdir(parents=True, exist_ok=True)
         remove_stale(_folder())
@@ -55,8 +55,12 @@ def batches_kept(record_id: str) -> Iterator[None]:
         yield
     finally:
         with contextlib.suppress(OSError):
-            for path in _folder().glob(f"{seeds[0]}-*.{seeds[2]}"):
+            for path in _folder().glob(f".{_plain(record_id)}-*.{host()}.{os.getpid()}{SUFFIX}"):
                 path.unlink()
+
+
+def _plain(record_id: str) -> str:
+    return re.sub(r"[^A-Za-z0-9-]", "-", record_id)[:24]
 
 
 def _path_of(key: str) -> Path:

@@ -22,12 +22,15 @@ ID = re.compile(r"r-\d{4}-\d\d-\d\d-[0-9a-f]{4,16}", re.ASCII)
 """The form of a record's id. An id becomes the name of files and folders, so an id from a file must have this form."""
 
 DEEPEST = 64
+MOST_PARTS = 500_000  # a record has one in some 80 bytes, so these would be 40 MB
 LARGEST = 2**63
 UNFINITE = {f"not a finite number: {value}": value for value in (nan, inf, -inf)}
 UNFINITE_MARK = b"not a finite number"
 DIGITS_AS_0 = bytes.maketrans(b"123456789", b"0" * 9)
 LONG_NUMBER = b"0" * 19
+LONG_FRACTION = b"." + LONG_NUMBER  # of any small figure: 0.0019999999999999996
 HOLDERS = {dict, list}
+HINT_MEMORY = "Free memory, or raise its limit: `ulimit -v`."
 HINT_DAMAGED = "The other records are not touched; `laptime list` shows them. Repair the file or delete it."
 
 
@@ -42,7 +45,14 @@ def decode(data: bytes, where: str) -> Record:
 
 
 def decode_as_found(data: bytes, where: str) -> tuple[int, Record]:
-    """Read a record, and return the schema of the file with it."""
+    """Read a record, and return the schema of the file with it. It may take memory as its size allows, and no more."""
+    try:
+        return _decode_as_found(data, where)
+    except MemoryError:
+        raise RecordError(f"{where} cannot be read: the system refused the memory", HINT_MEMORY) from None
+
+
+def _decode_as_found(data: bytes, where: str) -> tuple[int, Record]:
     tree = _parse(data, where)
     if not isinstance(tree, dict) or not _is_count(tree.get("schema")):
         raise _damaged(where, "expected the number of a schema", "$.schema")
@@ -70,6 +80,8 @@ def upgrade(tree: Tree, where: str, to: int = SCHEMA, upgrades: Sequence[Callabl
 
 
 def _parse(data: bytes, where: str) -> Any:
+    if data.count(b"[") + data.count(b"{") > MOST_PARTS:  # an empty list has 2 bytes here, and takes 64 in memory
+        raise _damaged(where, f"it has more than {MOST_PARTS:,} lists and objects")
     try:
         tree = msgspec.json.decode(data)
         return tree if _is_plain(data, tree) else _with_unfinite(tree)
@@ -107,7 +119,10 @@ def _in_words(error: msgspec.ValidationError, root: str) -> tuple[str, str]:
 
 def _damaged(where: str, why: str, place: str = "") -> RecordError:
     told = f"{place}: {why}" if place else why
-    return RecordError(f"{where} cannot be read as a record: {told}", HINT_DAMAGED, place)
+    # A package that is installed later may bring the question.
+    return RecordError(
+        f"{where} cannot be read as a record: {told}", HINT_DAMAGED, place, is_lasting=place != "$.question"
+    )
 
 
 def _is_count(value: Any) -> bool:
@@ -127,7 +142,7 @@ def as_json_holds(value: Any) -> Any:
 
 def _is_plain(data: bytes, tree: Any) -> bool:
     """Whether a file is not nested too deep, has no number that is not finite, and none of more than 64 bits."""
-    if UNFINITE_MARK in data or LONG_NUMBER in data.translate(DIGITS_AS_0):
+    if UNFINITE_MARK in data or LONG_NUMBER in data.translate(DIGITS_AS_0).replace(LONG_FRACTION, b"."):
         return False
     level = [tree] if type(tree) in HOLDERS else []
     for _ in range(DEEPEST):

@@ -36,12 +36,17 @@ MAY_BE_NEGATIVE: dict[type, tuple[str, ...]] = {
 
 def is_sound(value: Any) -> bool:
     """Whether there is no such figure. This must be fast: a list of records may read 100,000 of them."""
-    kind = type(value)
+    kind: type = type(value)
     if kind is tuple:
         return not value or type(value[0]) in PLAIN or all(map(is_sound, value))
     if kind is dict:
         return all(map(is_sound, value.values()))
-    return not is_dataclass(kind) or _are_figures_sound(value, kind)
+    return not _has_fields(kind) or _are_figures_sound(value, kind)
+
+
+@cache
+def _has_fields(kind: type) -> bool:
+    return is_dataclass(kind)
 
 
 def _are_figures_sound(value: Any, kind: type) -> bool:

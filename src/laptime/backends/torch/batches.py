@@ -221,7 +221,8 @@ def keep_batches(path: Path, batches: list[Any]) -> str | None:
     if strange is not None:
         return f"they hold {type(strange).__name__}"
     try:
-        with path.open("wb") as file:
+        path.unlink(missing_ok=True)  # a process that was killed may have left it
+        with path.open("xb") as file:
             _write(file, batches)
     except OSError as error:
         path.unlink(missing_ok=True)
