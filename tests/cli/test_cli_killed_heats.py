@@ -119,6 +119,6 @@ def test_a_winner_that_is_killed_in_its_fresh_heats_is_not_confirmed(house, monk
     (tuned,) = record.answer.tuning.lanes
     assert record.status == "finished"
     assert tuned.standing == "not confirmed"
-    assert tuned.words == ("malloc=keep",)
+    assert "malloc=keep" in tuned.words
     assert re.search(r"did not finish: .*SIGKILL", tuned.reason)
     assert load(record.id) == record

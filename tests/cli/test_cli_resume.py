@@ -200,10 +200,11 @@ def test_an_older_checkpoint_is_not_taken_without_a_word(killed, unbroken):
     (run,) = record["answer"]["runs"]
     run["laps"].append({**run["laps"][-1], "number": 3})
     place.write_text(json.dumps(record))
-    refused = house.run("resume", "latest", "-q")
+    trusted = ("--trust", record["id"])
+    refused = house.run("resume", "latest", "-q", *trusted)
     assert refused.code == 2
     assert "seed 0, holds 2 laps: 1 of 3 finished laps would be trained again" in " ".join(refused.err.split())
-    assert curves(resumed(house, "--again")[1]) == unbroken
+    assert curves(resumed(house, "--again", *trusted)[1]) == unbroken
 
 
 def test_a_training_that_still_runs_is_not_resumed(house, start):
@@ -245,6 +246,6 @@ def test_another_machine_is_not_taken_for_the_first(killed):
     record = json.loads(place.read_bytes())
     record["lanes"][0]["settings"]["threads"] = 64
     place.write_text(json.dumps(record))
-    answer = killed.run("resume", "latest")
+    answer = killed.run("resume", "latest", "--trust", record["id"])
     assert answer.code == 2
     assert "cannot go on here: fake/cpu/as-written was begun as" in answer.err

@@ -83,7 +83,7 @@ def test_one_heat_each_gives_a_ratio_without_an_interval(house):
 
 
 def test_a_budget_ends_a_race_that_is_not_settled(house):
-    """A second is over after the first round; three rounds are run all the same, and no more.
+    """A second is over after the first round: no further round begins for certainty that was not paid for.
 
     It is over since each heat starts as users' do: those that are forked would be done before.
     """
@@ -92,7 +92,7 @@ def test_a_budget_ends_a_race_that_is_not_settled(house):
     answer = house.finish(house.start("race", "cifar-cnn", *lanes, "--budget", "1s", "--details", "--quiet"))
     record = house.kept()
     assert record["status"] == "finished"
-    assert heats_of(record) == [3, 3, 3, 3]
+    assert heats_of(record) in ([1] * 4, [2] * 4)
     assert not any(found["settled"] for found in record["answer"]["comparisons"])
     assert "Not settled" in answer.out
     assert answer.code == 0

@@ -7,6 +7,8 @@ import signal
 
 import pytest
 
+from laptime.store import signing
+
 pytestmark = pytest.mark.usefixtures("known_references")
 
 PLANTED = """
@@ -104,7 +106,8 @@ def check_tuned_lanes(house):
     (place,) = house.files()
     was = json.loads(place.read_text())
     was["machine"]["processor"]["cores_usable"] += 1
-    place.write_text(json.dumps(was))
+    del was["signature"]
+    place.write_bytes(signing.sign(json.dumps(was).encode(), house.home))
     refused = house.run("plan", "cifar-mlp", "fake/cpu/tuned")
     assert refused.code == 2
     assert "it was tuned in" in words_of(refused.err)

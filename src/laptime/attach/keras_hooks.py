@@ -74,7 +74,8 @@ def hook_callbacks(agent: Agent, module: Any) -> None:
 
         return watched
 
-    listed.on_train_begin = fit_begins(listed.on_train_begin)
+    if hasattr(listed, "on_train_begin"):
+        listed.on_train_begin = fit_begins(listed.on_train_begin)
     for name, kind, method in (
         ("batch", kinds.KERAS_BATCH, "train_batch"),
         ("epoch", kinds.KERAS_EPOCH, "epoch"),

@@ -210,7 +210,8 @@ class WhySearch:
         far_s = FAR_SHARE * self._job.plan.ask.budget_s
         self._rounds.run_apart(lanes, prestarter, breakdown=self._base.name, far_s=far_s, may_run=self._may_run_first)
         self._learn_costs(self._lanes_of(STAGES))
-        self._heat_s[self._base.name] -= max(0.0, far_s - self._rounds.pace.measure_s)
+        if self._base.name in self._heat_s:  # else it has failed, and costs nothing more
+            self._heat_s[self._base.name] -= max(0.0, far_s - self._rounds.pace.measure_s)
         reach = find_reach(self._rounds.result_of(self._base))
         self._rounds.pace = replace(self._rounds.pace, reach_step=reach)
 
