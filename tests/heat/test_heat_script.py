@@ -382,7 +382,8 @@ def test_the_script_ends_with_its_heat(tmp_path):
         "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n" + TRAIN.replace("THEN", "pass")
     )
     source = (
-        "import sys\nfrom laptime.heat.script_process import RacedScript\n"
+        "import signal, sys\nfrom laptime.heat.script_process import RacedScript\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"  # below nohup it is ignored, and the script inherits that
         f"script = RacedScript(('sh', '-c', '{sys.executable} {tmp_path}/train.py 1000; true'), {{}})\n"
         "script.wait()\nprint('held', flush=True)\nwhile True: script.go_on(10)"
     )
