@@ -6,7 +6,7 @@ BENCH_VENV ?= .venv-bench
 WHAT ?=
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: race test test-quick lint types tests docs schema attack test-matrix bench clean help
+.PHONY: race test test-quick lint types tests docs schema attack test-matrix test-pytorch bench clean help
 
 help:
 	@echo "make race    make .venv, install, run: laptime race   (WHAT='cifar-mlp torch/cpu/best' for others)"
@@ -16,6 +16,7 @@ help:
 	@echo "make schema  write docs/record.schema.json, the JSON Schema of a record"
 	@echo "make attack  damaged records, kills, hostile files and environments, by the thousand (about half an hour)"
 	@echo "make test-matrix  environments with PyTorch, TensorFlow or JAX alone, and what has to work in each"
+	@echo "make test-pytorch VERSION=2.0.1 PYTHON=python3.8   watched scripts under that release of PyTorch"
 	@echo "make bench   what laptime itself costs, side by side with others (hours; writes bench/results/)"
 
 $(BIN)/python:
@@ -87,6 +88,18 @@ ALONE_jax := .[keras,jax,images]
 
 test-matrix-%: .venv-alone-%/.installed
 	.venv-alone-$*/bin/python -m pytest tests/alone
+
+# Real releases of PyTorch, each in an environment of its own that is removed again: scripts that laptime watches run
+# there. A release for Linux brings gigabytes of CUDA along.
+#   make test-pytorch VERSION=2.0.1 PYTHON=python3.8
+VERSION ?= 2.13.0
+test-pytorch: $(VENV)/.installed-dev
+	rm -rf .venv-pytorch
+	$(PYTHON) -m venv .venv-pytorch
+	echo '*' > .venv-pytorch/.gitignore
+	.venv-pytorch/bin/python -m pip install --quiet --disable-pip-version-check --no-cache-dir torch==$(VERSION) 'numpy<3'
+	LAPTIME_WATCHED_PYTHON=$(CURDIR)/.venv-pytorch/bin/python $(BIN)/python -m pytest tests/attach/test_attach_torch.py
+	rm -rf .venv-pytorch
 
 test-matrix: test-matrix-torch test-matrix-tensorflow test-matrix-jax
 

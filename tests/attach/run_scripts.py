@@ -28,7 +28,8 @@ def main(file: str, folder: str, *names: str) -> None:
         if pid == 0:
             _become(script)
         pids[name] = pid
-        codes[name] = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        status = os.waitpid(pid, 0)[1]  # read by hand, as Python 3.8 does
+        codes[name] = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
     Path(file).write_text(json.dumps({"pids": pids, "codes": codes}), encoding="utf-8")
 
 

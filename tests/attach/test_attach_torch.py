@@ -1,8 +1,12 @@
-"""Loops of PyTorch as people write them: laptime counts their iterations, and changes nothing of what they compute."""
+"""Loops of PyTorch as people write them: laptime counts their iterations, and changes nothing of what they compute.
+
+LAPTIME_WATCHED_PYTHON names another Python, with another PyTorch, that runs them: `make test-pytorch VERSION=2.0.1`.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +17,7 @@ from corpus import SCRIPTS
 from watcher import Watcher
 
 pytestmark = pytest.mark.framework
+PYTHON = os.environ.get("LAPTIME_WATCHED_PYTHON", sys.executable)
 DRIVER = Path(__file__).parent / "run_scripts.py"
 ELSEWHERE = ("spawn", "forkserver", "fork", "two processes", "kills", "stdin", "compiled")  # no fork, or slow
 NAMES = [
@@ -23,6 +28,8 @@ NAMES = [
     and not any(each in name for each in ELSEWHERE)
 ]
 
+# What these call is not in the oldest PyTorch: there they may end in its own error, watched or not.
+NEWER = {"scaler skips", "optimizer in backward", "optimizer in backward, no loader"}
 AFTER_ALL = {"validates and saves", "validates inside of an epoch", "leaves validation early"}  # has a gap at its end
 
 
@@ -31,10 +38,10 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Run all scripts twice, watched and not, and return what each run printed and what was seen."""
     folder = tmp_path_factory.mktemp("scripts")
     bare = subprocess.run(
-        [sys.executable, str(DRIVER), str(folder / "bare"), str(folder), *NAMES],
+        [PYTHON, str(DRIVER), str(folder / "bare"), str(folder), *NAMES],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    ended, answer = Watcher(folder).watch(sys.executable, str(DRIVER), str(folder / "seen"), str(folder), *NAMES)
+    ended, answer = Watcher(folder).watch(PYTHON, str(DRIVER), str(folder / "seen"), str(folder), *NAMES)
     seen = json.loads((folder / "seen").read_bytes())
     return {
         "bare": {"out": bare.stdout, **json.loads((folder / "bare").read_bytes())},
@@ -46,9 +53,11 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def test_scripts_print_and_compute_the_same(both: Any) -> None:
     """Outputs, digests of all weights, and exit codes are those of the run without laptime."""
-    assert both["bare"]["out"].count("digest") == len(NAMES)
-    assert both["seen"]["out"] == both["bare"]["out"]
-    assert both["seen"]["codes"] == both["bare"]["codes"] == {name: SCRIPTS[name].code for name in NAMES}
+    bare, seen = both["bare"], both["seen"]
+    assert (seen["out"], seen["codes"]) == (bare["out"], bare["codes"])
+    broken = [name for name in NAMES if bare["codes"][name] != SCRIPTS[name].code]
+    assert bare["out"].count("digest") == len(NAMES) - len(broken)
+    assert set(broken) <= (set() if sys.executable == PYTHON else NEWER)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -56,6 +65,8 @@ def test_iterations_are_counted(both: Any, name: str) -> None:
     """The count is that of the script's own loop, and its parts add up; or no loop was seen."""
     process = both["processes"].get(both["seen"]["pids"][name])
     script = SCRIPTS[name]
+    if both["bare"]["codes"][name] != script.code:
+        pytest.skip("this PyTorch cannot run it")
     if script.iterations is None:
         assert process is None
         return
@@ -84,15 +95,19 @@ def test_what_an_iteration_consists_of_is_counted(both: Any) -> None:
         per = _loop(both, name)["per_iteration"]
         return tuple(round(per[field], 2) for field in ("fetches", "backwards", "optimizer_steps", "skipped_steps"))
 
-    assert of("plain") == (1, 1, 1, 0)
-    assert of("accumulates") == (4, 4, 1, 0)
-    assert of("two optimizers a batch") == (1, 2, 2, 0)
-    assert of("critic steps five times") == (1, 6, 6, 0)
-    assert of("subclass calls super") == (1, 1, 1, 0)
-    assert of("closure") == (1, 1, 1, 0)
-    assert of("scaler skips") == (1, 1, round(11 / 12, 2), round(1 / 12, 2))
-    assert of("optimizer in backward") == (1, 1, 4, 0)
-    assert of("checkpointed block") == (1, 1, 1, 0)
+    expected = {
+        "plain": (1, 1, 1, 0),
+        "accumulates": (4, 4, 1, 0),
+        "two optimizers a batch": (1, 2, 2, 0),
+        "critic steps five times": (1, 6, 6, 0),
+        "subclass calls super": (1, 1, 1, 0),
+        "closure": (1, 1, 1, 0),
+        "scaler skips": (1, 1, round(11 / 12, 2), round(1 / 12, 2)),
+        "optimizer in backward": (1, 1, 4, 0),
+        "checkpointed block": (1, 1, 1, 0),
+    }
+    ran = {name for name in expected if both["bare"]["codes"][name] == 0}
+    assert {name: of(name) for name in ran} == {name: expected[name] for name in ran}
     assert of("LBFGS")[1] > 1
 
 
