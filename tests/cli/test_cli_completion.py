@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pty
 import select
 import shutil
+import signal
+import struct
 import sys
+import termios
 import time
 
 import pytest
@@ -15,7 +19,17 @@ import pytest
 RUNS = "v2$(touch${IFS}PWNED)"
 BAD = (RUNS, "v2`touch${IFS}PWNED`", "v2;touch${IFS}PWNED", "v2\x1b]0;title\x07", "v2\nplain,v2x", "v*")
 FAST = ("--heats", "1", "--budget", "5s", "--quiet")
-PROMPT_S = 20.0
+PROMPT_S, TAB_S = 20.0, 2.0
+FIRST_PROMPT = {"bash": "ready> ", "zsh": "ready> ", "fish": "# " if os.geteuid() == 0 else "> "}
+# How each shell starts without its owner's settings, and what loads the completion.
+SHELLS = {
+    "bash": (("--norc", "--noprofile"), 'eval "$(laptime completion bash)"'),
+    "zsh": (("-f",), 'autoload -U compinit; compinit -u; eval "$(laptime completion zsh)"'),
+    "fish": (
+        ("--no-config",),
+        "function fish_prompt; echo -n 'ready> '; end; laptime completion fish | source",
+    ),
+}
 
 
 @pytest.fixture(scope="module")
@@ -49,9 +63,11 @@ def test_only_words_are_offered_on_which_no_shell_acts(planted, shell, typed):
     assert not any(each in said for each in ("PWNED", "\x1b", "\x07", "*", "v2", "\nr-x"))
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
-def test_tab_and_enter_run_nothing_of_a_label_in_bash(planted, house, tmp_path):
-    """In a real bash at a terminal, which put the only label onto the line, and then ran what was in it."""
+@pytest.mark.parametrize("shell", SHELLS)
+def test_tab_and_enter_run_nothing_of_a_label(planted, house, tmp_path, shell):
+    """In a real shell at a terminal. bash put the only label onto the line, and then ran what was in it."""
+    if shutil.which(shell) is None:
+        pytest.skip(f"there is no {shell}")
     (house.home / "records").mkdir(parents=True)
     (place,) = [each for each in planted.files() if RUNS in each.read_text()]
     shutil.copy(place, house.home / "records")
@@ -59,18 +75,24 @@ def test_tab_and_enter_run_nothing_of_a_label_in_bash(planted, house, tmp_path):
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m laptime "$@"\n')
     command.chmod(0o755)
     environment = house.environment(PATH=f"{tmp_path}:{os.environ['PATH']}", PS1="ready> ", TERM="dumb")
+    environment |= {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
+    options, loads = SHELLS[shell]
     pid, terminal = pty.fork()
     if not pid:
         os.chdir(tmp_path)
-        os.execvpe("bash", ["bash", "--norc", "--noprofile", "-i"], environment)
+        os.execvpe(shell, [shell, *options, "-i"], environment)
     try:
-        read_until(terminal, "ready> ")
-        os.write(terminal, b'eval "$(laptime completion bash)"; echo loa""ded\n')
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 40, 200, 0, 0))
+        read_until(terminal, FIRST_PROMPT[shell])
+        os.write(terminal, f'{loads}; echo loa""ded\n'.encode())
         read_until(terminal, "loaded")
         read_until(terminal, "ready> ")
-        os.write(terminal, b"laptime show @\t\n")
-        said = read_until(terminal, "ready> ")
+        os.write(terminal, b"laptime show @\t")
+        time.sleep(TAB_S)  # what the shell makes of a Tab has no end that could be waited for
+        os.write(terminal, b"\n")
+        said = read_until(terminal, "shows all records.")
     finally:
+        os.kill(pid, signal.SIGKILL)
         os.close(terminal)
         os.waitpid(pid, 0)
     assert "no record has the label ''" in " ".join(said.split())
