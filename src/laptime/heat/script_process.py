@@ -28,6 +28,7 @@ CHUNK = 1 << 18
 LOOK_S = 0.5  # how long at most until the script's end is seen
 LAST_WORDS_S = 0.2  # after its end, what it sent is on its way
 CALLS_AGAIN_S = 2.0  # a script may close the connection of its agent, which then calls again
+LEAVES_S = 10.0  # to leave with its exit code once its training has ended: an error is said by that alone
 GRACE_S = 3.0  # after each of the signals that ask it to end
 ENDS_BY = (signal.SIGINT, signal.SIGTERM)
 
@@ -249,7 +250,7 @@ class RacedScript:
         is_gone = self._peer is None and time.monotonic() > self._hung_up_s + CALLS_AGAIN_S
         if self._leader is not None and (self._leader.has_left or is_gone):
             with contextlib.suppress(subprocess.TimeoutExpired):
-                code = self._process.wait(GRACE_S)
+                code = self._process.wait(LEAVES_S)
             raise ScriptEnded(code)
 
 
