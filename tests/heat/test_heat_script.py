@@ -249,6 +249,15 @@ def test_a_setting_that_cannot_be_set_is_no_lane(heat):
         heat(source=source, workers=2)
 
 
+# Its agent has said that it leaves, and Python takes 3.5 s more.
+SLOW_TO_LEAVE = """
+import sys, time
+class Last:
+    def __del__(self, sleep=time.sleep): sleep(3.5)
+sys.last = Last()
+"""
+
+
 @pytest.mark.parametrize(
     ("source", "says"),
     [
@@ -257,8 +266,9 @@ def test_a_setting_that_cannot_be_set_is_no_lane(heat):
         (TRAIN.replace("range(int(sys.argv[1]))", "range(1)").replace("* 10", "* 3"), "after 3 steps, too few to time"),
         (TRAIN.replace("THEN", "os._exit(0)"), "after 1 steps, too few to time"),
         (TRAIN.replace("THEN", "epoch == 1 and 1 / 0"), "the script failed: it ended with exit code 1"),
+        (SLOW_TO_LEAVE + TRAIN.replace("THEN", "1 / 0"), "the script failed: it ended with exit code 1"),
     ],
-    ids=["fails", "trains nothing", "too short", "leaves at once", "fails as it is timed"],
+    ids=["fails", "trains nothing", "too short", "leaves at once", "fails as it is timed", "fails and is slow to leave"],
 )
 def test_a_script_that_cannot_be_timed_says_why(heat, source, says):
     with pytest.raises(TrainingError) as caught:
