@@ -199,7 +199,7 @@ def test_other_commands_name_those_that_take_a_script(house, train, command):
 def test_a_script_that_fails_on_all_lanes_ends_the_race_with_its_words(house, train):
     answer = house.run("race", str(train), "cpu", "cpu/malloc=keep", "--", "--laps", "3")
     assert answer.code == 3
-    assert "the script ended with exit code 2, and no training" in answer.err
+    assert "the script failed: it ended with exit code 2 before it trained" in answer.err
     assert "train.py: error: the following arguments are required: --epochs" in answer.err
     assert "Its own arguments go behind --" in answer.err
 

@@ -180,7 +180,9 @@ def _why_too_short(script: RacedScript, ended: ScriptEnded, steps: int) -> str:
         python = script.first.reader.hello
         ran_in = f"it ran in {python.executable} (Python {python.python})"
         wrong = ". Its own arguments go behind --" if ended.code == WRONG_ARGUMENTS else ""
-        return f"the script ended {how}, and {why_unseen(script.versions)}; {ran_in}{wrong}"
+        if ended.code:
+            return f"the script failed: it ended {how} before it trained; {ran_in}{wrong}"
+        return f"the script ended {how}, and {why_unseen(script.versions)}; {ran_in}"
     if ended.code:
         return f"the script failed: it ended {how} before a step of it was timed"
     return f"the script ended {how} after {steps} steps, too few to time: give it more epochs or data"
