@@ -19,7 +19,7 @@ from laptime.errors import UsageError
 from laptime.model.compared import Compared, LaneChange, Measured, Side
 from laptime.model.lane import OF_TRAINING
 from laptime.model.missing import Missing
-from laptime.model.questions import InferAnswer, TrainingAnswer, comparisons_of
+from laptime.model.questions import InferAnswer, TrainingAnswer
 from laptime.model.record import LaneResult, Record
 from laptime.stats import unpaired_ratio, verdict
 
@@ -140,7 +140,7 @@ def change_of(before: Record, after: Record, pair: Pair, alpha: float = ALPHA) -
 
 def _change_within(record: Record, base: LaneResult | None, lane: LaneResult) -> LaneChange | None:
     """Return how a training compares with the first on the same lane; None where one of them has no result."""
-    alpha = next((each.alpha for each in comparisons_of(record)), ALPHA)
+    alpha = next((each.alpha for each in record.answer.comparisons), ALPHA)
     found = None if base is None else compare_lanes(lane, base, record.ask.margin, alpha)
     if found is None or base is None or base.items_per_s is None or lane.items_per_s is None:
         return None

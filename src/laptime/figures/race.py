@@ -9,7 +9,6 @@ from laptime.figures.steps import step_figures
 from laptime.model.figure import Axis, Bar, BarKind, Bars, Curve, Figure, Plane
 from laptime.model.lane import AS_WRITTEN, NO_TRAINING
 from laptime.model.missing import Missing
-from laptime.model.questions import comparisons_of
 from laptime.model.record import Estimate, LaneResult, Record
 from laptime.model.sample import ProofRun
 from laptime.pages.numbers import published_lap
@@ -72,7 +71,7 @@ def _kind(lane: LaneResult) -> BarKind:
 
 def _ratios(record: Record) -> list[Figure]:
     """Return the ratio of each round: whether it settled, and how far single rounds are from it."""
-    compared = [each for each in comparisons_of(record) if len(each.ratios) > 1 and each.same_work is not False]
+    compared = [each for each in record.answer.comparisons if len(each.ratios) > 1 and each.same_work is not False]
     if not compared:
         return []
     curves = tuple(

@@ -9,7 +9,7 @@ from typing import Literal, overload
 from laptime.errors import UsageError
 from laptime.model.missing import Missing
 from laptime.model.protocol import FullRun, LapFactor
-from laptime.model.questions import InferAnswer, TrainingAnswer, comparisons_of
+from laptime.model.questions import InferAnswer, TrainingAnswer
 from laptime.model.record import Comparison, Estimate, InferFactor, InferLane, LaneResult, Parity, Record
 
 RatioVerdict = Literal["faster", "slower", "not distinguishable"]
@@ -110,7 +110,7 @@ def _can_mean(written: str, name: str) -> bool:
 
 def ratios_of(record: Record) -> dict[str, Ratio]:
     """Return how each lane compares with the reference, by the lane's name."""
-    found: Sequence[Comparison | InferFactor | LapFactor] = comparisons_of(record)
+    found: Sequence[Comparison | InferFactor | LapFactor] = record.answer.comparisons
     if isinstance(record.answer, TrainingAnswer):
         found = record.answer.factors
     elif isinstance(record.answer, InferAnswer):

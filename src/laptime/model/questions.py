@@ -106,22 +106,6 @@ class SweepAnswer(Answer):
     alone: tuple[str, ...] = ()
 
 
-def comparisons_of(record: Record) -> tuple[Comparison, ...]:
-    """Return how the lanes of a race, or of a `why`, compare."""
-    answer = record.answer
-    return answer.comparisons if isinstance(answer, RaceAnswer | WhyAnswer | ScaleAnswer | TuneAnswer) else ()
-
-
-def alone_words(record: Record) -> tuple[str, ...]:
-    """Return why heats did not take turns, if so."""
-    answer = record.answer
-    return (
-        answer.alone
-        if isinstance(answer, RaceAnswer | WhyAnswer | ScaleAnswer | TuneAnswer | SweepAnswer | InferAnswer)
-        else ()
-    )
-
-
 def training_of(record: Record) -> TrainingAnswer:
     assert isinstance(record.answer, TrainingAnswer)
     return record.answer

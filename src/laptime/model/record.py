@@ -264,9 +264,22 @@ class OtherTraining:
 
 
 class Answer:
-    """The answer to a question: each question has its own subclass (`laptime.model.questions`)."""
+    """The answer to a question: each question has its own subclass (`laptime.model.questions`).
+
+    A subclass that has a field of one of these names answers with that.
+    """
 
     __slots__ = ()
+
+    @property
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """How lanes compare with their reference."""
+        return ()
+
+    @property
+    def alone(self) -> tuple[str, ...]:
+        """Why heats of a round did not take turns, if so."""
+        return ()
 
     @property
     def doubt(self) -> str | None:

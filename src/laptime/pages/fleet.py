@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from laptime.model.fleet import FleetNode
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
-from laptime.model.questions import RaceAnswer, comparisons_of
+from laptime.model.questions import RaceAnswer
 from laptime.model.record import LaneResult, Record
 from laptime.pages.layout import wrap
 from laptime.pages.numbers import number
@@ -37,7 +37,7 @@ def price_words(record: Record) -> list[str]:
     laps = {lane.name: lane.lap_s.median for lane in record.lanes if lane.name in costs and lane.lap_s is not None}
     cheapest, fastest = min(costs, key=costs.__getitem__), min(laps, key=laps.__getitem__)
     said = f"A lap is cheapest on {short_name(cheapest)} ({number(costs[cheapest])})"
-    if all(each.verdict == "not distinguishable" for each in comparisons_of(record)):
+    if all(each.verdict == "not distinguishable" for each in record.answer.comparisons):
         return [f"{said}; none was found to be faster."]
     if cheapest == fastest:
         return [f"{said}, which is also the fastest."]

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from laptime.model.checkup import CARD_NOT_SEEN
 from laptime.model.missing import Missing
 from laptime.model.process import NODE_IS_GONE, Dnf
-from laptime.model.questions import alone_words, comparisons_of
 from laptime.model.record import GONE, NOT_RELIABLE, Finding, HeatResult, LaneResult, Record
 from laptime.pages.layout import clean, flow, wrap
 from laptime.pages.numbers import about, duration, factor, over, percent, size, spread, whole_minutes
@@ -61,7 +60,7 @@ def doubts(record: Record) -> list[str]:
         filter(
             None,
             [
-                *alone_words(record),
+                *record.answer.alone,
                 *_other_steps(record),
                 _nodes(record),
                 _no_lap(record),
@@ -78,7 +77,7 @@ def _other_steps(record: Record) -> list[str]:
     return [
         f"{short_name(each.lane)} timed steps {_steps_words(lanes[each.lane])} and {short_name(each.reference)} steps "
         f"{_steps_words(lanes[each.reference])}, and their steps change with the number: the factor is of these steps."
-        for each in comparisons_of(record)
+        for each in record.answer.comparisons
         if each.steps == "other" and each.lane in lanes and each.reference in lanes
     ]
 
@@ -128,7 +127,7 @@ def end_lines(who: str, dnf: Dnf, width: int, more: str = "") -> list[str]:
 def remarks(record: Record) -> list[str]:
     """Return what a reader must know before trusting the figures."""
     said = [
-        *alone_words(record),
+        *record.answer.alone,
         _nodes(record),
         _no_lap(record),
         _steadiness(record),
@@ -290,7 +289,7 @@ def _extent(record: Record) -> str:
     elapsed = duration(record.elapsed_s)
     if record.status == "finished":
         heats = _each([len(_finished(lane)) for lane in record.lanes if lane.status == "ok"])
-        compared = comparisons_of(record)
+        compared = record.answer.comparisons
         is_settled = bool(compared) and all(each.settled for each in compared)
         settled = f", settled within {percent(record.ask.margin)}" if is_settled else ""
         return f"{_duets(record) or heats}, {elapsed}{settled}."
@@ -302,7 +301,7 @@ def _extent(record: Record) -> str:
 
 def _duets(record: Record) -> str:
     """Return how often the lanes took turns; empty where they did not, or not all equally often."""
-    compared = comparisons_of(record)
+    compared = record.answer.comparisons
     rounds = {each.pairs for each in compared if each.in_turns}
     if len(rounds) != 1 or not all(each.in_turns for each in compared):
         return ""
@@ -341,7 +340,7 @@ def _spread_words(most: float) -> str:
 
 def _unsettled(record: Record) -> str:
     """Return which lanes vary by more than the margin, or else what ended the race before it was settled."""
-    open_ = [each for each in comparisons_of(record) if not each.settled]
+    open_ = [each for each in record.answer.comparisons if not each.settled]
     if not open_:
         return ""
     margin, budget = percent(record.ask.margin), duration(record.ask.budget_s)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from laptime.model.missing import Missing
-from laptime.model.questions import alone_words, inference_of
+from laptime.model.questions import inference_of
 from laptime.model.record import Estimate, InferFactor, InferLane, Parity, Record, Wait
 from laptime.pages import footnotes
 from laptime.pages.layout import SEPARATOR, Cell, Column, flow, table_or_sentences, wrap
@@ -105,7 +105,7 @@ def _notes(record: Record) -> list[str]:
             None,
             [
                 *failed,
-                *alone_words(record),
+                *record.answer.alone,
                 footnotes.disturbed(_flags(record)),
                 *money_words(record),
                 f"A program that starts for one answer waits {first}." if first else "",
@@ -273,7 +273,7 @@ def _batch_factors(record: Record, width: int) -> list[str]:
 
 def _remarks(record: Record) -> list[str]:
     """Return what a reader must know before trusting the figures."""
-    said = [*alone_words(record), *(_own_batch(lane) for lane in inference_of(record).lanes)]
+    said = [*record.answer.alone, *(_own_batch(lane) for lane in inference_of(record).lanes)]
     said += [_steadiness(lane) for lane in inference_of(record).lanes]
     return [*said, footnotes.disturbed(_flags(record)), *footnotes.notes(record)]
 

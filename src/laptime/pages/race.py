@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from laptime.model.checkup import CARD_NOT_SEEN
 from laptime.model.lane import AS_WRITTEN, NO_TRAINING, parts_of
 from laptime.model.missing import Missing
-from laptime.model.questions import comparisons_of
 from laptime.model.record import Comparison, InferFactor, LaneResult, Record
 from laptime.model.workload import PublishedResult
 from laptime.pages import footnotes
@@ -103,7 +102,7 @@ def _answer(record: Record) -> str:
     ran = [lane for lane in record.lanes if lane.step_ms is not None]
     if not ran:
         return "no lane has a result."
-    compared = comparisons_of(record)
+    compared = record.answer.comparisons
     fair = [each for each in compared if each.same_work is not False]
     if fair:
         told = most_telling(fair)
@@ -268,7 +267,7 @@ def proof_sentence(record: Record) -> str:
         return ""
     if not record.others:
         names = {lane.name for lane in proven}
-        doubts = [each.same_work for each in comparisons_of(record) if {each.lane, each.reference} <= names]
+        doubts = [each.same_work for each in record.answer.comparisons if {each.lane, each.reference} <= names]
         said += dict.fromkeys(f"not proven in all: {each.missing}" for each in doubts if isinstance(each, Missing))
         return f"Same work: {'; '.join(said)}."
     return f"Each training as on its own: {'; '.join(said)}. {trainings_compared(record)}"

@@ -10,7 +10,6 @@ from laptime.model.questions import (
     TrainingAnswer,
     TuneAnswer,
     WhyAnswer,
-    comparisons_of,
     inference_of,
     training_of,
     watch_of,
@@ -24,7 +23,7 @@ from laptime.pages.words import short_name
 
 
 def of_race(record: Record) -> list[str]:
-    faster = [each for each in comparisons_of(record) if each.verdict == "faster" and each.same_work is not False]
+    faster = [each for each in record.answer.comparisons if each.verdict == "faster" and each.same_work is not False]
     best = most_telling(faster) if faster else None
     return [_lanes(record), *([_factor(best, best.ratio)] if best else []), *_failed(record)]
 

@@ -9,7 +9,6 @@ from laptime.model.lane import AS_WRITTEN, parts_of
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.plan import Subject
-from laptime.model.questions import comparisons_of
 from laptime.model.record import Comparison, LaneResult, Parity, Record
 from laptime.pages.layout import Cell
 from laptime.pages.numbers import factor, lap, number, over, spread, step, tiny, whole_size
@@ -101,8 +100,8 @@ def accelerator_words(record: Record) -> str:
 
 def reference_name(record: Record) -> str | None:
     """Return the lane that all others are compared with. If nothing is compared, return the first that finished."""
-    if comparisons_of(record):
-        return comparisons_of(record)[0].reference
+    if record.answer.comparisons:
+        return record.answer.comparisons[0].reference
     return next((lane.name for lane in record.lanes if lane.status == "ok" and lane.step_ms), None)
 
 
@@ -122,7 +121,7 @@ def against_first(lane: LaneResult, record: Record) -> Cell:
         return Cell(NOT_SAME, "bad")
     if lane.name == reference:
         return Cell("1")
-    comparison = next((each for each in comparisons_of(record) if each.lane == lane.name), None)
+    comparison = next((each for each in record.answer.comparisons if each.lane == lane.name), None)
     if comparison is None:
         return Cell("-")
     found = _compared(comparison)
