@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from laptime.model.digits import brief, cores, number, step, taken
+from laptime.model.digits import brief, cores, number, plain, step, taken
 from laptime.remedies.shared_items import write_memory
 
 
@@ -24,6 +24,15 @@ from laptime.remedies.shared_items import write_memory
 )
 def test_a_number_is_written_as_people_read_it(value, plain, short):
     assert (number(value), brief(value)) == (plain, short)
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [(0.000063, "0.000063"), (0.4637, "0.4637"), (150.0, "150"), (1500, "1,500"), (2e7, "20,000,000"), (0.0, "0")],
+)
+def test_a_price_has_all_of_its_digits_and_no_power(value, written):
+    assert plain(value) == written
+    assert plain(inf) == "not a number"
 
 
 def test_large_times_counts_and_sizes_have_no_powers():

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from records import figure
 
 from laptime.pages import numbers
+from laptime.pages.forecast import usd
 
 
 @pytest.mark.parametrize(
@@ -107,3 +108,19 @@ def test_what_is_no_number_says_so(value):
 def test_a_number_is_within_half_a_percent_of_what_it_stands_for(value):
     """Rounding for the reader must not change what is said."""
     assert pytest.approx(value, rel=0.0051) == float(numbers.number(value).replace(",", ""))
+
+
+@pytest.mark.parametrize(
+    ("expected", "amount"),
+    [
+        ("0.000063 USD", 0.0000631),
+        ("0.2 USD", 0.2),
+        ("0.99 USD", 0.9949),
+        ("0.996 USD", 0.996),
+        ("1,235 USD", 1234.6),
+        ("not a number USD", nan),
+    ],
+)
+def test_money_has_no_power_of_ten(expected, amount):
+    """A race of a second costs a part of a cent."""
+    assert expected == usd(amount)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from math import floor, isfinite, log10
 
 SIZE_UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
@@ -22,6 +23,11 @@ def brief(value: float) -> str:
     if not isfinite(value):
         return "not a number"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def plain(value: float) -> str:
+    """All digits of a number, never with a power of ten: 0.000063, 0.4637, 1,500."""
+    return f"{Decimal(str(value)).normalize():,f}" if isfinite(value) else "not a number"
 
 
 def step(ms: float) -> str:

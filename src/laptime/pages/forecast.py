@@ -141,7 +141,7 @@ def _times(found: Range) -> str:
 
 
 def usd(amount: float) -> str:
-    return f"{number(amount)} USD" if amount >= 0.995 else f"{amount:.2g} USD"
+    return f"{number(amount) if amount >= 0.995 else rough(amount)} USD"
 
 
 def _notes(found: HardwareForecast, view: View) -> list[str]:

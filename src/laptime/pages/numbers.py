@@ -33,8 +33,8 @@ def duration(seconds: float) -> str:
 
 
 def rough(value: float) -> str:
-    """Return two digits of what was predicted: `1.5`, `15`, `150`."""
-    return f"{float(f'{value:.2g}'):,.10g}" if isfinite(value) else "not a number"
+    """Return two digits of what was predicted: `1.5`, `15`, `150`, `0.000063`."""
+    return digits.plain(float(f"{value:.2g}"))
 
 
 def whole_minutes(seconds: float) -> str:

@@ -21,6 +21,7 @@ from laptime.analysis.forecasting import (
 from laptime.analysis.processors import rate_of, spread_between, times_as_slow
 from laptime.errors import UsageError
 from laptime.model.ask import Ask
+from laptime.model.digits import plain
 from laptime.model.forecasting import Binds, DeviceForecast, Efficiencies, HardwareForecast, Range
 from laptime.model.hardware import KnownDevice
 from laptime.model.missing import Missing
@@ -224,7 +225,7 @@ def _per_hour(rate: float | None, whole_s: Range, why_not: str) -> float | Missi
 def _price_note(device: KnownDevice) -> tuple[str, ...]:
     if device.price_per_hour is None:
         return ()
-    return (f"{device.price_per_hour:g} USD an hour: {device.price_provider}, {device.price_date}",)
+    return (f"{plain(device.price_per_hour)} USD an hour: {device.price_provider}, {device.price_date}",)
 
 
 def _notes(device: KnownDevice, precision: str, known: Efficiencies, found: StepForecast) -> tuple[str, ...]:
