@@ -14,6 +14,7 @@ from math import nan
 from pathlib import Path
 
 import pytest
+import watch_records
 
 from laptime import api
 from laptime.cli import exchange
@@ -84,6 +85,22 @@ def test_a_table_that_a_record_has_not_is_refused_with_those_it_has():
     with pytest.raises(UsageError, match="has no laps") as caught:
         api.export_bytes(kept("race"), "csv", "laps")
     assert caught.value.hint == "It has: heats, lanes, windows, steps."
+
+
+def test_a_watched_script_is_a_row_a_window_of_each_process():
+    """What was counted and what its parts took; one in which no training was seen has no table, and none is written."""
+    record = watch_records.ranks()
+    name, rows = table_of(record, None)
+    loops = [each.loop for each in record.answer.processes]
+    assert (name, len(rows)) == ("windows", sum(len(each.windows) for each in loops))
+    assert sum(row["iterations"] for row in rows if row["process"] == 4712) == loops[1].iterations == 80
+    last = rows[-1]
+    assert (last["counts"], last["rank"]) == (True, 1)
+    assert last["step_ms"] == pytest.approx(6.1, abs=0.05)
+    assert (last["data_ms"], last["forward_backward_ms"], last["optimizer_ms"]) == pytest.approx((2.5, 3.0, 0.4))
+    assert rows_of(api.export_bytes(record, "csv"))[0]["rank"] == "0"
+    with pytest.raises(UsageError, match="has no rows for a table"):
+        api.export_bytes(watch_records.unseen(), "csv")
 
 
 def test_what_is_missing_is_an_empty_cell_in_csv_and_its_reason_in_json():

@@ -15,8 +15,10 @@ from laptime.model.history import History
 from laptime.model.missing import Missing
 from laptime.model.questions import InferAnswer, TrainingAnswer
 from laptime.model.record import Estimate, HeatResult, LaneResult, Record
+from laptime.model.script import WatchAnswer
 
 NS_PER_MS = 1e6
+SCRIPT_PARTS = ("data", "copy", "forward_backward", "no_grad", "optimizer", "checkpoint", "outside")
 Row = dict[str, Any]
 
 
@@ -108,6 +110,9 @@ def _lanes(record: Record) -> Iterator[Row]:
 
 
 def _windows(record: Record) -> Iterator[Row]:
+    """Yield the windows of heats; or, of a watched script, some iterations in a row of each process, with its parts."""
+    if isinstance(record.answer, WatchAnswer):
+        yield from _script_windows(record.id, record.answer)
     for lane, heat in _all_heats(record):
         of_old = range(heat.steady_from, len(heat.windows))  # a record from before the windows that count were kept
         counted = of_old if heat.counted is None else heat.counted
@@ -126,6 +131,25 @@ def _windows(record: Record) -> Iterator[Row]:
                 "turn": window.turn,
                 "flag": window.flag,
                 "other_cores": window.noise.other_cores if window.noise else None,
+            }
+
+
+def _script_windows(identity: str, answer: WatchAnswer) -> Iterator[Row]:
+    for process in answer.processes:
+        for number, window in enumerate(process.loop.windows if process.loop else ()):
+            per_ms = NS_PER_MS * max(window.iterations, 1)
+            yield {
+                "record": identity,
+                "process": process.pid,
+                "rank": process.rank,
+                "window": number,
+                "counts": process.loop is not None and number >= process.loop.steady_from,
+                "start_ns": window.start_ns,
+                "end_ns": window.end_ns,
+                "iterations": window.iterations,
+                "items": window.items,
+                "step_ms": window.wall_ns / per_ms,
+                **{f"{name}_ms": getattr(window, f"{name}_ns") / per_ms for name in SCRIPT_PARTS},
             }
 
 
