@@ -257,11 +257,12 @@ def test_a_step_under_a_condition_is_found(tmp_path):
 
 @pytest.mark.parametrize("text", ["class A:\n    def training(self): ...", "def outer():\n    def training(): ..."])
 def test_a_function_within_another_is_none_of_the_files(tmp_path, text):
-    """Nobody could call it by its name."""
+    """Nobody could call it by its name, and the error says why."""
     place = tmp_path / "mine.py"
     place.write_text(text)
-    with pytest.raises(UsageError, match="has no function 'training'"):
+    with pytest.raises(UsageError, match="'training' is defined inside something else") as caught:
         find_subject(f"{place}:training")
+    assert caught.value.hint.startswith("move it to the top of the file; functions there: ")
 
 
 def test_a_file_of_many_levels_is_read_or_refused(tmp_path):

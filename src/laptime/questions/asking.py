@@ -195,8 +195,9 @@ def installed_of(wanted: Iterable[str] | None, machine: Machine) -> tuple[str, .
         if name not in installed:
             rows = [find_framework(each) for each in installed]
             meant = [row.name for row in rows if name in {row.engine.name, row.family, *row.imports}]
-            way = f"did you mean {' or '.join(meant)}?" if meant else f"installed: {', '.join(installed)}"
-            raise UsageError(f"--framework {name}: it is not installed here", way)
+            if meant:
+                raise UsageError(f"--framework {name}: it is the name of a package", f"use {' or '.join(meant)}")
+            raise UsageError(f"--framework {name}: it is not installed here", f"installed: {', '.join(installed)}")
     return named
 
 

@@ -213,8 +213,12 @@ def _check_function(tree: ast.Module, file: Path, function: str) -> None:
     bound |= {alias.asname or alias.name for node in ast.walk(tree)
               if isinstance(node, ast.ImportFrom) for alias in node.names}  # fmt: skip
     if function not in bound | set(names) and EVERYTHING not in bound:
-        there = ", ".join(names) or "none"
-        raise UsageError(f"{file} has no function '{function}'", f"functions there: {there}")
+        there = f"functions there: {', '.join(names) or 'none'}"
+        defined = (node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+        if function in defined:
+            says = f"{file}: '{function}' is defined inside something else, and only its top can be called"
+            raise UsageError(says, f"move it to the top of the file; {there}")
+        raise UsageError(f"{file} has no function '{function}'", there)
 
 
 def _functions_at_top(tree: ast.Module) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
