@@ -6,7 +6,7 @@ BENCH_VENV ?= .venv-bench
 WHAT ?=
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: race test test-quick lint types tests docs schema attack test-matrix test-pytorch bench clean help
+.PHONY: race test test-quick lint types tests docs schema attack test-matrix test-pytorch lock bench clean help
 
 help:
 	@echo "make race    make .venv, install, run: laptime race   (WHAT='cifar-mlp torch/cpu/best' for others)"
@@ -15,8 +15,9 @@ help:
 	@echo "make docs    build docs/ as a site, into site/"
 	@echo "make schema  write docs/record.schema.json, the JSON Schema of a record"
 	@echo "make attack  damaged records, kills, hostile files and environments, by the thousand (about half an hour)"
-	@echo "make test-matrix  environments with PyTorch, TensorFlow or JAX alone, and what has to work in each"
+	@echo "make test-matrix  environments with one framework alone, or the lowest or newest dependencies, and their tests"
 	@echo "make test-pytorch VERSION=2.0.1 PYTHON=python3.8   watched scripts under that release of PyTorch"
+	@echo "make lock    write requirements.lock: laptime's own dependencies of constraints.txt, with their hashes"
 	@echo "make bench   what laptime itself costs, side by side with others (hours; writes bench/results/)"
 
 $(BIN)/python:
@@ -101,7 +102,37 @@ test-pytorch: $(VENV)/.installed-dev
 	LAPTIME_WATCHED_PYTHON=$(CURDIR)/.venv-pytorch/bin/python $(BIN)/python -m pytest tests/attach/test_attach_torch.py
 	rm -rf .venv-pytorch
 
-test-matrix: test-matrix-torch test-matrix-tensorflow test-matrix-jax
+# laptime's own dependencies at the lowest and at the newest versions of their ranges, with PyTorch: both frameworks'
+# tests from above, and those that use these packages most.
+ENDS := alone cli/test_cli_completion.py cli/test_cli_lists.py cli/test_cli_outputs.py pages pipelines sensors store wire
+
+.venv-ends-%/.installed: pyproject.toml constraints.txt tests/tools/dependency_ends.py
+	$(PYTHON) -m venv .venv-ends-$*
+	echo '*' > .venv-ends-$*/.gitignore
+	$(PYTHON) tests/tools/dependency_ends.py $* > .venv-ends-$*/constraints.txt
+	.venv-ends-$*/bin/python -m pip install --quiet --disable-pip-version-check -c .venv-ends-$*/constraints.txt \
+		-e '.[torch,images]' hypothesis jsonschema pytest pytest-randomly
+	touch $@
+
+.PRECIOUS: .venv-ends-%/.installed
+
+test-matrix-lowest test-matrix-newest: test-matrix-%: .venv-ends-%/.installed
+	.venv-ends-$*/bin/python -m pytest $(ENDS:%=tests/%)
+
+test-matrix: test-matrix-torch test-matrix-tensorflow test-matrix-jax test-matrix-lowest test-matrix-newest
+
+# The exact versions of constraints.txt with the hash of each of their files, for pip's --require-hashes. uv knows all
+# files of a version; pip then checks those that it would install here.
+.venv-lock/.installed: constraints.txt
+	$(PYTHON) -m venv .venv-lock
+	echo '*' > .venv-lock/.gitignore
+	.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt uv
+	touch $@
+
+lock: .venv-lock/.installed
+	.venv-lock/bin/uv pip compile --quiet --no-config --universal --generate-hashes --no-annotate \
+		--custom-compile-command 'make lock' -c constraints.txt -o requirements.lock pyproject.toml
+	.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check --dry-run --require-hashes -r requirements.lock
 
 # The rival has an environment of its own, so that nothing of it is installed next to laptime.
 $(BENCH_VENV)/.installed: bench/constraints.txt

@@ -21,7 +21,7 @@ from laptime.model.quantities import parse_duration, parse_share
 from laptime.model.sensors import SENSORS as SENSOR_ROWS
 
 
-class Duration(click.ParamType[float]):
+class Duration(click.ParamType):  # type: ignore[type-arg]  # before click 8.4 it takes none
     """A duration: 90, 60s, 2m, 1.5h."""
 
     name = "time"
@@ -35,7 +35,7 @@ class Duration(click.ParamType[float]):
             self.fail(str(error), param, ctx)
 
 
-class Share(click.ParamType[float]):
+class Share(click.ParamType):  # type: ignore[type-arg]  # before click 8.4 it takes none
     """A share: 3% or 0.03."""
 
     name = "share"
@@ -78,7 +78,7 @@ SAYS = {
 }
 
 
-class Several(click.ParamType[tuple[Any, ...]]):
+class Several(click.ParamType):  # type: ignore[type-arg]  # before click 8.4 it takes none
     """Numbers, separated by commas."""
 
     name = "numbers"
@@ -99,7 +99,7 @@ class Several(click.ParamType[tuple[Any, ...]]):
         return numbers
 
 
-class Words(click.ParamType[tuple[str, ...]]):
+class Words(click.ParamType):  # type: ignore[type-arg]  # before click 8.4 it takes none
     """Words, separated by commas."""
 
     name = "words"
@@ -108,7 +108,7 @@ class Words(click.ParamType[tuple[str, ...]]):
         return value if isinstance(value, tuple) else tuple(str(value).split(","))
 
 
-class Prices(click.ParamType[tuple[TypePrice, ...]]):
+class Prices(click.ParamType):  # type: ignore[type-arg]  # before click 8.4 it takes none
     """A price for each type of nodes: small=0.10,big=1.20."""
 
     name = "prices"
@@ -127,7 +127,7 @@ class Prices(click.ParamType[tuple[TypePrice, ...]]):
         raise ValueError
 
 
-class ItemCount(click.ParamType[int]):
+class ItemCount(click.ParamType):  # type: ignore[type-arg]  # before click 8.4 it takes none
     """A number of items, or `all` (0)."""
 
     def __init__(self, name: str, refused: str) -> None:

@@ -30,7 +30,7 @@ DEVICES = ("cpu", "gpu", "cuda", "mps", "xpu", "tpu")
 STATUSES = ("running", "finished", "interrupted", "ended", "unreadable")
 
 
-class Since(click.ParamType[dt.datetime]):
+class Since(click.ParamType):  # type: ignore[type-arg]  # before click 8.4 it takes none
     """A date or a moment, in UTC as lists show it, or how long ago."""
 
     name = "date"
