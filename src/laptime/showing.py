@@ -34,6 +34,7 @@ from laptime.pages import history as history_page
 from laptime.pages import laps, listing, workloads
 from laptime.pages.devices import card_of, hardware_rows, peak_lines, render_devices
 from laptime.pages.doctor import render_checkup
+from laptime.pages.fields import render_fields
 from laptime.pages.laps import moment_words
 from laptime.pages.page import PageParts, View
 from laptime.pages.repeat import repeat_words
@@ -173,6 +174,11 @@ def rows_as_json(rows: Sequence[RecordRow]) -> str:
         return indented(msgspec.json.encode(rows))
     except UnicodeEncodeError:
         return to_json(rows)
+
+
+def fields_as_text(values: object, width: int) -> str:
+    """Return all fields of what `to_json` prints, in words."""
+    return render_fields(msgspec.json.decode(to_json(values)), width).rstrip("\n")
 
 
 def device_rows(machine: Machine) -> list[dict[str, object]]:

@@ -170,6 +170,7 @@ MONEY_OPTIONS = (
     rare("--price", type=float, help=SAYS["price"]),
     rare("--rate", type=float, help=SAYS["rate"]),
 )
+FIELDS = click.option("--details", is_flag=True, help="Print all fields below the page.")
 DRY_RUN = click.option("--dry-run", is_flag=True, help="Print what would run, and run nothing.")
 SCRIPT_OPTIONS = (
     rare("--on", metavar="WHERE", type=Words(), help="A cluster (ray, slurm, torchrun), or a script's devices."),

@@ -10,7 +10,7 @@ from laptime import api, showing
 from laptime.cli.asking import Share
 from laptime.cli.completion import complete_record
 from laptime.cli.help import Command
-from laptime.cli.output import may_colour, may_draw, page_width
+from laptime.cli.output import page_view
 from laptime.cli.printing import emit, emit_json
 from laptime.errors import UsageError
 from laptime.model.compared import Compared
@@ -62,9 +62,8 @@ def compare(
 
 def emit_compared(found: Compared, *, details: bool = False) -> None:
     """Print the page of a comparison."""
-    color = may_colour()
-    view = showing.View(page_width(), color=color, blocks=may_draw(), details=details)
-    emit(showing.compared_as_text(found, view), color=color)
+    view = page_view(details=details)
+    emit(showing.compared_as_text(found, view), color=view.color)
 
 
 def gate_code(found: Compared) -> int:

@@ -7,8 +7,9 @@ from pathlib import Path
 import click
 
 from laptime import api, showing
-from laptime.cli.output import may_colour, page_width
-from laptime.cli.printing import complain, emit, emit_json, say, say_nothing
+from laptime.cli.asking import FIELDS
+from laptime.cli.output import emit_page, may_colour, page_width
+from laptime.cli.printing import complain, emit_json, say, say_nothing
 from laptime.errors import StoreError
 
 EXIT_UNSAVED = 3
@@ -40,19 +41,22 @@ QUIET = click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 @click.command("devices", help=DEVICES_HELP)
 @click.option("--measure", is_flag=True, help="Measure what each device can do at most.")
 @FRAMEWORKS
+@FIELDS
 @click.option("--json", "as_json", is_flag=True, help="Print a list of objects as JSON.")
 @QUIET
-def devices(*, measure: bool, frameworks: tuple[str, ...], as_json: bool, quiet: bool) -> int:
+def devices(*, measure: bool, frameworks: tuple[str, ...], details: bool, as_json: bool, quiet: bool) -> int:
     machine = api.devices(frameworks or None)
     unsaved: list[StoreError] = []
     limits = api.kept_peaks(machine)
     if measure:
         limits = api.measure_peaks(machine, say_nothing if quiet else say, unsaved.append)
+    rows = api.add_limits(showing.device_rows(machine), machine, limits)
     if as_json:
-        emit_json(showing.to_json(api.add_limits(showing.device_rows(machine), machine, limits)))
+        emit_json(showing.to_json(rows))
     else:
         told = showing.peaks_as_text(limits, page_width())
-        emit("\n".join(filter(None, (showing.devices_as_text(machine, page_width()), told))))
+        page = "\n".join(filter(None, (showing.devices_as_text(machine, page_width()), told)))
+        emit_page(page, rows, details=details)
     for error in unsaved:
         complain(error)
     return EXIT_UNSAVED if unsaved else 0
@@ -62,11 +66,14 @@ def devices(*, measure: bool, frameworks: tuple[str, ...], as_json: bool, quiet:
 @click.option("--data", type=click.Path(path_type=Path), help="A folder with training data: on what disk does it lie?")
 @FRAMEWORKS
 @QUIET
+@FIELDS
 @click.option("--json", "as_json", is_flag=True, help="Print the whole checkup as JSON.")
-def doctor(*, data: Path | None, frameworks: tuple[str, ...], quiet: bool, as_json: bool) -> int:
+def doctor(*, data: Path | None, frameworks: tuple[str, ...], quiet: bool, details: bool, as_json: bool) -> int:
     checkup = api.doctor(data, say_nothing if quiet else say, frameworks=frameworks or None)
     if as_json:
         emit_json(showing.to_json(checkup))
     else:
-        emit(showing.checkup_as_text(checkup, page_width(), color=may_colour()), color=may_colour())
+        color = may_colour()
+        page = showing.checkup_as_text(checkup, page_width(), color=color)
+        emit_page(page, checkup, details=details, color=color)
     return 0 if checkup.is_well else EXIT_NOT_WELL

@@ -5,9 +5,10 @@ from __future__ import annotations
 import click
 
 from laptime import api, showing
+from laptime.cli.asking import FIELDS
 from laptime.cli.completion import complete_record
 from laptime.cli.help import Command
-from laptime.cli.output import page_width
+from laptime.cli.output import emit_page, page_width
 from laptime.cli.printing import emit, emit_json, say
 from laptime.errors import UsageError
 
@@ -35,13 +36,14 @@ NOT_VALID = 1
     page="docs/record.md",
 )  # fmt: skip
 @click.argument("names", metavar="FILE...", nargs=-1, required=True, type=click.Path())
+@FIELDS
 @click.option("--json", "as_json", is_flag=True, help="Print each file's id and what was done as JSON.")
-def import_records(*, names: tuple[str, ...], as_json: bool) -> None:
+def import_records(*, names: tuple[str, ...], details: bool, as_json: bool) -> None:
     rows = api.import_records(names)
     if as_json:
         emit_json(showing.to_json(rows))
     else:
-        emit(showing.imports_as_text(rows, page_width()))
+        emit_page(showing.imports_as_text(rows, page_width()), rows, details=details)
 
 
 @click.command(
@@ -49,13 +51,14 @@ def import_records(*, names: tuple[str, ...], as_json: bool) -> None:
     page="docs/record.md",
 )  # fmt: skip
 @click.argument("names", metavar="FILE...", nargs=-1, required=True, type=click.Path(), shell_complete=complete_record)
+@FIELDS
 @click.option("--json", "as_json", is_flag=True, help="Print a list of objects as JSON.")
-def validate(*, names: tuple[str, ...], as_json: bool) -> int:
+def validate(*, names: tuple[str, ...], details: bool, as_json: bool) -> int:
     rows = api.validate(names)
     if as_json:
         emit_json(showing.to_json(rows))
     else:
-        emit(showing.checks_as_text(rows, page_width()))
+        emit_page(showing.checks_as_text(rows, page_width()), rows, details=details)
     return 0 if all(row.valid for row in rows) else NOT_VALID
 
 

@@ -10,7 +10,7 @@ import click
 from laptime import api, forecasts, showing
 from laptime.cli.asking import SAYS, Duration, Words
 from laptime.cli.help import Command, rare
-from laptime.cli.output import may_colour, may_draw, page_width
+from laptime.cli.output import page_view
 from laptime.cli.printing import complain, emit, emit_json, say, say_nothing
 from laptime.cli.questions import conclude, with_progress
 from laptime.errors import UsageError
@@ -72,7 +72,7 @@ def forecast(
         raise UsageError("--on names devices, and --all is all of them", "leave one of the two out")
     if check and (lane or on or every or budget or rate is not None or by != ORDERS[0]):
         raise UsageError("--check is of all records and published results", "leave LANE, devices and --budget out")
-    view = showing.View(page_width(), color=may_colour(), blocks=may_draw(), details=details)
+    view = page_view(details=details)
     if check:
         checked = forecasts.check(device_file)
         if as_json:

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from laptime import showing
-from laptime.cli.printing import MESSAGES, printable, say, spelt
+from laptime.cli.printing import MESSAGES, emit, printable, say, spelt
 from laptime.errors import RecordError
 from laptime.model.protocol import Moment
 from laptime.model.record import Record
@@ -47,6 +47,18 @@ def may_draw(encoding: str | None = None) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def page_view(*, details: bool = False) -> showing.View:
+    """Return how a page is shown on stdout."""
+    return showing.View(page_width(), color=may_colour(), blocks=may_draw(), details=details)
+
+
+def emit_page(page: str, values: object, *, details: bool, color: bool = False) -> None:
+    """Print a page that is not a question's. With `details`, all fields of what it shows are below it."""
+    emit(page, color=color)
+    if details:
+        emit(f"\n{showing.fields_as_text(values, page_width())}")
 
 
 def _is_terminal() -> bool:

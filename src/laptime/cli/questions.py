@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ import click
 from laptime import api, showing
 from laptime.cli.asking import (
     DRY_RUN,
+    FIELDS,
     INFER_OPTIONS,
     RACE_OPTIONS,
     SUBJECT_OPTIONS,
@@ -29,7 +30,7 @@ from laptime.cli.asking import (
 from laptime.cli.completion import complete_record
 from laptime.cli.help import Command
 from laptime.cli.main import EXIT_INTERRUPTED
-from laptime.cli.output import Progress, may_colour, may_draw, page_width
+from laptime.cli.output import Progress, emit_page, page_view, page_width
 from laptime.cli.printing import complain, emit, emit_json
 from laptime.errors import StoreError
 from laptime.model.ask import Ask
@@ -117,7 +118,7 @@ def make_command(
         if api.stand_by(ask):  # on a further node of a torchrun: the first one shows the answer
             return 0
         if dry_run:
-            return show_plan(ask, as_json=as_json)
+            return show_plan(ask, details=details, as_json=as_json)
         answer = with_progress(partial(api.answer, QUESTION_OF.get(question, question), ask), quiet=quiet)
         tell(answer, as_json=as_json, details=details)
         return conclude(answer)
@@ -182,19 +183,20 @@ def find_added(name: str) -> click.Command | None:
     examples=("laptime plan cifar-mlp cpu cuda", "laptime train cifar-cnn --dry-run"),
 )
 @takes(*RACE_OPTIONS)
+@FIELDS
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
-def plan(*, as_json: bool, **given: Any) -> int:
+def plan(*, details: bool, as_json: bool, **given: Any) -> int:
     ask = make_race_ask(given)
-    return 0 if api.stand_by(ask) else show_plan(ask, as_json=as_json)
+    return 0 if api.stand_by(ask) else show_plan(ask, details=details, as_json=as_json)
 
 
-def show_plan(ask: Ask, *, as_json: bool) -> int:
+def show_plan(ask: Ask, *, details: bool, as_json: bool) -> int:
     """Print what an ask would run."""
     outline = api.outline(ask)
     if as_json:
         emit_json(showing.to_json(outline))
     else:
-        emit(showing.plan_as_text(outline, page_width()))
+        emit_page(showing.plan_as_text(outline, page_width()), outline, details=details)
     return 0
 
 
@@ -249,9 +251,8 @@ def tell(answer: FinishedRecord, *, as_json: bool, details: bool) -> None:
 
 def emit_record(record: Record, *, kept: bool = True, details: bool = False) -> None:
     """Print a record's page."""
-    color = may_colour()
-    view = showing.View(page_width(), color=color, kept=kept, blocks=may_draw(), details=details)
-    emit(showing.as_text(record, view), color=color)
+    view = replace(page_view(details=details), kept=kept)
+    emit(showing.as_text(record, view), color=view.color)
 
 
 def conclude(answer: FinishedRecord) -> int:

@@ -86,7 +86,7 @@ def race(
     if api.stand_by(ask):  # on a further node of a torchrun: the first one shows the answer
         return 0
     if dry_run:
-        return show_plan(ask, as_json=as_json)
+        return show_plan(ask, details=details, as_json=as_json)
     answer = with_progress(partial(api.answer, "race", ask), quiet=quiet)
     tell(answer, as_json=as_json, details=details)
     code = conclude(answer)

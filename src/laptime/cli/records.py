@@ -8,9 +8,10 @@ from typing import Any
 import click
 
 from laptime import api, showing
+from laptime.cli.asking import FIELDS
 from laptime.cli.completion import complete_label, complete_lane, complete_record, complete_what
 from laptime.cli.help import Command
-from laptime.cli.output import may_draw, page_width
+from laptime.cli.output import emit_page, may_draw, page_width
 from laptime.cli.printing import emit, emit_json
 from laptime.cli.questions import DETAILS, QUESTION_OF, emit_record
 from laptime.model.quantities import parse_duration
@@ -64,8 +65,9 @@ class Since(click.ParamType):  # type: ignore[type-arg]  # before click 8.4 it t
 @click.option("--question", type=click.Choice(tuple(QUESTION_OF)), help="Only answers to this question.")
 @click.option("--status", type=click.Choice(STATUSES), help="Only with this status.")
 @click.option("--limit", type=click.IntRange(0), help="At most N; 0 for all.  [default: 30; all in JSON]")
+@FIELDS
 @click.option("--json", "as_json", is_flag=True, help="Print a list of objects as JSON.")
-def list_records(*, as_json: bool, limit: int | None, question: str | None, **given: Any) -> None:
+def list_records(*, details: bool, as_json: bool, limit: int | None, question: str | None, **given: Any) -> None:
     wanted = Selection(question=None if question is None else QUESTION_OF.get(question, question), **given)
     rows = wanted.of(api.records())
     most = (0 if as_json else LISTED_MOST) if limit is None else limit
@@ -74,7 +76,8 @@ def list_records(*, as_json: bool, limit: int | None, question: str | None, **gi
         emit_json(showing.rows_as_json(shown))
     else:
         is_chosen = wanted != Selection()
-        emit(showing.records_as_text(shown, page_width(), left_out=len(rows) - len(shown), is_chosen=is_chosen))
+        page = showing.records_as_text(shown, page_width(), left_out=len(rows) - len(shown), is_chosen=is_chosen)
+        emit_page(page, shown, details=details)
 
 
 @click.command("show", cls=Command, help=SHOW_HELP, examples=("laptime show", "laptime show r-2026-11-20 --details"))

@@ -8,8 +8,8 @@ from dataclasses import asdict
 import click
 
 from laptime import api, showing
-from laptime.cli.asking import ItemCount
-from laptime.cli.output import page_width
+from laptime.cli.asking import FIELDS, ItemCount
+from laptime.cli.output import emit_page, page_width
 from laptime.cli.printing import emit, emit_json, say
 
 WORKLOADS_HELP = """\
@@ -28,26 +28,32 @@ AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print objects as
 
 @click.command("workloads", help=WORKLOADS_HELP)
 @click.argument("name", required=False)
+@FIELDS
 @click.option("--json", "as_json", is_flag=True, help="Print a list of objects, or the named one, as JSON.")
-def workloads(*, name: str | None, as_json: bool) -> None:
+def workloads(*, name: str | None, details: bool, as_json: bool) -> None:
+    found = api.workloads if name is None else showing.workload_row(name)
     if as_json:
-        emit_json(showing.to_json(api.workloads if name is None else showing.workload_row(name)))
-    else:
-        emit(showing.workloads_as_text(page_width()) if name is None else showing.workload_as_text(name, page_width()))
+        emit_json(showing.to_json(found))
+        return
+    width = page_width()
+    page = showing.workloads_as_text(width) if name is None else showing.workload_as_text(name, width)
+    emit_page(page, found, details=details)
 
 
 @click.group("data", help=DATA_HELP, invoke_without_command=True)
+@FIELDS
 @AS_JSON
 @click.pass_context
-def data(context: click.Context, *, as_json: bool) -> None:
+def data(context: click.Context, *, details: bool, as_json: bool) -> None:
     if context.invoked_subcommand is None:
-        _show_sets(as_json=as_json)
+        _show_sets(details=details, as_json=as_json)
 
 
 @data.command("list", help="List what was made: counts, size, whether it is whole, and where it is.")
+@FIELDS
 @AS_JSON
-def list_sets(*, as_json: bool) -> None:
-    _show_sets(as_json=as_json)
+def list_sets(*, details: bool, as_json: bool) -> None:
+    _show_sets(details=details, as_json=as_json)
 
 
 @data.command("make", help="Make the data of WHAT, unless it is there.")
@@ -81,9 +87,9 @@ def remove(*, name: str, as_json: bool) -> None:
         emit(showing.removed_as_text(removed))
 
 
-def _show_sets(*, as_json: bool) -> None:
+def _show_sets(*, details: bool, as_json: bool) -> None:
     rows = api.made_data()
     if as_json:
         emit_json(showing.to_json(rows))
     else:
-        emit(showing.made_data_as_text(rows, page_width()))
+        emit_page(showing.made_data_as_text(rows, page_width()), rows, details=details)
