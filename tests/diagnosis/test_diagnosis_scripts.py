@@ -10,16 +10,19 @@ from laptime.diagnosis.script_findings import script_findings
 from laptime.model.missing import Missing
 from laptime.model.record import Estimate, Finding
 from laptime.model.script import (
+    Gap,
     Multiplicity,
     Phases,
     RankSkew,
     ScriptProcess,
     SeenLoader,
+    SeenOptimizer,
     TrainingLoop,
     WatchAnswer,
 )
 
 UNSEEN = Missing("it was not seen")
+TEN = Estimate(10.0, 9.0, 11.0)
 SKEW = RankSkew((0, 1), (2.0, 3.0), 1, 1.5, 1.4, 1.6, 300)
 
 
@@ -51,8 +54,7 @@ def watched(workers: int, step_ms: Estimate | None, **parts: float) -> WatchAnsw
 def test_no_more_workers_are_advised_than_there_are_cores() -> None:
     cores = MACHINE.processor.cores_usable
     counts = (0, 1, cores, 2 * cores)
-    ten = Estimate(10.0, 9.0, 11.0)
-    advice = [found(watched(count, ten, data_wait_s=0.005))["script waits for data"].advice for count in counts]
+    advice = [found(watched(count, TEN, data_wait_s=0.005))["script waits for data"].advice for count in counts]
     assert "num_workers=2" in advice[0]
     assert advice[1].startswith("Try more workers")
     for count, words in zip(counts[2:], advice[2:], strict=True):
@@ -63,6 +65,35 @@ def test_few_iterations_show_nothing() -> None:
     """One iteration that waited is no finding; enough of them are."""
     parts = {"data_wait_s": 0.004, "outside_s": 0.003, "no_grad_s": 0.003}
     assert found(watched(0, None, **parts)) == {}
-    assert found(watched(0, Estimate(10.0, 9.0, 11.0), **parts)).keys() == {
+    assert found(watched(0, TEN, **parts)).keys() == {
         "script waits for data", "script outside the step", "script without gradients"
     }  # fmt: skip
+
+
+def test_what_takes_the_most_is_first() -> None:
+    """A loop that reads its loss, and waits a little; the time between iterations counts against theirs."""
+    waits, outside, validates = "script waits for data", "script outside the step", "script between iterations"
+    answer = watched(0, TEN, data_wait_s=0.0006, outside_s=0.0065)
+    assert list(found(answer)) == [outside, waits]
+    for seconds, first in ((0.004, outside), (0.02, validates)):
+        process = answer.processes[0]
+        loop = replace(process.loop, gaps=(Gap("validation", 1, seconds),))
+        assert next(iter(found(replace(answer, processes=(replace(process, loop=loop),))))) == first
+
+
+def test_checkpoints_within_the_steps_are_named() -> None:
+    """One that takes a twentieth of the time is not."""
+    assert "60 % of an iteration" in found(watched(0, TEN, checkpoint_s=0.006))["script saves in its steps"].says
+    assert found(watched(0, TEN, checkpoint_s=0.0005)) == {}
+
+
+def test_float64_is_named_behind_what_takes_more_than_it_can_save() -> None:
+    """Half of what computes could be saved; a loader that takes most of the time is first."""
+    for data_wait_s, computing_s, order in (
+        (0.001, 0.009, ["script in float64", "script waits for data"]),
+        (0.008, 0.002, ["script waits for data", "script in float64"]),
+    ):
+        answer = watched(0, TEN, data_wait_s=data_wait_s, forward_backward_s=computing_s)
+        for types, names in (("float64",), order), (("float32",), ["script waits for data"]):
+            process = replace(answer.processes[0], optimizers=(SeenOptimizer("SGD", {"cpu": 10}, types),))
+            assert list(found(replace(answer, processes=(process,)))) == names

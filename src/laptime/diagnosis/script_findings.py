@@ -20,30 +20,45 @@ WAITS_SOME = 0.05
 OUTSIDE_MUCH = 0.2
 GAP_MUCH = 0.1
 WITHOUT_MUCH = 0.1
+SAVES_MUCH = 0.1
+OF_DOUBLE = 0.5  # of the time that computes in float64: float32 has half the bytes
 SKEWED = 1.2
 Rule = Callable[[ScriptProcess, TrainingLoop, Machine], Finding | None]
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptRule:
-    """One rule, and when it does not apply it returns None."""
+    """One rule, and when it does not apply it returns None. A `share` is that of an iteration, or `of_all` the time."""
 
     name: str
     judge: Rule
+    of_all: bool = False
 
 
 def script_findings(answer: WatchAnswer, machine: Machine) -> tuple[Finding, ...]:
-    """Return what the rules find in the first process that trained, the most telling one first."""
+    """Return what the rules find in the first process that trained; what takes the largest share of it is first."""
     found: list[Finding] = []
     if answer.processes:
         first = answer.processes[0]
         if isinstance(first.loop, TrainingLoop):
-            rules = RULES if first.loop.step_ms is not None else RULES_OF_ANY  # too few iterations show nothing
-            found = [finding for rule in rules if (finding := rule.judge(first, first.loop, machine)) is not None]
+            found = _ranked(first, first.loop, machine)
     skew = answer.skew
     if skew is not None and skew.spread >= SKEWED and not isinstance(skew.low, Missing) and skew.low > 1:
         found.insert(0, _skewed(skew))
     return tuple(found)
+
+
+def _ranked(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> list[Finding]:
+    """Return what the rules find; what is about the largest part of the time is first. Without a share, it is all."""
+    rules = RULES if loop.step_ms is not None else RULES_OF_ANY  # too few iterations show nothing
+    within = 1 - _gaps_share(loop)
+    found: list[tuple[float, Finding]] = []
+    for rule in rules:
+        finding = rule.judge(process, loop, machine)
+        if finding is not None:
+            share = finding.evidence.get("share")
+            found.append((1.0 if share is None else share * (1.0 if rule.of_all else within), finding))
+    return [finding for _, finding in sorted(found, key=lambda pair: -pair[0])]
 
 
 def share_of(part: float | Missing, phases: Phases) -> float:
@@ -136,8 +151,37 @@ def _evaluates(_process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -
     )
 
 
+def _saves(_process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
+    share = share_of(loop.steady.checkpoint_s, loop.steady)
+    if share < SAVES_MUCH:
+        return None
+    return Finding(
+        "script saves in its steps",
+        f"{percent(share)} of an iteration, on average, is writing checkpoints.",
+        {"share": share},
+        "Write one every few hundred iterations, or once an epoch.",
+        "likely",
+    )
+
+
+def _in_double(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
+    """Weights in float64 are seldom meant: NumPy's arrays are float64 by default."""
+    types = sorted({each for optimizer in process.optimizers for each in optimizer.dtypes})
+    if "float64" not in types:
+        return None
+    computing = share_of(loop.steady.forward_backward_s, loop.steady) + share_of(loop.steady.optimizer_s, loop.steady)
+    return Finding(
+        "script in float64",
+        f"It computes in float64, in {percent(computing)} of an iteration: numbers of twice the bytes, at half the "
+        "speed of a processor and less of most cards.",
+        {"share": OF_DOUBLE * computing, "types": types},
+        "Train in float32, unless it needs more digits: model.float(), and batches in float32.",
+        "likely",
+    )
+
+
 def _restarts(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
-    share = _gap_share(loop, "loader start")
+    share = _gaps_share(loop, "loader start")
     if share < GAP_MUCH or not any(each.workers and not each.keeps_workers for each in process.loaders):
         return None
     return Finding(
@@ -150,7 +194,7 @@ def _restarts(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> 
 
 
 def _validates(_process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
-    shares = {kind: _gap_share(loop, kind) for kind in ("validation", "checkpoint")}
+    shares = {kind: _gaps_share(loop, kind) for kind in ("validation", "checkpoint")}
     kind, share = max(shares.items(), key=lambda pair: pair[1])
     if share < GAP_MUCH:
         return None
@@ -163,8 +207,9 @@ def _validates(_process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -
     )
 
 
-def _gap_share(loop: TrainingLoop, kind: GapKind | str) -> float:
-    gap_s = sum(each.seconds for each in loop.gaps if each.kind == kind)
+def _gaps_share(loop: TrainingLoop, *kinds: GapKind | str) -> float:
+    """Return which part of the time is gaps of these kinds, or all of them."""
+    gap_s = sum(each.seconds for each in loop.gaps if not kinds or each.kind in kinds)
     all_s = loop.whole.wall_s + sum(each.seconds for each in loop.gaps)
     return gap_s / all_s if all_s else 0.0
 
@@ -185,8 +230,10 @@ RULES = (
     ScriptRule("slows down", _slows_down),
     *RULES_OF_ANY,
     ScriptRule("waits for data", _waits),
-    ScriptRule("restarts workers", _restarts),
+    ScriptRule("restarts workers", _restarts, of_all=True),
     ScriptRule("outside the step", _outside),
     ScriptRule("without gradients", _evaluates),
-    ScriptRule("between iterations", _validates),
+    ScriptRule("saves in its steps", _saves),
+    ScriptRule("in float64", _in_double),
+    ScriptRule("between iterations", _validates, of_all=True),
 )
