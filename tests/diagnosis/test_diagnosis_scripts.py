@@ -11,6 +11,7 @@ from laptime.model.missing import Missing
 from laptime.model.record import Estimate, Finding
 from laptime.model.script import (
     Gap,
+    LoopWindow,
     Multiplicity,
     Phases,
     RankSkew,
@@ -20,14 +21,15 @@ from laptime.model.script import (
     TrainingLoop,
     WatchAnswer,
 )
+from laptime.model.symptoms import DenormalCensus
 
 UNSEEN = Missing("it was not seen")
 TEN = Estimate(10.0, 9.0, 11.0)
 SKEW = RankSkew((0, 1), (2.0, 3.0), 1, 1.5, 1.4, 1.6, 300)
 
 
-def found(answer: WatchAnswer) -> dict[str, Finding]:
-    return {each.rule: each for each in script_findings(answer, MACHINE)}
+def found(answer: WatchAnswer, *, is_quiet: bool = True) -> dict[str, Finding]:
+    return {each.rule: each for each in script_findings(answer, MACHINE, is_quiet=is_quiet)}
 
 
 def test_a_straggler_has_an_interval_above_1() -> None:
@@ -97,3 +99,24 @@ def test_float64_is_named_behind_what_takes_more_than_it_can_save() -> None:
         for types, names in (("float64",), order), (("float32",), ["script waits for data"]):
             process = replace(answer.processes[0], optimizers=(SeenOptimizer("SGD", {"cpu": 10}, types),))
             assert list(found(replace(answer, processes=(process,)))) == names
+
+
+def test_iterations_that_become_slow_where_others_took_the_cores_are_not_the_scripts_doing() -> None:
+    """Unless its numbers are denormal: no other process does that."""
+    slow = "steps that become slow"
+    answer = watched(0, TEN, forward_backward_s=0.01)
+    process = answer.processes[0]
+    windows = tuple(window(at, 10 if at < 30 else 100) for at in range(60))
+    process = replace(process, loop=replace(process.loop, windows=windows))
+    answer = replace(answer, processes=(process,))
+    assert slow in found(answer)
+    assert slow not in found(answer, is_quiet=False)
+    census = DenormalCensus({"weights": 0.5}, ("float32",), step=30)
+    answer = replace(answer, processes=(replace(process, census=census),))
+    assert "50 % of the weights are denormal numbers" in found(answer, is_quiet=False)[slow].says
+
+
+def window(number: int, length_ms: int) -> LoopWindow:
+    nothing = (0,) * 7
+    at, length = number * 100_000_000, length_ms * 1_000_000
+    return LoopWindow(at, at + length, length, 1, *nothing, length, length)

@@ -73,7 +73,7 @@ def watched(answer: WatchAnswer, **changes: object) -> Record:
             (), question="watch", workload=subject, published=None, ask=Ask("python", command=answer.command)
         ),
         answer=answer,
-        findings=script_findings(answer, records.MACHINE),
+        findings=script_findings(answer, records.MACHINE, is_quiet=True),
         **changes,
     )
 

@@ -28,33 +28,37 @@ Rule = Callable[[ScriptProcess, TrainingLoop, Machine], Finding | None]
 
 @dataclass(frozen=True, slots=True)
 class ScriptRule:
-    """One rule, and when it does not apply it returns None. A `share` is that of an iteration, or `of_all` the time."""
+    """One rule, and when it does not apply it returns None. A `share` is that of an iteration, or `of_all` the time.
+
+    What `needs_quiet` other processes can bring about as well: it is not judged where they took the processor.
+    """
 
     name: str
     judge: Rule
     of_all: bool = False
+    needs_quiet: bool = False
 
 
-def script_findings(answer: WatchAnswer, machine: Machine) -> tuple[Finding, ...]:
+def script_findings(answer: WatchAnswer, machine: Machine, *, is_quiet: bool) -> tuple[Finding, ...]:
     """Return what the rules find in the first process that trained; what takes the largest share of it is first."""
     found: list[Finding] = []
     if answer.processes:
         first = answer.processes[0]
         if isinstance(first.loop, TrainingLoop):
-            found = _ranked(first, first.loop, machine)
+            found = _ranked(first, first.loop, machine, is_quiet=is_quiet)
     skew = answer.skew
     if skew is not None and skew.spread >= SKEWED and not isinstance(skew.low, Missing) and skew.low > 1:
         found.insert(0, _skewed(skew))
     return tuple(found)
 
 
-def _ranked(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> list[Finding]:
+def _ranked(process: ScriptProcess, loop: TrainingLoop, machine: Machine, *, is_quiet: bool) -> list[Finding]:
     """Return what the rules find; what is about the largest part of the time is first. Without a share, it is all."""
     rules = RULES if loop.step_ms is not None else RULES_OF_ANY  # too few iterations show nothing
     within = 1 - _gaps_share(loop)
     found: list[tuple[float, Finding]] = []
     for rule in rules:
-        finding = rule.judge(process, loop, machine)
+        finding = rule.judge(process, loop, machine) if is_quiet or not rule.needs_quiet else None
         if finding is not None:
             share = finding.evidence.get("share")
             found.append((1.0 if share is None else share * (1.0 if rule.of_all else within), finding))
@@ -81,8 +85,17 @@ def _not_on_card(process: ScriptProcess, _loop: TrainingLoop, machine: Machine) 
     )
 
 
+def _has_denormals(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
+    """Its numbers have become denormal, and that costs time."""
+    return _describe_slow(process, loop) if process.census is not None and process.census.costs else None
+
+
 def _slows_down(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
-    """Its iterations become slow while it learns, or its numbers have become denormal."""
+    """Its iterations become slow while it learns."""
+    return None if process.census is not None and process.census.costs else _describe_slow(process, loop)
+
+
+def _describe_slow(process: ScriptProcess, loop: TrainingLoop) -> Finding | None:
     state, census = find_loop_state(loop), process.census
     fell = None if state is None else loss_around(loop, state)
     costs = census is not None and census.costs
@@ -227,7 +240,8 @@ def _skewed(skew: RankSkew) -> Finding:
 
 RULES_OF_ANY = (ScriptRule("not on the card", _not_on_card),)
 RULES = (
-    ScriptRule("slows down", _slows_down),
+    ScriptRule("has denormal numbers", _has_denormals),
+    ScriptRule("slows down", _slows_down, needs_quiet=True),
     *RULES_OF_ANY,
     ScriptRule("waits for data", _waits),
     ScriptRule("restarts workers", _restarts, of_all=True),

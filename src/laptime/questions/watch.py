@@ -190,7 +190,9 @@ class Watch:
             usage=self._usage(),
             timeline=self._timeline,
         )
-        return Outcome((), answer, (*self._find_unreliable(), *script_findings(answer, self._job.machine)))
+        unreliable = self._find_unreliable()
+        found = script_findings(answer, self._job.machine, is_quiet=not unreliable)
+        return Outcome((), answer, (*unreliable, *found))
 
     def _tell_on(self, over: Event) -> None:
         """Report how far the training is, while it runs."""
