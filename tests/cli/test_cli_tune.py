@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 
 import pytest
@@ -238,6 +239,20 @@ def test_a_budget_that_is_too_small_is_said(house):
     assert tuning["lanes"][0]["standing"] in {"confirmed", "not confirmed"}
     assert "the budget had no room for it" in {each["reason"] for each in tuning["lanes"][0]["settings"]}
     assert answer.code == 0
+
+
+def test_the_time_that_was_given_is_spent_and_what_was_not_tried_is_in_the_headline(house):
+    """Nothing seems better, so no time has to be kept for a confirming race: more is tried."""
+    script, budget_s = NOTHING + SLOW_START.replace("1.0", "0.1"), 4
+    answer, tuning = tuned(house, script, "fake/cpu", "--allow", "precision,batch", budget=f"{budget_s}s")
+    (lane,) = tuning["lanes"]
+    untried = [each for each in lane["settings"] if each["reason"] == "the budget had no room for it"]
+    assert untried, "the budget is too long for this test"
+    record = house.kept()
+    heats = sum(len(each["heats"]) for each in record["lanes"])
+    assert record["elapsed_s"] * (1 + 1.3 * 2 / heats) >= budget_s, "another pair would have fitted"
+    assert re.search(r"\d+ of \d+ sets of settings were tried: there was no time for the others\.$", tuning["says"])
+    assert tuning["says"] in words_of(answer.out)
 
 
 @pytest.mark.parametrize(

@@ -114,6 +114,20 @@ def test_what_the_budget_has_no_room_for_is_named(house):
     record = house.done("why", "cifar-cnn", "fake/cpu", "--budget", "1s", "-q", "--json").json
     assert record["answer"]["why"]["missing"]
     assert verdicts(record)["input pipeline"]["standing"] != "proven"
+    tried, whole = (1, 1 + len(record["answer"]["why"]["missing"]))
+    assert (
+        f"{tried} of {whole} experiments were tried: there was no time for the others."
+        in record["answer"]["why"]["says"]
+    )
+
+
+def test_a_first_heat_is_no_measure_of_what_the_next_one_costs(house):
+    """It proves the lane, looks ahead and takes steps apart: 7 of the 11 s that this one takes by its own clock."""
+    house.script(SLOW_LOADER.replace("90.0", "450.0").replace("compute_ms = 10.0", "compute_ms = 50.0"))
+    record = house.done("why", "cifar-cnn", "fake/cpu", "--budget", "16s", "-q", "--json").json
+    first, *later = record["lanes"][0]["heats"]
+    assert first["process"]["phases_s"]["proof"] == pytest.approx(5.0, abs=0.5)
+    assert later, "pairs of what seemed to gain had room in the budget"
 
 
 def test_several_lanes_are_refused(house):

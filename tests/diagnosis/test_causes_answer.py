@@ -287,7 +287,8 @@ def test_the_verdict_names_the_proven_cause_that_costs_most():
     answer = explain(case, ("batch 4x",))
     assert answer.says == (
         "plates-cnn on torch/cpu: the loader bounds this training (proven). 1,000 images/s of a possible 9,500. "
-        "Then: memory is given back to the system and fetched again in every step (proven, 1.30x)."
+        "Then: memory is given back to the system and fetched again in every step (proven, 1.30x). "
+        "2 of 3 experiments were tried: there was no time for the others."
     )
     assert answer.first == ("input pipeline", "processor oddities")
     assert (answer.missing, answer.trusted, answer.lane) == (("batch 4x",), True, "torch/cpu/as-written")

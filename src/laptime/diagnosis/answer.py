@@ -11,7 +11,7 @@ from laptime.diagnosis.experiments import predict
 from laptime.diagnosis.why_facts import WhyFacts, ceilings, split
 from laptime.model.digits import percent, times
 from laptime.model.missing import Missing
-from laptime.model.why import NO_CHANGE, Factor, Remedy, Trial, Verdict, Why
+from laptime.model.why import NO_CHANGE, STAGES, Factor, Remedy, Trial, Verdict, Why
 
 PRESET = "best"  # the experiment with all that is known to help
 NEARLY = 0.9  # as good: a remedy that changes nothing is then preferred to one that takes memory
@@ -28,7 +28,7 @@ def explain(facts: WhyFacts, missing: tuple[str, ...] = ()) -> Why:
     distrust = find_distrust(facts)
     return Why(
         lane=facts.lane.name,
-        says=says,
+        says=f"{says}{_say_tried(facts, missing)}",
         first=first,
         parts=split(facts),
         ceilings=ceilings(facts),
@@ -38,6 +38,17 @@ def explain(facts: WhyFacts, missing: tuple[str, ...] = ()) -> Why:
         trusted=distrust is None,
         distrust=distrust,
     )
+
+
+def _say_tried(facts: WhyFacts, missing: tuple[str, ...]) -> str:
+    """Return how many experiments were tried, where there was no time for some."""
+    if not missing:
+        return ""
+    tried = sum(each.lane is not None for name, each in facts.trials.items() if name not in STAGES)
+    whole = tried + len(missing)
+    if not tried:
+        return f" None of {whole} experiments was tried: there was no time."
+    return f" {tried} of {whole} experiments were tried: there was no time for the others."
 
 
 def remedies(facts: WhyFacts, trials: Mapping[str, Trial], verdicts: Sequence[Verdict]) -> tuple[Remedy, ...]:

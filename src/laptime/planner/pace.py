@@ -12,6 +12,7 @@ HEATS_USUAL = 5
 HEATS_LEAST = 3
 HEATS_MOST = 15
 OVERHEAD_S = 4.0  # a first guess for process start, import, build and proof; if it is too low, the race has fewer heats
+OVERRUN = 0.25  # of the budget: so much longer the rounds without which there is no interval may take
 MEASURE_LEAST_S = 1.2  # its ten windows are long enough to measure what other processes took
 MEASURE_MOST_S = 10.0
 WINDOWS_A_HEAT = 10

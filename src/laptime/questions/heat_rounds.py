@@ -35,6 +35,7 @@ from laptime.run.turns import NO_STEPS, Player, play_turns
 
 UNSEEN_LEAST_S = 60.0  # a script may import and prepare for so long, however short the race
 FURTHER = 1.25  # times the steps at which denormal numbers were counted: then they are counted again
+ONCE = ("look ahead", "census", "take apart")  # phases of a lane's first heat alone
 MayRun = Callable[[PlannedLane, Sequence[PlannedLane]], bool]
 
 
@@ -83,14 +84,17 @@ class HeatRounds:
         return Prestarter(self.job.cores, self.job.plan.ask.patience_s, cores_a_child, self.job.launcher)
 
     def run_round(self, lanes: Sequence[PlannedLane], prestarter: Prestarter, most: int | None = None) -> float:
-        """Run heats of these lanes, in turns where the pace has turns. Return the seconds that the round took."""
-        began_s = time.monotonic()
+        """Run heats of these lanes, in turns where the pace has turns. Return the seconds that the round took.
+
+        What was done once, for the rounds to come as well, is not in them: the start of templates.
+        """
+        began_s, importing_s = time.monotonic(), prestarter.importing_s
         if self.pace.takes_turns and len(lanes) > 1:
             run_together(lanes, _Crew(self, prestarter, most))
             self.rounds += 1
         else:
             self.run_apart(lanes, prestarter, most)
-        return time.monotonic() - began_s
+        return time.monotonic() - began_s - (prestarter.importing_s - importing_s)
 
     def run_apart(
         self,
@@ -117,6 +121,17 @@ class HeatRounds:
                 continue
             self.run_one(lane, prestarter, most, number, far_s=far_s if lane.name == breakdown else None)
         self.rounds += 1
+
+    def share_again(self, lanes: Sequence[PlannedLane]) -> float:
+        """Return the share of these lanes' last heats that their next ones do again, by what their processes took."""
+        last = [(lane, heat.process) for lane in lanes for heat in self.heats[lane.name][-1:]]
+        once_s = sum(
+            process.phases_s.get(name, 0.0)
+            for lane, process in last
+            for name in (*ONCE, *(("proof",) if self._proven_losses(lane) else ()))
+        )
+        spent_s = sum(process.spent_s for _, process in last)
+        return 1.0 - once_s / spent_s if spent_s else 1.0
 
     def hear_appeals(self) -> None:
         """Prove each lane that seems to do other work again, but only once: its proof is the same in every heat."""
@@ -150,7 +165,7 @@ class HeatRounds:
         self, lane: PlannedLane, prestarter: Prestarter, most: int | None, number: int, *, far_s: float | None = None
     ) -> None:
         """Run one heat without others; with `far_s`, for at least as long, and then take some steps apart."""
-        began_s = time.monotonic()
+        began_s, importing_s = time.monotonic(), prestarter.importing_s
         pace = without_turns(self.pace)
         pace = replace(pace, measure_s=max(pace.measure_s, far_s or 0.0))
         order = replace(self.order(lane, pace), breakdown=far_s is not None)
@@ -158,7 +173,7 @@ class HeatRounds:
         heat = runner.run(prestarter.take(lane), number)
         self.job.own_code.look_at(lane, runner)
         self.keep(lane, heat)
-        self.took_s[lane.name] = time.monotonic() - began_s
+        self.took_s[lane.name] = time.monotonic() - began_s - (prestarter.importing_s - importing_s)
 
     def keep(self, lane: PlannedLane, heat: Heat) -> None:
         """Keep a heat, and save the record with it."""

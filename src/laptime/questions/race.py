@@ -15,7 +15,7 @@ from laptime.model.plan import PlannedLane
 from laptime.model.profile import ProfileRun
 from laptime.model.questions import RaceAnswer
 from laptime.model.record import Comparison, LaneResult, OtherTraining
-from laptime.planner.pace import shorten_pace
+from laptime.planner.pace import OVERRUN, shorten_pace
 from laptime.questions.asking import Prepared, prepare_trainings
 from laptime.questions.fleet import prepare_fleet
 from laptime.questions.heat_rounds import HeatRounds
@@ -23,10 +23,10 @@ from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.profile import profile_lane
 from laptime.questions.script import means_a_script, prepare_script
 from laptime.run.launchers import LOCAL, Launcher
+from laptime.run.prestart import Prestarter
 from laptime.stats import FIRST_LOOK, alpha_for_look
 
 EARLY = 0.6  # share of the margin within which every ratio has to be known for the race to end before its time
-OVERRUN = 0.25  # of the budget: so much longer the rounds without which there is no interval may take
 ALIKE = 0.2  # share of the margin within which two lanes that cannot be told apart are called settled early
 
 
@@ -54,7 +54,7 @@ class Race:
         rounds.make_ready()
         with rounds.prestarter() as prestarter:
             while True:
-                self._end_round(rounds.run_round(self._running, prestarter, most))
+                self._end_round(rounds.run_round(self._running, prestarter, most), prestarter)
                 rounds.hear_appeals()
                 # Decide whether this look is the last before looking at any ratio.
                 last = self._is_done()
@@ -133,17 +133,17 @@ class Race:
             return False
         return high <= low * (1 + share * self._job.plan.ask.margin) ** 2
 
-    def _end_round(self, round_s: float) -> None:
+    def _end_round(self, round_s: float, prestarter: Prestarter) -> None:
         """Remove lanes that failed, and fit the coming rounds into the rest of the budget."""
         rounds, heats = self._rounds, self._rounds.heats
         phases = [heats[lane.name][-1].process.phases_s for lane in self._running]
         timed_s = [each.get("timing", 0.0) for each in phases]
-        # Each lane does this only once.
-        round_s -= sum(each.get(name, 0.0) for each in phases for name in ("look ahead", "census"))
+        round_s *= rounds.share_again(self._running)
         self._running = [lane for lane in self._running if self._goes_on(lane)]
         rounds_left = self._job.plan.pace.heats_max - rounds.rounds
-        shorter = shorten_pace(rounds.pace, timed_s, round_s, self._job.left_s, rounds_left)
-        self._next_round_s = round_s - sum(timed_s) * (1 - shorter.measure_s / rounds.pace.measure_s)
+        imports_s = prestarter.expect_imports_s(self._running)
+        shorter = shorten_pace(rounds.pace, timed_s, round_s, self._job.left_s - imports_s, rounds_left)
+        self._next_round_s = imports_s + round_s - sum(timed_s) * (1 - shorter.measure_s / rounds.pace.measure_s)
         rounds.pace = shorter
 
     def _goes_on(self, lane: PlannedLane) -> bool:

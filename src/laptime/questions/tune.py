@@ -7,7 +7,7 @@ best of many seems faster than it is, so the gain on the page is that of the las
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -22,7 +22,7 @@ from laptime.model.questions import TuneAnswer
 from laptime.model.tuning import TuneAsk
 from laptime.planner.frameworks import able_frameworks
 from laptime.planner.groups import refuse_group_for
-from laptime.planner.pace import HEATS_LEAST, HEATS_USUAL, TURNS_COMPARED, confirming_pace, shortest_pace
+from laptime.planner.pace import HEATS_LEAST, HEATS_USUAL, OVERRUN, TURNS_COMPARED, confirming_pace, shortest_pace
 from laptime.planner.plan import pace_of, plan_lane
 from laptime.planner.tuning import Tunable, Words, check_tune, find_tunable, lanes_of_frameworks
 from laptime.questions.asking import Prepared, facts_of, prepare
@@ -40,6 +40,7 @@ CONFIRMING = 0.5  # share of a lane's time that is kept for the confirming race,
 SINGLES = 0.5  # share of the search in which single settings are tried first
 CONFIRMED_MOST = 10  # rounds of the confirming race
 LONGER = 2.0  # a fresh heat takes about this multiple of a short one
+NO_FRESH = "the time was spent before it was found"
 A_ROUND = 6  # changes of the best set of settings that are tried at once
 NEAR_A_ROUND = 3  # sets that cannot be told from the best, and get another heat
 PATIENCE_SHARE = 0.25  # of the budget: a heat that takes longer to start is out
@@ -110,6 +111,7 @@ class Tune:
         self._searches = [Search(each, self._rounds, self._objective) for each in prepared.tunables]
         self._heat_s: dict[str, float] = {}
         self._confirmed_from: int | None = None  # the first round of the confirming race
+        self._unconfirmed: str | None = None  # why there was none
         laps = None if job.plan.ask.tune is None else job.plan.ask.tune.laps
         self._laps = None if laps is None else TunedLaps(job, laps, prepared.patience_s)
 
@@ -118,7 +120,7 @@ class Tune:
         rounds.make_ready()
         with rounds.prestarter() as prestarter:
             for place, search in enumerate(self._searches):
-                reserved_s = sum(map(self._confirm_s, self._searches[:place]))
+                reserved_s = sum(self._confirm_s(each) for each in self._searches[:place])
                 share_s = (self._job.left_s - reserved_s) / (len(self._searches) - place)
                 self._search(search, self._job.left_s - share_s, prestarter)
             self._confirm(prestarter)
@@ -130,7 +132,7 @@ class Tune:
         lanes, machine, rounds = self._rounds.results(), self._job.machine, self._rounds
         answer, findings = TuneAnswer(alone=rounds.why_alone), find_unseen_cards(machine)
         if status != "running":
-            tuning = describe_tuning(self._job, self._searches, lanes, self._confirmed_from)
+            tuning = describe_tuning(self._job, self._searches, lanes, self._confirmed_from, self._unconfirmed)
             findings = (*findings, *find_findings([lanes[0]], machine))
             if self._laps is not None:
                 tuning = self._laps.fill(tuning)
@@ -165,6 +167,8 @@ class Tune:
         best = search.winner()
         near = [words for words in search.contenders(ratings) if ratings[words].heats < HEATS_USUAL]
         new = fresh or search.neighbours(best, ratings)[:A_ROUND]
+        if not best and new:
+            near = []  # what was never tried comes before what cannot be told from the lane as asked
         wanted = list(dict.fromkeys([best, *near[:NEAR_A_ROUND]]))
         if not new and all(ratings[words].heats >= HEATS_USUAL for words in wanted):
             return False
@@ -185,17 +189,18 @@ class Tune:
         beside: Sequence[Words] = ((),),
     ) -> bool:
         """Run a round with as many new sets of settings as fit into the time. Return whether any round ran."""
+        room_s = self._job.left_s - until_s
+
+        def fits(wanted: Sequence[Words]) -> bool:
+            planned = [lane for words in wanted if (lane := search.lane_of(words)) is not None]
+            return self._cost_s(planned, search) + HEATS_VARY * prestarter.expect_imports_s(planned) <= room_s
+
         lanes = [words for words in beside if self._works(search.tried[words])]
-        cost_s = sum(self._cost_s(search.tried[words], search) for words in lanes)
-        while len(lanes) > 1 and cost_s > self._job.left_s - until_s:
-            cost_s -= self._cost_s(search.tried[lanes.pop()], search)
+        while len(lanes) > 1 and not fits(lanes):
+            lanes.pop()
         for words in new:
-            price_s = self._cost_s(search.tried.get(words, search.tunable.base), search)
-            if cost_s + price_s > self._job.left_s - until_s:
-                continue
-            if words in search.tried or search.add(words):
+            if fits([*lanes, words]) and (words in search.tried or search.add(words)):
                 lanes.append(words)
-                cost_s += price_s
         if len(lanes) < 2:
             return False
         self._run(search, lanes, prestarter)
@@ -216,22 +221,31 @@ class Tune:
         """
         round_s = self._rounds.run_round(planned, prestarter)
         self._rounds.hear_appeals()
-        own_s = {lane.name: heat.process.spent_s for lane in planned for heat in self._rounds.heats[lane.name][-1:]}
-        whole_s = sum(own_s.values()) or 1.0
-        self._heat_s |= {name: round_s * each / whole_s for name, each in own_s.items()}
+        last = [(lane, heat.process) for lane in planned for heat in self._rounds.heats[lane.name][-1:]]
+        whole_s = sum(process.spent_s for _, process in last) or 1.0
+        for lane, process in last:
+            self._heat_s[lane.name] = round_s * process.spent_s / whole_s * self._rounds.share_again([lane])
         return round_s
 
-    def _cost_s(self, lane: PlannedLane, search: Search) -> float:
-        """Return how long a heat may take. One that has not run counts like the lane as asked."""
-        return HEATS_VARY * self._heat_s.get(lane.name, self._heat_s.get(search.tunable.base.name, 0.0))
+    def _cost_s(self, lanes: Iterable[PlannedLane], search: Search) -> float:
+        """Return how long a heat of each lane may take. One that has not run counts like the lane as asked."""
+        usual_s = self._heat_s.get(search.tunable.base.name, 0.0)
+        return HEATS_VARY * sum(self._heat_s.get(lane.name, usual_s) for lane in lanes)
 
     def _confirm_s(self, search: Search) -> float:
-        """Return the time to keep for the confirming race of a lane."""
+        """Return the time to keep for the confirming race of a lane.
+
+        Where nothing seems better so far, it is the least that such a race needs, part of which may be beyond the
+        budget; and nothing where there is no time for that and another try.
+        """
         if not search.ratings():
             return 0.0
-        best = search.winner()
-        pair_s = sum(self._cost_s(search.tried[words], search) for words in {(), best})
-        share_s = CONFIRMING * self._job.plan.ask.budget_s / len(self._searches)
+        best, budget_s = search.winner(), self._job.plan.ask.budget_s
+        pair_s = self._cost_s([search.tunable.base, search.tried[best]], search)
+        if not best and len(self._searches) == 1:
+            least_s = max(0.0, HEATS_LEAST * pair_s - OVERRUN * budget_s)
+            return least_s if least_s + pair_s <= self._job.left_s else 0.0
+        share_s = CONFIRMING * budget_s / len(self._searches)
         return max(min(CONFIRMED_MOST * LONGER * pair_s, share_s), HEATS_LEAST * pair_s)
 
     def _works(self, lane: PlannedLane) -> bool:
@@ -242,7 +256,11 @@ class Tune:
         return self._works(search.tunable.base) and () in search.ratings()
 
     def _confirm(self, prestarter: Prestarter) -> None:
-        """Race each lane as asked and its winner, on fresh heats, until the budget is used up."""
+        """Race each lane as asked and its winner, on fresh heats, until the budget is used up.
+
+        The rounds without which there is no interval may take a little more. Where nothing but the presets was tried,
+        they are run however long they take.
+        """
         wanted: list[PlannedLane] = []
         for search in self._searches:
             if self._goes_on(search):
@@ -250,19 +268,26 @@ class Tune:
                 wanted += [search.tunable.base, *([search.tried[best]] if best else [])]
         if len(wanted) < 2:
             return
+        round_s = sum(self._heat_s.get(lane.name, 0.0) for lane in wanted)
+        most_s = self._job.left_s + OVERRUN * self._job.plan.ask.budget_s
+        if HEATS_LEAST * HEATS_VARY * round_s > most_s and self._rounds.rounds > len(self._searches):
+            self._unconfirmed = NO_FRESH
+            return
         self._job.announce("the winner races again, on fresh heats")
         first, rounds = self._rounds.next_number(), 0
-        round_s = sum(self._heat_s.get(lane.name, 0.0) for lane in wanted)
         short = self._rounds.pace
         longer = confirming_pace(short, round_s, len(wanted), self._job.left_s, CONFIRMED_MOST)
         self._rounds.pace = longer
         round_s += len(wanted) * (longer.measure_s - short.measure_s)
-        while rounds < HEATS_LEAST or (rounds < CONFIRMED_MOST and HEATS_VARY * round_s <= self._job.left_s):
+        while rounds < CONFIRMED_MOST:
+            cost_s = HEATS_VARY * (round_s + prestarter.expect_imports_s(wanted))
+            if rounds >= HEATS_LEAST and cost_s > self._job.left_s:
+                break
             round_s = self._run_lanes(wanted, prestarter)
             wanted = [lane for lane in wanted if self._works(lane)]
             self._confirmed_from, rounds = first, rounds + 1
             if len(wanted) < 2:
-                break
+                return
 
     def _train(self, laps: TunedLaps) -> None:
         """Train each lane as asked and its winner, one after another, for the laps that were asked for."""

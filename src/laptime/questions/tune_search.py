@@ -40,15 +40,26 @@ class Search:
         self._rounds.admit(planned)
         return True
 
+    def lane_of(self, words: Words) -> PlannedLane | None:
+        """Return the lane that a set of settings has, or would have; None where there can be none."""
+        if words in self.tried:
+            return self.tried[words]
+        planned = self.tunable.with_words(words)
+        return None if isinstance(planned, str) else planned
+
     def _planned(self, words: Words) -> PlannedLane | str:
         """Return the lane with these settings, or why it cannot be, or surely does not fit into memory."""
         planned = self.tunable.with_words(words)
         return planned if isinstance(planned, str) else self._fitting.why_too_large(planned) or planned
 
-    def same(self, words: Words, lane: PlannedLane) -> bool:
-        """Whether a set of settings is what a lane has."""
+    def tried_as(self, words: Words) -> list[Words]:
+        """Return the sets that were tried and are the same lane as this one."""
         planned = self.tunable.with_words(words)
-        return not isinstance(planned, str) and planned.settings == lane.settings
+        return (
+            []
+            if isinstance(planned, str)
+            else [other for other, lane in self.tried.items() if planned.settings == lane.settings]
+        )
 
     def ratings(self) -> dict[Words, Rating]:
         """Return how good each set of settings is that did the lane's own work; once it is settled, as it was then.
@@ -106,7 +117,10 @@ class Search:
 
     def has_failed(self, words: Words, ratings: dict[Words, Rating]) -> bool:
         """Whether a set of settings was tried and has no rating: it did not finish, or did other work."""
-        return words not in ratings and bool(self._rounds.heats[self.tried[words].name])
+        return words not in ratings and self.has_run(words)
+
+    def has_run(self, words: Words) -> bool:
+        return bool(self._rounds.heats[self.tried[words].name])
 
     def lacking(self, lanes: Sequence[PlannedLane]) -> list[PlannedLane]:
         """Return the lanes that finished their heats, which were too short to tell what a second takes."""

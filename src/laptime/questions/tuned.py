@@ -27,18 +27,22 @@ OTHER_WORK = "it did other work"
 
 
 def describe_tuning(
-    job: Job, searches: Sequence[Search], lanes: Sequence[LaneResult], confirmed_from: int | None
+    job: Job,
+    searches: Sequence[Search],
+    lanes: Sequence[LaneResult],
+    confirmed_from: int | None,
+    unconfirmed: str | None,
 ) -> Tuning:
     """Return what was found on each lane, and how the lanes compare at their best.
 
-    Heats from the round `confirmed_from` on are those of the confirming race.
+    Heats from the round `confirmed_from` on are those of the confirming race; `unconfirmed` is why there was none.
     """
     fresh = {lane.name: _fresh(lane, confirmed_from) for lane in lanes}
     named = {lane.name: lane for lane in lanes}
-    tuned = tuple(_describe(job, each, named, fresh) for each in searches)
+    tuned = tuple(_describe(job, each, named, fresh, unconfirmed) for each in searches)
     objective = searches[0].objective
     at_best = _compare_winners(tuned, fresh, objective)
-    said = [_say(each, objective.aim) for each in tuned]
+    said = [f"{_say(each, objective.aim)}{_say_tried(search)}" for each, search in zip(tuned, searches, strict=True)]
     return Tuning(" ".join([*said, *_say_best(tuned, at_best, objective.aim)]), tuned, at_best)
 
 
@@ -48,7 +52,13 @@ def _fresh(lane: LaneResult, confirmed_from: int | None) -> LaneResult:
     return replace(lane, heats=heats)
 
 
-def _describe(job: Job, search: Search, lanes: Mapping[str, LaneResult], fresh: Mapping[str, LaneResult]) -> TunedLane:
+def _describe(
+    job: Job,
+    search: Search,
+    lanes: Mapping[str, LaneResult],
+    fresh: Mapping[str, LaneResult],
+    unconfirmed: str | None,
+) -> TunedLane:
     base, ratings = search.tunable.base, search.ratings()
     if len(ratings) < 2:
         reason = _why_not_compared(lanes[base.name], search.objective)
@@ -58,7 +68,7 @@ def _describe(job: Job, search: Search, lanes: Mapping[str, LaneResult], fresh: 
     winner = search.tried[best]
     found = search.objective.compare(fresh[winner.name], fresh[base.name]) if best else None
     gain = found if isinstance(found, Gain) else None
-    unfinished = _unfinished(lanes[winner.name], lanes[base.name])
+    unfinished = _unfinished(lanes[winner.name], lanes[base.name]) or (unconfirmed if best else None)
     more = {name: value for name, value in winner.environment.items() if base.environment.get(name) != value}
     return TunedLane(
         asked=base.name,
@@ -138,7 +148,7 @@ def _why_not(search: Search, words: Words, lanes: Mapping[str, LaneResult]) -> s
     if words in search.refused:
         return search.refused[words]
     if words not in search.tried:
-        same = [other for other, lane in search.tried.items() if search.same(words, lane)]
+        same = search.tried_as(words)
         return f"it is the same as {_joined(search, same[0])}" if same and same[0] else NO_ROOM
     lane = lanes[search.tried[words].name]
     if lane.status != "ok":
@@ -203,6 +213,15 @@ def _say(tuned: TunedLane, aim: Aim) -> str:
     why = "" if tuned.reason is None else f": {tuned.reason}"
     seemed = f"{lane} {aim.seems} {times(tuned.seemed or 1.0)} {aim.as_much} with {settings}"
     return f"{seemed}, which no fresh heats have confirmed{why}."
+
+
+def _say_tried(search: Search) -> str:
+    """Return how many sets of settings were tried, where there was no time for some."""
+    untried = [words for words in search.untried() if not search.tried_as(words)]
+    tried = sum(search.has_run(words) for words in search.tried if words)
+    if not untried or not tried:
+        return ""
+    return f" {tried} of {tried + len(untried)} sets of settings were tried: there was no time for the others."
 
 
 def _short(name: str) -> str:

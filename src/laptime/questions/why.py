@@ -7,7 +7,7 @@ its removal saved or cost, never by its signature.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -56,8 +56,7 @@ OF_INPUT = ("input=", "workers=")  # settings that a script without a DataLoader
 LAYOUT = "layout"  # the experiment that is for convolutions alone
 NO_BUDGET = "the budget had no room for it"
 NOT_PROMISING = "nothing pointed to it"
-HEATS_VARY = 1.1  # a heat may take this multiple of its lane's slowest heat
-FIRST_ALONE = ("look ahead", "census", "take apart")  # phases of a lane's first heat
+HEATS_VARY = 1.1  # a heat may take this multiple of its lane's last heat
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +109,7 @@ def list_possible(asked: AskedLane, training: AskedTraining) -> tuple[Experiment
 
 
 class WhySearch:
-    """A running inquiry: the lane of each experiment, and the time of each lane's slowest heat."""
+    """A running inquiry: the lane of each experiment, and the time of each lane's last heat."""
 
     def __init__(self, job: Job, inquiry: Inquiry) -> None:
         self._job, self._inquiry = job, inquiry
@@ -120,6 +119,7 @@ class WhySearch:
         self._rounds = HeatRounds(job, pace, examines=lambda lane: lane == self._base)
         self._lanes: dict[str, str] = {}  # by experiment, of those that were begun
         self._heat_s: dict[str, float] = {}
+        self._expect_imports_s: Callable[[Sequence[PlannedLane]], float] = lambda _lanes: 0.0
 
     def run(self) -> None:
         """Measure the lane and its ceilings, then the experiments that they point to."""
@@ -129,6 +129,7 @@ class WhySearch:
                 self._add(self._inquiry.named(name))
         rounds.make_ready()
         with rounds.prestarter() as prestarter:
+            self._expect_imports_s = prestarter.expect_imports_s
             self._run_first(self._with(self._stages()), prestarter)
             rounds.hear_appeals()
             while self._go_on(prestarter):
@@ -196,7 +197,8 @@ class WhySearch:
     def _cost_s(self, lanes: Sequence[PlannedLane]) -> float:
         """Return what a round of these lanes may take. An unmeasured lane counts like the lane under study."""
         usual = self._heat_s.get(self._base.name, 0.0)
-        return HEATS_VARY * sum(self._heat_s.get(lane.name, usual) for lane in lanes)
+        heats_s = sum(self._heat_s.get(lane.name, usual) for lane in lanes)
+        return HEATS_VARY * (heats_s + self._expect_imports_s(lanes))
 
     def _affordable(self, names: Sequence[str]) -> list[PlannedLane]:
         """Return the lane itself, and those of the experiments' lanes that, paired with it, fit into the time left."""
@@ -232,13 +234,11 @@ class WhySearch:
         self._learn_costs(lanes)
 
     def _learn_costs(self, lanes: Sequence[PlannedLane]) -> None:
-        """Store each lane's slowest heat as the cost of its next one, by our clock or the fake back end's own."""
+        """Store each lane's last heat as the cost of its next one, by our clock or the fake back end's own."""
         for lane in lanes:
             for heat in self._rounds.heats[lane.name][-1:]:
-                phases_s = heat.process.phases_s
-                once_s = sum(phases_s.get(name, 0.0) for name in FIRST_ALONE)
-                took_s = max(heat.process.spent_s, self._rounds.took_s[lane.name]) - once_s
-                self._heat_s[lane.name] = max(self._heat_s.get(lane.name, 0.0), took_s)
+                took_s = max(heat.process.spent_s, self._rounds.took_s[lane.name])
+                self._heat_s[lane.name] = took_s * self._rounds.share_again([lane])
 
     def _finishes(self, lane: PlannedLane) -> bool:
         return all(heat.process.status == "ok" for heat in self._rounds.heats[lane.name])
@@ -256,10 +256,25 @@ class WhySearch:
         left_s = self._job.left_s
         rounds = HEATS_LEAST if self._cost_s(self._with(group)) * HEATS_LEAST <= left_s else ROUNDS_LEAST
         if not group and not self._wants_ceilings(HEATS_LEAST):
-            return False
+            return self._use_rest(prestarter)
         for name in group:
             self._add(self._inquiry.named(name))
-        return self._run_rounds(group, rounds, prestarter)
+        return self._run_rounds(group, rounds, prestarter) or self._use_rest(prestarter)
+
+    def _use_rest(self, prestarter: Prestarter) -> bool:
+        """Use time that is too short for two pairs of a new experiment. Return whether a round ran.
+
+        What was begun gets another pair. Where nothing was, a single pair of the most promising says more than none.
+        """
+        wanted = self._promising()
+        if not wanted:
+            return False
+        begun = [name for name in self._lanes if name not in STAGES]
+        few = [name for name in begun if len(self._rounds.heats[self._lanes[name]]) < HEATS_USUAL]
+        if begun:
+            return bool(few) and self._run_rounds(few, 1, prestarter, ceilings=False)
+        self._add(self._inquiry.named(wanted[0]))
+        return self._run_rounds(wanted[:1], 1, prestarter, ceilings=False)
 
     def _run_first_of_all(self, prestarter: Prestarter) -> bool:
         """Take denormal numbers out before all else, where enough were found that they may cost time.

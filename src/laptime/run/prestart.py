@@ -28,7 +28,10 @@ MOST_AT_ONCE = 8  # each holds some hundred megabytes
 
 
 class Prestarter:
-    """Starts a child for each lane that is ready for its order, and ends the children that were not taken."""
+    """Starts a child for each lane that is ready for its order, and ends the children that were not taken.
+
+    `importing_s` is how long it has waited so far for templates that heats are then forked from, once each.
+    """
 
     def __init__(
         self, cores: int, patience_s: float, cores_a_child: int = CORES_A_CHILD, launcher: Launcher = LOCAL
@@ -40,6 +43,7 @@ class Prestarter:
         self._waiting: list[PlannedLane] = []
         self._held: dict[str, Started] = {}
         self._templates = HeatTemplates()
+        self.importing_s, self._imports = 0.0, 0
 
     def __enter__(self) -> Self:
         return self
@@ -61,6 +65,10 @@ class Prestarter:
             coming, self._waiting = self._waiting[: self._at_once], self._waiting[self._at_once :]
             self._start(coming)
         return self._held.pop(lane.name)
+
+    def expect_imports_s(self, lanes: Iterable[PlannedLane]) -> float:
+        """Return how long the templates take that the next heats of these lanes lack, by those before."""
+        return self._templates.missing(lanes) * self.importing_s / max(1, self._imports)
 
     def pass_over(self, lane: PlannedLane) -> None:
         """Skip a lane. End its child if it was started."""
@@ -95,7 +103,12 @@ class Prestarter:
         """Fork a heat; if that is not possible, begin a fresh process. The heat then reports what goes wrong."""
         if template is None:
             return None
-        if template.make_ready(deadline):
+        began_s, is_new = time.monotonic(), template.told is None
+        is_ready = template.make_ready(deadline)
+        if is_new:
+            self._imports += 1
+            self.importing_s += time.monotonic() - began_s
+        if is_ready:
             with contextlib.suppress(LaneError):
                 return Started(ForkedChild(template))
         self._begin_fresh(lane)

@@ -14,6 +14,7 @@ import socket
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterable
 
 from laptime import wire
 from laptime.errors import LaneError, WireError
@@ -141,10 +142,8 @@ class HeatTemplates:
         """Return the template of a lane's next heat, started if it is not there; None if the heat is no fork."""
         if not may_fork(lane):
             return None
-        turn = self._forked[lane.name] % OF_A_LANE
-        kind = (lane.framework, *_start_conditions(lane))
-        key = (turn, *kind)
-        if any(each.refuses and of[1:] == kind for of, each in self._made.items()):
+        key = self._next_key(lane)
+        if self._is_refused(key):
             return None
         found = self._made.pop(key, None)
         if found is not None and found.is_broken:
@@ -157,6 +156,17 @@ class HeatTemplates:
         self._made[key] = found  # the last one: it was used last
         self._forked[lane.name] += 1
         return found
+
+    def missing(self, lanes: Iterable[PlannedLane]) -> int:
+        """Return how many templates the next heats of these lanes would have to start."""
+        wanted = {self._next_key(lane) for lane in lanes if may_fork(lane)} - self._made.keys()
+        return sum(not self._is_refused(key) for key in wanted)
+
+    def _is_refused(self, key: Key) -> bool:
+        return any(each.refuses and of[1:] == key[1:] for of, each in self._made.items())
+
+    def _next_key(self, lane: PlannedLane) -> Key:
+        return (self._forked[lane.name] % OF_A_LANE, lane.framework, *_start_conditions(lane))
 
     def close(self) -> None:
         """End all templates."""
