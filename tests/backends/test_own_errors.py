@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import traceback
 
 import pytest
 
 from laptime.backends.own import call_own
-from laptime.backends.own_batch import can_set_batch, with_batch
 from laptime.backends.own_errors import find_own_error
 from laptime.errors import LaneError, TrainingError
-from laptime.model.workload import Training
 
 MINE = """\
 import json
@@ -152,20 +149,3 @@ def test_a_long_message_is_one_line(mine):
     assert "JSONDecodeError: too long xxx" in reason
     assert reason.endswith(" ...")
     assert len(reason) < 500
-
-
-@pytest.mark.framework
-def test_a_data_loader_takes_another_batch():
-    """Same items, same order; a lap has as many items as before."""
-    torch = pytest.importorskip("torch")
-    items = torch.arange(64)
-    loader = torch.utils.data.DataLoader(items, batch_size=8, shuffle=True, drop_last=True)
-    made = with_batch(Training(model=print, data=loader, steps_per_lap=8), 16, "mine.py:training")
-    assert (len(made.data), made.data.batch_size, made.steps_per_lap) == (4, 16, 4)
-    assert made.data.sampler is loader.sampler
-    assert sorted(torch.cat(list(made.data)).tolist()) == items.tolist()
-    assert with_batch(made, None, "mine.py:training") is made
-    assert not can_set_batch([items])
-    assert not can_set_batch(torch.utils.data.DataLoader(items, batch_size=None))
-    with pytest.raises(TrainingError, match=r"batch=16: the data of mine.py:training are list"):
-        with_batch(Training(model=json, data=[items]), 16, "mine.py:training")

@@ -56,6 +56,8 @@ def test_a_range_holds_what_is_not_known_of_a_training_of_your_own(record):
     assert "two steps differ by 50 %" in " ".join(forecast_of(known, varies=0.5).notes)
     with pytest.raises(UsageError, match="its operators were not counted"):
         forecast_of()
+    ms = [forecast_of(known, items=items).rows[0].step_ms.middle for items in (100, 25)]
+    assert ms[1] / ms[0] == pytest.approx(4, rel=0.02)  # the lane's batch of 100 is 4 times what was counted
 
 
 def test_python_of_your_own_takes_as_long_as_a_core_there_is_slower(record):

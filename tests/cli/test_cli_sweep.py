@@ -229,3 +229,39 @@ def test_a_plan_has_a_lane_for_each_cell(house):
     house.script(THREADS)
     outline = json.loads(house.done("sweep", "cifar-mlp", "fake/cpu", "--batch", "1..4", "--dry-run", "--json").out)
     assert [each["name"] for each in outline["lanes"]] == [f"fake/cpu/batch={batch}" for batch in (1, 2, 4)]
+
+
+OWN = """
+import laptime, torch
+from torch import nn
+
+def training(data=None):
+    model = nn.Linear(20, 5)
+    rows = torch.randn(8, 16, 20)
+    data = data or list(zip(rows, rows[..., :5].argmax(-1)))
+    return laptime.Training(model=model, loss=nn.functional.cross_entropy,
+                            optimizer=torch.optim.SGD(model.parameters(), lr=0.1), data=data)
+
+def made():
+    batches = training().data
+    return training(lambda: iter(batches))
+"""
+MADE = "batch=8: the batches of own.py:made cannot be changed: its data are no DataLoader and no list of batches"
+
+
+@pytest.mark.framework
+def test_batches_of_your_own_are_cut_by_one_rule_in_every_question(torch_house, tmp_path):
+    """A list is cut to each value, and proven on its batches as they are written. What cannot be is refused alike."""
+    place = tmp_path / "own.py"
+    place.write_text(OWN)
+    words = ("torch/cpu", "--batch", "8,32,1024", "--budget", "1s", "--json", "-q")
+    record = torch_house.done("sweep", f"{place}:training", *words).json
+    lanes = {lane["settings"]["batch"]: lane for lane in record["lanes"]}
+    assert [(batch, lane["items_per_step"]) for batch, lane in lanes.items()] == [(8, 8), (32, 32)]
+    assert {lane["parity"]["status"] for lane in lanes.values()} == {"same"}
+    words = words_of(torch_house.done("show", record["id"], "--details").out)
+    assert "batch=1024: the batches of own.py:training cannot be changed: a lap of it has 128 items" in words
+    for question, *asked in (("race", "torch/cpu/batch=8"), ("forecast", "torch/cpu/batch=8"), ("sweep", "torch/cpu")):
+        refused = torch_house.run(question, f"{place}:made", *asked, *(("--batch", "8,16") * (question == "sweep")))
+        assert (refused.code, MADE in words_of(refused.err)) == (2, True), question
+        assert "set the batch in its own data, and race two functions" in words_of(refused.err)

@@ -56,7 +56,6 @@ def test_a_setting_is_filled_in(device, lane, what, told):
         (AMPERE, "cuda/reads=deferred+compile", OWN, "reads=deferred with compile: what is compiled or captured"),
         (AMPERE, "cuda/reads=deferred+graph", OWN, "reads=deferred with graph: what is compiled or captured"),
         (CPU, "cpu/workers=2+input=one", OWN, "workers=2 with input=one: batches that are kept need no loader"),
-        (CPU, "cpu/batch=8", OWN, "batch=N: a training of your own brings its batches with it"),
     ],
 )
 def test_what_means_nothing_is_refused(device, lane, what, says):

@@ -9,7 +9,7 @@ from planner_machines import AMPERE, BROKEN, CPU, machine_with, plan_for, subjec
 
 from laptime.errors import UsageError
 from laptime.model.machine import Framework, NodeRoom
-from laptime.model.plan import OwnTraining
+from laptime.model.plan import OwnBatches, OwnTraining
 from laptime.model.scaling import ScaleAsk
 from laptime.planner.facts import SubjectFacts
 from laptime.planner.lanes import names_a_lane, parse_lane
@@ -74,7 +74,7 @@ def test_weak_and_strong_are_the_batch_of_each_and_of_all():
     assert weak.settings.value_of("scaling") == "weak"
 
 
-OWN_STEP = OwnTraining("step", "a list", takes_workers=False, sets_batch=False, has_fence=True)
+OWN_STEP = OwnTraining("step", "a list", takes_workers=False, batches=OwnBatches("no list"), has_fence=True)
 REFUSED = [
     ("2xcpu/dp", "dp: DataParallel splits a batch over cards", {}),
     ("cpu/ddp", "ddp: this lane is on one device", {}),

@@ -10,7 +10,7 @@ from planner_machines import AMPERE, APPLE, BROKEN, CPU, NO_CUDA, PASCAL, PLAIN_
 from laptime.errors import UsageError
 from laptime.model.installation import install_command
 from laptime.model.machine import Framework
-from laptime.model.plan import OwnTraining
+from laptime.model.plan import OwnBatches, OwnTraining
 
 
 def refusal(machine, *lanes, **asked):
@@ -72,19 +72,11 @@ def test_a_device_may_bring_its_own_reason():
             ),
         ),
         (
-            "cpu/batch=8",
-            "my.py:training",
-            (
-                "batch=N: a training of your own brings its batches with it",
-                "set it in its data, or join its batches: batch=2x",
-            ),
-        ),
-        (
             "cpu/batch=0.5x",
             "my.py:training",
             (
-                "batch=0.5x: batches of a training of your own are joined, and not cut",
-                "set a smaller batch in its own data, and race two functions",
+                "batch=0.5x: the batches of my.py:training cannot be changed: how many items they have is not known",
+                "set the batch in its own data, and race two functions",
             ),
         ),
         (
@@ -212,7 +204,7 @@ def test_gpu_without_an_accelerator_is_refused_with_the_reason():
 
 
 def own_training(kind, **known):
-    told = {"data": "list", "takes_workers": False, "sets_batch": False, "has_fence": False, **known}
+    told = {"data": "list", "takes_workers": False, "batches": OwnBatches("no list"), "has_fence": False, **known}
     return OwnTraining(kind, **told)
 
 
@@ -230,7 +222,7 @@ def own_training(kind, **known):
             "cpu/workers=2",
             "workers=2: the data of my.py:training are list, which worker processes cannot load",
         ),
-        ("torch", "cpu/batch=64", "batch=N: a training of your own brings its batches with it, as list"),
+        ("torch", "cpu/batch=64", "batch=64: the batches of my.py:training cannot be changed: no list"),
     ],
 )
 def test_what_a_users_training_cannot_do_is_refused_where_it_is_known(kind, lane, says):
@@ -238,10 +230,15 @@ def test_what_a_users_training_cannot_do_is_refused_where_it_is_known(kind, lane
 
 
 def test_what_a_users_training_can_do_is_planned():
-    able = own_training("torch", takes_workers=True, sets_batch=True)
-    named = ("cpu/batch=64", "cpu/workers=2+prefetch=4")
+    able = own_training("torch", takes_workers=True, batches=OwnBatches("", 32, 640))
+    named = ("cpu/batch=64", "cpu/workers=2+prefetch=4", "cpu/batch=0.5x", "cpu/batch=2x")
     lanes = plan_for(machine_with(CPU), *named, what="my.py:training", own=able).lanes
-    assert [(lane.settings.batch, lane.settings.workers) for lane in lanes] == [(64, None), (None, 2)]
+    assert [(each.settings.batch, each.settings.workers, each.settings.joined) for each in lanes] == [
+        (64, None, None),
+        (None, 2, None),
+        (16, None, None),
+        (None, None, 2),
+    ]
     assert lanes[1].settings.value_of("prefetch") == "4"
     assert refusal(machine_with(CPU), "cpu/prefetch=4", what="my.py:training", own=able) == (
         "prefetch=4: its DataLoader has no workers",

@@ -12,7 +12,7 @@ from laptime.model.ask import Ask
 from laptime.model.lane import Settings
 from laptime.model.machine import Device, Framework, Machine, Processor
 from laptime.model.missing import Missing
-from laptime.model.plan import OwnTraining, Pace, Plan, PlannedLane, Subject
+from laptime.model.plan import OwnBatches, OwnTraining, Pace, Plan, PlannedLane, Subject
 from laptime.model.workload import ProofPlan
 from laptime.questions.asking import prepare
 from laptime.questions.own_code import Inspection, OwnCode, family_of, inspect_training
@@ -119,7 +119,7 @@ def test_a_built_in_workload_is_no_users_code():
      ("step", "torch", "torch"), ("other", "torch", "torch")],
 )  # fmt: skip
 def test_what_a_function_returns_decides_its_frameworks(kind, guess, family):
-    told = OwnTraining(kind, "list", takes_workers=False, sets_batch=False, has_fence=False)
+    told = OwnTraining(kind, "list", takes_workers=False, batches=OwnBatches("no list"), has_fence=False)
     assert family_of(told, replace(OWN, written_for=guess)) == family
 
 
@@ -154,7 +154,8 @@ def test_a_function_is_called_where_its_text_does_not_say_what_it_returns(hidden
     """In a child, whose arguments are those of `python file.py`, not ours."""
     subject = find_subject(f"{hidden}:training")[0]
     found = inspect_training(Ask(subject.name, ("python/cpu",)), MACHINE, subject)
-    assert found.own == OwnTraining("step", "list", takes_workers=False, sets_batch=False, has_fence=False)
+    uncut = OwnBatches("only torch lanes cut and join them, and it holds nothing of PyTorch's")
+    assert found.own == OwnTraining("step", "list", takes_workers=False, batches=uncut, has_fence=False)
 
 
 @pytest.mark.parametrize("ending", ["os._exit(3)", "signal.pause()"])

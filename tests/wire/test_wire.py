@@ -16,7 +16,7 @@ from laptime.model.lane import Settings
 from laptime.model.limits import Peak, PeakOrder, StepWork
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
-from laptime.model.plan import HeatOrder, OwnTraining, Pace, PlannedLane, RankPlace, Subject
+from laptime.model.plan import HeatOrder, OwnBatches, OwnTraining, Pace, PlannedLane, RankPlace, Subject
 from laptime.model.profile import Operator, Profile, ProfileOrder
 from laptime.model.protocol import Evaluation, FullOrder, LapResult, Predictions, Protocol, Score
 from laptime.model.sample import Examination, FreshSteps, LateStep, Noise, ProofRun, Reference, Window
@@ -104,7 +104,7 @@ FROM_CHILD = (
     wire.Failed("build", "my.py, line 3, in f: ValueError: no", "own", 1 << 30, "3 | raise ValueError('no')"),
     wire.Counted(DenormalCensus({"weights": 0.0, "gradients": 0.25}, ("float32",), step=17)),
     wire.Seen({"torch": "2.13.0"}, (DEVICE, ABSENT)),
-    wire.Inspected(OwnTraining("torch", "list", False, True, False)),
+    wire.Inspected(OwnTraining("torch", "list", False, OwnBatches("", 8, 64), False)),
     wire.Referenced(Reference("key", RUN, RUN, 4, 1_337_002, "no float64")),
     wire.AnswersReferenced(AnswerReference(ANSWERS, ANSWERS, 4, "no float64")),
     wire.Rated("fp32", Peak(2.35e11, 2.3e11, "torch 2.13.0", "product of 2,048 rows"), None),

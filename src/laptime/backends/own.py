@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from laptime.backends.own_batch import with_batch
 from laptime.backends.returned import as_training
 from laptime.errors import TrainingError
 from laptime.model.memory_errors import is_memory_error
@@ -26,11 +25,8 @@ LAPTIME = Path(__file__).parents[1]
 RELATIVE_IMPORT = re.compile(rb"^\s*from\s+\.", re.MULTILINE)
 
 
-def call_own(file: str, function: str, batch: int | None = None) -> Training:
-    """Load the file with its folder on the import path, as `python file.py` does, and call its function.
-
-    A lane may set the `batch` of its data.
-    """
+def call_own(file: str, function: str) -> Training:
+    """Load the file with its folder on the import path, as `python file.py` does, and call its function."""
     path = Path(file)
     sys.path.insert(0, str(path.parent))
     module = _load(path)
@@ -43,8 +39,7 @@ def call_own(file: str, function: str, batch: int | None = None) -> Training:
         if is_memory_error(error):
             raise
         raise TrainingError(f"{path.name}:{function} raised {type(error).__name__}: {error}") from error
-    name = f"{path.name}:{function}"
-    return with_batch(as_training(returned, name), batch, name)
+    return as_training(returned, f"{path.name}:{function}")
 
 
 def _why_not_callable(path: Path, function: str, module: Any) -> tuple[str, str]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from laptime.backends.own import call_own
-from laptime.backends.own_batch import can_set_batch
 from laptime.backends.returned import is_keras
-from laptime.model.plan import OwnKind, OwnTraining, Subject
+from laptime.model.plan import OwnBatches, OwnKind, OwnTraining, Subject
 from laptime.model.workload import Training
 
 
@@ -19,7 +19,7 @@ def describe_own(subject: Subject) -> OwnTraining:
         _kind_of(training),
         data=type(training.data).__name__,
         takes_workers=_takes_workers(training.data),
-        sets_batch=can_set_batch(training.data),
+        batches=_look_at_batches(training.data),
         has_fence=training.fence is not None,
         has_workers=_is_loader(training.data) and training.data.num_workers > 0,
     )
@@ -38,6 +38,15 @@ def _takes_workers(data: Any) -> bool:
     if _is_a(data, "keras", "PyDataset"):
         return True
     return _is_loader(data) and not _is_a(data.dataset, "torch.utils.data", "IterableDataset")
+
+
+def _look_at_batches(data: Any) -> OwnBatches:
+    """Return what is known of batches that torch lanes can cut: where PyTorch is not loaded, there are none."""
+    if "torch" not in sys.modules:
+        return OwnBatches("only torch lanes cut and join them, and it holds nothing of PyTorch's")
+    from laptime.backends.torch.own_batches import look_at_batches
+
+    return look_at_batches(data)
 
 
 def _is_loader(data: Any) -> bool:

@@ -23,7 +23,7 @@ class StepWork:
     `how` says in words how the two were counted. `operators` are those of an eager step, where they were listed.
     `varies` is by how much the operations of two steps differed, as a share: the batches of some have other shapes.
     `python_s` is how long Python computed between operators of a step, where that is more than usual, and `core_score`
-    how fast one core was meanwhile.
+    how fast one core was meanwhile. `items` is how many items the counted step had.
     """
 
     flops: float
@@ -33,6 +33,7 @@ class StepWork:
     varies: float = 0.0
     python_s: float = 0.0
     core_score: float | None = None
+    items: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

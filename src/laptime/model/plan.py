@@ -14,6 +14,7 @@ from laptime.model.machine import Device
 from laptime.model.workload import ProofPlan
 
 OwnKind = Literal["torch", "keras", "step", "other"]
+SET_IN_ITS_DATA = "set the batch in its own data, and race two functions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +46,43 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnBatches:
+    """Whether a user's own batches can be made larger and smaller, and if not, why: the one rule of all questions.
+
+    `batch` are the items of one, and `lap_items` those of a lap, where these are known.
+    """
+
+    uncut: str
+    batch: int | None = None
+    lap_items: int | None = None
+
+    def why_not(self, batch: int) -> str | None:
+        """Return why a batch cannot have this many items, or None."""
+        if self.uncut:
+            return self.uncut
+        if self.lap_items is not None and batch > self.lap_items:
+            return f"a lap of it has {self.lap_items:,} items"
+        return None
+
+    @staticmethod
+    def refusal(batch: str, name: str, why: str) -> tuple[str, str]:
+        """Return what was given, why it cannot be, and the way out: the same words wherever a batch is refused."""
+        return f"batch={batch}: the batches of {name} cannot be changed: {why}", SET_IN_ITS_DATA
+
+
+@dataclass(frozen=True, slots=True)
 class OwnTraining:
     """What a user's function returned, as far as it decides which lanes can run it.
 
     `kind` is the framework of its model, or `step` for a step function. `data` is the type of its data, and
     `takes_workers` says whether worker processes can load these, and `has_workers` whether these are a DataLoader of
-    PyTorch's that has some. `sets_batch` says whether laptime can set their batch.
+    PyTorch's that has some. `batches` says whether laptime can set their batch.
     """
 
     kind: OwnKind
     data: str
     takes_workers: bool
-    sets_batch: bool
+    batches: OwnBatches
     has_fence: bool
     has_workers: bool = False
 

@@ -189,17 +189,6 @@ def refuse_prefetch(settings: Settings, lane: LaneFacts) -> None:
         raise UsageError(f"prefetch={prefetch} with input={settings.input}: nothing is loaded", "leave one of them out")
 
 
-def refuse_batch(settings: Settings, lane: LaneFacts) -> None:
-    """Refuse to set the batch of a training of your own, unless its data are a DataLoader of PyTorch's."""
-    batch, own = settings.batch, lane.subject.own
-    if lane.workload is not None or batch is None:
-        return
-    if own is None or own.kind != "torch" or not own.sets_batch:
-        brings = f"brings its batches with it, as {own.data}" if own is not None else "brings its batches with it"
-        joined = ", or join its batches: batch=2x" if lane.row.changes_own_steps else ""
-        raise UsageError(f"batch=N: a training of your own {brings}", f"set it in its data{joined}")
-
-
 def refuse_rate(settings: Settings, lane: LaneFacts) -> None:
     if lane.workload is None and settings.learning_rate is not None:
         raise UsageError("lr=X: a training of your own brings its optimizer with it", "set the rate there")

@@ -219,7 +219,7 @@ ROWS = (
         tunes=lambda _lane: ("0.5x", "2x", "4x", "8x"),
         fields=("batch", "joined"),
         read=batches.as_batch,
-        refuse=refusals.refuse_batch,
+        refuse=batches.refuse_batch,
         refused_for={"infer": (f"names a batch, and every lane is asked in batches of {SIZES}", "leave batch out")},
     ),
     Setting(

@@ -72,7 +72,7 @@ def grid(axes: Sequence[SweepAxis]) -> list[At]:
     return found
 
 
-def lane_at(lane: Lane, axes: Sequence[SweepAxis], at: At, plan: PlanLane) -> PlannedLane | str:
+def lane_at(lane: Lane, axes: Sequence[SweepAxis], at: At, plan: PlanLane) -> PlannedLane | UsageError:
     """Return a lane at one value of each axis, or why it cannot be. A width is no setting of a lane."""
     named = dict(lane.overrides)
     for axis in axes:
@@ -82,7 +82,7 @@ def lane_at(lane: Lane, axes: Sequence[SweepAxis], at: At, plan: PlanLane) -> Pl
     try:
         return plan(replace(lane, overrides=(*lane.overrides, *words)))
     except UsageError as error:
-        return error.says
+        return error
 
 
 def between(fits: int, fails: int) -> int | None:

@@ -49,12 +49,16 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A plan, the machine with what its frameworks see, what was published of the workload, and what starts heats."""
+    """A plan, the machine with what its frameworks see, what was published of the workload, and what starts heats.
+
+    `own` is what is known of a training of the user's own, if its function was called.
+    """
 
     plan: Plan
     machine: Machine
     published: Published | None
     launcher: Launcher = field(default=LOCAL, kw_only=True)
+    own: OwnTraining | None = field(default=None, kw_only=True)
 
     shares_process: ClassVar[bool] = False  # what is measured runs in this process, so laptime's own time is not known
 
@@ -132,13 +136,14 @@ def _plan(ask: Ask, machine: Machine, trained: Sequence[Trained], launcher: Laun
         plan = keep_apart(plan, launcher.why_alone(plan.lanes))
         said += [AS_MANY_CORES, ONLY_NOISE]
     plan = replace(plan, notes=(*plan.notes, *filter(None, said)))
-    return Prepared(plan, seen, workload.published if workload else None, launcher=launcher)
+    return Prepared(plan, seen, workload.published if workload else None, launcher=launcher, own=trained[0].own)
 
 
 def facts_of(prepared: Prepared, workload: Workload | None) -> SubjectFacts:
     """Return what further lanes of a prepared training depend on."""
     plan, reads = prepared.plan, util.find_spec("PIL") is not None
-    return SubjectFacts(workload, reads, gives_step=plan.subject.gives_step, data_is_given=plan.ask.data is not None)
+    name, gives_step = plan.subject.name, plan.subject.gives_step
+    return SubjectFacts(workload, reads, prepared.own, name, gives_step, data_is_given=plan.ask.data is not None)
 
 
 def keep_apart(plan: Plan, why: str | None) -> Plan:

@@ -165,6 +165,7 @@ def _measure_own(record: Record, lane: LaneResult, subject: str, work: StepWork)
     precision = _precision_of(lane.settings)
     held = lane.device_memory_bytes if lane.device.kind == "cuda" else Missing("it was not measured on a card")
     has_lap = lane.lap_s is not None
+    larger = lane.items_per_step / work.items if lane.items_per_step and work.items else lane.settings.joined or 1
     notes: tuple[str, ...] = ("one step was counted, as its operators were called",)
     if work.varies:
         notes = (
@@ -183,7 +184,7 @@ def _measure_own(record: Record, lane: LaneResult, subject: str, work: StepWork)
         step_ms=lane.step_ms.median,
         batch=lane.items_per_step or 1,
         precision=precision,
-        operators=scale_operators(work.operators, lane.settings.joined or 1, VALUE_BYTES[precision]),
+        operators=scale_operators(work.operators, larger, VALUE_BYTES[precision]),
         loader=_loader_of(record, lane),
         memory_bytes=held,
         per="lap" if has_lap else f"{OTHERS_STEPS:,} steps",
@@ -223,8 +224,8 @@ def core_score_of(processor: Processor) -> float | None:
     return None if known is None else known.core_score
 
 
-def scale_operators(counted: Sequence[StepOperator], joined: int, value_bytes: int) -> tuple[StepOperator, ...]:
-    """Return counted operators as they are with several batches joined, and with values of other sizes.
+def scale_operators(counted: Sequence[StepOperator], larger: float, value_bytes: int) -> tuple[StepOperator, ...]:
+    """Return counted operators as they are with a batch `larger` times as large, and with values of other sizes.
 
     Weights and their update stay as they are.
     """
@@ -232,7 +233,7 @@ def scale_operators(counted: Sequence[StepOperator], joined: int, value_bytes: i
     return tuple(
         each
         if each.kind == "update"
-        else replace(each, flops=joined * each.flops, bytes=joined * narrower * each.bytes)
+        else replace(each, flops=larger * each.flops, bytes=larger * narrower * each.bytes)
         for each in counted
     )
 

@@ -7,17 +7,21 @@ worked yet, and where the error has met every framework and kind of device in th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from laptime.errors import TrainingError
 from laptime.model.ask import Ask
 from laptime.model.frameworks import FrameworkRow, find_framework
+from laptime.model.lane import Lane
 from laptime.model.machine import Device, Framework, Machine
 from laptime.model.plan import OwnTraining, Plan, PlannedLane, Subject
+from laptime.planner.batches import cuts_batches
 from laptime.planner.frameworks import default_framework
 from laptime.planner.lanes import parse_lane
 from laptime.planner.plan import name_device
 from laptime.planner.refusals import refuse_kind
+from laptime.planner.sweeping import read_axes
 from laptime.run.launchers import LOCAL, Launcher
 from laptime.run.runner import ProcessRunner
 from laptime.run.scout import Failure, ask_training, scout_with_training
@@ -126,16 +130,27 @@ def _framework_to_ask(ask: Ask, machine: Machine, subject: Subject) -> Framework
     if subject.file is None or len(rows) < len(lanes):
         return None
     fits = all(_may_run(row, subject.written_for) for row in rows)
-    named = [setting for lane in lanes for setting in lane.overrides]
-    changes_data = any(key == "workers" or (key == "batch" and value.isdecimal()) for key, value in named)
-    changes_data |= bool(ask.batches or (ask.full is not None and ask.full.batches))
     on_cards = any(row.is_opaque and lane.device != "cpu" for row, lane in zip(rows, lanes, strict=True))
-    if subject.written_for is not None and fits and not changes_data and not on_cards:
+    if subject.written_for is not None and fits and not _changes_data(ask, lanes) and not on_cards:
         return None
     guess = default_framework(machine, subject) if subject.written_for is not None or not rows else rows[0].name
     able = [guess, *(row.name for row in rows), *(each.name for each in machine.frameworks)]
     views = (machine.framework(name) for name in able)
     return next((view for view in views if view is not None and view.problem is None), None)
+
+
+def _changes_data(ask: Ask, lanes: Sequence[Lane]) -> bool:
+    """Whether a lane may have other batches or workers than the user's data, which these have to allow."""
+    named = [setting for lane in lanes for setting in lane.overrides]
+    if any(key == "workers" or (key == "batch" and cuts_batches(value)) for key, value in named):
+        return True
+    swept = () if ask.sweep is None else [axis.name for axis in read_axes(ask.sweep)]
+    return bool(
+        ask.batches
+        or (ask.full is not None and ask.full.batches)
+        or ask.tune is not None
+        or not {"batch", "workers"}.isdisjoint(swept)
+    )
 
 
 def _may_run(row: FrameworkRow, family: str | None) -> bool:

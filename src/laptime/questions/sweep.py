@@ -36,7 +36,7 @@ from laptime.questions.swept import Swept, describe_sweep, is_out_of_memory
 from laptime.run.prestart import Prestarter
 
 HEATS_VARY = 1.1
-PlanCell = Callable[[Lane, At], "PlannedLane | str"]
+PlanCell = Callable[[Lane, At], "PlannedLane | UsageError"]
 """Returns a lane at a value of each axis, or why it cannot be."""
 Place = tuple[str, At]
 """An asked lane, and a value of each axis."""
@@ -48,7 +48,7 @@ class SweepPrepared(Prepared):
 
     axes: tuple[SweepAxis, ...]
     lanes: dict[str, Lane]
-    cells: dict[Place, PlannedLane | str]
+    cells: dict[Place, PlannedLane | UsageError]
     plan_cell: PlanCell
 
 
@@ -71,10 +71,10 @@ def prepare_sweep(ask: Ask, machine: Machine) -> SweepPrepared:
         for name, text, planned in zip(names, prepared.plan.ask.lanes or names, prepared.plan.lanes, strict=True)
     }
     cells = {(name, at): plan(lane, at) for at in grid(axes) for name, lane in lanes.items()}
-    planned_cells = tuple(each for each in cells.values() if not isinstance(each, str))
+    planned_cells = tuple(each for each in cells.values() if isinstance(each, PlannedLane))
     if not planned_cells:
-        why = next(each for each in cells.values() if isinstance(each, str))
-        raise UsageError(f"laptime sweep: no cell can be: {why}", "name other lanes or values")
+        why = next(each for each in cells.values() if isinstance(each, UsageError))
+        raise UsageError(f"laptime sweep: no cell can be: {why.says}", why.hint or "name other lanes or values")
     alone, pace = pace_of(ask, prepared.machine, planned_cells)
     others = tuple(each for each in widths.values() if each != prepared.plan.subject)
     whole = replace(prepared.plan, lanes=planned_cells, alone=alone, pace=pace, others=others)
@@ -91,10 +91,10 @@ def _find_widths(ask: Ask, axes: Sequence[SweepAxis], subject: Subject) -> dict[
 
 def _plan_cell(
     axes: Sequence[SweepAxis], widths: Mapping[str, Subject], plan: PlanLane, lane: Lane, at: At
-) -> PlannedLane | str:
+) -> PlannedLane | UsageError:
     planned = lane_at(lane, axes, at, plan)
     width = next((value for axis, value in zip(axes, at, strict=True) if axis.name == WIDTH), None)
-    return planned if isinstance(planned, str) or width is None else with_training(planned, widths[width])
+    return planned if isinstance(planned, UsageError) or width is None else with_training(planned, widths[width])
 
 
 class SweepRace:
@@ -132,8 +132,9 @@ class SweepRace:
         lanes, rounds, prepared = self._rounds.results(), self._rounds, self._prepared
         sweep = None
         if status != "running":
-            reasons = {place: each for place, each in prepared.cells.items() if isinstance(each, str)} | self._left_out
-            names = {place: each.name for place, each in prepared.cells.items() if not isinstance(each, str)}
+            refused = {place: each.says for place, each in prepared.cells.items() if isinstance(each, UsageError)}
+            reasons = refused | self._left_out
+            names = {place: each.name for place, each in prepared.cells.items() if isinstance(each, PlannedLane)}
             swept = Swept(
                 prepared.axes, tuple(prepared.lanes), names, reasons, self._largest, self._estimates,
                 frozenset(self._too_large), frozenset(self._too_long),
@@ -222,7 +223,7 @@ class SweepRace:
         value = self._likely_largest(lane, rest, fits, fails) or between(fits, fails)
         while value is not None and self._job.left_s > 0:
             planned = self._prepared.plan_cell(lane, (str(value), *rest))
-            if isinstance(planned, str) or self._why_too_long(planned, self._job.left_s) is not None:
+            if isinstance(planned, UsageError) or self._why_too_long(planned, self._job.left_s) is not None:
                 return
             fits, fails = (value, fails) if self._tries(planned, prestarter) else (fits, value)
             value = between(fits, fails)
@@ -232,7 +233,7 @@ class SweepRace:
     def _likely_largest(self, lane: Lane, rest: At, fits: int, fails: int) -> int | None:
         """Return the largest batch that fits by its estimate, if it is between one that does and one that does not."""
         planned = self._prepared.plan_cell(lane, (str(fails), *rest))
-        likely = None if isinstance(planned, str) else self._fitting.largest_batch(planned)
+        likely = None if isinstance(planned, UsageError) else self._fitting.largest_batch(planned)
         return likely if likely is not None and fits < likely < fails else None
 
     def _tries(self, planned: PlannedLane, prestarter: Prestarter) -> bool:

@@ -106,7 +106,7 @@ class TorchTraining:
         settings = replace(self._settings, execution="eager")
         try:
             stepper = Stepper(self._recipe, settings, self._device, self._recipe.rate(settings))
-            return count_work(stepper, source)
+            return replace(count_work(stepper, source), items=self.items_per_step)
         finally:
             source.close()
 

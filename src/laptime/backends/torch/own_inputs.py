@@ -17,6 +17,7 @@ from laptime.backends.torch.ranks import OneProcess, Ranks
 from laptime.backends.torch.recipe import Batch, OwnData
 from laptime.errors import LaneError, TrainingError
 from laptime.model.lane import Settings
+from laptime.model.plan import SET_IN_ITS_DATA
 
 CACHED_MOST_BYTES = 512 << 20
 CACHED_MOST_BATCHES = 64
@@ -202,6 +203,4 @@ def _join_tensors(parts: list[Any], name: str) -> Tensor:
 
 
 def _unjoined(name: str, why: str) -> TrainingError:
-    return TrainingError(
-        f"batch=Nx: batches of {name} cannot be joined: {why}", "set the batch in its own data, and race two functions"
-    )
+    return TrainingError(f"batch=Nx: batches of {name} cannot be joined: {why}", SET_IN_ITS_DATA)

@@ -148,7 +148,7 @@ class TorchStepTraining(StepTraining):
             return Missing("the loader or the copy alone computes no step")
         source = open_source(self._data, replace(self._settings, input="published"), self._device, self._seed)
         try:
-            return count_work(self._stepper(), source)
+            return replace(count_work(self._stepper(), source), items=self.items_per_step)
         finally:
             source.close()
 

@@ -21,6 +21,7 @@ from laptime.backends.returned import is_keras
 from laptime.backends.torch.batches import digest_batches, hollow, keep_batches, load_batches
 from laptime.backends.torch.calling import Calling, OwnLoss, count_batch_items
 from laptime.backends.torch.networks import build_network, load_pretrained, load_weights, make_loss
+from laptime.backends.torch.own_batches import with_batch
 from laptime.backends.torch.own_optimizer import COUPLED, OwnOptimizer
 from laptime.backends.torch.random_numbers import restored_generators, seed_all
 from laptime.backends.torch.ranks import open_group
@@ -239,12 +240,15 @@ TorchRecipe = BuiltInRecipe | OwnRecipe
 
 
 def call_training(order: HeatOrder) -> Training:
-    """Call the user's function from the order's seed, with the lane's device where its code may look for it."""
+    """Call the user's function from the order's seed, with the lane's device where its code may look for it.
+
+    The lane may set the batch of its data.
+    """
     subject: Subject = order.subject
     assert subject.file is not None and subject.function is not None  # noqa: PT018  a subject of a file has both
     seed_all(order.seed)
     os.environ["LAPTIME_DEVICE"] = order.lane.device.name
-    return own.call_own(subject.file, subject.function, order.lane.settings.batch)
+    return with_batch(own.call_own(subject.file, subject.function), order.lane.settings.batch, subject.name)
 
 
 def open_recipe(order: HeatOrder) -> TorchRecipe | OwnData:
