@@ -141,6 +141,25 @@ def test_without_an_optimizer_what_has_no_gradients_may_be_the_update() -> None:
     assert steady.forward_backward_s == pytest.approx(steady.wall_s)
 
 
+def test_a_model_that_evaluates_does_not_update_its_weights_then() -> None:
+    """Without an optimizer: 1 ms without gradients may be the update, 2 ms from `eval()` to `train()` are not."""
+    events = [
+        event
+        for at in range(0, 200, 10)
+        for event in (
+            (kinds.NO_GRAD, at, at + 1, 0),
+            (kinds.NO_GRAD, at + 2.5, at + 3, 0),
+            (kinds.EVALUATED, at + 2, at + 4, 0),
+            (kinds.BACKWARD, at + 5, at + 10, 0),
+        )
+    ]
+    loop = loop_of(events)
+    assert (loop.iterations, loop.counted) == (20, "backward passes")
+    assert loop.steady.no_grad_s == pytest.approx(0.002)
+    assert loop.steady.forward_backward_s == pytest.approx(0.008)
+    assert loop.steady.wall_s == pytest.approx(0.010)
+
+
 def test_evaluation_between_epochs_that_uses_no_loader_is_validation() -> None:
     events = [*steps(10), (kinds.END, 100, 101, 1), (kinds.NO_GRAD, 102, 110, 0), (kinds.OPEN, 116, 119, 1)]
     gaps = {each.kind: round(each.seconds * 1e3, 6) for each in loop_of([*events, *steps(10, 120)]).gaps}
@@ -340,6 +359,7 @@ EVENTS = st.lists(
                 kinds.SAVE,
                 kinds.COMPILE,
                 kinds.NO_GRAD,
+                kinds.EVALUATED,
                 kinds.SYNC,
             ]
         ),

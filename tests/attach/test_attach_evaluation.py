@@ -66,6 +66,16 @@ def test_an_evaluation_is_no_forward_pass_of_the_training(tmp_path):
     assert steady["no_grad_s"] + steady["forward_backward_s"] <= steady["wall_s"]
 
 
+def test_evaluation_of_a_training_without_an_optimizer_is_seen(tmp_path):
+    """A script that changes its weights itself, and evaluates twice in each iteration."""
+    update = "for p in model.parameters(): p -= 0.1 * p.grad; p.grad = None"
+    inside = f"loss_of(model, x, y).backward()\n    with torch.no_grad():\n        {update}"
+    steady = watch(tmp_path, f"{inside}\n    model.eval(); model(x); model(x); model.train()")
+    assert steady["no_grad_s"] * 1e3 >= 2 * SLOW_MS
+    assert steady["forward_backward_s"] * 1e3 >= SLOW_MS
+    assert steady["no_grad_s"] + steady["forward_backward_s"] <= steady["wall_s"]
+
+
 @pytest.mark.parametrize("way", ["checkpointed", "others"])
 def test_a_training_pass_is_no_evaluation(tmp_path, way):
     """A block that is checkpointed runs without gradients first, and is a forward pass all the same."""

@@ -27,6 +27,7 @@ class IterationBuilder:
         self.counted: Counted = "optimizer steps"
         self.unsure: str | None = None
         self._updates = 0
+        self.evaluates = False  # within iterations without an optimizer
 
     def take(self, unit: Unit) -> None:
         """Take the next unit."""
@@ -111,9 +112,13 @@ class IterationBuilder:
         self._group, self._is_updated = [], False
 
     def _emit_alone(self, unit: Unit) -> None:
-        """Emit an iteration without an optimizer: what has no gradients may be how the script updates its weights."""
-        unit.forward_backward += unit.no_grad
-        unit.no_grad = 0
+        """Emit an iteration without an optimizer: what has no gradients may be how the script updates its weights.
+
+        Not so what is between `eval()` and `train()`.
+        """
+        unit.forward_backward += unit.no_grad - unit.evaluated
+        unit.no_grad = unit.evaluated
+        self.evaluates = self.evaluates or unit.evaluated > 0
         self._emit(unit)
 
 

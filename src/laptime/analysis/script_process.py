@@ -247,7 +247,8 @@ class ProcessReader:
         elif self._units.fetched_elsewhere and not self._steps_loaders:
             unseen["data_wait_s"] = OTHER_THREAD
         if counted == "backward passes":
-            unseen |= {"optimizer_s": NO_OPTIMIZER, "outside_s": NO_OPTIMIZER, "no_grad_s": NO_OPTIMIZER}
+            unseen |= {"optimizer_s": NO_OPTIMIZER, "outside_s": NO_OPTIMIZER}
+            unseen |= {} if self._iterations.evaluates else {"no_grad_s": NO_OPTIMIZER}
         return self._summary.loop(counted, epochs or NO_LOADER, unseen, self._unsure())
 
     def _unsure(self) -> str | None:

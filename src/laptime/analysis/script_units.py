@@ -42,6 +42,7 @@ class Unit:
     optimizer: int = 0
     copy: int = 0  # to a card
     no_grad: int = 0  # without gradients: evaluation, metrics
+    evaluated: int = 0  # of it, from `eval()` to `train()`
     checkpoint: int = 0
     outside: int = 0
     fetches: int = 0
@@ -72,7 +73,7 @@ class Unit:
         """Put the next unit behind this one. What was outside of this one's steps is now inside of an iteration."""
         self.outside = later.outside
         self.end = later.end
-        for name in ("data", "forward_backward", "backward", "optimizer", "copy", "no_grad", "checkpoint"):
+        for name in ("data", "forward_backward", "backward", "optimizer", "copy", "no_grad", "evaluated", "checkpoint"):
             setattr(self, name, getattr(self, name) + getattr(later, name))
         for name in ("fetches", "backwards", "steps", "skips", "items"):
             setattr(self, name, getattr(self, name) + getattr(later, name))
@@ -122,6 +123,7 @@ class UnitBuilder:
         self._opened: set[int] = set()  # loaders that were started, and whose batches were not yet trained on
         self._copies: list[tuple[int, int]] = []  # to a card, since the last backward pass
         self._passes = Passes()
+        self._evaluated = Passes()  # of these, from `eval()` to `train()`
         self._placed: list[Placed] = []
         self._last_backward = 0  # its end
         self.epochs = 0  # how often a loader that was trained on was started
@@ -149,9 +151,9 @@ class UnitBuilder:
             self._save(begin, end)
         elif kind == kinds.COPY:
             self._copies = [*self._copies[-COPIES_MOST:], (begin, end)]
-        elif kind == kinds.NO_GRAD:
+        elif kind in {kinds.NO_GRAD, kinds.EVALUATED}:
             if self._thread == thread and begin >= self._last_backward:
-                self._passes.add(begin, end)
+                self._pass(kind, begin, end)
         elif kind in FETCHES and self._thread not in {NO_THREAD, thread}:
             self.fetched_elsewhere = True
         elif kind == kinds.FETCH:
@@ -160,6 +162,11 @@ class UnitBuilder:
             self._end(begin, end)
         elif kind == kinds.OPEN:
             self._start_loader(begin, end, value)
+
+    def _pass(self, kind: int, begin: int, end: int) -> None:
+        self._passes.add(begin, end)
+        if kind == kinds.EVALUATED:
+            self._evaluated.add(begin, end)
 
     def skip(self) -> None:
         """Close the last unit: events follow that are not known. What comes after them begins without a past."""
@@ -251,7 +258,8 @@ class UnitBuilder:
         copied = sum(last - first - self._passes.within(first, last) for first, last in copies)
         without = self._passes.within(since, begin)
         self._copies = []
-        self._passes.forget(begin)
+        unit.evaluated += self._evaluated.within(since, begin)
+        self._forget(begin)
         unit.copy += copied
         unit.no_grad += without
         synced = sum(
@@ -343,17 +351,23 @@ class UnitBuilder:
 
     def _close(self, unit: Unit, at: int) -> None:
         unit.end = max(at, unit.saved)
+        rest = max(0, unit.end - unit.last - unit.checkpoint)
+        evaluated = min(rest, self._evaluated.within(unit.last, unit.end))
+        without = min(rest, self._passes.within(unit.last, unit.end)) if unit.updated else evaluated
+        unit.no_grad += without
+        unit.evaluated += evaluated
         if unit.updated:
-            rest = max(0, unit.end - unit.last - unit.checkpoint)
-            without = min(rest, self._passes.within(unit.last, unit.end))
-            unit.no_grad += without
             unit.outside += rest - without
-            self._passes.forget(unit.end)
+            self._forget(unit.end)
         unit.placed = [each for each in self._placed if unit.begin <= each.begin and each.end <= unit.end]
         self._placed = [each for each in self._placed if each.begin >= unit.end]
         self._last_end = unit.end
         self._open = None
         self._emit(unit)
+
+    def _forget(self, until: int) -> None:
+        self._passes.forget(until)
+        self._evaluated.forget(until)
 
     def _note_gap(self, kind: GapKind, begin: int, end: int) -> None:
         """Name a stretch that was no training, and go on with the gap behind it."""

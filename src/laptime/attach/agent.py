@@ -245,6 +245,7 @@ class Agent:
         self.flush_at = 0
         self._lost = 0
         self.steps = 0  # of all optimizers
+        self.trains = False  # a backward pass was seen, with an optimizer or without
         self._threads: dict = {}
         self.first_thread = 0  # so that the first event of a process numbers its thread
         self._failed: set = set()

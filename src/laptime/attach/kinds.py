@@ -19,13 +19,14 @@ KERAS_BATCH = 10  # value: how many steps it was
 KERAS_TEST = 11  # a validation; value: 0
 KERAS_EPOCH = 12  # an epoch, from its begin to its end; value: 0
 COPY = 13  # tensors were moved from the processor's memory to a card, until the script went on; value: 0
-NO_GRAD = 14  # a stretch without gradients, or from `eval()` to `train()`; value: the number of its place
+NO_GRAD = 14  # a stretch without gradients; value: the number of its place
 KERAS_FETCH = 15  # a batch of Keras came; value: the number of what it came from
 SYNC = 16  # the script waited until a disk had what it wrote; value: the number of its place
+EVALUATED = 17  # a model, from its `eval()` to its `train()`; value: the number of its place
 KERAS = frozenset((KERAS_BATCH, KERAS_TEST, KERAS_EPOCH, KERAS_FETCH))
 SOME = 24  # more than there are
 
-PLACED = {NO_GRAD: "evaluation", SAVE: "checkpoints", SYNC: "waiting for the disk"}
+PLACED = {NO_GRAD: "evaluation", EVALUATED: "evaluation", SAVE: "checkpoints", SYNC: "waiting for the disk"}
 
 EVENT = "<4q"
 BYTES_EACH = 32

@@ -162,6 +162,7 @@ def hook_backward(agent: Agent, module: Any) -> None:
         if agent.is_off:
             return
         kind = agent.kind_here(BACKWARD)
+        agent.trains = True
         keep((kind, begin, end, 0))
         losses.keep(tensors, end)
         agent.looked(BACKWARD, end)
@@ -250,7 +251,7 @@ def _hook_evaluation(agent: Agent, module: Any) -> None:
     @wraps(evaluate)
     def watched_eval(self):
         try:
-            if agent.steps:
+            if agent.trains:
                 evaluated[:] = id(self), now_ns(), place_here(agent)
         except Exception as failure:
             agent.failed("evaluation", failure)
@@ -260,7 +261,7 @@ def _hook_evaluation(agent: Agent, module: Any) -> None:
     def watched_train(self, mode=True):  # noqa: FBT002  as PyTorch's own
         try:
             if mode and evaluated[0] == id(self):
-                agent.note(kinds.NO_GRAD, evaluated[1], now_ns(), evaluated[2])
+                agent.note(kinds.EVALUATED, evaluated[1], now_ns(), evaluated[2])
                 evaluated[0] = 0
         except Exception as failure:
             agent.failed("evaluation", failure)
