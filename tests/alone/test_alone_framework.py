@@ -63,7 +63,7 @@ def test_a_framework_races_and_is_proven_with_no_other_beside_it(torch_house, na
 
 @pytest.mark.parametrize("name", ABSENT)
 def test_an_absent_framework_is_refused_with_the_way_to_get_it(torch_house, name):
-    done = torch_house.done("race", "cifar-mlp", f"{name}/cpu", code=2)
+    done = torch_house.done("race", "cifar-mlp", f"{name}/cpu", code=2, starts="cold")  # no server has it prepared
     assert f"{name} is not installed here" in done.err
     assert "pip install" in done.err
 
