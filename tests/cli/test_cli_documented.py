@@ -35,6 +35,13 @@ def test_a_command_says_what_it_is_for(house, name):
     assert answer.out.startswith(f"Usage: laptime {name} ")
 
 
+def test_laptime_alone_explains_itself(house):
+    """As `laptime --help`: it is no wrong usage."""
+    answer = house.done()
+    assert answer.out == house.done("--help").out
+    assert answer.out.startswith("Usage: laptime [OPTIONS] COMMAND")
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_is_explained(name):
     """An option without a word of help is one that nobody finds."""
