@@ -166,6 +166,30 @@ def test_evaluation_between_epochs_that_uses_no_loader_is_validation() -> None:
     assert gaps == {"validation": 8.0, "loader start": 3.0, "between epochs": 9.0}
 
 
+def test_a_final_evaluation_is_no_validation_between_iterations() -> None:
+    """After the last iteration, only what was evaluated between others before is the validation of an epoch."""
+
+    def evaluated(start: float, loader: int) -> list[Event]:
+        passed = [fetch(start + 2, start + 3, loader=loader), (kinds.END, start + 9, start + 10, loader)]
+        return [(kinds.OPEN, start, start + 1, loader), *passed]
+
+    def validations(events: list[Event]) -> list[int]:
+        return [each.times for each in loop_of(events).gaps if each.kind == "validation"]
+
+    first = [*steps(10), (kinds.END, 100, 101, 1)]
+    second = [(kinds.OPEN, 116, 119, 1), *steps(10, 120), (kinds.END, 220, 221, 1)]
+    assert validations([*first, *evaluated(104, 2)]) == []
+    assert validations([*first, *evaluated(104, 2), *second]) == [1]
+    assert validations([*first, *evaluated(104, 2), *second, *evaluated(224, 3)]) == [1]
+    assert validations([*first, *evaluated(104, 2), *second, *evaluated(224, 2), *evaluated(240, 3)]) == [2]
+    reader = ProcessReader(HELLO)
+    events = [*first, *evaluated(104, 2)]
+    reader.take_events(
+        b"".join(struct.pack(kinds.EVENT, kind, int(b * MS), int(e * MS), v) for kind, b, e, v in events)
+    )
+    assert reader.progress.gaps_s == pytest.approx(0.014), "a race takes it out of its windows at once"
+
+
 def test_gaps_between_epochs_are_named() -> None:
     """Validation, another start of the loader, and the rest; together with the iterations they are all the time."""
     validation = [
@@ -288,6 +312,27 @@ def test_a_keras_iteration_begins_with_its_own_fetch() -> None:
     assert loop.steady.forward_backward_s == pytest.approx(0.006)
     assert loop.steady.outside_s == pytest.approx(0.001)
     assert [(each.kind, each.seconds) for each in loop.gaps] == [("validation", pytest.approx(0.010))]
+
+
+def test_an_evaluation_of_keras_after_its_last_fit_is_no_validation() -> None:
+    """One within an epoch is, and so is one between two calls of `fit`."""
+    batches = [(kinds.KERAS_BATCH, 10 * at, 10 * at + 9, 1) for at in range(6)]
+    epoch = [*batches, (kinds.KERAS_TEST, 60, 70, 0), (kinds.KERAS_EPOCH, 0, 71, 0)]
+    after = (kinds.KERAS_TEST, 80, 95, 0)
+    later = [(kinds.KERAS_BATCH, 100 + 10 * at, 109 + 10 * at, 1) for at in range(6)]
+    again = [*later, (kinds.KERAS_EPOCH, 100, 161, 0)]
+
+    def gaps_of(events: list[Event]) -> list[tuple[str, int, float]]:
+        reader = ProcessReader(HELLO)
+        reader.take_facts({"keras_fit": 1, "model": 9, "trained": 4})
+        reader.take_events(b"".join(struct.pack(kinds.EVENT, kind, b * MS, e * MS, v) for kind, b, e, v in events))
+        loop = reader.process().loop
+        assert loop is not None
+        return [(each.kind, each.times, round(each.seconds, 6)) for each in loop.gaps]
+
+    assert gaps_of([*batches, (kinds.KERAS_EPOCH, 0, 60, 0), after]) == []
+    assert gaps_of([*epoch, after]) == [("validation", 1, 0.01)]
+    assert gaps_of([*epoch, after, *again]) == [("validation", 2, 0.025)]
 
 
 def test_the_rank_that_others_wait_for_is_named() -> None:

@@ -63,6 +63,17 @@ def test_no_more_workers_are_advised_than_there_are_cores() -> None:
         assert words.startswith(f"{count} workers and the training share {cores} cores: more of them gain nothing.")
 
 
+def test_a_data_set_of_keras_is_fetched_ahead_by_its_own_workers() -> None:
+    """On PyTorch, Keras reads it by a DataLoader of its own, on whose workers a script has no say."""
+    answer = watched(0, Estimate(10.0, 9.0, 11.0), data_wait_s=0.005)
+    (process,) = answer.processes
+    own = SeenLoader(None, None, None, kind="PyDatasetAdapter")
+    answer = replace(answer, processes=(replace(process, loaders=(own, *process.loaders)),))
+    assert found(answer)["script waits for data"].advice == (
+        "Fetch ahead: give your PyDataset workers=2, use_multiprocessing=True."
+    )
+
+
 def test_few_iterations_show_nothing() -> None:
     """One iteration that waited is no finding; enough of them are."""
     parts = {"data_wait_s": 0.004, "outside_s": 0.003, "no_grad_s": 0.003}

@@ -5,6 +5,8 @@ After a change that is meant, write the pages again with `LAPTIME_REGOLD=1 pytho
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import watch_records
 from shown import in_details
@@ -12,6 +14,7 @@ from shown import in_details
 from golden import assert_agreed
 from laptime.model.figure import Bars, Plane, Stack
 from laptime.model.questions import watch_of
+from laptime.model.script import SeenLoader
 from laptime.pages import watch
 from laptime.pages.page import View
 from laptime.pages.summaries import of_watch
@@ -58,3 +61,15 @@ def test_the_charts_hold_the_records_numbers():
     assert [round(up, 3) for _, up in over_time.curves[0].points][:2] == [170.6, 10.601]
     assert losses.curves[0].points[-1][1] == pytest.approx(2.3 / 80)
     assert {each.label: each.value for each in gaps.bars}["checkpoints"] == pytest.approx(0.08)
+
+
+def test_several_trainings_of_keras_are_told_and_equal_loaders_once():
+    """On PyTorch, Keras makes a loader of its own for each epoch and each `evaluate`."""
+    record = watch_records.keras()
+    (process,) = record.answer.processes
+    loader = SeenLoader(None, 30, 0)
+    twice = replace(process, loop=replace(process.loop, trainings=2), loaders=(loader, loader))
+    shown = details(replace(record, answer=replace(record.answer, processes=(twice,))), 120)
+    assert shown.count("DataLoader: batch ?, 30 batches, 0 workers.") == 1
+    assert "fit trained 2 times, with another model or batch; the figures are of the longest training." in shown
+    assert "fit trained" not in details(record, 120)

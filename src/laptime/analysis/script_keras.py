@@ -103,6 +103,8 @@ class KerasBuilder:
             self.now.summary.gap("validation", begin, end)
         elif kind == kinds.KERAS_EPOCH:
             self._close(self._last.last if self._last else end)
+            for each in (self._everything, self.now.summary):
+                each.validated(until=end, since=begin)
             self._fetched = None
             self.now.epochs += 1
 

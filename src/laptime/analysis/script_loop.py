@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 from laptime.analysis.script_units import Unit
 from laptime.attach import kinds
@@ -28,6 +29,7 @@ PARTS_OF = {
 FITTED = ("data", "copy", "forward_backward", "optimizer", "checkpoint", "outside")  # of an iteration
 WINDOWS_MOST = 512
 LOSSES_MOST = 1024
+EVALUATIONS_MOST = 1024  # that no iteration has followed yet
 PLACES_MOST = 256  # all further ones count as one place that is not known
 FEWEST_STEADY = 3
 ALPHA = 0.05
@@ -91,6 +93,14 @@ class OpenWindow:
 SUMMED = tuple(each.name for each in fields(OpenWindow) if each.name not in OTHERWISE)
 
 
+class Evaluation(NamedTuple):
+    """A time in which batches of the loaders `of` were fetched and nothing was trained."""
+
+    begin: int
+    end: int
+    of: frozenset[int]
+
+
 @dataclass(frozen=True, slots=True)
 class LoopProgress:
     """How far a loop is: its whole iterations, and what they consisted of. `gaps_s` is all time between iterations.
@@ -120,6 +130,8 @@ class LoopSummary:
         self._first: OpenWindow | None = None
         self._fetches = self._backwards = self._steps = self._skips = 0
         self._gaps: dict[GapKind, Gap] = {}
+        self._evaluations: deque[Evaluation] = deque(maxlen=EVALUATIONS_MOST)  # that no iteration has followed yet
+        self._validated: frozenset[int] = frozenset()  # the loaders of those that one has followed
         self.placed: Counter[tuple[int, int]] = Counter()  # nanoseconds, by kind and place
         self.placed_times: Counter[tuple[int, int]] = Counter()
         self._losses: list[tuple[int, float]] = []
@@ -130,6 +142,8 @@ class LoopSummary:
     def add(self, unit: Unit) -> None:
         """Add one iteration."""
         _fit(unit)
+        if self._evaluations:
+            self.validated(until=unit.begin)
         self.iterations += 1
         self._fetches += unit.fetches
         self._backwards += unit.backwards
@@ -169,10 +183,33 @@ class LoopSummary:
         """All iterations: those that were read, and those that were not."""
         return self.iterations + self.skipped
 
-    def gap(self, kind: GapKind, begin: int, end: int) -> None:
-        """Add a time between iterations."""
-        known = self._gaps.get(kind, Gap(kind, 0, 0.0))
-        self._gaps[kind] = Gap(kind, known.times + 1, known.seconds + (end - begin) / 1e9)
+    def gap(self, kind: GapKind, begin: int, end: int, of: frozenset[int] = frozenset()) -> None:
+        """Add a time between iterations. An evaluation is a validation once an iteration follows it."""
+        self._gaps.setdefault(kind, Gap(kind, 0, 0.0))
+        if kind == "validation":
+            self._evaluations.append(Evaluation(begin, end, of))
+        else:
+            _lengthen(self._gaps, kind, begin, end)
+
+    def validated(self, until: int, since: int = 0) -> None:
+        """Count the evaluations that began in this time: the training went on after them, or was not done yet."""
+        left = []
+        for each in self._evaluations:
+            if since <= each.begin <= until:
+                _lengthen(self._gaps, "validation", each.begin, each.end)
+                self._validated |= each.of
+            else:
+                left.append(each)
+        self._evaluations = deque(left, maxlen=EVALUATIONS_MOST)
+
+    @property
+    def gaps(self) -> tuple[Gap, ...]:
+        """The times between iterations. Behind the last one, only what was also evaluated before is a validation."""
+        found = dict(self._gaps)
+        for each in self._evaluations:
+            if each.of and each.of <= self._validated:
+                _lengthen(found, "validation", each.begin, each.end)
+        return tuple(each for each in found.values() if each.times)
 
     def loss(self, at_ns: int, value: float) -> None:
         """Add a loss; of very many, every second, fourth ... is kept."""
@@ -200,7 +237,8 @@ class LoopSummary:
             sum(each.forward_backward_ns + each.optimizer_ns + each.copy_ns for each in windows),
             sum(each.wall_ns for each in windows),
             self._first.wall_ns if self._first else 0,
-            sum(each.seconds for each in self._gaps.values()),
+            sum(each.seconds for each in self._gaps.values())
+            + sum(each.end - each.begin for each in self._evaluations) / 1e9,
         )
 
     @property
@@ -242,7 +280,7 @@ class LoopSummary:
             steady_kind=steady.kind,
             steady_from=first,
             windows=tuple(everything),
-            gaps=tuple(self._gaps.values()),
+            gaps=self.gaps,
             compilations=self.compilations,
             compile_s=self.compile_ns / 1e9,
             losses=self.losses,
@@ -255,6 +293,12 @@ class LoopSummary:
         for first, second in zip(self._windows[::2], self._windows[1::2], strict=False):
             first.join(second)
         del self._windows[1::2]
+
+
+def _lengthen(gaps: dict[GapKind, Gap], kind: GapKind, begin: int, end: int) -> None:
+    """Add a time to those of its kind."""
+    known = gaps[kind]
+    gaps[kind] = Gap(kind, known.times + 1, known.seconds + (end - begin) / 1e9)
 
 
 def _fit(unit: Unit) -> None:

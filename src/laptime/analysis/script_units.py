@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from laptime.attach import kinds
 from laptime.model.script import GapKind
@@ -19,6 +19,12 @@ PLACES_MOST = 4096  # that wait for the end of an iteration
 PASSES_MOST = 1024  # without gradients, of one iteration
 LATE_MOST = 1 << 14  # optimizers that step inside of one backward pass: one for each parameter of a large model
 FETCHES = {kinds.FETCH, kinds.END, kinds.OPEN}
+
+
+class NoteGap(Protocol):
+    """Takes a time between iterations; of an evaluation, the loaders that it read."""
+
+    def __call__(self, kind: GapKind, begin: int, end: int, of: frozenset[int] = ...) -> None: ...
 
 
 class Placed(NamedTuple):
@@ -111,7 +117,7 @@ class Passes:
 class UnitBuilder:
     """Cuts the events of one process into units and gaps."""
 
-    def __init__(self, unit: Callable[[Unit], None], gap: Callable[[GapKind, int, int], None]) -> None:
+    def __init__(self, unit: Callable[[Unit], None], gap: NoteGap) -> None:
         self._emit, self._gap = unit, gap
         self._open: Unit | None = None
         self._gap_begin: int | None = None
@@ -193,7 +199,7 @@ class UnitBuilder:
             self._close(unit, begin)
             unit = None
         elif unit is not None and loader in self.trainers and not self.trainers & unit.loaders.keys():
-            self._note_gap("validation", unit.begin, begin)  # it was left in the middle
+            self._note_evaluation(unit, begin)  # it was left in the middle
             unit = None
         if unit is None:
             unit = self._begin(begin)
@@ -220,7 +226,7 @@ class UnitBuilder:
             self._close(unit, begin)
             self._gap_begin, self._ended = begin, (begin, end)
         else:
-            self._note_gap("validation", unit.begin, end)
+            self._note_evaluation(unit, end)
 
     def _start_loader(self, begin: int, end: int, loader: int) -> None:
         self._opened.add(loader)
@@ -230,7 +236,7 @@ class UnitBuilder:
                 self._close(unit, begin)
                 self._gap_begin = begin
             else:
-                self._note_gap("validation", unit.begin, begin)
+                self._note_evaluation(unit, begin)
         self._ended = None
         if self._gap_begin is not None and self._last_end:
             self._gap("loader start", begin, end)
@@ -320,7 +326,7 @@ class UnitBuilder:
         first = min(known)
         foreign = {loader: at for loader, at in unit.loaders.items() if loader not in self.trainers}
         if min(foreign.values()) < first:
-            self._gap("validation", unit.begin, first)
+            self._gap("validation", unit.begin, first, frozenset(foreign))
             unit.data = max(0, min(unit.data, unit.mark - first))
             unit.begin = first
             unit.loaders = {loader: at for loader, at in unit.loaders.items() if loader in self.trainers}
@@ -369,10 +375,10 @@ class UnitBuilder:
         self._passes.forget(until)
         self._evaluated.forget(until)
 
-    def _note_gap(self, kind: GapKind, begin: int, end: int) -> None:
+    def _note_evaluation(self, unit: Unit, end: int) -> None:
         """Name a stretch that was no training, and go on with the gap behind it."""
         if self._last_end:
-            self._gap(kind, begin, end)
+            self._gap("validation", unit.begin, end, frozenset(unit.loaders))
         self._open, self._gap_begin, self._gap_known, self._ended = None, end, 0, None
 
 

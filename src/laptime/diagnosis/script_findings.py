@@ -23,6 +23,7 @@ WITHOUT_MUCH = 0.1
 SAVES_MUCH = 0.1
 OF_DOUBLE = 0.5  # of the time that computes in float64: float32 has half the bytes
 SKEWED = 1.2
+KERAS_OWN_DATA = "PyDatasetAdapter"  # what Keras makes of a data set that is a class of the script's own
 Rule = Callable[[ScriptProcess, TrainingLoop, Machine], Finding | None]
 
 
@@ -124,7 +125,9 @@ def _waits(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> Find
     workers = {each.workers for each in process.loaders if each.workers is not None}
     cores = machine.processor.cores_usable
     advice = "Try more workers, faster decoding, or data that were decoded before."
-    if workers == {0}:
+    if any(each.kind == KERAS_OWN_DATA for each in process.loaders):  # Keras's own loader of it has no workers
+        advice = "Fetch ahead: give your PyDataset workers=2, use_multiprocessing=True."
+    elif workers == {0}:
         advice = "Load in worker processes: DataLoader(..., num_workers=2, persistent_workers=True)."
     elif workers and max(workers) >= cores:
         use = f"{max(workers)} workers and the training share {cores} core{'s' * (cores != 1)}"

@@ -108,11 +108,7 @@ def _notes(record: Record, answer: WatchAnswer, loops: Sequence[tuple[ScriptProc
     notes = [*(each.advice for each in judged[:1]), *(f"{each.says} {each.advice}" for each in judged[1:])]
     notes += [f"Some iterations take far longer: half of them take {step(ms)} or less." for ms in _usual_ms(loops)]
     notes += [_count_words(loop) for _, loop in loops[:1]]
-    notes += [
-        f"fit trained {loop.trainings} times, with another model or batch; the figures are of the longest training."
-        for _, loop in loops[:1]
-        if loop.trainings > 1
-    ]
+    notes += [_trainings_words(loop) for _, loop in loops[:1]]
     notes += [f"The count may be wrong: {loop.unsure}." for _, loop in loops if loop.unsure]
     notes += [
         f"laptime's hook '{hook}' failed and was switched off ({why})."
@@ -168,6 +164,12 @@ def _iterations(loop: TrainingLoop) -> str:
     return f"{loop.iterations:,} iteration{'s' * (loop.iterations != 1)}"
 
 
+def _trainings_words(loop: TrainingLoop) -> str:
+    if loop.trainings == 1:
+        return ""
+    return f"fit trained {loop.trainings} times, with another model or batch; the figures are of the longest training."
+
+
 def _gap_words(loop: TrainingLoop) -> str:
     gaps = [
         f"{GAP_WORDS[each.kind]} {lap(each.seconds)} ({times_words(each.times)})"
@@ -218,9 +220,10 @@ def _process_lines(process: ScriptProcess, loop: TrainingLoop, view: View) -> li
     sentences = [
         _count_words(loop),
         _steady_words(loop),
+        _trainings_words(loop),
         _gap_words(loop),
         *(_optimizer_words(each.name, each.parameters, each.dtypes) for each in process.optimizers),
-        *map(_loader_words, process.loaders),
+        *dict.fromkeys(map(_loader_words, process.loaders)),  # Keras makes a loader of its own for each call
         _loss_words(loop),
     ]
     for sentence in filter(None, sentences):
