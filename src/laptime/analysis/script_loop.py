@@ -93,7 +93,7 @@ class OpenWindow:
 SUMMED = tuple(each.name for each in fields(OpenWindow) if each.name not in OTHERWISE)
 
 
-class Evaluation(NamedTuple):
+class PossibleValidation(NamedTuple):
     """A time in which batches of the loaders `of` were fetched and nothing was trained."""
 
     begin: int
@@ -130,7 +130,9 @@ class LoopSummary:
         self._first: OpenWindow | None = None
         self._fetches = self._backwards = self._steps = self._skips = 0
         self._gaps: dict[GapKind, Gap] = {}
-        self._evaluations: deque[Evaluation] = deque(maxlen=EVALUATIONS_MOST)  # that no iteration has followed yet
+        self._evaluations: deque[PossibleValidation] = deque(
+            maxlen=EVALUATIONS_MOST
+        )  # that no iteration has followed yet
         self._validated: frozenset[int] = frozenset()  # the loaders of those that one has followed
         self.placed: Counter[tuple[int, int]] = Counter()  # nanoseconds, by kind and place
         self.placed_times: Counter[tuple[int, int]] = Counter()
@@ -187,7 +189,7 @@ class LoopSummary:
         """Add a time between iterations. An evaluation is a validation once an iteration follows it."""
         self._gaps.setdefault(kind, Gap(kind, 0, 0.0))
         if kind == "validation":
-            self._evaluations.append(Evaluation(begin, end, of))
+            self._evaluations.append(PossibleValidation(begin, end, of))
         else:
             _lengthen(self._gaps, kind, begin, end)
 
