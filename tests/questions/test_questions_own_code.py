@@ -162,7 +162,7 @@ def test_a_function_is_called_where_its_text_does_not_say_what_it_returns(hidden
 def test_code_that_ends_or_holds_its_process_leaves_what_was_scouted(tmp_path, ending):
     """A lane will show what is wrong with it; what the framework sees was sent before it ran."""
     (tmp_path / "ends.py").write_text(
-        f"import os, signal\ndef training():\n    print('on', flush=True)\n    {ending}\n"
+        f"import os, signal\ndef training():\n    print('on', flush=True)\n    {ending}\n    return made\n"
     )
     subject = find_subject(f"{tmp_path / 'ends.py'}:training")[0]
     found = inspect_training(Ask(subject.name, ("python/cpu",), patience_s=3), MACHINE, subject)

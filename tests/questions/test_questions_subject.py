@@ -169,17 +169,53 @@ def test_a_file_with_two_trainings_is_refused_with_both(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "hint"),
-    [("def make(): return model, data", "name the function that returns the training, as {}:make; functions there:"),
-     ("x = 1", "write one: def training(): return laptime.Training(")],
+    ("text", "line"),
+    [("def make(): return model, data", "If one of its functions returns a Training, name it: {}:make"),
+     ("import torch\ndef main(): fit()", "loss=loss_function, optimizer=optimizer, data=loader)"),
+     ("import keras", "return laptime.Training(model=model, data=data)"),
+     ("import jax", "return laptime.Training(step=step, state=state, data=data)")],
 )  # fmt: skip
-def test_a_file_without_a_training_is_refused_with_what_to_write(tmp_path, text, hint):
+def test_a_file_without_a_training_is_refused_with_what_takes_it_and_what_to_write(tmp_path, text, line):
+    """No function of a script is named that returns nothing: to call it would run the whole training."""
     place = tmp_path / "mine.py"
     place.write_text(f"{text}\n")
     with pytest.raises(UsageError) as caught:
         find_subject(str(place))
     assert caught.value.says == f"{place} has no function that returns a laptime.Training"
-    assert caught.value.hint.startswith(hint.format(place))
+    first, *lines = caught.value.hint.splitlines()
+    assert first.startswith(f"laptime race {place}, laptime why {place} and laptime watch python {place} take a script")
+    assert lines[-1].endswith(line.format(place))
+    assert lines[1:3] == ["  import laptime", "  def training():"]
+
+
+@pytest.mark.parametrize(
+    "body", ["    fit()", "    if 1: return\n    fit()", "    def inner(): return 1\n    inner()\n    return None"]
+)
+def test_a_function_that_returns_nothing_is_refused_before_it_is_called(tmp_path, body):
+    place = tmp_path / "script.py"
+    place.write_text(f"import torch\ndef main():\n{body}\n")
+    with pytest.raises(UsageError) as caught:
+        find_subject(f"{place}:main")
+    assert caught.value.says == f"main in {place} returns nothing, and a laptime.Training was expected"
+    assert "take a script as it is" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def main():\n    raise RuntimeError",
+        "def main(): ...",
+        "def main(): return make()",
+        "def main() -> 'Training': ...",
+        "@made\ndef main(): make()",
+        "def main(): make()\nmain = made(main)",
+        "if 1:\n    def main(): return 1\nelse:\n    def main(): make()",
+    ],
+)
+def test_what_a_function_returns_is_known_once_it_is_called(tmp_path, text):
+    place = tmp_path / "mine.py"
+    place.write_text(text)
+    assert find_subject(f"{place}:main")[0].function == "main"
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path):

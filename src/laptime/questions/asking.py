@@ -182,13 +182,9 @@ def _check_pretrained(name: str) -> None:
         )
 
 
-def say_end(left_s: float) -> str:
-    """Return a note on when a race ends that has `left_s` of its budget left. A round that has begun is completed."""
-    return (
-        f"the race ends within about {left_s:.0f} s"
-        if left_s >= 1
-        else "the budget is used up, this round ends the race"
-    )
+def say_left(left_s: float) -> str:
+    """Return a note on how much of a budget is left. It says nothing of the end: what was begun is completed."""
+    return f"{left_s:.0f} s of the budget are left" if left_s >= 1 else "the budget is used up"
 
 
 def installed_of(wanted: Iterable[str] | None, machine: Machine) -> tuple[str, ...]:

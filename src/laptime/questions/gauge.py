@@ -21,7 +21,7 @@ PROCESSOR_ROWS, CARD_ROWS = 2048, 8192
 PROCESSOR_COPY_BYTES, CARD_COPY_BYTES = 512_000_000, 1 << 30
 Told = dict[str, Peak | Missing]
 Limits = tuple[tuple[DeviceKey, DevicePeaks | Missing], ...]
-IMPORT_S, LIMIT_S = 3.0, 1.0  # about what a child takes, used for the progress only
+IMPORT_LIMITS = 3  # a child's start takes about as long as so many of its limits; used for the progress only
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +81,12 @@ def _measure(
     told: dict[DeviceKey, dict[str, Told]] = {}
     for number, turn in enumerate(turns):
         order = turn.order
-        done_s, left_s = (
-            sum(IMPORT_S + LIMIT_S * len(each.order.limits) for each in some)
-            for some in (turns[:number], turns[number:])
+        done, left = (
+            sum(IMPORT_LIMITS + len(each.order.limits) for each in some) for some in (turns[:number], turns[number:])
         )
-        left_s *= (time.monotonic() - began_s) / done_s if done_s else 1.0  # as long as it has taken so far
         what = f"{order.framework}/{order.device.name} ({', '.join(order.limits)})"
-        tell(f"{number + 1} of {len(turns)}: {what}; all is measured within about {left_s:.0f} s")
+        end = f"; about {left / done * (time.monotonic() - began_s):.0f} s to go" if done else ""
+        tell(f"{number + 1} of {len(turns)}: {what}{end}")
         told.setdefault(turn.key, {})[order.framework] = ask_peaks(order, environment_of(order, machine), patience_s)
         yield turn.key, told[turn.key]
 

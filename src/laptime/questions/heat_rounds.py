@@ -19,7 +19,7 @@ from laptime.model.protocol import Protocol
 from laptime.model.record import LaneResult
 from laptime.model.sample import FirstLosses, Heat, Reference
 from laptime.planner.pace import without_turns
-from laptime.questions.asking import say_end
+from laptime.questions.asking import say_left
 from laptime.questions.bounds import Bounds, find_bounds, with_roofline
 from laptime.questions.job import FAKE, SHOWN_AT, Job
 from laptime.questions.profile import with_profile
@@ -42,6 +42,8 @@ MayRun = Callable[[PlannedLane, Sequence[PlannedLane]], bool]
 class HeatRounds:
     """Runs heats of a job's lanes, round by round. A lane examines test items once if `examines` is true for it.
 
+    `say_end` returns when the question ends, where it knows that from the rounds so far.
+
     `alone` holds, for each lane that did not take turns with the first one, the reason. Heats with the same round
     number were run together or after each other.
     """
@@ -50,6 +52,7 @@ class HeatRounds:
         self.job, self.pace, self._examines = job, pace, examines
         self.heats: dict[str, list[Heat]] = {lane.name: [] for lane in job.plan.lanes}
         self.proof = Proof(job.services.references, job.announce, job.own_code, job.launcher)
+        self.say_end: Callable[[], str | None] = lambda: None
         self.rounds = 0
         self.took_s: dict[str, float] = {}
         self.alone: dict[str, str] = {}
@@ -280,7 +283,7 @@ class HeatRounds:
     def _show(self, most: int | None, lane: PlannedLane, number: int, phase: str) -> None:
         if phase == SHOWN_AT:
             of = "" if most is None else f" of at most {most}"
-            self.job.announce(f"heat {number + 1}{of}: {lane.name}; {say_end(self.job.left_s)}")
+            self.job.announce(f"heat {number + 1}{of}: {lane.name}; {self.say_end() or say_left(self.job.left_s)}")
 
 
 @dataclass(frozen=True, slots=True)

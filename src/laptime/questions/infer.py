@@ -24,7 +24,7 @@ from laptime.model.record import Finding, InferFactor, InferLane, LaneResult
 from laptime.planner.environments import KEEP_MEMORY
 from laptime.planner.pace import choose_infer_pace
 from laptime.planner.plan import check_question
-from laptime.questions.asking import Prepared, prepare, say_end
+from laptime.questions.asking import Prepared, prepare, say_left
 from laptime.questions.job import FAKE, SHOWN_AT, Job, Outcome, RecordStatus
 from laptime.questions.proving import order_heat
 from laptime.questions.together import run_together, say_why_alone
@@ -189,7 +189,7 @@ class InferenceRace:
     def _show(self, lane: PlannedLane, number: int, phase: str) -> None:
         if phase == SHOWN_AT:
             most = self._pace.heats * len(self._job.plan.lanes)
-            note = f"heat {number + 1} of at most {most}: {lane.name} answers; {say_end(self._job.left_s)}"
+            note = f"heat {number + 1} of at most {most}: {lane.name} answers; {say_left(self._job.left_s)}"
             self._job.announce(note)
 
     def _describe(self, lane: PlannedLane) -> InferLane:

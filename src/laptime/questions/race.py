@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 from laptime.analysis.lanes import compare_lanes
@@ -43,7 +44,8 @@ class Race:
     def __init__(self, job: Job, _prepared: Prepared) -> None:
         self._job, self._rounds = job, HeatRounds(job, job.plan.pace)
         self._running: list[PlannedLane] = list(job.plan.lanes)
-        self._next_round_s = 0.0
+        self._next_round_s = self._round_began_s = 0.0
+        self._rounds.say_end = self._say_end
         self._profiles: dict[str, ProfileRun] | None = None
         self._is_final = True  # if the race is interrupted after a look, that look is the last
 
@@ -54,6 +56,7 @@ class Race:
         rounds.make_ready()
         with rounds.prestarter() as prestarter:
             while True:
+                self._round_began_s = time.monotonic()
                 self._end_round(rounds.run_round(self._running, prestarter, most), prestarter)
                 rounds.hear_appeals()
                 # Decide whether this look is the last before looking at any ratio.
@@ -113,6 +116,22 @@ class Race:
         over_s = OVERRUN * ask.budget_s if rounds < pace.heats_min else 0.0
         is_asked = ask.heats is not None and rounds < pace.heats_min
         return not is_asked and self._next_round_s > self._job.left_s + over_s
+
+    def _say_end(self) -> str | None:
+        """Return when the race ends, if rounds go on to take what the last one took; None before the first has ended.
+
+        A round that ends beyond the budget is the last one, and one that ends before it is not, if another has room.
+        """
+        pace, rounds, ask, left_s = self._job.plan.pace, self._rounds.rounds, self._job.plan.ask, self._job.left_s
+        if not self._next_round_s:
+            return None
+        rest_s = max(0.0, self._next_round_s - (time.monotonic() - self._round_began_s))
+        over_s = OVERRUN * ask.budget_s if rounds + 1 < pace.heats_min else 0.0
+        if ask.heats is not None:
+            rest_s += self._next_round_s * (pace.heats_max - rounds - 1)
+        elif rounds + 1 < pace.heats_max and self._next_round_s <= left_s - rest_s + over_s:
+            return f"the race ends within about {left_s + over_s:.0f} s"
+        return f"the race ends in about {max(rest_s, 1.0):.0f} s"
 
     def _is_settled(self) -> bool:
         """Whether every ratio is known well enough to end early, at the part of alpha that this look spends.

@@ -22,6 +22,26 @@ from laptime.model.plan import Plan, PlannedLane, Subject
 from laptime.model.workload import AT_WIDTH, Adam, Workload, name_at_width
 from laptime.workloads import find_workload
 
+TRAINING_LINES = {  # of a function that laptime can call, by the family of frameworks
+    "torch": (
+        "    model = ...      # as the script makes it",
+        "    optimizer = ...  # of the model's parameters",
+        "    loader = ...     # batches of (inputs, targets)",
+        "    return laptime.Training(model=model, loss=loss_function, optimizer=optimizer, data=loader)",
+    ),
+    "keras": (
+        "    model = ...  # as the script makes it",
+        "    model.compile(...)",
+        "    data = ...   # batches of (inputs, targets)",
+        "    return laptime.Training(model=model, data=data)",
+    ),
+    "python": (
+        "    state = ...  # the first weights, and what the optimizer keeps",
+        "    data = ...   # batches",
+        "    def step(state, batch): ...  # one step: return the new state and the loss",
+        "    return laptime.Training(step=step, state=state, data=data)",
+    ),
+}
 EVERYTHING = "*"  # what `from x import *` binds is known only when it runs
 HOLDS_STATEMENTS = (ast.stmt, ast.ExceptHandler, ast.match_case)
 
@@ -172,15 +192,18 @@ def _only_training(tree: ast.Module, file: Path) -> str:
         return found[0]
     if found:
         raise UsageError(f"{file} has {len(found)} trainings: {', '.join(found)}", f"name one: {file}:{found[0]}")
-    there = ", ".join(find_callable(tree))
-    as_it_is = f"laptime race {file}, laptime why {file} and laptime watch python {file} take a script as it is"
-    write_one = "write one: def training(): return laptime.Training(model=..., loss=..., optimizer=..., data=...)"
-    raise UsageError(
-        f"{file} has no function that returns a laptime.Training",
-        f"name the function that returns the training, as {file}:{there.split(', ')[0]}; functions there: {there}"
-        if there
-        else f"{write_one}; {as_it_is}",
-    )
+    able = [name for name in find_callable(tree) if not _returns_nothing(tree, name)]
+    named = f"\nIf one of its functions returns a Training, name it: {file}:{able[0]}" if able else ""
+    says = f"{file} has no function that returns a laptime.Training"
+    raise UsageError(says, f"{_how_to_make_one(file, tree)}{named}")
+
+
+def _how_to_make_one(file: Path, tree: ast.Module) -> str:
+    """Return what takes a script as it is, and the lines of a Training for all else."""
+    as_it_is = f"laptime race {file}, laptime why {file} and laptime watch python {file} take a script as it is."
+    needs = "All else needs a function that returns what it trains, and does not train:"
+    lines = TRAINING_LINES["python" if (family := family_in(tree)) == "jax" else family or "torch"]
+    return "\n".join([as_it_is, needs, *(f"  {line}" for line in ("import laptime", "def training():", *lines))])
 
 
 def _needs_no_arguments(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
@@ -219,6 +242,47 @@ def _check_function(tree: ast.Module, file: Path, function: str) -> None:
             says = f"{file}: '{function}' is defined inside something else, and only its top can be called"
             raise UsageError(says, f"move it to the top of the file; {there}")
         raise UsageError(f"{file} has no function '{function}'", there)
+    if _returns_nothing(tree, function):
+        says = f"{function} in {file} returns nothing, and a laptime.Training was expected"
+        raise UsageError(says, _how_to_make_one(file, tree))
+
+
+def _returns_nothing(tree: ast.Module, function: str) -> bool:
+    """Whether a function surely returns None: calling it would run a script's whole training for nothing.
+
+    What is decorated, annotated, bound to other values as well, empty, ends with an error, or returns anything, is only
+    known once it is called.
+    """
+    bodies = [node for node in _functions_at_top(tree) if node.name == function]
+    stored = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return bool(bodies) and function not in stored and not any(map(_may_return, bodies))
+
+
+def _may_return(body: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a call of a function may give anything but None."""
+    if isinstance(body, ast.AsyncFunctionDef) or body.decorator_list or body.returns is not None:
+        return True
+    nodes = _own_nodes(body)
+    works = any(isinstance(node, ast.Call) for node in nodes)  # else it takes no time to call it
+    return not works or isinstance(body.body[-1], ast.Raise) or any(map(_yields_value, nodes))
+
+
+def _yields_value(node: ast.AST) -> bool:
+    if isinstance(node, ast.Return):
+        return node.value is not None and not (isinstance(node.value, ast.Constant) and node.value.value is None)
+    return isinstance(node, ast.Yield | ast.YieldFrom)
+
+
+def _own_nodes(body: ast.FunctionDef) -> list[ast.AST]:
+    """Return all nodes of a function that are not those of a function or class within it."""
+    found: list[ast.AST] = []
+    left: list[ast.AST] = [*body.body]
+    while left:
+        node = left.pop()
+        found.append(node)
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            left += ast.iter_child_nodes(node)
+    return found
 
 
 def _functions_at_top(tree: ast.Module) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
