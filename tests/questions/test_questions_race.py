@@ -117,6 +117,18 @@ def test_rounds_turn_about_and_each_heat_is_told_and_kept(world):
     ]
 
 
+def test_a_budget_that_surely_has_no_room_for_an_interval_is_said_before_anything_is_measured(world):
+    """Two lanes are timed for a second each in each of three rounds."""
+    world.race("fake/cpu", "fake/cpu/best", budget_s=1.0)
+    first, *others = world.notes
+    assert re.fullmatch(
+        r"a budget of 1 s is short: to start takes about \d s, and the 3 rounds that an interval needs are timed for "
+        r"6 s; with fewer there is no interval\. Try --budget 1[2-9]s",
+        first,
+    )
+    assert all(note.startswith("heat ") for note in others)
+
+
 def test_a_lane_is_proven_once_and_its_later_heats_repeat_its_first_losses(world):
     """Which is proof enough: they begin with the same weights, batches and random numbers."""
     record = world.race("fake/cpu", "fake/cpu/best", heats=3)

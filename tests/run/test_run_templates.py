@@ -22,6 +22,7 @@ from laptime.run import templates
 from laptime.run.heats import HeatRunner
 from laptime.run.prestart import Prestarter
 from laptime.run.runner import Limits, Started
+from laptime.run.scout import ask_reference
 from laptime.run.templates import ForkedChild, HeatTemplate, HeatTemplates, may_fork
 from laptime.run.turns import Player
 
@@ -260,7 +261,9 @@ def test_lanes_share_templates_only_where_they_start_alike(tmp_path, monkeypatch
 
 @pytest.mark.framework
 def test_heats_of_pytorch_on_a_processor_are_forked(tmp_path, monkeypatch, house):
-    """The second one imports nothing; they learn the same, and hold the same memory as a fresh process."""
+    """They import nothing, and neither does the reference, of whose template they are forked, too. All learn the same,
+    and hold the same memory as a fresh process.
+    """
     monkeypatch.setattr(templates, "OF_A_LANE", 1)
     lane = lane_on(tmp_path)
     order = replace(order_for(tmp_path), lane=lane, subject=replace(order_for(tmp_path).subject, name="cifar-mlp"))
@@ -274,13 +277,19 @@ def test_heats_of_pytorch_on_a_processor_are_forked(tmp_path, monkeypatch, house
         return taken_s, HeatRunner(order, Limits(60.0, 60.0), 2, lambda _: None).run(started, 0)
 
     with Prestarter(2, 60.0) as ahead:
+        ahead.start_ahead([lane])
+        own = ahead.take_alone(replace(lane, name="reference"))
+        assert len(ask_reference(order, 60.0, started=own).exact.losses) == 4
+        assert ahead.expect_imports_s([lane]) == 0.0 < ahead.expect_imports_s([replace(lane, environment={})])
         (first_s, first), (second_s, second) = run(ahead), run(ahead)
+        import_s = ahead.importing_s
     monkeypatch.setattr(templates, "may_fork", lambda _lane: False)
     with Prestarter(2, 60.0) as ahead:
         _, fresh = run(ahead)
     assert [each.process.status for each in (first, second, fresh)] == ["ok"] * 3
-    assert second_s < first_s / 4
-    assert first.process.template == second.process.template is not None is fresh.process.template
+    assert max(first_s, second_s) < import_s / 4
+    assert own.child.template == first.process.template == second.process.template is not None
+    assert fresh.process.template is None
     assert first.proofs[0].losses == second.proofs[0].losses == fresh.proofs[0].losses
     peaks = [each.process.peak_memory_bytes for each in (first, second, fresh)]
     assert max(peaks) < 1.2 * min(peaks)  # two fresh processes differ by 8 %: what malloc keeps is chance

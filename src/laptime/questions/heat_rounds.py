@@ -63,15 +63,20 @@ class HeatRounds:
         self._sensors = SensorSelection(("none",), 1.0)
         self._bounds: dict[str, Bounds] = {}
 
-    def make_ready(self) -> None:
-        """Prepare the items and the float64 reference before the first heat. A missing instrument is reported first."""
+    def make_ready(self, prestarter: Prestarter | None = None) -> None:
+        """Prepare the items and the float64 reference before the first heat. A missing instrument is reported first.
+
+        With a prestarter, processes begin to import for the first heats meanwhile, and the reference's is one of them.
+        """
         job = self.job
         job.launcher.report_to(job.announce)
         if not job.launcher.is_elsewhere:  # else it would read this machine
             self._sensors = SensorSelection(job.plan.ask.sensors, job.plan.ask.sensors_hz)
         job.supply_data(job.announce)
         self._protocol = find_protocol(job.plan)
-        job.plan = self.proof.make_ready(job.plan)
+        if prestarter is not None:
+            prestarter.start_ahead(job.plan.lanes)
+        job.plan = self.proof.make_ready(job.plan, prestarter)
         self._bounds = find_bounds(job.plan, job.machine, job.services.peaks)
 
     def admit(self, lane: PlannedLane) -> None:

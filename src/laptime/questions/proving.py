@@ -18,6 +18,7 @@ from laptime.planner.environments import KEEP_MEMORY
 from laptime.planner.plan import name_device
 from laptime.questions.own_code import OwnCode
 from laptime.run.launchers import LOCAL, Launcher
+from laptime.run.prestart import Prestarter
 from laptime.run.scout import Failure, ask_proof, ask_reference
 
 PROOF_VERSION = 6
@@ -54,16 +55,19 @@ class Proof:
         found = self.references.get(training.name)
         return found if isinstance(found, Reference) else None
 
-    def make_ready(self, plan: Plan) -> Plan:
-        """Find the references that did not come with a resumed record. Return the plan with the files of batches."""
+    def make_ready(self, plan: Plan, prestarter: Prestarter | None = None) -> Plan:
+        """Find the references that did not come with a resumed record. Return the plan with the files of batches.
+
+        With a prestarter, their processes are forked from those that have imported a framework for the heats.
+        """
         plan = place_batches(plan, self._cache)
         for training in plan.subjects:
             if self.references.get(training.name) is None:
-                self.references[training.name] = self._find_reference(plan, training)
+                self.references[training.name] = self._find_reference(plan, training, prestarter=prestarter)
         for lane in plan.lanes:
             if self._is_cut(plan, lane) and (plan.subject_of(lane).name, lane.shares) not in self._cut:
                 training = plan.subject_of(lane)
-                self._cut[training.name, lane.shares] = self._find_reference(plan, training, lane.shares)
+                self._cut[training.name, lane.shares] = self._find_reference(plan, training, lane.shares, prestarter)
         return plan
 
     def reference_for(self, plan: Plan, lane: PlannedLane) -> Reference | str | None:
@@ -108,7 +112,9 @@ class Proof:
         order = order_heat(other, lane, plan.pace, -1)
         return Appeal(seed, again, ask_proof(order, plan.ask.patience_s, self._launcher))
 
-    def _find_reference(self, plan: Plan, training: Subject, shares: int = 1) -> Reference | str | None:
+    def _find_reference(
+        self, plan: Plan, training: Subject, shares: int = 1, prestarter: Prestarter | None = None
+    ) -> Reference | str | None:
         """Load a reference, or compute and save it. That of a user's own training may change, so it is not saved.
 
         A script has none: only itself knows its model.
@@ -124,11 +130,14 @@ class Proof:
         of = f" of {training.name}" if plan.others else ""
         self._announce(f"computing the float64 reference of the proof{of}, once")
         processor = Device("cpu", "cpu", "the processor", usable=True)
-        environment = KEEP_MEMORY | name_device(framework, processor)
+        alike = [each for each in lanes if each.framework == framework and each.may_fork and not each.settings.threads]
+        is_forked = prestarter is not None and bool(alike)
+        environment = alike[0].environment if is_forked else KEEP_MEMORY | name_device(framework, processor)
         settings = Settings(input="cached")
         lane = PlannedLane("reference", framework, processor, settings, environment, training=training)
         order = replace(order_heat(plan, lane, plan.pace, -1), shares=shares)
-        made = ask_reference(order, plan.ask.patience_s, self._launcher)
+        started = prestarter.take_alone(lane) if prestarter is not None and is_forked else None
+        made = ask_reference(order, plan.ask.patience_s, self._launcher, started)
         if isinstance(made, Failure):
             self._own_code.note_failure(lane, made)
             return made.reason

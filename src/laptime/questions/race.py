@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from math import ceil
 
 from laptime.analysis.lanes import compare_lanes
 from laptime.analysis.timed_work import find_other_steps, find_other_timed
 from laptime.diagnosis.checkup import find_unseen_cards
 from laptime.diagnosis.findings import find_findings
 from laptime.model.ask import Ask
+from laptime.model.digits import brief
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
@@ -28,6 +30,7 @@ from laptime.run.prestart import Prestarter
 from laptime.stats import FIRST_LOOK, alpha_for_look
 
 EARLY = 0.6  # share of the margin within which every ratio has to be known for the race to end before its time
+SET_UP = 2.0  # times what passed until a race was planned: so long it takes until its first heat, at least
 ALIKE = 0.2  # share of the margin within which two lanes that cannot be told apart are called settled early
 
 
@@ -53,8 +56,9 @@ class Race:
         """Run interleaved rounds of heats until the margin is reached or the budget is used up."""
         job, rounds = self._job, self._rounds
         most = job.plan.pace.heats_max * len(job.plan.lanes)
-        rounds.make_ready()
         with rounds.prestarter() as prestarter:
+            self._say_least()
+            rounds.make_ready(prestarter)
             while True:
                 self._round_began_s = time.monotonic()
                 self._end_round(rounds.run_round(self._running, prestarter, most), prestarter)
@@ -116,6 +120,21 @@ class Race:
         over_s = OVERRUN * ask.budget_s if rounds < pace.heats_min else 0.0
         is_asked = ask.heats is not None and rounds < pace.heats_min
         return not is_asked and self._next_round_s > self._job.left_s + over_s
+
+    def _say_least(self) -> None:
+        """Say, before much is done, where the budget has surely no room for the rounds that an interval needs.
+
+        To scout, a process started, imported a framework and built its devices. What heats are forked from does so once
+        more, and a reference takes longer than nothing.
+        """
+        job, pace, budget_s = self._job, self._job.plan.pace, self._job.plan.ask.budget_s
+        setup_s, timed_s = SET_UP * job.elapsed_s, pace.heats_min * len(job.plan.lanes) * pace.measure_s
+        if job.plan.ask.heats is None and setup_s + timed_s > (1 + OVERRUN) * budget_s:
+            job.announce(
+                f"a budget of {brief(budget_s)} s is short: to start takes about {ceil(setup_s)} s, and the "
+                f"{pace.heats_min} rounds that an interval needs are timed for {ceil(timed_s)} s; with fewer there is "
+                f"no interval. Try --budget {ceil(setup_s + 2 * timed_s)}s"
+            )
 
     def _say_end(self) -> str | None:
         """Return when the race ends, if rounds go on to take what the last one took; None before the first has ended.

@@ -115,8 +115,8 @@ class SweepRace:
     def run(self) -> None:
         """Race every value once, then again as long as the budget allows."""
         rounds, values = self._rounds, grid(self._prepared.axes)
-        rounds.make_ready()
         with rounds.prestarter() as prestarter:
+            rounds.make_ready(prestarter)
             for number in range(HEATS_USUAL):
                 began_s = self._job.left_s
                 for at in values if number % 2 == 0 else values[::-1]:

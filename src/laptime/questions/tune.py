@@ -117,8 +117,8 @@ class Tune:
 
     def run(self) -> None:
         rounds = self._rounds
-        rounds.make_ready()
         with rounds.prestarter() as prestarter:
+            rounds.make_ready(prestarter)
             for place, search in enumerate(self._searches):
                 reserved_s = sum(self._confirm_s(each) for each in self._searches[:place])
                 share_s = (self._job.left_s - reserved_s) / (len(self._searches) - place)

@@ -127,8 +127,8 @@ class WhySearch:
         if self._base.framework != SCRIPT:
             for name in self._stages():
                 self._add(self._inquiry.named(name))
-        rounds.make_ready()
         with rounds.prestarter() as prestarter:
+            rounds.make_ready(prestarter)
             self._expect_imports_s = prestarter.expect_imports_s
             self._run_first(self._with(self._stages()), prestarter)
             rounds.hear_appeals()

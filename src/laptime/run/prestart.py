@@ -21,7 +21,7 @@ from laptime.model.plan import PlannedLane
 from laptime.run.child import Silence
 from laptime.run.launchers import LOCAL, Launcher
 from laptime.run.runner import Started
-from laptime.run.templates import ForkedChild, HeatTemplate, HeatTemplates
+from laptime.run.templates import ForkedChild, HeatTemplate, HeatTemplates, may_fork
 
 CORES_A_CHILD = 2
 MOST_AT_ONCE = 8  # each holds some hundred megabytes
@@ -58,6 +58,20 @@ class Prestarter:
     def line_up(self, lanes: Iterable[PlannedLane]) -> None:
         """Set the lanes whose children will be taken next, in order."""
         self._waiting = list(lanes)
+
+    def start_ahead(self, lanes: Iterable[PlannedLane]) -> None:
+        """Start the templates of the first heats of these lanes, as many as may start at once; wait for none."""
+        begun = 0
+        with contextlib.suppress(LaneError):  # the heats will report it
+            for lane in () if self._launcher.is_elsewhere else lanes:
+                begun += begun < self._at_once and self._templates.begin_ahead(lane)
+
+    def take_alone(self, lane: PlannedLane) -> Started | None:
+        """Return a child for what is no heat, forked like the heats of this lane; None where these are no forks."""
+        if self._launcher.is_elsewhere or not may_fork(lane):
+            return None
+        self.line_up([lane])
+        return self.take(lane)
 
     def take(self, lane: PlannedLane) -> Started:
         """Return the lane's child. If it does not exist yet, start the next children, as many as may start at once."""

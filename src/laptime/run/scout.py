@@ -21,6 +21,7 @@ from laptime.model.plan import HeatOrder, OwnTraining, PlannedLane, Subject
 from laptime.model.sample import ProofRun, Reference
 from laptime.run.child import AnyChild, Silence
 from laptime.run.launchers import LOCAL, Launcher
+from laptime.run.runner import Started
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +107,12 @@ def _training_in(answer: wire.FromChild | Failure) -> OwnTraining | Failure:
     return answer if isinstance(answer, Failure) else Failure("the scout gave no answer")
 
 
-def ask_reference(order: HeatOrder, patience_s: float, launcher: Launcher = LOCAL) -> Reference | Failure:
+def ask_reference(
+    order: HeatOrder, patience_s: float, launcher: Launcher = LOCAL, started: Started | None = None
+) -> Reference | Failure:
     """Have a child compute the float64 reference, and count a step of a user's own training. Return it, or why not.
 
-    A reference stays one if its child fails at counting.
+    A reference stays one if its child fails at counting. A child that has `started` has imported its framework already.
     """
     heard: list[Reference] = []
 
@@ -117,7 +120,11 @@ def ask_reference(order: HeatOrder, patience_s: float, launcher: Launcher = LOCA
         if isinstance(message, wire.Referenced):
             heard.append(message.reference)
 
-    child = _ask(wire.Refer(order), order.lane.environment, launcher, order.lane)
+    if started is not None and started.broken is None:
+        child = started.child
+        child.say(wire.Refer(order))
+    else:
+        child = _ask(wire.Refer(order), order.lane.environment, launcher, order.lane)
     until = wire.Finished if order.counts_step else wire.Referenced
     answer = _hear_out(child, patience_s, note, until=until)
     if not heard:

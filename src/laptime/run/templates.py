@@ -157,6 +157,14 @@ class HeatTemplates:
         self._forked[lane.name] += 1
         return found
 
+    def begin_ahead(self, lane: PlannedLane) -> bool:
+        """Start the template of a lane's next heat, and wait for nothing. Return whether one was started."""
+        key = self._next_key(lane)
+        if not may_fork(lane) or key in self._made or self._is_refused(key) or not self._make_room():
+            return False
+        self._made[key] = HeatTemplate(lane, next(self._numbers))
+        return True
+
     def missing(self, lanes: Iterable[PlannedLane]) -> int:
         """Return how many templates the next heats of these lanes would have to start."""
         wanted = {self._next_key(lane) for lane in lanes if may_fork(lane)} - self._made.keys()
