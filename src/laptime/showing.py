@@ -35,7 +35,7 @@ from laptime.pages import laps, listing, workloads
 from laptime.pages.devices import card_of, hardware_rows, peak_lines, render_devices
 from laptime.pages.doctor import render_checkup
 from laptime.pages.fields import render_fields
-from laptime.pages.laps import moment_words
+from laptime.pages.laps import moment_words, step_words
 from laptime.pages.page import PageParts, View
 from laptime.pages.repeat import repeat_words
 from laptime.pages.words import trained_words
@@ -44,7 +44,7 @@ from laptime.store import schema
 from laptime.workloads import CATALOGUE, find_workload
 from laptime.workloads.layers import list_layers
 
-__all__ = ["FORMATS", "View", "format_of", "moment_words"]
+__all__ = ["FORMATS", "View", "format_of", "moment_words", "step_words"]
 
 Parameters = ParamSpec("Parameters")
 Shown = TypeVar("Shown")

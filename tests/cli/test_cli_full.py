@@ -125,7 +125,7 @@ def test_one_line_a_lap_goes_to_stderr_and_the_report_ends_with_totals_predictio
     The record on disk says the same as the report by `show`; `list` has it in a line.
     """
     answer = house.run(*FULL, "--until-accuracy", "0.9", "--details")
-    laps = [line for line in answer.err.splitlines() if " lap " in line]
+    laps = [line for line in answer.err.splitlines() if " of 3: " in line]
     assert len(laps) == 6
     assert laps[0] == (
         "fake/cpu lap 1 of 3: 10.2 s, 102 ms a step, loss 2.1460, accuracy 0.1603, "

@@ -4,15 +4,36 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 
 import pytest
+
+from laptime.cli import output
+from laptime.model.protocol import Moment
 
 pytestmark = pytest.mark.usefixtures("known_references")
 
 FULL_DEVICE = Path("/dev/full")
 RACE = ("race", "cifar-cnn", "fake/cpu", "fake/cpu/best", "--heats")
 FULL = ("train", "cifar-cnn", "fake/cpu", "--laps", "2", "--steps-per-lap", "5")
+
+
+def test_a_long_lap_gives_signs_of_life_where_there_is_no_terminal(capsys, monkeypatch):
+    """After a silence, and then after ever longer ones: a training may take days."""
+    now_s = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now_s[0])
+    with output.Progress(quiet=False) as progress, output.Progress(quiet=True) as quiet:
+        progress.tell(Moment("torch/cpu/as-written", None, "begins", 1, is_news=True))
+        for at_s, step in ((4.0, 1), (5.0, 40), (14.0, 41), (15.0, 90)):
+            now_s[0] = at_s
+            for each in (progress, quiet):
+                each.tell(Moment("torch/cpu/as-written", None, "lap", 1, False, 1, step, 100, 390.0))
+    assert capsys.readouterr().err.splitlines() == [
+        "torch/cpu: begins",
+        "torch/cpu: lap 1 of 1, step 40 of 100",
+        "torch/cpu: lap 1 of 1, step 90 of 100",
+    ]
 
 
 def full_device(house, *words):

@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import sys
+import time
 from collections.abc import Callable, Sequence
 from math import ceil
 from types import TracebackType
@@ -24,6 +25,7 @@ UP, ERASE_BELOW = "\x1b[{}A", "\r\x1b[J"
 
 
 MOST_DIGITS = 5  # of a width
+SILENT_LEAST_S, SILENT_MOST_S = 5.0, 60.0  # between signs of life where there is no terminal
 
 
 def page_width() -> int:
@@ -123,12 +125,16 @@ class LiveView:
 
 
 class Progress:
-    """Progress: a live table on a terminal, one line per note elsewhere. It is drawn on news only, never by a timer."""
+    """Progress: a live table on a terminal, one line per note elsewhere. It is drawn on news only, never by a timer.
+
+    Elsewhere, what a whole training does between its laps has a line after 5 s of silence, then ever more rarely.
+    """
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
         self._live: LiveView | None = None
         self._last = ""
+        self._told_s, self._silent_s = time.monotonic(), SILENT_LEAST_S
 
     def __enter__(self) -> Self:
         if not self._quiet and MESSAGES.isatty() and os.environ.get("TERM") != "dumb":
@@ -149,14 +155,24 @@ class Progress:
         """Show a moment of a whole training: a bar for the current lap, and a line for each finished lap."""
         live = self._live
         if live is None:
-            if moment.is_news and not self._quiet:
-                say(showing.moment_words(moment))
+            if not self._quiet:
+                self._tell_line(moment)
             return
         if moment.lap is not None:
             live.erase()
             say(showing.moment_words(moment))
         blocks = may_draw(MESSAGES.encoding)
         self._draw(live, lambda: showing.lap_lines(moment, live.width(), color=live.color, blocks=blocks))
+
+    def _tell_line(self, moment: Moment) -> None:
+        """Print a moment that is news, and any other as a sign of life after a silence."""
+        now_s = time.monotonic()
+        if not moment.is_news:
+            if now_s - self._told_s < self._silent_s:
+                return
+            self._silent_s = min(2 * self._silent_s, SILENT_MOST_S)
+        self._told_s = now_s
+        say(showing.step_words(moment))
 
     def _draw(self, live: LiveView, make: Callable[[], Sequence[str]]) -> None:
         """Draw the progress. A table that cannot be made is left out, and the run goes on."""

@@ -39,8 +39,7 @@ class ProgressLine:
 
     def tell(self, moment: Moment) -> None:
         """Show a moment of a whole training."""
-        steps = f", step {moment.step:,} of {moment.steps:,}" if moment.steps and moment.lap is None else ""
-        self.write(showing.moment_words(moment) + steps)
+        self.write(showing.step_words(moment))
 
 
 class NotebookTable(ProgressLine):

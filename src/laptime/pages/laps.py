@@ -52,6 +52,12 @@ def moment_words(moment: Moment) -> str:
     return f"{who}{': ' if who else ''}{moment.doing}{where}"
 
 
+def step_words(moment: Moment) -> str:
+    """Return a moment in one line, with the step of the lap that is being trained."""
+    is_step = moment.steps and moment.lap is None
+    return f"{moment_words(moment)}{f', step {moment.step:,} of {moment.steps:,}' if is_step else ''}"
+
+
 def _laps(run: FullRun, full: TrainingAnswer, width: int, *, color: bool) -> list[str]:
     """Return one training as a table of laps, or as a sentence per lap if no table fits."""
     title = painted(_title(run, full), width, "strong", color=color)
