@@ -21,7 +21,7 @@ PROCESSOR_ROWS, CARD_ROWS = 2048, 8192
 PROCESSOR_COPY_BYTES, CARD_COPY_BYTES = 512_000_000, 1 << 30
 Told = dict[str, Peak | Missing]
 Limits = tuple[tuple[DeviceKey, DevicePeaks | Missing], ...]
-IMPORT_LIMITS = 3  # a child's start takes about as long as so many of its limits; used for the progress only
+IMPORT_LIMITS = 3  # a child starts for about as long as it measures this many limits; used for the progress only
 
 
 @dataclass(frozen=True, slots=True)
