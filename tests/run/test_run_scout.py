@@ -8,10 +8,13 @@ import time
 from dataclasses import replace
 
 import pytest
-from heat_orders import order_for
+from heat_orders import environment_for, order_for
 
+from laptime import wire
 from laptime.model.machine import Framework
 from laptime.model.sample import Reference
+from laptime.run.launchers import LOCAL
+from laptime.run.runner import Started
 from laptime.run.scout import ask_reference, ask_scouts
 
 
@@ -62,6 +65,18 @@ def test_a_reference_is_computed(tmp_path):
     reference = ask_reference(order_for(tmp_path), 60.0)
     assert isinstance(reference, Reference)
     assert (len(reference.exact.losses), len(reference.twin.losses)) == (4, 4)
+
+
+@pytest.mark.parametrize("broken", [None, "no message for 1 s; stopped"])
+def test_a_child_that_could_not_import_is_ended_and_a_fresh_one_computes_the_reference(tmp_path, house, broken):
+    child = LOCAL.start(environment_for(tmp_path))
+    child.say(wire.Warm("nonsense"))
+    heard = [child.hear(30.0)]
+    while not isinstance(heard[-1], wire.Failed):
+        heard.append(child.hear(30.0))
+    started = Started(child, () if broken else tuple(heard), broken)
+    assert isinstance(ask_reference(order_for(tmp_path), 60.0, started=started), Reference)
+    assert house.is_empty_within(2)
 
 
 def own(order):

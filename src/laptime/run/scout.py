@@ -120,11 +120,14 @@ def ask_reference(
         if isinstance(message, wire.Referenced):
             heard.append(message.reference)
 
-    if started is not None and started.broken is None:
+    if started is not None and (started.broken or any(isinstance(each, wire.Failed) for each in started.heard)):
+        started.child.abandon()  # a fresh one says what is wrong
+        started = None
+    if started is None:
+        child = _ask(wire.Refer(order), order.lane.environment, launcher, order.lane)
+    else:
         child = started.child
         child.say(wire.Refer(order))
-    else:
-        child = _ask(wire.Refer(order), order.lane.environment, launcher, order.lane)
     until = wire.Finished if order.counts_step else wire.Referenced
     answer = _hear_out(child, patience_s, note, until=until)
     if not heard:
