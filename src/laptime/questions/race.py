@@ -129,7 +129,8 @@ class Race:
         """
         job, pace, budget_s = self._job, self._job.plan.pace, self._job.plan.ask.budget_s
         setup_s, timed_s = SET_UP * job.elapsed_s, pace.heats_min * len(job.plan.lanes) * pace.measure_s
-        if job.plan.ask.heats is None and setup_s + timed_s > (1 + OVERRUN) * budget_s:
+        has_waited = job.launcher.is_elsewhere  # for its place, which says nothing of what comes
+        if job.plan.ask.heats is None and not has_waited and setup_s + timed_s > (1 + OVERRUN) * budget_s:
             job.announce(
                 f"a budget of {brief(budget_s)} s is short: to start takes about {ceil(setup_s)} s, and the "
                 f"{pace.heats_min} rounds that an interval needs are timed for {ceil(timed_s)} s; with fewer there is "
