@@ -224,6 +224,18 @@ def test_memory_is_recommended_where_it_gains_far_more():
     ]
 
 
+def test_a_remedy_that_freezes_drawn_items_is_last_and_says_what_it_changes():
+    """It gains most, and is not recommended: its training is another one."""
+    for drawn in (True, False):
+        lane = lane_of(100.0, signs=signs_of(redrawn=drawn))
+        case = case_of(lane, trial("decoded", 9.5, changes="memory"), trial("workers", 1.8), trial("layout", 0.9))
+        rows = remedies(case, case.trials, ())
+        told = [(row.says, row.changes, row.recommended) for row in rows]
+        others = [("workers", "nothing", drawn), ("layout", "nothing", False)]
+        frozen = ("decoded (freezes items that are drawn again each time)", "the learning", False)
+        assert told == ([*others, frozen] if drawn else [("decoded", "memory", True), *others])
+
+
 def test_memory_is_recommended_where_nothing_else_gains():
     case = case_of(lane_of(100.0), trial("keep", 2.0, changes="memory"), trial("layout", 0.9))
     assert [row.recommended for row in remedies(case, case.trials, ())] == [True, False]

@@ -21,7 +21,7 @@ from laptime.heat.script import run_script
 from laptime.model.lane import Settings
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
-from laptime.model.symptoms import NO_INPUT, StepSymptoms
+from laptime.model.symptoms import NO_INPUT, NOT_LOOKED, StepSymptoms
 from laptime.model.workload import ProofPlan
 
 STAND_IN = Path(__file__).parents[1] / "attach" / "stand_in"
@@ -211,6 +211,21 @@ def test_the_loader_and_the_training_are_timed_apart(heat, monkeypatch):
     assert STEP_MS + LOADING_MS <= whole < 1.6 * (STEP_MS + LOADING_MS)
     assert STEP_MS <= compute < 2 * STEP_MS
     assert LOADING_MS <= loader < 1.7 * LOADING_MS
+
+
+DRAWN = """class Slow(list):
+    def __getitem__(self, number):
+        return [number, DRAWS]
+"""
+
+
+@pytest.mark.parametrize(("draws", "told"), [("time.perf_counter_ns()", True), ("0.5", False), ("1 / 0", NOT_LOOKED)])
+def test_an_item_that_is_drawn_again_is_seen_after_the_windows(heat, draws, told):
+    """In the script's own process; the script's iterations stay as they are."""
+    begin, end = TRAIN.index("class Slow"), TRAIN.index("batches = Slow")
+    line = heat(source=TRAIN[:begin] + DRAWN.replace("DRAWS", draws) + "\n" + TRAIN[end:])
+    assert told == line.only(wire.Signed).signs.redrawn
+    assert len(line.windows) >= TURNS.windows_min
 
 
 def test_a_loop_through_laptime_steps_needs_no_optimizer(heat):

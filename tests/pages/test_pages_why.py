@@ -13,8 +13,10 @@ from why_records import DECODE, SHOWN, failed_remedy, loader_bound, not_trusted,
 
 from golden import assert_agreed
 from laptime.model.missing import Missing
+from laptime.model.symptoms import StepSymptoms
 from laptime.model.why import Factor, StepPart
 from laptime.pages import why
+from laptime.pages.page import View
 from laptime.pages.why import BLOCKS, LETTERS, bar_lines, measured_words
 from laptime.store.index import row_of
 from laptime.visible import cells_wide
@@ -60,6 +62,16 @@ def test_a_failed_remedy_is_a_row_with_its_reason():
     row = next(line for line in page.splitlines() if line.startswith("batch 128 -> 512"))
     assert "failed: CUDA out of memory: 64 GB were asked for" in row
     assert "The budget had no room for: compile, graph." in page
+
+
+def test_a_page_says_why_what_keeps_items_is_not_recommended():
+    """Where an item differed as it was fetched again in a heat of the lane itself."""
+    record = loader_bound()
+    heat = replace(record.lanes[0].heats[0], signs=StepSymptoms(3, redrawn=True))
+    drawn = replace(record, lanes=(replace(record.lanes[0], heats=(heat,)), *record.lanes[1:]))
+    says = "An item of the data set differs when it is fetched again, so to keep items changes the learning."
+    for view in (View(100), View(100, details=True)):
+        assert [says in " ".join(why.render(each, view).split()) for each in (record, drawn)] == [False, True]
 
 
 def test_noise_is_told_before_the_verdict():

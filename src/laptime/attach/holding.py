@@ -87,6 +87,7 @@ class Hold:
             peak_bytes=peak_memory(),
             threads=threads(),
             shapes=self.replay.shapes,
+            redrawn=self.replay.redrawn,
         )
         what, self._left, batches = answer or (kinds.FREE, NEVER, 0)
         if what == kinds.FREE:
@@ -95,6 +96,8 @@ class Hold:
             self.replay.begin(batches)
         elif what == kinds.LOADER_ALONE:
             self.replay.run_alone = True
+        elif what == kinds.FETCH_AGAIN:
+            self.replay.fetch_again()
         self._since_ns = now_ns()
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 1 << 28  # of batches that are kept
 SHAPES_MOST = 64
+AGAIN_ITEMS, AGAIN_TIMES, AGAIN_NS = 8, 4, 1_000_000_000  # items that are fetched again, as in heat/redrawn.py
 
 
 class Replay:
@@ -36,6 +37,7 @@ class Replay:
         self._iterators: dict = {}  # of the loaders whose batches are replayed
         self._idle_ns = 0
         self._shapes: set = set()
+        self.redrawn: Any = None  # whether an item differs when it is fetched again, once that was asked
 
     @property
     def shapes(self) -> int:
@@ -45,6 +47,17 @@ class Replay:
     def begin(self, batches: int) -> None:
         """Keep the next batches of the loader that trains, as many as this, and replay them from then on."""
         self._wanted = batches
+
+    def fetch_again(self) -> None:
+        """Fetch some items of the data set that trains several times, and note whether they differ.
+
+        Only items by number: to walk through other data would take it from the script.
+        """
+        for number in self._trained & set(self._loaders):
+            dataset = getattr(self._loaders[number], "dataset", None)
+            if hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__"):
+                self.redrawn = find_redrawn(dataset)
+                return
 
     def trained(self) -> None:
         """Note that a batch was trained on. A script may make a new loader for each epoch."""
@@ -131,6 +144,36 @@ class Replay:
                 self._idle_ns += now_ns() - begin
                 continue
             self._fetched()
+
+
+def find_redrawn(dataset: Any) -> Any:
+    """Return whether any of some items differs when it is fetched again, within a second; None if that fails."""
+    try:
+        return _differ_again(dataset, now_ns())
+    except Exception:  # it is used in workers only, or has no such number
+        return None
+
+
+def _differ_again(dataset: Any, began: int) -> bool:
+    for number in range(min(AGAIN_ITEMS, len(dataset))):
+        first = _values_in(dataset[number])
+        for _ in range(AGAIN_TIMES - 1):
+            if _values_in(dataset[number]) != first:
+                return True
+            if now_ns() - began > AGAIN_NS:
+                return False
+    return False
+
+
+def _values_in(item: Any) -> list:
+    if isinstance(item, dict):
+        item = list(item.values())
+    if isinstance(item, (list, tuple)):
+        return [value for each in item for value in _values_in(each)]
+    if isinstance(item, (bool, int, float, str, bytes)):
+        return [item]
+    array = item.detach().cpu().numpy() if hasattr(item, "detach") else item
+    return [array.tobytes()] if hasattr(array, "tobytes") else []
 
 
 class KeptBatch:

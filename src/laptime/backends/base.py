@@ -263,6 +263,8 @@ class BuiltTraining(Protocol):
     items_per_step: int
     steps_per_lap: int | None
     notes: tuple[str, ...]
+    data: Any
+    """The data that a user's function returned; None of a built-in training."""
 
     def prove(self, precision: str) -> ProofRun:
         """Run the proof's steps at this precision, executed as the lane says."""

@@ -154,6 +154,7 @@ class FakeRunner(MarkedRunner):
 
 class FakeTraining:
     notes = ()
+    data = None
 
     def __init__(self, script: Script, order: HeatOrder, clock: FakeClock) -> None:
         workload = find_workload(order.subject.name)

@@ -304,6 +304,7 @@ class StepTraining:
 
     parameters = 0
     notes: tuple[str, ...] = ()
+    data: Any
 
     def learn(self) -> Learner:
         raise LaneError("a step function is timed, and not trained whole, in this version", "laptime race takes it")

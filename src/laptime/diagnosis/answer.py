@@ -7,15 +7,15 @@ from dataclasses import replace
 from math import sqrt
 
 from laptime.diagnosis.causes import judge_causes, sum_up
-from laptime.diagnosis.experiments import predict
+from laptime.diagnosis.experiments import LEARNING, PRESET, freezes, predict
 from laptime.diagnosis.why_facts import WhyFacts, ceilings, split
 from laptime.model.digits import percent, times
 from laptime.model.missing import Missing
 from laptime.model.why import NO_CHANGE, STAGES, Factor, Remedy, Trial, Verdict, Why
 
-PRESET = "best"  # the experiment with all that is known to help
 NEARLY = 0.9  # as good: a remedy that changes nothing is then preferred to one that takes memory
 MEMORY_WORDS = ("memory", "RAM")
+FROZEN = " (freezes items that are drawn again each time)"
 WIDEST = 0.25  # half of an interval, and the spread between heats
 SQRT_2 = sqrt(2)
 PAIRS_LEAST = 2
@@ -55,10 +55,14 @@ def remedies(facts: WhyFacts, trials: Mapping[str, Trial], verdicts: Sequence[Ve
     """Return a row for each remedy that the lane can have: measured ones by their gain, others by their prediction.
 
     The best of those that change nothing or only take memory is recommended. One that changes nothing is preferred if
-    it gains nearly as much. None is recommended whose cause is ruled out: what seemed to gain was noise.
+    it gains nearly as much. None is recommended whose cause is ruled out: what seemed to gain was noise. What keeps
+    items that the data set draws again each time changes the learning, and is last.
     """
     possible = [each for each in trials.values() if each.experiment.is_remedy and each.experiment.absent is None]
-    rows = sorted((_row(facts, trial) for trial in possible), key=_place)
+    drawn = [each for each in possible if freezes(facts, each.experiment)]
+    kept = [_row(facts, each) for each in possible if each not in drawn]
+    frozen = [_freezing(_row(facts, each)) for each in drawn]
+    rows = [*sorted(kept, key=_place), *sorted(frozen, key=_place)]
     ruled_out = {each.cause for each in verdicts if each.standing == "ruled out"}
     gaining = [row for row in rows if _gains(row, facts.margin) and row.cause not in ruled_out]
     free = [row for row in gaining if row.changes == NO_CHANGE]
@@ -101,6 +105,11 @@ def _row(facts: WhyFacts, trial: Trial) -> Remedy:
         lane=trial.lane,
         reason=None if trial.factor is not None else reason,
     )
+
+
+def _freezing(row: Remedy) -> Remedy:
+    """Return the row of a remedy that keeps items which the data set draws again each time."""
+    return replace(row, says=row.says + FROZEN, changes=LEARNING)
 
 
 def _place(row: Remedy) -> tuple[bool, float]:

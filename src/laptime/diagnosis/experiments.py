@@ -25,6 +25,7 @@ OTHER_BATCHES = (
     ("4x", 4, "a batch of 4 times the items", "batch_size=4 * ..."),
     ("half", 0.5, "half the batch", "half of batch_size"),
 )
+PRESET = "best"  # the experiment with all that is known to help
 LEARNING, ARITHMETIC, MEMORY = "the learning", "the arithmetic", "memory"
 
 
@@ -106,6 +107,7 @@ class ExperimentRow:
     which the next experiment is chosen (without it, an experiment always runs), `predicts` the gain shown with its
     remedy. Experiments with the same `aim` try the same thing. Of two with the same expected gain, the lower `turn` is
     first. `when` says for which trainings the row exists, `not_built_in` why a built-in workload cannot run it.
+    One that `keeps_items` freezes what a data set draws at random for each item.
     """
 
     name: str
@@ -122,6 +124,7 @@ class ExperimentRow:
     is_remedy: bool = True
     when: Callable[[AskedTraining], bool] = lambda _training: True
     not_built_in: str = ""
+    keeps_items: bool = False
 
     def make(self, training: AskedTraining) -> Experiment:
         """Fill in the texts for one training."""
@@ -145,7 +148,8 @@ EXPERIMENTS: list[ExperimentRow] = [
                   "on batches that are already there",
                   {"torch": "batches = [(x.to(device), y.to(device)) for x, y in loader]",
                    "jax": "batches = jax.device_put(list(data))", "": "laptime race ... {setting}"},
-                  MEMORY, predicts=gains.predict_resident, when=lambda training: training.places_batches),
+                  MEMORY, predicts=gains.predict_resident, when=lambda training: training.places_batches,
+                  keeps_items=True),
     ExperimentRow("compute", Cause.INPUT, "input={ready}", "the training on batches that lie ready",
                   "on batches that are already there", changes=MEMORY, predicts=gains.predict_resident,
                   is_remedy=False, when=lambda training: not training.places_batches),
@@ -155,7 +159,8 @@ EXPERIMENTS: list[ExperimentRow] = [
                   {"torch": 'DataLoader(laptime.cached(dataset, memory="{limit}"), ...)',
                    "keras": 'model.fit(laptime.cached(sequence, memory="{limit}"), ...)',
                    "": 'data = laptime.cached(data, memory="{limit}")'},
-                  "{floats}", gains.expect_no_loader, gains.predict_decoded, aim="loading", turn=1),
+                  "{floats}", gains.expect_no_loader, gains.predict_decoded, aim="loading", turn=1,
+                  keeps_items=True),
     ExperimentRow("workers", Cause.INPUT, "workers={workers}", "decode in {workers} worker processes",
                   "with worker processes",
                   {"torch": "DataLoader(..., num_workers={workers}, persistent_workers=True)",
@@ -252,6 +257,12 @@ def order_experiments(facts: WhyFacts) -> tuple[str, ...]:
             tries[row.aim or row.name] += 1
             promises.append(((gain - 1) / tries[row.aim or row.name] ** 2, row.name))
     return tuple(dict.fromkeys(name for _, name in sorted(promises, key=lambda pair: -pair[0])))
+
+
+def freezes(facts: WhyFacts, experiment: Experiment) -> bool:
+    """Whether an experiment keeps items which the data set draws again each time. On a card the preset does, too."""
+    keeps = any(row.keeps_items for row in EXPERIMENTS if row.name == experiment.name)
+    return facts.is_redrawn and (keeps or (experiment.name == PRESET and not facts.on_processor))
 
 
 def predict(facts: WhyFacts, experiment: Experiment) -> float | Missing:

@@ -60,6 +60,11 @@ class WhyFacts:
         told: float | Missing = NOT_LOOKED if self.symptoms is None else getattr(self.symptoms, name)
         return told
 
+    @property
+    def is_redrawn(self) -> bool:
+        """Whether an item of the data set differs when it is fetched again: what keeps items freezes them."""
+        return self.symptoms is not None and self.symptoms.redrawn is True
+
     def readings(self) -> LaneReadings:
         return read_lane(self.lane, self.machine)
 

@@ -222,7 +222,7 @@ class RankedTraining:
         training = rank.training
         self.runner: RankedRunner | None = None
         self.parameters, self.items_per_step = training.parameters, training.items_per_step
-        self.steps_per_lap, self.notes = training.steps_per_lap, training.notes
+        self.steps_per_lap, self.notes, self.data = training.steps_per_lap, training.notes, training.data
 
     def prove(self, precision: str) -> ProofRun:
         self._leader.tell(to.ProveRank(precision))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 from laptime import wire
 from laptime.backends.base import Builder, BuiltTraining, Learner, Runner
@@ -14,6 +14,7 @@ from laptime.errors import LaneError
 from laptime.heat.counted import CountedRunner
 from laptime.heat.first_losses import TOLERANCE, find_distance, take_losses
 from laptime.heat.look_ahead import look_ahead
+from laptime.heat.redrawn import find_redrawn
 from laptime.heat.step_breakdown import Clock, break_down_steps
 from laptime.heat.window_sizing import WindowSizing, run_down, size_windows, time_steps, warm_steps
 from laptime.model.lane import NO_TRAINING, Settings
@@ -21,6 +22,7 @@ from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Pace
 from laptime.model.sample import FreshSteps, ProofRun, Window
+from laptime.model.symptoms import NOT_LOOKED
 
 WINDOWS_LEAST = 3
 HALTED_TIMES = 10  # when a window is this many times slower than the estimate, the next one corrects it again
@@ -66,7 +68,7 @@ def run_heat(
     if order.census:
         missed = (*missed, *take_census(backend.clock, runner, line))
     if order.breakdown:
-        missed = (*missed, *break_down(backend.clock, runner, sizing.burst or 1, line))
+        missed = (*missed, *break_down(backend.clock, runner, sizing.burst or 1, line, training.data))
     if order.first_losses == ():
         missed = (*missed, *take_late_step(backend.clock, runner, line))
     last()
@@ -80,15 +82,21 @@ def warm_up_s(device: Device) -> float:
     return WARM_S.get(device.kind, WARM_CARD_S)
 
 
-def break_down(clock: Clock, runner: Runner, least: int, line: ParentLine) -> tuple[str, ...]:
-    """Break down some steps to find symptoms of causes. If that fails, keep the timing and note why."""
+def break_down(clock: Clock, runner: Runner, least: int, line: ParentLine, data: Any = None) -> tuple[str, ...]:
+    """Break down some steps to find symptoms of causes, and look whether the user's `data` draw their items again.
+
+    If that fails, keep the timing and note why.
+    """
     line.say(wire.Phase("take apart", clock()))
     try:
         apart = runner.parts()
         if isinstance(apart, Missing):
             return (f"its steps were not taken apart: {apart.missing}",)
         run_down(clock, runner)
-        line.say(wire.Signed(break_down_steps(clock, runner.fence, apart, least)))
+        told = break_down_steps(clock, runner.fence, apart, least)
+        if told.redrawn == NOT_LOOKED and data is not None:
+            told = replace(told, redrawn=find_redrawn(data, clock))
+        line.say(wire.Signed(told))
     except Exception as error:  # noqa: BLE001  whatever a framework or a user's code raises
         return (f"its steps were not taken apart: that ended in {type(error).__name__}: {error}",)
     return ()

@@ -119,6 +119,9 @@ def run_script(order: HeatOrder, line: ParentLine) -> None:
         try:
             _switch_input(script, runner, lane)
             measure(now_ns, runner, order.pace, line, facts)
+            if order.breakdown and _is_replayable(script.leader.reader):
+                script.leader.is_counted = False  # what this takes is no part of the script's iterations
+                runner.last = script.go_on(1, kinds.FETCH_AGAIN)
         except ScriptEnded as ended:
             if not runner.timed:
                 raise TrainingError(_why_too_short(script, ended, script.leader.reader.progress.iterations)) from None
@@ -273,6 +276,7 @@ def _symptoms(visitor: Visitor, held: HeldScript | None, device: Device) -> Step
         threads=threads,
         places=reader.places,
         wall_ns=progress.wall_ns,
+        redrawn=NOT_LOOKED if held is None or held.redrawn is None else held.redrawn,
         notes=notes,
     )
 

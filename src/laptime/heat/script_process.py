@@ -57,6 +57,7 @@ class HeldScript:
     peak_bytes: int | None
     threads: int | None
     shapes: int
+    redrawn: bool | None
 
 
 class Visitor:
@@ -269,6 +270,7 @@ def _read_held(facts: Mapping[str, Any]) -> HeldScript:
         peak_bytes=whole_or_none(facts.get("peak_bytes")),
         threads=whole_or_none(facts.get("threads")),
         shapes=whole(facts.get("shapes")),
+        redrawn=facts.get("redrawn") if isinstance(facts.get("redrawn"), bool) else None,
     )
 
 

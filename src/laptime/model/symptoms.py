@@ -72,7 +72,8 @@ class StepSymptoms:
     of batch these steps had, `compiles` how often a framework compiled during them. `denormals` is the share of
     denormal numbers among weights, gradients, the optimizer's sums, running statistics or the outputs of layers,
     whichever is largest; `notes` says which. `fault_ns` is the time of one page fault in this process, `threads` how
-    many threads the framework computes with. `places` are those of a script whose steps took `wall_ns`.
+    many threads the framework computes with. `places` are those of a script whose steps took `wall_ns`. `redrawn` says
+    whether an item of the user's data set differs when it is fetched again.
     """
 
     steps: int
@@ -91,3 +92,4 @@ class StepSymptoms:
     notes: dict[str, str] = field(default_factory=dict)
     places: tuple[TimedPlace, ...] | Missing = NOT_LOOKED
     wall_ns: int | Missing = NOT_LOOKED
+    redrawn: bool | Missing = NOT_LOOKED

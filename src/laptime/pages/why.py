@@ -30,6 +30,10 @@ LEARNING = "the learning"  # what a remedy changes that makes it another trainin
 REMEDIES_MOST = 4  # on the short page
 NOT_THE_LOADER = 1.5  # a loader alone this many times as fast as the training is not its limit
 BEYOND_MEASURE = 1_000
+REDRAWN = (
+    "An item of the data set differs when it is fetched again, so to keep items changes the learning. Keep what is "
+    "decoded, and draw around it: docs/remedies.md."
+)
 NOT_PREDICTED = "not predicted: "
 OF_OLD_RECORDS = re.compile(r"^not \w+: ")  # their reasons begin so
 
@@ -83,6 +87,7 @@ def _notes(record: Record, why: Why) -> list[str]:
     missing = [f"The budget had no room for: {', '.join(why.missing)}. Try --budget 5m."] if why.missing else []
     return [
         *_loader_words(record, why),
+        *_redrawn_words(record, why),
         *card_sentence(record),
         *footnotes.failure_sentences(asked),
         *footnotes.doubts(asked),
@@ -108,6 +113,14 @@ def _loader_words(record: Record, why: Why) -> list[str]:
     return [f"The loader is no limit: it gives {number(loader.items_per_s)} {items}/s, you use {number(used)}."]
 
 
+def _redrawn_words(record: Record, why: Why) -> list[str]:
+    """Return why no remedy that keeps items is recommended, where the data set draws them again each time."""
+    lane = _lane(record, why)
+    if lane is None or not any(heat.signs is not None and heat.signs.redrawn is True for heat in lane.heats):
+        return []
+    return [REDRAWN]
+
+
 def _details(record: Record, why: Why, view: View) -> list[list[str]]:
     """Return all that was found, in sections."""
     width, color = view.width, view.color
@@ -117,7 +130,7 @@ def _details(record: Record, why: Why, view: View) -> list[list[str]]:
         *remedy_sections(why.remedies, width, color=color),
         *(_causes(why, standing, width) for standing in STANDINGS),
         _missing(why, width),
-        *(wrap(each, width, "  ") for each in card_sentence(record)),
+        *(wrap(each, width, "  ") for each in [*_redrawn_words(record, why), *card_sentence(record)]),
         *_remarks(record, width, color=color),
     ]
 

@@ -23,6 +23,7 @@ class JaxTraining(StepTraining):
     def __init__(self, order: HeatOrder) -> None:
         self._order = order
         self._steps = UserSteps(order)
+        self.data = self._steps.own.data
         self.items_per_step = self._steps.items_per_step()
         self.steps_per_lap = self._steps.timed.steps_per_lap
 

@@ -87,6 +87,7 @@ class KerasTraining:
         work_of = BuiltInWork if order.subject.file is None else OwnWork
         self._work: Work = work_of(order, engine, self._devices)
         self.parameters, self.notes = self._work.parameters, self._work.notes
+        self.data = self._work.data
         self.items_per_step, self.steps_per_lap = self._work.items_per_step, self._work.steps_per_lap
         self._fit_run: FitRun | None = None
 

@@ -28,7 +28,8 @@ class UserData:
     """The user's data; `trouble` is the error that occurred in them, if any."""
 
     def __init__(self, data: Any, batch: int | None, steps_per_lap: int | None, name: str, devices: OneDevice) -> None:
-        self._data, self._name, self._devices, self.times = data, name, devices, devices.times
+        self.given = self._data = data
+        self._name, self._devices, self.times = name, devices, devices.times
         self._batch = batch or KERAS_BATCH
         self.is_arrays = _are_arrays(data)
         self._is_spent_once = hasattr(data, "__next__")

@@ -111,6 +111,7 @@ class Work(Protocol):
     items_per_step: int
     steps_per_lap: int | None
     notes: tuple[str, ...]
+    data: Any
 
     def prove(self, precision: str) -> ProofRun:
         """Run the proof's steps as the lane runs its steps, at this precision."""
@@ -132,6 +133,7 @@ class BuiltInWork:
     """A workload of the catalogue."""
 
     notes: tuple[str, ...] = ()
+    data = None
 
     def __init__(self, order: HeatOrder, engine: Engine, devices: OneDevice) -> None:
         self._lane, self._engine, self._devices = order.lane, engine, devices
@@ -182,7 +184,7 @@ class OwnWork:
         self._left = engine.read_precision()
         self.parameters = sum(math.prod(each.shape) for each in self._own.model.trainable_variables)
         self.items_per_step = items_of(self._own.data.first(1)[0]) * devices.times
-        self.steps_per_lap = self._own.data.lap
+        self.steps_per_lap, self.data = self._own.data.lap, self._own.data.given
         is_left = self._settings.precision == "fp32" and "tf32" in order.lane.device.features
         self.notes: tuple[str, ...] = (AS_IT_IS,) if is_left else ()
 

@@ -31,6 +31,16 @@ def list_arrays(tree: Any) -> Iterator[Any]:
             yield from list_arrays(part)
 
 
+def list_leaves(tree: Any) -> Iterator[Any]:
+    """Yield every array, number and word in an item, and no other object."""
+    parts = _parts(tree)
+    if parts:
+        for part in parts.values():
+            yield from list_leaves(part)
+    elif _is_array(tree) or isinstance(tree, bool | int | float | complex | str | bytes):
+        yield tree
+
+
 def has_floats(leaf: Any) -> bool:
     """Whether the name of an array's dtype contains "float": float32, torch.float32, <dtype: 'float32'>."""
     return _is_array(leaf) and "float" in str(leaf.dtype)

@@ -141,6 +141,7 @@ class PythonTraining(StepTraining):
     def __init__(self, order: HeatOrder) -> None:
         self._lane = order.lane
         self._steps = PlainSteps(order)
+        self.data = self._steps.own.data
         self.items_per_step = self._steps.items_per_step()
         self.steps_per_lap = self._steps.own.steps_per_lap
         name = order.lane.device.name

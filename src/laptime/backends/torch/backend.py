@@ -57,6 +57,7 @@ class TorchTraining:
         written = self._count_items()
         self._settings = self._shared_settings(written)
         self._precision = LanePrecision(self._settings, is_own=isinstance(self._recipe, OwnRecipe))
+        self.data = self._recipe.training.data if isinstance(self._recipe, OwnRecipe) else None
         network = self._recipe.network()
         self.parameters = sum(each.numel() for each in network.parameters() if each.requires_grad)
         self.items_per_step = self._group.batch(written) * self._group.of

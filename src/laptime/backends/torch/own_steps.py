@@ -103,6 +103,7 @@ class TorchStepTraining(StepTraining):
 
     def __init__(self, order: HeatOrder, data: OwnData) -> None:
         self._data, self._seed, self._settings = data, order.seed, order.lane.settings
+        self.data = data.training.data
         self._device = torch.device(order.lane.device.name)
         _refuse(self._settings)
         _refuse_others(data.name, data.training.state)

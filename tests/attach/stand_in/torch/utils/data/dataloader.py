@@ -25,7 +25,8 @@ class DataLoader:
     batch_size, pin_memory = 4, False
 
     def __init__(self, batches, num_workers=0, **more):
-        self._batches, self.num_workers, self.persistent_workers = batches, num_workers, bool(more)
+        self._batches = self.dataset = batches
+        self.num_workers, self.persistent_workers = num_workers, bool(more)
 
     def __len__(self):
         return len(self._batches)
