@@ -85,6 +85,14 @@ CASES = {
         processor_limited, "not tested", "too few heats to tell: with as many threads as cores it is 1.33x (0.00 to 9",
         lambda: case_of(throttled(0.0), wide("threads", 1.33, 9661.0)),
     ),
+    "a gain whose interval holds 1 says nothing": (
+        processor_limited, "not tested", "too few heats to tell: with as many threads as cores it is 1.21x (0.64",
+        lambda: case_of(throttled(0.0), wide("threads", 1.21, 2.28)),
+    ),
+    "as many threads as cores are no crowd": (
+        processor_limited, "ruled out", "held it back for 0 % of the time, 4 threads for 4 cores",
+        lambda: case_of(replace(throttled(0.0), device=unasked(4)), trial("threads", 1.21)),
+    ),
     "one thread by the framework's own word, proven": (
         processor_oddities, "proven", "it takes 1 thread; with as many threads as cores it is 2.00x",
         lambda: case_of(replace(faulting(100), device=unasked(1)), trial("threads", 2.0)),

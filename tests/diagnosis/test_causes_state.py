@@ -10,6 +10,7 @@ from cases import CUDA, MACHINE, case_of, lane_of, steps_windows, trial
 from timelines import CARD, channel
 
 from laptime.diagnosis.answer import find_distrust
+from laptime.diagnosis.causes import sum_up
 from laptime.diagnosis.device_causes import clocks_lowered, memory_full, not_on_device, shared
 from laptime.diagnosis.step_causes import measuring_error
 from laptime.model.missing import Missing
@@ -192,3 +193,14 @@ def test_factors_that_may_be_anything_are_not_trusted():
 def test_a_lane_that_did_not_finish_is_not_trusted():
     lost = replace(lane_of(100.0), step_ms=None, reason="killed by the system")
     assert find_distrust(case_of(lost)) == "the lane as it is did not finish: killed by the system"
+
+
+@pytest.mark.parametrize(("threads", "gain"), [(4, 4 / 3), (3, None), (None, 4 / 3)])
+def test_a_neighbour_takes_no_more_than_what_the_training_wants(threads, gain):
+    """One of four cores: three threads have theirs. What each step could have filled is not known, and not promised."""
+    case = case_of(lane_of(100.0, windows=disturbed(*[1.0] * 5), threads=threads))
+    told = shared(case)
+    assert (None if isinstance(told.gain, Missing) else told.gain) == (gain and pytest.approx(gain))
+    assert "possible" not in sum_up(case, (told,))[0]
+    proven = case_of(lane_of(100.0, windows=disturbed(0.0, 0.9, 0.0, 0.9, 0.9, 0.9), threads=threads))
+    assert "of a possible" in sum_up(proven, (shared(proven),))[0]

@@ -112,8 +112,11 @@ def _pace(facts: WhyFacts, verdict: Verdict | None) -> str:
     rate = facts.lane.items_per_s
     if rate is None:
         return ""
+    plain = f" {brief(rate.median)} {facts.items}/s."
     if verdict is None or isinstance(verdict.gain, Missing) or verdict.gain <= 1 or _changes_learning(facts, verdict):
-        return f" {brief(rate.median)} {facts.items}/s."
+        return plain
+    if verdict.cause == Cause.SHARED and verdict.standing != "proven":
+        return plain  # what other processes take is known, and not how many cores each step could have filled
     return f" {brief(rate.median)} {facts.items}/s of a possible {brief(rate.median * verdict.gain)}."
 
 

@@ -34,7 +34,7 @@ def processor_limited(facts: WhyFacts) -> Verdict:
     """
     sign = _limits(facts)
     wanted = facts.readings().threads_wanted()
-    if sign.is_there is None and (wanted is not None and wanted < facts.cores):
+    if sign.is_there is None and (wanted is not None and wanted <= facts.cores):
         return Verdict(Cause.PROCESSOR_LIMITED, "ruled out", sign.says, sign.evidence)
     verdict = judge(facts, Cause.PROCESSOR_LIMITED, sign, ["threads", *(["one thread"] if sign.is_there else [])])
     limited = (facts.throttled_share() or 0.0) > THROTTLED_SHARE

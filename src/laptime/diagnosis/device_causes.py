@@ -7,7 +7,7 @@ from typing import Any
 
 from laptime.analysis.readings import points_of
 from laptime.diagnosis import findings
-from laptime.diagnosis.judging import Signature, between, figures, judge, mean_factor
+from laptime.diagnosis.judging import NOT_KNOWN, Signature, between, figures, judge, mean_factor
 from laptime.diagnosis.lane_readings import LaneReadings, disturbed_slowdowns, others_cores, others_in
 from laptime.diagnosis.why_facts import NO_INSTRUMENT, WhyFacts
 from laptime.model.digits import count, few, percent
@@ -128,7 +128,9 @@ def _shared_processor(facts: WhyFacts) -> Verdict:
     apart = _apart(facts, _is_much_other)
     if other < MUCH_OTHER and not (apart is not None and _is_slower(apart, facts.margin) and other >= LITTLE_OTHER):
         return Verdict(Cause.SHARED, "ruled out", says, evidence)
-    gain = facts.cores / max(facts.cores - other, 1.0)
+    wanted = min(facts.readings().threads_wanted() or facts.cores, facts.cores)
+    more = wanted / max(facts.cores - other, 1.0)  # at most: where each step fills every core that it wants
+    gain = more if more > 1 else NOT_KNOWN
     return _by_windows(Cause.SHARED, says, evidence, apart, gain)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import log
 from typing import Any
 
 from laptime.analysis.aggregate import ALPHA, bounds
@@ -16,7 +15,6 @@ from laptime.stats import log_mean_interval
 
 NOT_KNOWN = Missing("not measured")
 NO_EXPERIMENT = "no experiment was made"
-ERRORS_OF_TWO = 12.7  # half width of the 95 % interval of two pairs, in standard errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +78,8 @@ def _untried(facts: WhyFacts, cause: str, sign: Signature, experiments: Sequence
 
 
 def _exceeds_noise(factor: Factor) -> bool:
-    """Whether a gain is larger than the spread of its heats; without an interval, which is unknown, True."""
-    if isinstance(factor.low, Missing) or isinstance(factor.high, Missing):
-        return True
-    return factor.low > 0 and log(factor.ratio) >= log(factor.high / factor.low) / 2 / ERRORS_OF_TWO
+    """Whether a gain is larger than the spread of its heats: an interval that holds 1 says nothing. None is unknown."""
+    return isinstance(factor.low, Missing) or factor.low > 1
 
 
 def _joined(first: str, then: str) -> str:
