@@ -21,7 +21,7 @@ from forked_heats import find_kind
 
 NOT_INHERITED = ("LAPTIME_FAKE", "LAPTIME_HOME", "LAPTIME_CACHE", "COLUMNS", "NO_COLOR", "TERM")
 EXIT_UNTRUSTED = 4
-BUSY = re.compile(r"NOT RELIABLE: \d+ of \d+ windows")
+BUSY = re.compile(r"NOT RELIABLE: (\d+ of \d+ windows|while |\S+: a call of )")
 LONGEST_S = 180
 
 

@@ -10,6 +10,7 @@ from timelines import CARD, channel, timeline
 
 from laptime.analysis.readings import Span
 from laptime.analysis.usage import answer_pairs, answer_usages, timed_spans, training_usage
+from laptime.diagnosis.findings import judge_trainings
 from laptime.model.inference import BatchRun, InferHeat
 from laptime.model.lane import Settings
 from laptime.model.machine import Device
@@ -229,3 +230,11 @@ def test_one_short_heat_has_no_energy():
 
 def test_answers_that_nobody_watched_have_no_usage():
     assert answer_usages(answers(changed(heat(0.0, {}), timeline=None)), CUDA, 2) == ()
+
+
+@pytest.mark.parametrize(("others", "says"), [(0.25, None), (0.75, "other processes took 0.75 of 2 cores.")])
+def test_a_training_next_to_other_work_is_not_reliable(others, says):
+    """By what the cores did while it trained; the proof before it does not count."""
+    shown = {BUSY: by_phase(training=1.0, elsewhere=0.0), ALL_BUSY: by_phase(training=1.0 + others, elsewhere=2.0)}
+    found = [each.says for each in judge_trainings([run(watched(shown))], 2)]
+    assert found == ([] if says is None else [f"while torch/cpu/as-written ran, {says}"])

@@ -13,6 +13,8 @@ from laptime.errors import UsageError
 from laptime.hardware import known_efficiencies
 from laptime.model.forecasting import StepOperator
 from laptime.model.limits import DevicePeaks, Peak, StepWork
+from laptime.model.record import NOT_RELIABLE, Finding
+from laptime.pages.page import View
 from laptime.questions import forecasting
 from laptime.store import schema
 
@@ -58,6 +60,16 @@ def test_a_range_holds_what_is_not_known_of_a_training_of_your_own(record):
         forecast_of()
     ms = [forecast_of(known, items=items).rows[0].step_ms.middle for items in (100, 25)]
     assert ms[1] / ms[0] == pytest.approx(4, rel=0.02)  # the lane's batch of 100 is 4 times what was counted
+
+
+def test_a_forecast_from_a_busy_machine_says_so_first(record):
+    busy = Finding(NOT_RELIABLE, "9 of 10 windows of fake/cpu/best were disturbed.", {}, "", "proven")
+    pages = [
+        forecasts.as_text(forecasts.forecast(replace(record, findings=found), devices=T4), View(100))
+        for found in ((busy,), ())
+    ]
+    assert pages[0].startswith("NOT RELIABLE: 9 of 10 windows of fake/cpu/best were disturbed. Race again while")
+    assert pages[0].endswith(pages[1])
 
 
 def test_python_of_your_own_takes_as_long_as_a_core_there_is_slower(record):

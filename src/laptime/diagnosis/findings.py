@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import chain, pairwise
 
-from laptime.analysis.heats import steady_windows
+from laptime.analysis.heats import quiet_windows, steady_windows
 from laptime.analysis.readings import Span, growth_per_s
+from laptime.analysis.usage import timed_pairs
 from laptime.diagnosis.lane_readings import (
     LaneReadings,
     find_pauses,
@@ -20,7 +22,8 @@ from laptime.model.digits import brief
 from laptime.model.lane import KEPT, READY, Input
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
-from laptime.model.record import NOT_RELIABLE, Finding, LaneResult
+from laptime.model.protocol import FullRun
+from laptime.model.record import NOT_RELIABLE, Finding, InferLane, LaneResult
 from laptime.model.timeline import Timeline
 
 IDLE_PERCENT = 1.0
@@ -37,6 +40,7 @@ PAUSES = 0.05
 LOADED = 0.05
 OTHERS_CORES, OTHERS_SHARE = 0.4, 0.15  # of a whole run: what others may take of our cores
 MANY = 0.4  # of a lane's windows
+CONTRADICTS = 2.0  # times as long as a call of more items: more than another kernel for few items costs
 ALONE = 0.8  # of a step; a loader that takes less may overlap with the computing
 # The driver's bits for the reasons of lowered clocks (nvml.h: nvmlClocksEventReasons).
 POWER_BITS, HEAT_BITS = 0x04 | 0x80, 0x08 | 0x20 | 0x40
@@ -294,8 +298,40 @@ def judge_disturbances(lane: str, flags: Sequence[str], windows: int) -> Finding
     return Finding(NOT_RELIABLE, says, evidence, "Ask again while the machine is quiet.", "proven")
 
 
-def judge_run(timeline: Timeline, span: Span, name: str, cores: int) -> tuple[Finding, ...]:
-    """Return a finding if other processes took much of our cores while a command ran."""
+def judge_answers(lane: InferLane) -> Finding | None:
+    """Return a finding if many windows were disturbed: of the single calls, of all, or of one size of batch.
+
+    The single calls of a heat are one window. No work explains a call that takes many times as long as one of more
+    items, so it is one too, whatever was seen of other processes.
+    """
+    calls = [each.calls_flag for each in lane.heats if each.calls_ns]
+    sizes: dict[int, list[str | None]] = {}
+    for run in (run for each in lane.heats for run in each.batches):
+        sizes.setdefault(run.batch, []).extend(window.flag for window in quiet_windows(run.windows))
+    parts = {f"the single calls of {lane.lane}": calls, lane.lane: [*calls, *chain.from_iterable(sizes.values())]}
+    parts |= {f"{lane.lane} at batch {batch}": flags for batch, flags in sizes.items()}
+    judged = (judge_disturbances(what, [*filter(None, flags)], len(flags)) for what, flags in parts.items())
+    return next(filter(None, judged), None) or _contradicting_sizes(lane)
+
+
+def _contradicting_sizes(lane: InferLane) -> Finding | None:
+    """Return a finding if a call of fewer items takes far longer than one of more."""
+    calls_ms = {
+        each.batch: 1e3 * each.batch / each.items_per_s.median for each in lane.batches if each.items_per_s is not None
+    }
+    for (few, slow_ms), (many, fast_ms) in pairwise(sorted(calls_ms.items())):
+        if slow_ms > CONTRADICTS * fast_ms:
+            times = f"{slow_ms / fast_ms:.1f} times as long as one of {many}"
+            says = f"{lane.lane}: a call of {few} took {times}, which its work does not explain."
+            evidence = {"few_ms": slow_ms, "many_ms": fast_ms}
+            return Finding(NOT_RELIABLE, says, evidence, "Ask again while the machine is quiet.", "likely")
+    return None
+
+
+def judge_run(
+    timeline: Timeline, span: Span, name: str, cores: int, advice: str = "Watch again while the machine is quiet."
+) -> tuple[Finding, ...]:
+    """Return a finding if other processes took much of our cores while a command or a training ran."""
     ours = growth_per_s(timeline, "heat", "busy_s", span)
     all_ = growth_per_s(timeline, "host", "busy_s", span)
     if isinstance(ours, Missing) or isinstance(all_, Missing):
@@ -304,8 +340,14 @@ def judge_run(timeline: Timeline, span: Span, name: str, cores: int) -> tuple[Fi
     if others <= max(OTHERS_CORES, OTHERS_SHARE * cores):
         return ()
     says = f"while {name} ran, other processes took {others:.2f} of {cores} cores."
-    advice = "Watch again while the machine is quiet."
     return (Finding(NOT_RELIABLE, says, {"others_cores": others}, advice, "proven"),)
+
+
+def judge_trainings(runs: Sequence[FullRun], cores: int) -> tuple[Finding, ...]:
+    """Return a finding if other processes took much of our cores while a lane trained."""
+    pairs = ((run.process.lane, pair) for run in runs for pair in timed_pairs(run))
+    judged = (judge_run(*pair, name, cores, "Train again while the machine is quiet.") for name, pair in pairs)
+    return next(filter(None, judged), ())
 
 
 def find_slow_loaders(lanes: Sequence[LaneResult]) -> tuple[Finding, ...]:

@@ -93,7 +93,8 @@ class HardwareForecast:
     `measured_ms` is the lane's own step on the `machine` that was measured, and `loader_items_per_s` what its loader
     makes alone on one core. `refused` are devices without a prediction, with the reason. `per` names what `lap_s` is
     of: a lap, or a number of steps where a lap has no known length. `whole_here_s` is the whole training on the
-    measured lane, and `cost_here` what that costs, where the price of an hour of that machine was given.
+    measured lane, and `cost_here` what that costs, where the price of an hour of that machine was given. `distrust` is
+    why the measured step cannot be relied on, and with it no row can.
     """
 
     what: str
@@ -109,6 +110,7 @@ class HardwareForecast:
     whole_here_s: float
     cost_here: float | Missing
     notes: tuple[str, ...] = ()
+    distrust: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from laptime.pages.cards import plain_card, times
 from laptime.pages.layout import Cell, Column, painted, table_or_sentences, wrap
 from laptime.pages.numbers import lap, number, percent, rough, size, step
 from laptime.pages.page import INDENT, NARROWEST, View
-from laptime.pages.words import short_name
+from laptime.pages.words import short_name, short_names
 
 LAP = "lap"
 FEW = 3  # devices that are not predicted, each with its reason
@@ -37,6 +37,7 @@ def render_forecast(found: HardwareForecast, view: View, by: str = "time") -> st
     return (
         "\n".join(
             [
+                *([] if found.distrust is None else painted(_distrust(found), view.width, "bad", color=view.color)),
                 *painted(f"{found.what}: {say(found)}", view.width, "strong", color=view.color),
                 "",
                 *(INDENT + line for line in table),
@@ -46,6 +47,10 @@ def render_forecast(found: HardwareForecast, view: View, by: str = "time") -> st
         )
         + "\n"
     )
+
+
+def _distrust(found: HardwareForecast) -> str:
+    return f"NOT RELIABLE: {short_names(found.distrust or '')} Race again while the machine is quiet."
 
 
 def say(found: HardwareForecast) -> str:

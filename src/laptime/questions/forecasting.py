@@ -133,6 +133,7 @@ def make_forecast(
         whole_here_s=here_s,
         cost_here=NO_RATE if rate is None else rate * here_s / 3600,
         notes=measured.notes,
+        distrust=record.distrust,
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from laptime.analysis.aggregate import most_memory
 from laptime.analysis.full import compare_learning, find_factor, summarise_full_lane
 from laptime.analysis.usage import training_usage
+from laptime.diagnosis.findings import judge_trainings
 from laptime.diagnosis.state_findings import find_slow_trainings
 from laptime.errors import UsageError
 from laptime.model.dataset import DataSource
@@ -63,7 +64,11 @@ class WholeTrainings:
         return Outcome(
             lanes,
             TrainingAnswer(self._protocol, order, runs, tuple(each for each in factors if each is not None)),
-            (*find_slow_trainings(lanes, runs), *(each for each in findings if each is not None)),
+            (
+                *(judge_trainings(runs, self._job.cores) if status != "running" else ()),
+                *find_slow_trainings(lanes, runs),
+                *(each for each in findings if each is not None),
+            ),
             self._proof.kept_reference(self._job.plan.subject),
             next((run.process.parameters for run in runs if run.process.parameters), None),
         )

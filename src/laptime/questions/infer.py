@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from laptime.analysis.aggregate import most_memory
-from laptime.analysis.heats import quiet_windows
 from laptime.analysis.inference import describe_answers, find_infer_factors, summarise_infer_lane
 from laptime.analysis.usage import answer_usages
-from laptime.diagnosis.findings import judge_disturbances
+from laptime.diagnosis.findings import judge_answers
 from laptime.model.ask import Ask
 from laptime.model.inference import AnswerReference, InferHeat, InferOrder, InferPace, InferPlan
 from laptime.model.lane import Settings
@@ -20,7 +19,7 @@ from laptime.model.machine import Device, Machine
 from laptime.model.plan import PlannedLane
 from laptime.model.process import ProcessRun
 from laptime.model.questions import InferAnswer
-from laptime.model.record import Finding, InferFactor, InferLane, LaneResult
+from laptime.model.record import InferFactor, InferLane, LaneResult
 from laptime.planner.environments import KEEP_MEMORY
 from laptime.planner.pace import choose_infer_pace
 from laptime.planner.plan import check_question
@@ -87,19 +86,9 @@ class InferenceRace:
         return Outcome(
             lanes,
             InferAnswer(self._pace, answers, self._factors(lanes), reference, self._why_alone),
-            self._find_unreliable() if status != "running" else (),
+            tuple(filter(None, map(judge_answers, answers)))[:1] if status != "running" else (),
             parameters=next((each for each in known if each), None),
         )
-
-    def _find_unreliable(self) -> tuple[Finding, ...]:
-        """Return a finding if many windows that count were disturbed. The single calls of a heat are one window."""
-        for name, heats in self._heats.items():
-            flags = [each.calls_flag for each in heats if each.calls_ns]
-            runs = (run for each in heats for run in each.batches)
-            flags += [window.flag for run in runs for window in quiet_windows(run.windows)]
-            if found := judge_disturbances(name, [*filter(None, flags)], len(flags)):
-                return (found,)
-        return ()
 
     def _make_ready(self) -> None:
         """Make files only if --items asks for them (answers to arrays take as long), then compute the reference."""

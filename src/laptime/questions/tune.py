@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from laptime.diagnosis.checkup import find_unseen_cards
-from laptime.diagnosis.findings import find_findings
+from laptime.diagnosis.findings import find_findings, find_unreliable
 from laptime.errors import UsageError
 from laptime.model.ask import Ask
 from laptime.model.frameworks import find_framework
 from laptime.model.machine import Machine
 from laptime.model.plan import PlannedLane
 from laptime.model.questions import TuneAnswer
+from laptime.model.record import NOT_RELIABLE
 from laptime.model.tuning import TuneAsk
 from laptime.planner.frameworks import able_frameworks
 from laptime.planner.groups import refuse_group_for
@@ -134,6 +135,9 @@ class Tune:
         if status != "running":
             tuning = describe_tuning(self._job, self._searches, lanes, self._confirmed_from, self._unconfirmed)
             findings = (*findings, *find_findings([lanes[0]], machine))
+            if not any(each.rule == NOT_RELIABLE for each in findings):
+                winners = {each.winner for each in tuning.lanes}
+                findings = (*findings, *find_unreliable([lane for lane in lanes if lane.name in winners]))
             if self._laps is not None:
                 tuning = self._laps.fill(tuning)
                 findings = (*findings, *self._laps.findings(tuning))

@@ -1,0 +1,49 @@
+"""Inference on a busy machine: the headline's calls, a size of batch, or sizes that contradict each other."""
+
+from __future__ import annotations
+
+import pytest
+
+from laptime.analysis.inference import describe_answers
+from laptime.diagnosis.findings import judge_answers
+from laptime.model.inference import BatchRun, InferHeat
+from laptime.model.process import ProcessRun
+from laptime.model.record import NOT_RELIABLE
+from laptime.model.sample import Window
+
+MS = 1_000_000
+OTHERS = "other processes took 1.00 cores"
+
+
+def run_of(batch, call_ms, flag=None):
+    return BatchRun(batch, tuple(Window(at * MS, (at + 10 * call_ms) * MS, 10, flag=flag) for at in range(0, 500, 100)))
+
+
+def heat(*runs, calls_flag=None):
+    process = ProcessRun("torch/cpu/best", "ok", phases_s={})
+    return InferHeat(process, 0, 0, 1, 10 * MS, (10 * MS,) * 20, batches=runs, calls_flag=calls_flag)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (heat(run_of(1, 10), run_of(8, 12), run_of(64, 40)), None),
+        (
+            heat(run_of(1, 10), run_of(8, 12), run_of(64, 40), calls_flag=OTHERS),
+            f"1 of 1 windows of the single calls of torch/cpu/best that count were disturbed ({OTHERS}).",
+        ),
+        (
+            heat(run_of(1, 10), run_of(8, 12), run_of(32, 20), run_of(64, 40, OTHERS)),
+            f"5 of 5 windows of torch/cpu/best at batch 64 that count were disturbed ({OTHERS}).",
+        ),
+        (
+            heat(run_of(1, 22), run_of(8, 2), run_of(64, 40)),
+            "torch/cpu/best: a call of 1 took 11.0 times as long as one of 8, which its work does not explain.",
+        ),
+    ],
+)
+def test_what_was_disturbed_is_named(given, says):
+    """Though most windows of the lane were quiet."""
+    found = judge_answers(describe_answers("torch/cpu/best", [given]))
+    assert (found.says if found else None) == says
+    assert found is None or (found.rule, found.advice) == (NOT_RELIABLE, "Ask again while the machine is quiet.")
