@@ -23,7 +23,6 @@ from typing import Any
 from common import ROOT, Figure, finish, fresh_home, result, write_json
 from laptime import api
 from laptime.model.ask import Ask
-from laptime.model.questions import comparisons_of
 from laptime.model.record import LaneResult, Record
 from page import paragraph, put, table
 from truth_page import estimate_words, factor_words, proof_words
@@ -57,7 +56,7 @@ def show_note(_record: Record, note: str) -> None:
 
 def shorten(record: Record) -> dict[str, Any]:
     """Keep what the table says and what it rests on: estimates, proofs, versions, each heat's medians."""
-    against = {each.lane: each for each in comparisons_of(record)}
+    against = {each.lane: each for each in record.answer.comparisons}
     return {
         "started": record.started,
         "elapsed_s": record.elapsed_s,

@@ -33,7 +33,7 @@ from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import Pace, Plan, PlannedLane, Subject
 from laptime.model.process import ProcessRun
-from laptime.model.questions import RaceAnswer, comparisons_of
+from laptime.model.questions import RaceAnswer
 from laptime.model.record import SCHEMA, HeatResult, LaneResult, Record
 from laptime.model.sample import Heat, Noise, ProofRun, Reference, Window
 from laptime.model.workload import ProofPlan
@@ -146,7 +146,7 @@ def read(path: Path) -> dict[str, Any]:
     moments.append(time.perf_counter())
     text = showing.as_text(record, WIDTH)
     moments.append(time.perf_counter())
-    same = tuple(lanes) == record.lanes and (comparison,) == comparisons_of(record)
+    same = tuple(lanes) == record.lanes and (comparison,) == record.answer.comparisons
     parts = dict(zip(("read_s", "estimate_s", "render_s"), np.diff(moments).tolist(), strict=True))
     peak = peak_memory_bytes()
     peak_mb = None if isinstance(peak, Missing) else peak / 1e6

@@ -31,7 +31,6 @@ from laptime.errors import LaptimeError
 from laptime.model.ask import Ask
 from laptime.model.machine import Framework
 from laptime.model.missing import Missing
-from laptime.model.questions import comparisons_of
 from laptime.model.record import LaneResult, Record
 from laptime.workloads import find_workload
 from truth_page import HEAD, render, rows_of
@@ -152,7 +151,7 @@ def figures_of(outcomes: list[Outcome], wanted: int) -> Iterator[Figure]:
     yield Figure("lanes that did not finish", sum(lane.status != "ok" or not lane.step_ms for lane in lanes), most=0)
     yield Figure("proofs that are not 'same'", sum(lane.parity.status != "same" for lane in lanes), most=0)
     for each in outcomes:
-        for found in comparisons_of(each.record) if each.record else ():
+        for found in each.record.answer.comparisons if each.record else ():
             low, high = (None if isinstance(end, Missing) else end for end in (found.low, found.high))
             yield Figure(f"{each.workload}: {found.lane} against {found.reference}", found.ratio, "times", low, high)
 

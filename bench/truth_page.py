@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from laptime.model.missing import Missing
-from laptime.model.questions import comparisons_of
 from laptime.model.record import Comparison, Estimate, LaneResult, Record
 
 HEAD = ("workload", "lane", "step", "lap", "against first", "proof", "strays")
@@ -36,7 +35,7 @@ def rows_of(name: str, record: Record | None, problem: str | None) -> Iterator[l
         yield [name, f"failed: {problem}", "", "", "", "", ""]
     if record is None:
         return
-    against = {each.lane: each for each in comparisons_of(record)}
+    against = {each.lane: each for each in record.answer.comparisons}
     for lane in record.lanes:
         start = [name, lane.name]
         if lane.step_ms is None or lane.status != "ok":
