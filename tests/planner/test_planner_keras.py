@@ -39,7 +39,11 @@ def test_a_lane_names_its_engine():
         ("keras-tf/cpu/input=copy", "cifar-cnn", "input=copy: on a processor batches are where they are used"),
         ("keras-tf/cpu/denormals=flush", "cifar-cnn", "denormals=flush: keras-tf already treats denormal numbers as 0"),
         ("keras-torch/cpu/reads=deferred", "my.py:training", "reads=deferred: only PyTorch's own lanes can be told"),
-        ("keras-jax/cpu/batch=2x", "my.py:training", "batch=2x: the batches of my.py:training cannot be changed"),
+        (
+            "keras-jax/cpu/batch=2x",
+            "my.py:training",
+            "batch=2x: the batches of my.py:training cannot be changed",
+        ),
         (
             "keras-jax/cpu/workers=2+input=cached",
             "my.py:training",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from planner_machines import AMPERE, APPLE, CPU, NO_CUDA, PASCAL, PLAIN_CPU, machine_with, plan_for
 
@@ -120,6 +122,19 @@ def test_a_named_setting_changes_nothing_else():
     """The rest of the preset stays."""
     kept = Settings("best", "bf16", "graph", "channels_last", "fused", input="resident", extra={"cudnn": "search"})
     assert kept == settings_of(AMPERE, "cuda/best+bf16")
+
+
+@pytest.mark.parametrize(
+    ("lane", "taken", "threads"),
+    [("cpu/best", 0, 6), ("cpu/best", 2, 4), ("cpu/best", 6, 1), ("cpu/best/threads=6", 2, 6), ("cpu", 2, None)],
+)
+def test_the_best_lane_takes_the_cores_that_others_leave(lane, taken, threads):
+    """With a note; a lane that names its threads has them."""
+    machine = replace(machine_with(CPU), cores_taken=taken)
+    (planned,) = plan_for(machine, lane).lanes
+    assert planned.settings.threads == threads
+    words = f"other processes took {taken} of 6 cores, so best computes with {threads} thread{'s' * (threads != 1)}"
+    assert (words in planned.notes) == (lane == "cpu/best" and taken > 0)
 
 
 def test_the_best_processor_lane_gets_its_threads_and_its_allocator_before_it_starts():

@@ -84,9 +84,9 @@ def test_where_nothing_can_run_it_the_way_out_is_named():
         ("jax/cpu/denormals=flush", OWN, "denormals=flush: jax already treats denormal numbers as 0"),
         ("python/cpu/denormals=flush", OWN, "denormals=flush: a step of your own computes as its code says"),
         ("python/cpu/reads=deferred", OWN, "reads=deferred: only PyTorch's own lanes can be told stale values"),
-        ("python/cpu/batch=2x", OWN, "batch=2x: the batches of my.py:training cannot be changed"),
+        ("python/cpu/batch=2x", OWN, "batch=2x: the batches of my.py:training cannot be changed: only torch lanes"),
         ("jax/cpu/threads=2", OWN, "threads=2: XLA takes as many threads as it may use cores, here 6"),
-        ("python/cpu/batch=8", OWN, "batch=8: the batches of my.py:training cannot be changed"),
+        ("python/cpu/batch=8", OWN, "batch=8: the batches of my.py:training cannot be changed: only torch lanes"),
         ("python/mps", OWN, "device mps is not there for python"),
     ],
 )

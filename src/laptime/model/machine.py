@@ -77,6 +77,7 @@ class Machine:
     `absent` holds, for each source that reported no card (NVIDIA, AMD, Apple, PCI), the reason. `use` and
     `surroundings` are set where laptime looked at them. `page_bytes` is the size of a memory page; records from before
     it was noted are of machines with 4 KiB. `nodes` are those of a cluster, this one among them.
+    `cores_taken` is how many of the usable cores other processes filled while laptime prepared the question.
     """
 
     processor: Processor
@@ -92,6 +93,7 @@ class Machine:
     surroundings: HostEnvironment | None = None
     page_bytes: int = 4096
     nodes: tuple[NodeRoom, ...] = ()
+    cores_taken: int = 0
 
     def framework(self, name: str) -> Framework | None:
         """Return the installed framework of that name, or None."""

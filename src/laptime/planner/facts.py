@@ -57,6 +57,11 @@ class LaneFacts:
         return self.machine.processor.cores_usable // share
 
     @property
+    def free_cores(self) -> int:
+        """How many of these no other process fills; a group shares out all of them."""
+        return self.cores if self.devices else max(1, self.cores - self.machine.cores_taken)
+
+    @property
     def most_on_a_node(self) -> int:
         """How many of its devices are on one node, at most."""
         return max(self.spread, default=len(self.devices))

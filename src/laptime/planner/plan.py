@@ -226,9 +226,16 @@ def plan_lane(lane: Lane, machine: Machine, subject: SubjectFacts) -> PlannedLan
     group: tuple[Device, ...] = ()
     if is_group(lane.device):
         group, where = devices, name_group(lane.device or "", devices)
-    settings = fill_settings(lane, LaneFacts(lane.framework, device, machine, subject, group, where, spread))
+    facts = LaneFacts(lane.framework, device, machine, subject, group, where, spread)
+    settings = fill_settings(lane, facts)
     name = name_lane(lane.framework, where, lane.preset, lane.overrides)
-    notes = (*view.notes, *_fallen_back(view, device), *_left_out(lane, subject), *say_spread(spread))
+    notes = (
+        *view.notes,
+        *_fallen_back(view, device),
+        *_left_out(lane, subject),
+        *_free_cores(lane, facts, settings),
+        *say_spread(spread),
+    )
     environment = environment_for(lane.framework, settings, device)
     environment |= split_processor(lane.framework, group, machine.processor.cores_usable)
     return PlannedLane(name, lane.framework, device, settings, environment, notes, devices=group, spread=spread)
@@ -294,6 +301,15 @@ def _left_out(lane: Lane, subject: SubjectFacts) -> tuple[str, ...]:
         return ()
     told = "layout, optimizer and compilation are up to its code"
     return (f"{lane.preset} of a step of your own sets threads, memory and input; {told}",)
+
+
+def _free_cores(lane: Lane, facts: LaneFacts, settings: Settings) -> tuple[str, ...]:
+    """Return a note if a preset leaves the cores to other processes that these fill."""
+    is_chosen = lane.preset != AS_WRITTEN and "threads" not in dict(lane.overrides)
+    if not is_chosen or settings.threads is None or settings.threads >= facts.cores:
+        return ()
+    taken, threads = facts.machine.cores_taken, f"{settings.threads} thread{'s' * (settings.threads != 1)}"
+    return (f"other processes took {taken} of {facts.cores} cores, so {lane.preset} computes with {threads}",)
 
 
 def _view(machine: Machine, name: str) -> Framework:

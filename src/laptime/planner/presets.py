@@ -30,6 +30,13 @@ def best_layout(lane: LaneFacts) -> str | None:
     return "channels_last" if may_convolve and "channels_last" in lane.device.features else None
 
 
+def best_threads(lane: LaneFacts) -> int | None:
+    """Return as many threads as there are cores that no other process fills. XLA takes all of them on its own."""
+    if not lane.on_processor:
+        return None
+    return lane.cores if lane.row.engine.sizes_own_threads else lane.free_cores
+
+
 def best_input(lane: LaneFacts) -> str | None:
     """Return the fastest input. laptime cannot place the batches of a plain function on a device."""
     if lane.subject.reads_files:
@@ -72,7 +79,7 @@ def cudnn_to_try(lane: LaneFacts) -> tuple[str, ...]:
 def threads_to_try(lane: LaneFacts) -> tuple[str, ...]:
     """Return all cores, half of them, a quarter of them, and one; without what the framework takes on its own."""
     cores, usual = lane.cores, lane.device.details.get("threads", "")
-    counts = sorted({1, cores // 4 or 1, cores // 2 or 1, cores} if lane.on_processor else ())
+    counts = sorted({1, cores // 4 or 1, cores // 2 or 1, cores, lane.free_cores} if lane.on_processor else ())
     return tuple(str(each) for each in counts if str(each) != usual)
 
 

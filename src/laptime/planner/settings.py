@@ -65,7 +65,7 @@ ROWS = (
         takes="a whole number from 1 on",
         kind=int,
         tunes=presets.threads_to_try,
-        best=lambda lane: lane.cores if lane.on_processor else None,
+        best=presets.best_threads,
         refuse=_refuse_threads,
         environment=environments.of_threads,
     ),

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from laptime.errors import UsageError
 from laptime.machine import CardSearch, add_cards
+from laptime.machine.cores_taken import CoresTaken
 from laptime.model.ask import Ask
 from laptime.model.frameworks import find_framework
 from laptime.model.inference import InferPlan
@@ -92,14 +93,17 @@ def prepare(ask: Ask, machine: Machine, launcher: Launcher = LOCAL, *, one_lane:
         says = f"'{ask.others[0]}' is a second training, and only laptime race takes several"
         raise UsageError(says, f"Ask about each on its own, or: laptime race {shlex.join([ask.what, *ask.others])}")
     check_ask(ask)
-    (trained,) = _find_trained(ask, machine, launcher)
-    return _plan(with_lane(ask, machine, trained.subject) if one_lane else ask, machine, [trained], launcher)
+    with CoresTaken() as taken:
+        (trained,) = _find_trained(ask, machine, launcher)
+        ask = with_lane(ask, machine, trained.subject) if one_lane else ask
+        return _plan(ask, machine, [trained], taken, launcher)
 
 
 def prepare_trainings(ask: Ask, machine: Machine, launcher: Launcher = LOCAL) -> Prepared:
     """Prepare a race of one training, or of several of the user's own."""
     check_ask(ask)
-    return _plan(ask, machine, _find_trained(ask, machine, launcher), launcher)
+    with CoresTaken() as taken:
+        return _plan(ask, machine, _find_trained(ask, machine, launcher), taken, launcher)
 
 
 def _find_trained(ask: Ask, machine: Machine, launcher: Launcher = LOCAL) -> list[Trained]:
@@ -121,11 +125,13 @@ def _inspect(ask: Ask, machine: Machine, subject: Subject, workload: Workload | 
     return Trained(subject, workload, own, inspection.seen)
 
 
-def _plan(ask: Ask, machine: Machine, trained: Sequence[Trained], launcher: Launcher = LOCAL) -> Prepared:
+def _plan(ask: Ask, machine: Machine, trained: Sequence[Trained], taken: CoresTaken, launcher: Launcher) -> Prepared:
     """Scout the frameworks that the lanes need, unless they were, and plan the lanes of each training."""
-    asked = chain.from_iterable(frameworks_asked(ask, machine, each.subject) for each in trained)
+    asked = set(chain.from_iterable(frameworks_asked(ask, machine, each.subject) for each in trained))
     known = [each.seen for each in trained if each.seen is not None]
     seen = scout_machine(machine, asked, ask.patience_s, known, launcher)
+    if not launcher.is_elsewhere and any(find_framework(name).runs_own_code for name in asked):  # a fake has no cores
+        seen = replace(seen, cores_taken=taken.count())
     workload = trained[0].workload
     data = find_given(ask, workload)
     reads = util.find_spec("PIL") is not None
