@@ -102,8 +102,8 @@ test-pytorch: $(VENV)/.installed-dev
 	LAPTIME_WATCHED_PYTHON=$(CURDIR)/.venv-pytorch/bin/python $(BIN)/python -m pytest tests/attach/test_attach_torch.py
 	rm -rf .venv-pytorch
 
-# laptime's own dependencies at the lowest and at the newest versions of their ranges, with PyTorch: both frameworks'
-# tests from above, and those that use these packages most.
+# laptime's own dependencies at the lowest and at the newest versions of their ranges, with PyTorch: the tests of a lone
+# framework, and those that use these packages most.
 ENDS := alone cli/test_cli_completion.py cli/test_cli_lists.py cli/test_cli_outputs.py pages pipelines sensors store wire
 
 .venv-ends-%/.installed: pyproject.toml constraints.txt tests/tools/dependency_ends.py
