@@ -314,6 +314,28 @@ def test_a_keras_iteration_begins_with_its_own_fetch() -> None:
     assert [(each.kind, each.seconds) for each in loop.gaps] == [("validation", pytest.approx(0.010))]
 
 
+def test_what_a_keras_step_fetches_within_itself_is_its_wait_for_data() -> None:
+    """As on JAX; a loader of PyTorch that is read there fetches within that fetch, and does not count twice."""
+    reader = ProcessReader(HELLO)
+    reader.take_facts({"keras_fit": 1, "model": 9, "trained": 4})
+    events = [
+        event
+        for at in range(0, 60, 10)
+        for event in (
+            (kinds.FETCH, at + 2, at + 4, 5 << kinds.ITEMS_SHIFT),
+            (kinds.KERAS_FETCH, at + 1, at + 5, 1),
+            (kinds.KERAS_FETCH, at + 5, at + 6, 2),
+            (kinds.KERAS_BATCH, at, at + 9, 1),
+        )
+    ]
+    reader.take_events(b"".join(struct.pack(kinds.EVENT, kind, b * MS, e * MS, v) for kind, b, e, v in events))
+    loop = reader.process().loop
+    assert loop is not None
+    assert loop.iterations == 6
+    parts = loop.steady.data_wait_s, loop.steady.forward_backward_s, loop.steady.outside_s
+    assert parts == pytest.approx((0.004, 0.005, 0.0008), abs=0.0003)
+
+
 def test_an_evaluation_of_keras_after_its_last_fit_is_no_validation() -> None:
     """One within an epoch is, and so is one between two calls of `fit`."""
     batches = [(kinds.KERAS_BATCH, 10 * at, 10 * at + 9, 1) for at in range(6)]

@@ -76,6 +76,7 @@ def test_keras_is_seen_on_its_other_engines(tmp_path: Path, engine: str) -> None
     assert ended.code == 0, ended.err
     (process,) = answer["processes"]
     check_keras(process, engine)
+    assert isinstance(process["loop"]["steady"]["data_wait_s"], float) == (engine == "jax")
     if engine == "jax":
         assert process["loop"]["compilations"] > 0
     assert "per iteration" in ended.err

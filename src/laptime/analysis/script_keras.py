@@ -36,7 +36,7 @@ class KerasBuilder:
         self._everything = everything
         self._last: Unit | None = None
         self._within: deque[tuple[int, int]] = deque(maxlen=WAITS_MOST)  # fetches of a data loader
-        self._fetched: tuple[int, int] | None = None  # for the next batch
+        self._fetched: deque[tuple[int, int]] = deque(maxlen=WAITS_MOST)  # by Keras, for the next batch or within it
         self._made: dict[int, SeenLoader] = {}
         self._iterator = 0  # whose batches are trained on
         self._fits: dict[TrainingKey, Fit] = {}
@@ -75,7 +75,8 @@ class KerasBuilder:
         """Begin a training, or go on with one that has the same model, trained variables and batch."""
         if self._last is not None:
             self._close(self._last.last)
-        self._fetched, self._iterator, self.is_used = None, number, True
+        self._fetched.clear()
+        self._iterator, self.is_used = number, True
         loader = self._made.get(number)
         key = (model, trained, loader.batch if loader else None)
         if key in self._fits or len(self._fits) < TRAININGS_MOST:
@@ -91,8 +92,7 @@ class KerasBuilder:
             raise ValueError("an event that no agent notes")
         if kind == kinds.KERAS_FETCH:
             if value == self._iterator:
-                self._close(begin)
-                self._fetched = (begin, end)
+                self._fetched.append((begin, end))
             return
         self.is_used = True
         if kind == kinds.KERAS_BATCH:
@@ -105,7 +105,7 @@ class KerasBuilder:
             self._close(self._last.last if self._last else end)
             for each in (self._everything, self.now.summary):
                 each.validated(until=end, since=begin)
-            self._fetched = None
+            self._fetched.clear()
             self.now.epochs += 1
 
     def skip(self, events: Mapping[int, int]) -> None:
@@ -115,12 +115,16 @@ class KerasBuilder:
         self.now.summary.skip(events)
 
     def _batch(self, begin: int, end: int, steps: int) -> None:
-        first, ready = self._fetched or (begin, begin)
+        first, ready = next((each for each in reversed(self._fetched) if each[0] < begin), (begin, begin))
         self._close(first)
-        waited = ready - first + sum(last - each for each, last in self._within if each >= begin)
+        within = [
+            each for each in self._fetched if each[0] >= begin
+        ]  # on JAX; a data loader's are then inside of these
+        within = within or [each for each in self._within if each[0] >= begin]
+        waited = ready - first + sum(last - each for each, last in within)
         self.now.has_fetches = self.now.has_fetches or waited > 0
         self._within.clear()
-        self._fetched = None
+        self._fetched.clear()
         loader = self.loader
         self._last = Unit(
             begin=first,

@@ -27,6 +27,7 @@ HOOKS = {
     "safetensors.torch": ("torch_hooks", "hook_safetensors"),
     "keras.src.callbacks.callback_list": ("keras_hooks", "hook_callbacks"),
     "keras.src.trainers.epoch_iterator": ("keras_hooks", "hook_epochs"),
+    "keras.src.backend.jax.trainer": ("keras_hooks", "hook_jax_batches"),
     "jax._src.monitoring": ("keras_hooks", "hook_jax"),
 }
 # The same of a script that is raced; these are set after those above, and so around them.

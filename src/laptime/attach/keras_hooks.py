@@ -94,7 +94,7 @@ def number_of(agent: Agent, thing: Any) -> int:
 def hook_epochs(agent: Agent, module: Any) -> None:
     """Report what each training's batches come from, and note each of them.
 
-    On TensorFlow, and before Keras 3.10, batches are fetched within the step.
+    On TensorFlow, and on PyTorch before Keras 3.10, batches are fetched within the step, where nothing sees it.
     """
     iterator = module.EpochIterator
     make, fetch = iterator.__init__, iterator.__dict__.get("__next__")
@@ -118,6 +118,30 @@ def hook_epochs(agent: Agent, module: Any) -> None:
     iterator.__init__ = __init__
     if fetch is not None:
         iterator.__next__ = wraps(fetch)(__next__)
+
+
+def hook_jax_batches(agent: Agent, module: Any) -> None:
+    """Note each batch that a step on JAX fetches."""
+    iterator = module.JAXEpochIterator
+    make = iterator._get_iterator
+
+    @wraps(make)
+    def watched(self):
+        return _noted(agent, make(self), self.__dict__.get(NUMBER, 0))
+
+    iterator._get_iterator = watched
+
+
+def _noted(agent: Agent, batches: Any, number: int) -> Any:
+    iterator = iter(batches)
+    while True:
+        begin = now_ns()
+        try:
+            batch = next(iterator)
+        except StopIteration:
+            return
+        agent.note(kinds.KERAS_FETCH, begin, now_ns(), number)
+        yield batch
 
 
 def hook_jax(agent: Agent, module: Any) -> None:
