@@ -190,6 +190,21 @@ def test_a_final_evaluation_is_no_validation_between_iterations() -> None:
     assert reader.progress.gaps_s == pytest.approx(0.014), "a race takes it out of its windows at once"
 
 
+def test_the_first_iteration_is_no_part_of_what_a_step_waits_and_computes() -> None:
+    """It compiles: in a heat of 30 steps its two seconds would be most of what they computed."""
+    slow = [fetch(0, 3), (kinds.BACKWARD, 1990, 2000, 0), (kinds.STEP, 2000, 2001, 1)]
+    reader = ProcessReader(HELLO)
+    events = [*slow, *steps(30, 2010)]
+    reader.take_events(
+        b"".join(struct.pack(kinds.EVENT, kind, int(b * MS), int(e * MS), v) for kind, b, e, v in events)
+    )
+    progress = reader.progress
+    assert progress.later == progress.iterations - 1
+    assert progress.data_ns / progress.later == 3 * MS
+    assert progress.computing_ns / progress.later == pytest.approx(6.5 * MS)
+    assert progress.first_ns == 2010 * MS
+
+
 def test_gaps_between_epochs_are_named() -> None:
     """Validation, another start of the loader, and the rest; together with the iterations they are all the time."""
     validation = [

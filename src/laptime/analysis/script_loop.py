@@ -105,7 +105,8 @@ class PossibleValidation(NamedTuple):
 class LoopProgress:
     """How far a loop is: its whole iterations, and what they consisted of. `gaps_s` is all time between iterations.
 
-    `computing_ns` is in forward and backward passes, optimizers and copies.
+    `computing_ns` is in forward and backward passes, optimizers and copies; it and `data_ns` are of the `later`
+    iterations: of all but the first, in which much is made and compiled.
     """
 
     iterations: int
@@ -118,6 +119,7 @@ class LoopProgress:
     wall_ns: int
     first_ns: int
     gaps_s: float
+    later: int
 
 
 class LoopSummary:
@@ -229,18 +231,20 @@ class LoopSummary:
     def progress(self) -> LoopProgress:
         """Return how far the loop is. The iteration that has not ended yet is not counted."""
         windows = [*filter(None, [self._first]), *self._windows]
+        later = self._windows or windows
         return LoopProgress(
             self.iterations,
             self._fetches,
             self._backwards,
             self._steps + self._skips,
             sum(each.items for each in windows),
-            sum(each.data_ns for each in windows),
-            sum(each.forward_backward_ns + each.optimizer_ns + each.copy_ns for each in windows),
+            sum(each.data_ns for each in later),
+            sum(each.forward_backward_ns + each.optimizer_ns + each.copy_ns for each in later),
             sum(each.wall_ns for each in windows),
             self._first.wall_ns if self._first else 0,
             sum(each.seconds for each in self._gaps.values())
             + sum(each.end - each.begin for each in self._evaluations) / 1e9,
+            sum(each.iterations for each in later),
         )
 
     @property

@@ -269,7 +269,7 @@ def _symptoms(visitor: Visitor, held: HeldScript | None, device: Device) -> Step
     notes = {} if _is_replayable(reader) else {NO_INPUT: NO_DATALOADER}
     notes |= {MADE_DOUBLE: reader.double_at} if reader.double_at and "float64" in reader.types else {}
     return StepSymptoms(
-        progress.iterations,
+        progress.later,
         wait_ns=progress.data_ns if has_loader else NOT_LOOKED,
         compute_ns=progress.computing_ns if device.kind == "cpu" else NOT_LOOKED,
         shapes=shapes if has_loader else NOT_LOOKED,
