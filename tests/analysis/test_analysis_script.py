@@ -96,6 +96,23 @@ def bare_steps(count: int) -> list[Event]:
     ]
 
 
+def test_a_checkpoint_behind_the_last_step_is_no_part_of_it() -> None:
+    """A loop without a loader, then a drawing of 1 s, then the file; one within the loop belongs to its iteration."""
+    within = (kinds.SAVE, 100, 101, 0)
+    events = [
+        *bare_steps(10),
+        within,
+        *((kind, at + 10, end + 10, each) for kind, at, end, each in bare_steps(20)[20:]),
+    ]
+    loop = loop_of([*events, (kinds.SAVE, 1210, 1220, 0)])
+    assert loop.iterations == 20
+    assert loop.whole.wall_s == pytest.approx(0.205)  # the first iteration begins with its backward pass
+    assert loop.whole.checkpoint_s == pytest.approx(0.001)
+    assert loop.whole.outside_s == pytest.approx(0)
+    (gap,) = loop.gaps
+    assert (gap.kind, gap.times, gap.seconds) == ("checkpoint", 1, pytest.approx(0.010))
+
+
 def test_passes_without_gradients_are_a_part_of_their_own() -> None:
     """Two passes in each iteration: once within `eval()` and `train()`, so that no time counts twice."""
     events = [

@@ -57,12 +57,12 @@ def watch(tmp_path, inside: str, before: str = "") -> dict:
 
 
 def test_an_evaluation_is_no_forward_pass_of_the_training(tmp_path):
-    """In one script, six iterations of each way: the share is that of a pass among two."""
+    """In one script, six iterations of each way: a pass of each takes its time, and none counts twice."""
     ways = "".join(f"\n    if i % {len(EVALUATES)} == {at}:{body.replace(chr(10), chr(10) + '    ')}"
                    for at, body in enumerate(EVALUATES.values()))  # fmt: skip
     steady = watch(tmp_path, STEP + ways)
-    assert steady["no_grad_s"] * 1e3 == pytest.approx(SLOW_MS, rel=0.5)
-    assert steady["forward_backward_s"] * 1e3 == pytest.approx(SLOW_MS, rel=0.9)
+    assert steady["no_grad_s"] * 1e3 >= SLOW_MS
+    assert steady["forward_backward_s"] * 1e3 >= SLOW_MS
     assert steady["no_grad_s"] + steady["forward_backward_s"] <= steady["wall_s"]
 
 

@@ -16,6 +16,7 @@ from laptime.model.script import GapKind
 NO_THREAD = -1
 COPIES_MOST = 64  # of one iteration
 PLACES_MOST = 4096  # that wait for the end of an iteration
+SAVES_MOST = 64  # behind the last work of an iteration
 PASSES_MOST = 1024  # without gradients, of one iteration
 LATE_MOST = 1 << 14  # optimizers that step inside of one backward pass: one for each parameter of a large model
 FETCHES = {kinds.FETCH, kinds.END, kinds.OPEN}
@@ -63,7 +64,7 @@ class Unit:
     # While it is open: since when a forward pass may run, and when its last work ended.
     mark: int = 0
     last: int = 0
-    saved: int = 0
+    saves: list[tuple[int, int]] = field(default_factory=list)  # since its last work
     last_backward: tuple[int, int] = (0, 0)
     late_steps: list[tuple[int, int, int]] = field(default_factory=list)  # since the last backward pass
 
@@ -187,9 +188,16 @@ class UnitBuilder:
         self._placed = [*self._placed[-PLACES_MOST:], new]
 
     def finish(self) -> None:
-        """Close the last unit where its work ended. A loader's batches that nobody worked on are no unit."""
+        """Close the last unit where its work ended. A loader's batches that nobody worked on are no unit.
+
+        Checkpoints behind the last step are those of a training that is over.
+        """
         unit = self._open
         if unit is not None and unit.worked:
+            for begin, end in unit.saves:
+                unit.checkpoint -= end - begin
+                self._gap("checkpoint", begin, end)
+            unit.saves = []
             self._close(unit, unit.last)
         self._open = None
 
@@ -282,6 +290,7 @@ class UnitBuilder:
         self._last_backward = end
         unit.late_steps = []
         unit.mark = unit.last = end
+        unit.saves = []
         self.trainers |= unit.loaders.keys()
         if self._opened & unit.loaders.keys():
             self.epochs += 1
@@ -300,6 +309,7 @@ class UnitBuilder:
         unit.steps += 1
         unit.optimizers.add(optimizer)
         unit.last = end
+        unit.saves = []
 
     def _skip(self, begin: int, end: int) -> None:
         unit = self._open
@@ -308,12 +318,13 @@ class UnitBuilder:
         unit.optimizer += end - max(begin, unit.last)
         unit.skips += 1
         unit.last = end
+        unit.saves = []
 
     def _save(self, begin: int, end: int) -> None:
         unit = self._open
         if unit is not None and unit.worked:
             unit.checkpoint += end - begin
-            unit.saved = end
+            unit.saves = [*unit.saves[-SAVES_MOST:], (begin, end)]
         elif unit is None and self._gap_begin is not None:
             self._gap("checkpoint", begin, end)
             self._gap_known += end - begin
@@ -356,7 +367,7 @@ class UnitBuilder:
         return self._begin(self._last_end if self._gap_begin is None and self._last_end else begin)
 
     def _close(self, unit: Unit, at: int) -> None:
-        unit.end = max(at, unit.saved)
+        unit.end = max(at, unit.saves[-1][1] if unit.saves else 0)
         rest = max(0, unit.end - unit.last - unit.checkpoint)
         evaluated = min(rest, self._evaluated.within(unit.last, unit.end))
         without = min(rest, self._passes.within(unit.last, unit.end)) if unit.updated else evaluated
