@@ -246,6 +246,21 @@ def test_a_batch_that_was_fetched_ahead_is_worked_on_after_the_loaders_end() -> 
     assert loop.whole.data_wait_s == pytest.approx(0.003)
 
 
+def test_many_updates_after_the_only_fetch_are_iterations() -> None:
+    """All of the data is one batch. Where another batch follows, or two optimizers take turns, it is one iteration."""
+
+    def trained(start: float, count: int, optimizers: int) -> list[Event]:
+        found = [fetch(start, start + 3)]
+        for number in range(count):
+            at = start + 10 * number
+            found += [(kinds.BACKWARD, at + 5, at + 7, 0), (kinds.STEP, at + 7, at + 9.5, 1 + number % optimizers)]
+        return found
+
+    assert loop_of(trained(0, 20, 1)).iterations == 20
+    assert loop_of(trained(0, 2, 2)).iterations == 1
+    assert loop_of([*trained(0, 20, 1), *trained(200, 20, 1)]).iterations == 2
+
+
 def test_many_iterations_keep_few_windows_and_every_sum() -> None:
     events = steps(5000)
     loop = loop_of(events)

@@ -7,6 +7,7 @@ fetch of their own whose optimizers differ: a generator and a discriminator.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 from laptime.analysis.script_units import Unit
 from laptime.model.script import Counted
@@ -27,6 +28,7 @@ class IterationBuilder:
         self.counted: Counted = "optimizer steps"
         self.unsure: str | None = None
         self._updates = 0
+        self._is_first = True  # no iteration was emitted
         self.evaluates = False  # within iterations without an optimizer
 
     def take(self, unit: Unit) -> None:
@@ -62,11 +64,21 @@ class IterationBuilder:
             self._group = []
 
     def finish(self) -> None:
-        """Emit what is left. Without any optimizer step, each backward pass was an iteration."""
+        """Emit what is left. Without any optimizer step, each backward pass was an iteration.
+
+        Where all followed one fetch, the whole of the data was one batch: each update was an iteration.
+        """
         if not self._updates:
             self._count_backwards()
+        elif self._is_updated and self._is_first and self._repeats():
+            self._emit_updates([*self._group, *self._held])
         elif self._is_updated:
             self._end_group()
+
+    def _repeats(self) -> bool:
+        """Whether an optimizer steps twice in a row in the group: not each of several in its turn."""
+        updates = [each.optimizers for each in self._group if each.updated]
+        return any(first & second for first, second in pairwise(updates))
 
     def _add(self, unit: Unit) -> None:
         if not self._group:
@@ -89,8 +101,11 @@ class IterationBuilder:
         if not self._has_fetch or len(self._group) < INNER_MOST:
             self._emit_joined(self._group)
             return
+        self._emit_updates(self._group)
+
+    def _emit_updates(self, units: list[Unit]) -> None:
         part: list[Unit] = []
-        for unit in self._group:
+        for unit in units:
             part.append(unit)
             if unit.updated:
                 self._emit_joined(part)
@@ -103,6 +118,7 @@ class IterationBuilder:
             first, *rest = units
             for each in rest:
                 first.join(each)
+            self._is_first = False
             self._emit(first)
 
     def _count_backwards(self) -> None:
