@@ -37,9 +37,9 @@ from laptime.model.installation import installed_version
 from laptime.model.missing import Missing
 from laptime.model.questions import why_of
 from laptime.model.record import Record
-from laptime.model.why import Why
 from laptime.questions.job import CheckpointFiles, Services
 from laptime.questions.proving import ReferenceCache
+from laptime.questions.why.nouns import Why
 
 BENCH = Path(__file__).resolve().parent
 NONE = "none"

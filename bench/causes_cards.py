@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from fake_sensor import FakeSensor, SensorScript, make_script
 from laptime import api
 from laptime.analysis.lanes import summarise_lane
-from laptime.diagnosis.answer import explain
-from laptime.diagnosis.why_facts import WhyFacts
 from laptime.model.ask import Ask
 from laptime.model.card import Card
 from laptime.model.lane import Settings
@@ -20,10 +18,12 @@ from laptime.model.questions import find_question
 from laptime.model.record import LaneResult, Record
 from laptime.model.sample import Heat, Noise, Window
 from laptime.model.timeline import Timeline, Track
-from laptime.model.why import Experiment, Factor, Trial, Why
 from laptime.model.workload import ProofPlan
 from laptime.questions.job import Services, run_question
-from laptime.questions.why import prepare_why
+from laptime.questions.why.answer import explain
+from laptime.questions.why.facts import WhyFacts
+from laptime.questions.why.nouns import Experiment, Factor, Trial, Why
+from laptime.questions.why.run import prepare_why
 from laptime.run.sampler import make_series
 
 NOT_TOLD = Missing("not told")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 MARGIN = 0.05
-EARLY, ALIKE = 0.6, 0.2  # of the margin, as in questions/race.py
+EARLY, ALIKE = 0.6, 0.2  # of the margin, as in questions/race/run.py
 TRUE_RATIO = 1.3
 MOST_FALSE_CALLS = 0.05
 LEAST_IN_ROUNDS = 0.94

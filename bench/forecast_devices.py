@@ -24,10 +24,10 @@ from scipy.optimize import least_squares
 
 from common import Figure, finish, parser_for
 from forecast_measured import Measured, all_measured
-from laptime.analysis.forecasting import IN_EIGHTY, SHARPNESS, architecture_of, forecast_step, regime_of
 from laptime.hardware import EFFICIENCIES
 from laptime.model.forecasting import Efficiencies
 from laptime.model.missing import Missing
+from laptime.questions.forecast.reduce import IN_EIGHTY, SHARPNESS, architecture_of, forecast_step, regime_of
 
 REGIMES = ("fp32", "tf32", "matrix")
 ON_UNITS = REGIMES[1:]
@@ -167,7 +167,7 @@ def parts_of(table: Table, fitted: Floats) -> dict[str, Floats]:
 
 
 def predict(table: Table, fitted: Floats, *, with_sources: bool = True) -> Floats:
-    """Return the predicted milliseconds of all steps, as laptime.analysis.forecasting does one by one."""
+    """Return the predicted milliseconds of all steps, as laptime.questions.forecast.reduce does one by one."""
     part = parts_of(table, fitted)
     shares = part["shares"].reshape(len(REGIMES), len(PRODUCTS))
     regime, is_product = table.regime[table.of], table.flops > 0

@@ -20,9 +20,9 @@ import numpy as np
 
 from common import Figure, finish, parser_for
 from forecast_devices import begin, fit, leave_out, make_table, predict
-from laptime.analysis.forecasting import IN_EIGHTY, NEW_NETWORK_SPREAD, forecast_step
 from laptime.hardware import find_device, known_devices, known_efficiencies
 from laptime.model.missing import Missing
+from laptime.questions.forecast.reduce import IN_EIGHTY, NEW_NETWORK_SPREAD, forecast_step
 from laptime.workloads import find_workload
 from laptime.workloads.operators import list_operators
 

@@ -21,11 +21,11 @@ from pathlib import Path
 import numpy as np
 
 from common import Figure, finish, parser_for
-from laptime.analysis import processors
-from laptime.analysis.forecasting import IN_EIGHTY
-from laptime.analysis.processors import CORES, ProcessorRate, rate_of, spread_between
 from laptime.hardware import find_device, known_devices
 from laptime.model.missing import Missing
+from laptime.questions.forecast import processors
+from laptime.questions.forecast.processors import CORES, ProcessorRate, rate_of, spread_between
+from laptime.questions.forecast.reduce import IN_EIGHTY
 
 STEPS = Path(__file__).parent / "forecasts" / "processors.csv"
 LOOKS_LIKE = {"Xeon at 2.5 GHz with AVX-512, 2 cores": "xeon-8175m", "Xeon with AMX, 16 cores": "xeon-8488c"}

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 from common import ROOT, Figure, finish, parser_for
-from laptime.analysis.compared import compare_trainings
 from laptime.model.ask import Ask
 from laptime.model.device import Device
 from laptime.model.lane import OF_TRAINING, Settings
@@ -31,6 +30,7 @@ from laptime.model.plan import Subject
 from laptime.model.process import ProcessRun
 from laptime.model.questions import RaceAnswer
 from laptime.model.record import Estimate, HeatResult, LaneResult, OtherTraining, Parity, Record
+from laptime.questions.compare.reduce import compare_trainings
 
 GATES = 200
 ROUNDS = 20

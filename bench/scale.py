@@ -25,8 +25,8 @@ from laptime import api
 from laptime.model.ask import Ask
 from laptime.model.machine import Machine
 from laptime.model.questions import ScaleAnswer
-from laptime.model.scaling import ScaleAsk
-from laptime.questions.scale import ScalePrepared, prepare_scale
+from laptime.questions.scale.nouns import ScaleAsk
+from laptime.questions.scale.run import ScalePrepared, prepare_scale
 from laptime.stats import log_mean_interval, median
 from scale_trainings import lost_to_disk_ms
 from scale_turns import BARE, FREE, OURS, Times, take_turns

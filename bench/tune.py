@@ -29,8 +29,8 @@ from common import Figure, finish, fresh_home, parser_for
 from laptime import api
 from laptime.model.ask import Ask
 from laptime.model.machine import Machine
-from laptime.model.tuning import TunedLane
-from laptime.questions.tune import TunePrepared, prepare_tune
+from laptime.questions.tune.nouns import TunedLane
+from laptime.questions.tune.run import TunePrepared, prepare_tune
 
 PARTS = ("gain", "grid", "repeat")
 LANE = "torch/cpu"

@@ -24,7 +24,7 @@ from laptime.model.ask import Ask
 from laptime.model.missing import Missing
 from laptime.model.questions import why_of
 from laptime.model.record import Record
-from laptime.model.why import Remedy, Why
+from laptime.questions.why.nouns import Remedy, Why
 from page import paragraph, put, table
 
 WORKLOADS = ("scenes-cnn", "cifar-cnn", "cifar-mlp", "pets-densenet", "plates-cnn")

@@ -61,6 +61,22 @@ MAY_IMPORT: dict[str, set[str]] = {
     "__init__": {"library", "remedies"},
     "__main__": {"cli"},
 }
+# What a file in a question's folder is, by its name: it keeps to the walls of that room. Any other name runs it.
+PARTS = {
+    "nouns": "model", "history_nouns": "model", "words": "model", "aims": "model",
+    "lanes": "planner", "cells": "planner", "learning_rates": "planner",
+    "reduce": "analysis", "parts": "analysis", "prediction": "analysis", "processors": "analysis",
+    "timed_work": "analysis", "differences": "analysis", "changes": "analysis",
+    "answer": "diagnosis", "causes": "diagnosis", "compute_causes": "diagnosis", "device_causes": "diagnosis",
+    "step_causes": "diagnosis", "script_causes": "diagnosis", "experiments": "diagnosis", "gains": "diagnosis",
+    "judging": "diagnosis", "facts": "diagnosis", "findings": "diagnosis", "checkup": "diagnosis",
+    "drivers": "diagnosis", "visibility": "diagnosis",
+    "page": "pages", "laps_page": "pages", "learned_page": "pages", "fleet_page": "pages", "others_page": "pages",
+    "cards_page": "pages", "history_page": "pages", "devices_page": "pages",
+    "figures": "figures",
+    "command": "cli", "history_command": "cli",
+    "call": "library",
+}  # fmt: skip
 # The child may leave without looking back, and a fake one may chat as frameworks do.
 MAY_PRINT = {
     "backends/fake_script.py": {"print", "os._exit"},
@@ -155,7 +171,9 @@ def list_imports(root: Path) -> Iterator[Import]:
 
 
 def room_of(place: str) -> str:
-    return place.split("/", maxsplit=1)[0].removesuffix(".py")
+    """Return the room of a file. A file in the folder of a question belongs to the room that its name says."""
+    parts = place.removesuffix(".py").split("/")
+    return PARTS.get(parts[2], parts[0]) if parts[0] == "questions" and len(parts) > 2 else parts[0]
 
 
 def _trees(root: Path) -> Iterator[tuple[str, ast.AST]]:
@@ -182,8 +200,8 @@ def _module_name(root: Path, place: str) -> str:
 
 
 def _room_named(what: str) -> str:
-    parts = what.split(".")
-    return parts[1] if len(parts) > 1 else "__init__"
+    _, _, inside = what.partition(".")
+    return room_of(inside.replace(".", "/")) if inside else "__init__"
 
 
 def _may(room: str, other: str) -> bool:

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from laptime.errors import LaptimeError
 from laptime.model.ask import Ask, FullAsk
 from laptime.model.missing import Missing
-from laptime.model.scaling import ScaleAsk
-from laptime.model.sweeping import SweepAsk
-from laptime.model.tuning import TuneAsk
 from laptime.model.workload import Training
+from laptime.questions.scale.nouns import ScaleAsk
+from laptime.questions.sweep.nouns import SweepAsk
+from laptime.questions.tune.nouns import TuneAsk
 
 if TYPE_CHECKING:
     from laptime.library import (

@@ -18,10 +18,7 @@ from laptime.exports.tables import TABLES
 from laptime.exports.targets import EXPORTS
 from laptime.machine import look_around, look_at_machine
 from laptime.model.ask import Ask
-from laptime.model.checkup import Checkup
-from laptime.model.compared import Compared
 from laptime.model.dataset import MadeSet
-from laptime.model.history import History
 from laptime.model.inference import InferPlan
 from laptime.model.installation import installed_version
 from laptime.model.machine import Machine
@@ -30,15 +27,20 @@ from laptime.model.protocol import Consent, FullPlan, Moment
 from laptime.model.questions import Question, find_question
 from laptime.model.record import Record
 from laptime.planner.settings import PRESETS, SETTINGS, TUNED
-from laptime.questions import comparing, launching, trusting, winners
+from laptime.questions import launching, trusting
 from laptime.questions.asking import Prepared, installed_of, names_a_file, names_a_lane, scout_machine
-from laptime.questions.doctor import examine
-from laptime.questions.following import make_history
-from laptime.questions.gauge import Limits, PeakCache, add_limits, known_limits, measure_limits
+from laptime.questions.compare import run as comparing
+from laptime.questions.compare.following import make_history
+from laptime.questions.compare.history_nouns import History
+from laptime.questions.compare.nouns import Compared
+from laptime.questions.doctor.gauge import Limits, PeakCache, add_limits, known_limits, measure_limits
+from laptime.questions.doctor.nouns import Checkup
+from laptime.questions.doctor.run import examine
 from laptime.questions.job import CheckpointFiles, Services, run_question
-from laptime.questions.protocol import prepare_rest
 from laptime.questions.proving import ReferenceCache
-from laptime.questions.resuming import Before
+from laptime.questions.train.protocol import prepare_rest
+from laptime.questions.train.resuming import Before
+from laptime.questions.tune import winners
 from laptime.store import checkpoints, exchange, files, lookup, peaks, references, schema, traces
 from laptime.workloads import CATALOGUE, find_workload
 

@@ -15,10 +15,11 @@ from laptime.model.forecasting import CheckedForecast, HardwareForecast
 from laptime.model.hardware import KnownDevice
 from laptime.model.missing import Missing
 from laptime.model.record import Record
-from laptime.pages import forecast as page
 from laptime.pages.page import View
-from laptime.questions import forecast_checks, forecasting
-from laptime.questions.forecast_lane import find_lane, find_processor
+from laptime.questions.forecast import checks as forecast_checks
+from laptime.questions.forecast import page
+from laptime.questions.forecast import run as forecasting
+from laptime.questions.forecast.lane import find_lane, find_processor
 from laptime.showing import in_words
 
 names_a_training = forecasting.names_a_training

@@ -15,11 +15,8 @@ from laptime.drawing.html import as_html as draw_page
 from laptime.drawing.words import as_charts as draw_charts
 from laptime.errors import RecordError, UsageError
 from laptime.figures.thinning import thin
-from laptime.model.checkup import Checkup
-from laptime.model.compared import Compared
 from laptime.model.dataset import DataSource, MadeSet
 from laptime.model.figure import Report
-from laptime.model.history import History
 from laptime.model.inference import InferPlan
 from laptime.model.installation import installed_version
 from laptime.model.kept import FileCheck, Imported
@@ -28,18 +25,22 @@ from laptime.model.plan import Plan
 from laptime.model.protocol import FullPlan, Moment
 from laptime.model.questions import find_question
 from laptime.model.record import Record, RecordRow
-from laptime.pages import compare as compare_page
-from laptime.pages import full as full_page
-from laptime.pages import history as history_page
-from laptime.pages import laps, listing, workloads
-from laptime.pages.devices import card_of, hardware_rows, peak_lines, render_devices
-from laptime.pages.doctor import render_checkup
+from laptime.pages import listing, workloads
 from laptime.pages.fields import render_fields
-from laptime.pages.laps import moment_words, step_words
 from laptime.pages.page import PageParts, View
 from laptime.pages.repeat import repeat_words
 from laptime.pages.words import trained_words
-from laptime.questions.gauge import Limits
+from laptime.questions.compare import history_page
+from laptime.questions.compare import page as compare_page
+from laptime.questions.compare.history_nouns import History
+from laptime.questions.compare.nouns import Compared
+from laptime.questions.doctor.devices_page import card_of, hardware_rows, peak_lines, render_devices
+from laptime.questions.doctor.gauge import Limits
+from laptime.questions.doctor.nouns import Checkup
+from laptime.questions.doctor.page import render_checkup
+from laptime.questions.train import laps_page as laps
+from laptime.questions.train import page as full_page
+from laptime.questions.train.laps_page import moment_words, step_words
 from laptime.store import schema
 from laptime.workloads import CATALOGUE, find_workload
 from laptime.workloads.layers import list_layers

@@ -8,8 +8,6 @@ from math import exp, sqrt
 import pytest
 from measured import failed, heat_of, plan_of, planned, proof, reference, windows_of
 
-from laptime.analysis.full import find_factor
-from laptime.analysis.inference import find_infer_factors
 from laptime.analysis.lanes import compare_lanes, summarise_lane
 from laptime.analysis.parity import is_same_work
 from laptime.analysis.rounds import judge_rounds
@@ -18,6 +16,8 @@ from laptime.model.missing import Missing
 from laptime.model.process import ProcessRun
 from laptime.model.protocol import FullRun, LapResult, Score
 from laptime.model.record import Parity
+from laptime.questions.infer.reduce import find_infer_factors
+from laptime.questions.train.reduce import find_factor
 
 T_95_OF_3 = 4.302652729911275  # Student's t at 97.5 % with two degrees of freedom
 MARGIN = 0.05

@@ -12,12 +12,12 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "pages"))
 from records import MACHINE, lane, record, without_figures
 
-from laptime.analysis.compared import compare_records, compare_trainings
 from laptime.errors import UsageError
 from laptime.model.ask import Ask
 from laptime.model.dataset import DataSource
 from laptime.model.missing import Missing
 from laptime.model.record import NOT_RELIABLE, Finding
+from laptime.questions.compare.reduce import compare_records, compare_trainings
 
 CPU, CUDA = "torch/cpu/as-written", "torch/cuda:0/best"
 

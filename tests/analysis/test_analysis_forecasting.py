@@ -7,7 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from laptime.analysis.forecasting import (
+from laptime.model.forecasting import Efficiencies, StepOperator
+from laptime.model.hardware import KnownDevice
+from laptime.model.missing import Missing
+from laptime.questions.forecast.reduce import (
     forecast_step,
     range_of,
     regime_of,
@@ -15,9 +18,6 @@ from laptime.analysis.forecasting import (
     times_as_long,
     with_python,
 )
-from laptime.model.forecasting import Efficiencies, StepOperator
-from laptime.model.hardware import KnownDevice
-from laptime.model.missing import Missing
 
 CARD = KnownDevice(
     "A card", "card", "cuda", "Ada", fp32_tflops=10.0, tf32_tflops=20.0, fp16_tflops=40.0, bandwidth_gb_s=100.0

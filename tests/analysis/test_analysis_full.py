@@ -7,15 +7,6 @@ from dataclasses import replace
 import pytest
 from measured import changed
 
-from laptime.analysis.full import (
-    compare_learning,
-    final_score,
-    find_factor,
-    find_mixed,
-    find_reached,
-    later_laps,
-    summarise_full_lane,
-)
 from laptime.model.lane import Settings
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
@@ -24,6 +15,15 @@ from laptime.model.process import Dnf, ProcessRun
 from laptime.model.protocol import Evaluation, FullRun, LapResult, Reached, Score
 from laptime.model.record import Parity
 from laptime.model.sample import ProofRun, Reference
+from laptime.questions.train.reduce import (
+    compare_learning,
+    final_score,
+    find_factor,
+    find_mixed,
+    find_reached,
+    later_laps,
+    summarise_full_lane,
+)
 
 CPU = Device("cpu", "cpu", "a processor", usable=True)
 SAME = Parity("same")

@@ -7,7 +7,14 @@ from dataclasses import replace
 import pytest
 from measured import changed
 
-from laptime.analysis.inference import (
+from laptime.model.inference import AnswerReference, AnswerRun, BatchRun, CallTurn, InferHeat
+from laptime.model.lane import Settings
+from laptime.model.machine import Device
+from laptime.model.missing import Missing
+from laptime.model.plan import PlannedLane
+from laptime.model.process import Dnf, ProcessRun
+from laptime.model.sample import Window
+from laptime.questions.infer.reduce import (
     answer_distance,
     answer_tolerance,
     batch_item_ms,
@@ -17,13 +24,6 @@ from laptime.analysis.inference import (
     judge_answers,
     summarise_infer_lane,
 )
-from laptime.model.inference import AnswerReference, AnswerRun, BatchRun, CallTurn, InferHeat
-from laptime.model.lane import Settings
-from laptime.model.machine import Device
-from laptime.model.missing import Missing
-from laptime.model.plan import PlannedLane
-from laptime.model.process import Dnf, ProcessRun
-from laptime.model.sample import Window
 
 MS = 1_000_000
 CPU = Device("cpu", "cpu", "a processor", usable=True)

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laptime.analysis.heats import summarise_heat
-from laptime.analysis.scale_model import describe_link, expected_slowest, fit, fit_all_reduce, hold_out, project
-from laptime.analysis.scale_rounds import AloneRanks, ScaleRound
-from laptime.analysis.scaling import profiled_exchange
 from laptime.model.missing import Missing
 from laptime.model.ranks import Collectives, Exchange, RankReport
-from laptime.model.scaling import HeldOut
+from laptime.questions.scale.nouns import HeldOut
+from laptime.questions.scale.parts import AloneRanks, ScaleRound
+from laptime.questions.scale.prediction import describe_link, expected_slowest, fit, fit_all_reduce, hold_out, project
+from laptime.questions.scale.reduce import profiled_exchange
 
 GRADIENTS = 50_000_000
 HOP_MS, GB_PER_S = 0.1, 2.0

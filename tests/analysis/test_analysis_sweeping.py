@@ -6,8 +6,8 @@ import pytest
 from measured import heat_of, windows_of
 
 from laptime.analysis.heats import summarise_heat
-from laptime.analysis.sweeping import RatioPoint, find_crossovers, find_empty_step, find_knee
 from laptime.model.missing import Missing
+from laptime.questions.sweep.reduce import RatioPoint, find_crossovers, find_empty_step, find_knee
 
 NO_ENDS = Missing("one round alone gives no interval")
 

@@ -8,9 +8,9 @@ import pytest
 from measured import STEPS, heat_of, plan_of, planned, reference, windows_of
 
 from laptime.analysis.lanes import summarise_lane
-from laptime.analysis.timed_work import find_other_steps
 from laptime.model.missing import Missing
 from laptime.model.sample import LateStep
+from laptime.questions.race.timed_work import find_other_steps
 
 PLAIN = LateStep("fp32", 2.3, (0.3, 0.4))
 

@@ -9,13 +9,13 @@ from measured import CPU, changed, heat_of, plan_of, planned, windows_of
 from timelines import channel, timeline
 
 from laptime.analysis.lanes import summarise_lane
-from laptime.analysis.tuning import USUAL_SPREAD, WORTH, Gain, Rating, choose, find_gain, rate_lanes, weigh
-from laptime.model.aims import AIMS, LanePrices
 from laptime.model.ask import Ask, TypePrice
 from laptime.model.missing import Missing
-from laptime.model.tuning import TuneAsk
-from laptime.questions.objective import Objective
-from laptime.questions.tune_search import Search
+from laptime.questions.tune.aims import AIMS, LanePrices
+from laptime.questions.tune.nouns import TuneAsk
+from laptime.questions.tune.objective import Objective
+from laptime.questions.tune.reduce import USUAL_SPREAD, WORTH, Gain, Rating, choose, find_gain, rate_lanes, weigh
+from laptime.questions.tune.search import Search
 
 PACKAGE = channel("package-0", "energy_j", "J", "counter")
 TOO_SHORT = Missing("2 readings, and energy needs 3")

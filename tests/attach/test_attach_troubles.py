@@ -18,7 +18,7 @@ from laptime.attach import kinds
 from laptime.attach.kinds import socket_name
 from laptime.attach.listening_socket import ListeningSocket
 from laptime.attach.own_socket import OwnSocket
-from laptime.questions.watch import Visitors
+from laptime.questions.watch.run import Visitors
 from laptime.run.listening import Listener
 
 STAND_IN = str(Path(__file__).parent / "stand_in")

@@ -10,12 +10,12 @@ import planted_orders
 import pytest
 import torch
 
-from laptime.analysis.inference import judge_answers
 from laptime.analysis.parity import judge_parity
 from laptime.backends.torch.backend import TorchBackend
 from laptime.errors import LaneError, TrainingError
 from laptime.model.lane import Settings
 from laptime.planner.plan import OWN_PROOF
+from laptime.questions.infer.reduce import judge_answers
 
 # What PyTorch says of itself.
 pytestmark = [

@@ -13,12 +13,12 @@ import torch
 from own_predictors import DATA
 from planted_orders import built_in_order, own_order
 
-from laptime.analysis.inference import judge_answers
 from laptime.backends.torch.backend import TorchBackend
 from laptime.backends.torch.batches import mapped
 from laptime.heat.inference import run_inference
 from laptime.model.inference import InferOrder, InferPace
 from laptime.model.lane import Settings
+from laptime.questions.infer.reduce import judge_answers
 
 FILE = str(Path(__file__).parent / "own_predictors.py")
 PACE = InferPace(1, 0.01, 0.002, 30.0, (1, 8, 64), calls_min=3, windows_min=3)

@@ -10,14 +10,15 @@ from dataclasses import replace
 import pytest
 
 from laptime import forecasts
-from laptime.analysis.processors import CORES, REACHED
 from laptime.hardware import known_efficiencies
 from laptime.model.hardware import KnownDevice
-from laptime.pages.cards import card_sentence
 from laptime.pages.numbers import rough
-from laptime.questions import forecast_checks, forecasting
-from laptime.questions.cards import with_cards
-from laptime.questions.forecast_lane import NO_PEAKS
+from laptime.questions.forecast import checks as forecast_checks
+from laptime.questions.forecast import run as forecasting
+from laptime.questions.forecast.cards import with_cards
+from laptime.questions.forecast.cards_page import card_sentence
+from laptime.questions.forecast.lane import NO_PEAKS
+from laptime.questions.forecast.processors import CORES, REACHED
 from laptime.showing import View, as_text
 from laptime.store import schema
 

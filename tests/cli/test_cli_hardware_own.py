@@ -8,14 +8,14 @@ from dataclasses import replace
 import pytest
 
 from laptime import forecasts
-from laptime.analysis.forecasting import IN_EIGHTY, NEW_NETWORK_SPREAD
 from laptime.errors import UsageError
 from laptime.hardware import known_efficiencies
 from laptime.model.forecasting import StepOperator
 from laptime.model.limits import DevicePeaks, Peak, StepWork
 from laptime.model.record import NOT_RELIABLE, Finding
 from laptime.pages.page import View
-from laptime.questions import forecasting
+from laptime.questions.forecast import run as forecasting
+from laptime.questions.forecast.reduce import IN_EIGHTY, NEW_NETWORK_SPREAD
 from laptime.store import schema
 
 pytestmark = pytest.mark.usefixtures("known_references")

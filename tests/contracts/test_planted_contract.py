@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from rooms_here import HERE, IN_FULL, here
 
-from laptime.analysis.inference import judge_answers
 from laptime.analysis.parity import judge_parity
 from laptime.backends import open_backend
 from laptime.model.lane import Settings
 from laptime.model.network import Conv, Dense, Flatten, MaxPool
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
+from laptime.questions.infer.reduce import judge_answers
 from laptime.workloads import find_workload
 
 WORKLOAD = "cifar-cnn"

@@ -8,14 +8,14 @@ from measured import CPU, heat_of, plan_of, planned, windows_of
 from timelines import timeline
 
 from laptime.analysis.lanes import summarise_lane
-from laptime.diagnosis.experiments import EXPERIMENTS
-from laptime.diagnosis.why_facts import WhyFacts
 from laptime.model.limits import DevicePeaks, Peak, Roofline, StepWork
 from laptime.model.machine import Device, Machine, Processor
 from laptime.model.missing import Missing
 from laptime.model.sample import Noise, Window
 from laptime.model.symptoms import StepSymptoms
-from laptime.model.why import Experiment, Factor, Trial
+from laptime.questions.why.experiments import EXPERIMENTS
+from laptime.questions.why.facts import WhyFacts
+from laptime.questions.why.nouns import Experiment, Factor, Trial
 
 CUDA = Device("cuda:0", "cuda", "a card", usable=True, memory_bytes=80_000_000_000)
 MACHINE = Machine(

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from timelines import CARD, channel
 
-from laptime.diagnosis.answer import explain, remedies
-from laptime.diagnosis.causes import CAUSES, judge_causes, sum_up
-from laptime.diagnosis.experiments import order_experiments, predict
-from laptime.diagnosis.why_facts import ceilings, split
 from laptime.model.missing import Missing
 from laptime.model.record import Finding
-from laptime.model.why import Factor, Verdict
+from laptime.questions.why.answer import explain, remedies
+from laptime.questions.why.causes import CAUSES, judge_causes, sum_up
+from laptime.questions.why.experiments import order_experiments, predict
+from laptime.questions.why.facts import ceilings, split
+from laptime.questions.why.nouns import Factor, Verdict
 
 IN_ORDER = (
     "measuring error",

@@ -7,7 +7,7 @@ from cases import case_of, lane_of
 
 import causes
 from causes_cards import STATES, STEP_MS, explain_replay, script_of
-from laptime.diagnosis.causes import judge_causes
+from laptime.questions.why.causes import judge_causes
 
 RIGHT = {"cause": "input pipeline", "how": "-", "training": "cnn", "first": ["input pipeline"], "seconds": 60.0,
          "standings": {"input pipeline": "proven"}, "recommended": "decode", "predicted": 4.0, "measured": 4.4,

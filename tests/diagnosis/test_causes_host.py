@@ -9,14 +9,14 @@ from cases import CUDA, MACHINE, case_of, lane_of, near, signs_of, steps_windows
 from measured import CPU
 from timelines import CARD, channel
 
-from laptime.diagnosis.causes import sum_up
-from laptime.diagnosis.compute_causes import changing_shapes, poor_kernels, processor_limited, processor_oddities
 from laptime.diagnosis.findings import faults_each_step
 from laptime.diagnosis.lane_readings import read_lane
 from laptime.model.missing import Missing
 from laptime.model.sample import Noise
 from laptime.model.usage import Energy, Usage
-from laptime.model.why import Factor
+from laptime.questions.why.causes import sum_up
+from laptime.questions.why.compute_causes import changing_shapes, poor_kernels, processor_limited, processor_oddities
+from laptime.questions.why.nouns import Factor
 
 THROTTLED = channel("host", "cgroup_throttled_s", "s", "counter")
 FAULTS = channel("heat", "minor_faults", "faults", "counter")

@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 from cases import case_of, lane_of, signs_of, steps_windows, trial
 
-from laptime.diagnosis.answer import explain
-from laptime.diagnosis.causes import sum_up
-from laptime.diagnosis.compute_causes import double_numbers
-from laptime.diagnosis.experiments import order_experiments
-from laptime.diagnosis.step_causes import MANY_READS, host_waits, outside_step, too_little_work
 from laptime.model.missing import Missing
 from laptime.model.symptoms import DenormalCensus, Site
-from laptime.model.why import Verdict
+from laptime.questions.why.answer import explain
+from laptime.questions.why.causes import sum_up
+from laptime.questions.why.compute_causes import double_numbers
+from laptime.questions.why.experiments import order_experiments
+from laptime.questions.why.nouns import Verdict
+from laptime.questions.why.step_causes import MANY_READS, host_waits, outside_step, too_little_work
 
 STAGES = {"loader": 1.0, "compute": 99.0}
 AT = (Site("train.py:12", ".item()", 40.0),)

@@ -8,7 +8,11 @@ import pytest
 from cases import CUDA, case_of, lane_of, signs_of, steps_windows, trial
 from timelines import CARD, channel
 
-from laptime.diagnosis.step_causes import (
+from laptime.model.missing import Missing
+from laptime.model.record import Estimate, Forecast
+from laptime.model.sample import Noise
+from laptime.model.symptoms import Site
+from laptime.questions.why.step_causes import (
     copy_to_device,
     host_waits,
     input_pipeline,
@@ -16,10 +20,6 @@ from laptime.diagnosis.step_causes import (
     several_devices,
     too_little_work,
 )
-from laptime.model.missing import Missing
-from laptime.model.record import Estimate, Forecast
-from laptime.model.sample import Noise
-from laptime.model.symptoms import Site
 
 BUSY = channel(CARD, "busy_percent", "%")
 LAP_ENDS = steps_windows(*[[*[10.0] * 9, 60.0] * 2] * 5)

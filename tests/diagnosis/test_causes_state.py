@@ -9,14 +9,14 @@ from card_machines import card
 from cases import CUDA, MACHINE, case_of, lane_of, steps_windows, trial
 from timelines import CARD, channel
 
-from laptime.diagnosis.answer import find_distrust
-from laptime.diagnosis.causes import sum_up
-from laptime.diagnosis.device_causes import clocks_lowered, memory_full, not_on_device, shared
-from laptime.diagnosis.step_causes import measuring_error
 from laptime.model.missing import Missing
 from laptime.model.record import Finding, Parity
 from laptime.model.sample import Noise
-from laptime.model.why import Factor, Trial
+from laptime.questions.why.answer import find_distrust
+from laptime.questions.why.causes import sum_up
+from laptime.questions.why.device_causes import clocks_lowered, memory_full, not_on_device, shared
+from laptime.questions.why.nouns import Factor, Trial
+from laptime.questions.why.step_causes import measuring_error
 
 USED, TOTAL = channel(CARD, "memory_used_bytes", "bytes"), channel(CARD, "memory_total_bytes", "bytes")
 BITS, OTHERS = channel(CARD, "clock_reasons", "bits"), channel(CARD, "foreign_processes", "processes")

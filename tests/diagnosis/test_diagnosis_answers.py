@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from laptime.analysis.inference import describe_answers
 from laptime.diagnosis.findings import judge_answers
 from laptime.model.inference import BatchRun, InferHeat
 from laptime.model.process import ProcessRun
 from laptime.model.record import NOT_RELIABLE
 from laptime.model.sample import Window
+from laptime.questions.infer.reduce import describe_answers
 
 MS = 1_000_000
 OTHERS = "other processes took 1.00 cores"

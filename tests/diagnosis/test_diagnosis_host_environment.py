@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from card_machines import card, machine, using
 
-from laptime.diagnosis.checkup import find_host_problems
 from laptime.model.machine import Use
 from laptime.model.missing import Missing
+from laptime.questions.doctor.checkup import find_host_problems
 
 NOT_TOLD = Missing("not told")
 QUIET = Use(0.3, 1.0, 0.1, NOT_TOLD, ("performance",), 30_000_000_000, 0)

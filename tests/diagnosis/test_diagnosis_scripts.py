@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from cases import MACHINE
 
-from laptime.diagnosis.script_findings import script_findings
 from laptime.model.missing import Missing
 from laptime.model.record import Estimate, Finding
 from laptime.model.script import (
@@ -22,6 +21,7 @@ from laptime.model.script import (
     WatchAnswer,
 )
 from laptime.model.symptoms import DenormalCensus
+from laptime.questions.watch.findings import script_findings
 
 UNSEEN = Missing("it was not seen")
 TEN = Estimate(10.0, 9.0, 11.0)

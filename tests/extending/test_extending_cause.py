@@ -10,17 +10,17 @@ from card_machines import machine
 from cases import case_of, lane_of, trial
 from why_records import why_record
 
-from laptime.diagnosis.answer import explain
-from laptime.diagnosis.causes import CAUSES, CauseRow
-from laptime.diagnosis.experiments import EXPERIMENTS, AskedTraining, ExperimentRow, order_experiments
-from laptime.diagnosis.judging import Signature, judge
 from laptime.pages.page import View
-from laptime.pages.why import render
-from laptime.planner.experiments import AskedLane, plan_experiment
 from laptime.planner.facts import SubjectFacts
 from laptime.planner.lanes import parse_lane
 from laptime.planner.plan import plan_lane
-from laptime.questions.why import list_possible
+from laptime.questions.why.answer import explain
+from laptime.questions.why.causes import CAUSES, CauseRow
+from laptime.questions.why.experiments import EXPERIMENTS, AskedTraining, ExperimentRow, order_experiments
+from laptime.questions.why.judging import Signature, judge
+from laptime.questions.why.lanes import AskedLane, plan_experiment
+from laptime.questions.why.page import render
+from laptime.questions.why.run import list_possible
 from laptime.store.schema import decode, encode
 
 CROWDED = "crowded bus"

@@ -7,7 +7,7 @@ from records import two_lanes
 
 from laptime import showing
 from laptime.pages.page import RecordColumn
-from laptime.pages.race import RACE_COLUMNS
+from laptime.questions.race.page import RACE_COLUMNS
 
 
 def count_windows(lane, _record):

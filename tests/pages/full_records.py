@@ -8,7 +8,6 @@ from statistics import mean
 from records import BEST, FIRST, record
 
 from laptime.analysis.aggregate import estimate
-from laptime.analysis.full import later_laps
 from laptime.model.ask import Ask, FullAsk
 from laptime.model.missing import Missing
 from laptime.model.plan import Subject
@@ -25,6 +24,7 @@ from laptime.model.protocol import (
 )
 from laptime.model.questions import TrainingAnswer
 from laptime.model.record import Finding, LaneResult, Record
+from laptime.questions.train.reduce import later_laps
 
 ORDER = "one lane after another, as they were named: each has the machine to itself"
 PROTOCOL = Protocol(3, 500, 1_000, 10_000, 20, until_accuracy=0.65)

@@ -11,8 +11,7 @@ from laptime.model.missing import Missing
 from laptime.model.questions import ScaleAnswer
 from laptime.model.ranks import Collectives, Exchange, RankReport
 from laptime.model.record import Record
-from laptime.model.scale_words import say_curve
-from laptime.model.scaling import (
+from laptime.questions.scale.nouns import (
     Bounded,
     HeldOut,
     LinkCost,
@@ -28,6 +27,7 @@ from laptime.model.scaling import (
     Scaling,
     Straggler,
 )
+from laptime.questions.scale.words import say_curve
 
 BY = "torch.profiler of PyTorch 2.13.0"
 ONE_ROUND = Missing("one round alone gives no interval")

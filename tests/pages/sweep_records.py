@@ -9,8 +9,8 @@ import records
 from laptime.model.missing import Missing
 from laptime.model.questions import SweepAnswer
 from laptime.model.record import Record
-from laptime.model.scaling import Bounded
-from laptime.model.sweeping import Crossover, Sweep, SweepAsk, SweepAxis, SweepCell, SweepCurve
+from laptime.questions.scale.nouns import Bounded
+from laptime.questions.sweep.nouns import Crossover, Sweep, SweepAsk, SweepAxis, SweepCell, SweepCurve
 
 CPU, CUDA = "torch/cpu/as-written", "torch/cuda:0/as-written"
 BATCHES = SweepAxis("batch", ("8", "64", "512"))

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from records import lane, record
 
-from laptime.analysis.compared import compare_records
-from laptime.model.compared import Compared, Side
-from laptime.pages.compare import markdown, render_compared
 from laptime.pages.page import View
+from laptime.questions.compare.nouns import Compared, Side
+from laptime.questions.compare.page import markdown, render_compared
+from laptime.questions.compare.reduce import compare_records
 
 CPU, CUDA = "torch/cpu/as-written", "torch/cuda:0/best"
 EVIL = "x|<script>alert(1)</script>`@all`[a](http://b)\x1b[31m\u202e"

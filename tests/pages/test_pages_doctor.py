@@ -8,12 +8,12 @@ import pytest
 from records import MACHINE
 
 from golden import assert_agreed
-from laptime.model.checkup import Checkup, DeviceTest, Problem
 from laptime.model.installation import install_command
 from laptime.model.limits import Peak
 from laptime.model.machine import Framework
 from laptime.model.missing import Missing
-from laptime.pages.doctor import render_checkup
+from laptime.questions.doctor.nouns import Checkup, DeviceTest, Problem
+from laptime.questions.doctor.page import render_checkup
 
 RIGHT = DeviceTest("torch", "cpu", "the processor", Peak(120e9, 118e9, "torch 2.13.0"), 0.51)
 UNKNOWN = DeviceTest("jax", "cpu", "the processor", Peak(90e9, 88e9, "jax 0.10.2"), Missing("no peak is kept"))

@@ -13,8 +13,8 @@ from golden import assert_agreed
 from laptime.model.dataset import DataSource
 from laptime.model.machine import Device, Framework
 from laptime.model.missing import Missing
-from laptime.pages.devices import render_devices
 from laptime.pages.workloads import render_environment
+from laptime.questions.doctor.devices_page import render_devices
 from laptime.visible import cells_wide
 from laptime.workloads import CATALOGUE
 from laptime.workloads.layers import list_layers

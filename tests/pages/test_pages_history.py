@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from records import lane, record
 
-from laptime.analysis.history import follow_lane
-from laptime.model.history import History
-from laptime.pages.history import line_of, render_history
 from laptime.pages.page import View
+from laptime.questions.compare.changes import follow_lane
+from laptime.questions.compare.history_nouns import History
+from laptime.questions.compare.history_page import line_of, render_history
 
 CPU = "torch/cpu/as-written"
 

@@ -12,8 +12,8 @@ from infer_records import SHOWN, broken, two_lanes
 from shown import in_details
 
 from golden import assert_agreed
-from laptime.pages import infer
-from laptime.pages.infer import live_lines
+from laptime.questions.infer import page as infer
+from laptime.questions.infer.page import live_lines
 from laptime.store.index import row_of
 from laptime.store.schema import decode, encode
 from laptime.visible import cells_wide

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from records import figure
 
 from laptime.pages import numbers
-from laptime.pages.forecast import usd
+from laptime.questions.forecast.page import usd
 
 
 @pytest.mark.parametrize(

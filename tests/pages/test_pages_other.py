@@ -32,10 +32,10 @@ from laptime.model.lane import Settings
 from laptime.model.machine import Framework
 from laptime.model.plan import Pace, Plan, PlannedLane
 from laptime.model.workload import Adam, ProofPlan, Published, Workload
-from laptime.pages import race
-from laptime.pages.devices import render_devices
 from laptime.pages.listing import render_plan, render_records, render_workloads
-from laptime.pages.race import live_lines
+from laptime.questions.doctor.devices_page import render_devices
+from laptime.questions.race import page as race
+from laptime.questions.race.page import live_lines
 from laptime.showing import indented
 from laptime.visible import cells_wide
 
@@ -256,7 +256,8 @@ class Refuse:
 
 sys.meta_path.insert(0, Refuse())
 from records import two_lanes
-from laptime.pages import listing, race
+from laptime.pages import listing
+from laptime.questions.race import page as race
 from laptime.pages.page import View
 print(race.render(two_lanes(), View(80)))
 race.live_lines(two_lanes(), "now", 80)

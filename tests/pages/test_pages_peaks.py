@@ -10,9 +10,9 @@ from shown import in_details
 
 from laptime.model.limits import NOT_MEASURED, DeviceKey, DevicePeaks, Peak, Roofline, StepWork
 from laptime.model.missing import Missing
-from laptime.pages import race
-from laptime.pages.devices import peak_lines, rate, rates
-from laptime.pages.profile import limit_lines
+from laptime.questions.doctor.devices_page import peak_lines, rate, rates
+from laptime.questions.profile.page import limit_lines
+from laptime.questions.race import page as race
 
 render = in_details(race.render)
 

@@ -12,8 +12,9 @@ from golden import assert_agreed
 from laptime.model.limits import StepWork
 from laptime.model.missing import Missing
 from laptime.model.profile import Operator, Profile
-from laptime.pages import profile, race
-from laptime.pages.profile import cut_middle, plain_name, profiles
+from laptime.questions.profile import page as profile
+from laptime.questions.profile.page import cut_middle, plain_name, profiles
+from laptime.questions.race import page as race
 
 KERNEL = "void cutlass::Kernel2<cutlass_80_simt_sgemm_256x128_8x4_nn_align1>(cutlass_80_simt_sgemm::Params)"
 ON_PROCESSOR = Missing("this lane computes on the processor")

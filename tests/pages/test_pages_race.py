@@ -36,7 +36,7 @@ from laptime.model.ask import Ask
 from laptime.model.missing import Missing
 from laptime.model.process import Dnf, Template
 from laptime.model.record import Finding, Parity
-from laptime.pages import race
+from laptime.questions.race import page as race
 from laptime.visible import cells_wide
 
 render = in_details(race.render)

@@ -10,11 +10,11 @@ import records
 
 from laptime.cli.asking import make_infer_ask, make_race_ask, make_script_ask, make_training_ask
 from laptime.cli.main import find_command
-from laptime.cli.scale import make_scale_ask
-from laptime.cli.sweep import make_sweep_ask
-from laptime.cli.tune import make_tune_ask
 from laptime.model.ask import Ask
 from laptime.pages.repeat import repeat_words
+from laptime.questions.scale.command import make_scale_ask
+from laptime.questions.sweep.command import make_sweep_ask
+from laptime.questions.tune.command import make_tune_ask
 
 ASKED = (
     "race cifar-cnn torch/cpu --budget 20s --margin 0.1",

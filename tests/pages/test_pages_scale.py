@@ -15,11 +15,11 @@ from shown import in_details
 from golden import assert_agreed
 from laptime.model.figure import Plane, Stack
 from laptime.model.missing import Missing
-from laptime.model.scale_words import say_curve
-from laptime.model.scaling import ProfiledExchange
-from laptime.pages import scale
 from laptime.pages.page import View
 from laptime.pages.summaries import of_scale
+from laptime.questions.scale import page as scale
+from laptime.questions.scale.nouns import ProfiledExchange
+from laptime.questions.scale.words import say_curve
 from laptime.showing import report_of
 
 details = in_details(scale.render)

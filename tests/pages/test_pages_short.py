@@ -15,8 +15,13 @@ from test_pages_profile import page_of
 from golden import assert_agreed
 from laptime.model.ask import Ask
 from laptime.model.record import NOT_RELIABLE, Finding
-from laptime.pages import full, infer, profile, race, watch, why
 from laptime.pages.page import View
+from laptime.questions.infer import page as infer
+from laptime.questions.profile import page as profile
+from laptime.questions.race import page as race
+from laptime.questions.train import page as full
+from laptime.questions.watch import page as watch
+from laptime.questions.why import page as why
 from laptime.visible import cells_wide
 
 PAGES = {

@@ -11,9 +11,9 @@ from shown import in_details
 
 from golden import assert_agreed
 from laptime.model.figure import Plane
-from laptime.pages import sweep
 from laptime.pages.page import View
 from laptime.pages.summaries import of_sweep
+from laptime.questions.sweep import page as sweep
 from laptime.showing import report_of
 
 details = in_details(sweep.render)

@@ -12,10 +12,10 @@ import tune_records
 from shown import in_details
 
 from golden import assert_agreed
-from laptime.model.tuning import TuneAsk
-from laptime.pages import tune
 from laptime.pages.page import View
 from laptime.pages.summaries import of_tune
+from laptime.questions.tune import page as tune
+from laptime.questions.tune.nouns import TuneAsk
 from laptime.showing import report_of
 
 details = in_details(tune.render)

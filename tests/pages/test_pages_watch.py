@@ -15,9 +15,9 @@ from golden import assert_agreed
 from laptime.model.figure import Bars, Plane, Stack
 from laptime.model.questions import watch_of
 from laptime.model.script import SeenLoader
-from laptime.pages import watch
 from laptime.pages.page import View
 from laptime.pages.summaries import of_watch
+from laptime.questions.watch import page as watch
 from laptime.showing import report_of
 
 details = in_details(watch.render)

@@ -18,8 +18,9 @@ from laptime.model.host_environment import DeviceNode, HostEnvironment
 from laptime.model.machine import Device, Framework, Use
 from laptime.model.missing import Missing
 from laptime.model.usage import AnswerUsage, Energy, Usage
-from laptime.pages import full, infer
-from laptime.pages.devices import hardware, hardware_rows, render_devices
+from laptime.questions.doctor.devices_page import hardware, hardware_rows, render_devices
+from laptime.questions.infer import page as infer
+from laptime.questions.train import page as full
 from laptime.visible import cells_wide
 
 NO_CARD = Missing("this lane computes on the processor")

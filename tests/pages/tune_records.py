@@ -9,8 +9,8 @@ import records
 from laptime.model.missing import Missing
 from laptime.model.questions import TuneAnswer
 from laptime.model.record import Record
-from laptime.model.tuning import AtBest, Learned, SettingWorth, TuneAsk, TunedLane, Tuning
-from laptime.model.why import Factor
+from laptime.questions.tune.nouns import AtBest, Learned, SettingWorth, TuneAsk, TunedLane, Tuning
+from laptime.questions.why.nouns import Factor
 
 SETTINGS = (
     SettingWorth("malloc=keep", "", Factor(1.5, 1.45, 1.56), in_winner=True),

@@ -11,12 +11,12 @@ import records
 from laptime.analysis.script_process import ProcessReader
 from laptime.analysis.script_ranks import compare_ranks
 from laptime.attach import kinds
-from laptime.diagnosis.script_findings import script_findings
 from laptime.model.ask import Ask
 from laptime.model.missing import Missing
 from laptime.model.plan import Subject
 from laptime.model.record import Record
 from laptime.model.script import ScriptProcess, WatchAnswer
+from laptime.questions.watch.findings import script_findings
 
 MS = 1_000_000
 HELLO = {

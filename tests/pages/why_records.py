@@ -9,7 +9,7 @@ from records import lane, record
 from laptime.model.missing import Missing
 from laptime.model.questions import WhyAnswer
 from laptime.model.record import Record
-from laptime.model.why import Ceiling, Factor, Remedy, StepPart, Verdict, Why
+from laptime.questions.why.nouns import Ceiling, Factor, Remedy, StepPart, Verdict, Why
 
 NO_TRY = "nothing pointed to it"
 NOT_PREDICTED = Missing("only the run itself shows what other kernels do")

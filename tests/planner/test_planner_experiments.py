@@ -8,14 +8,14 @@ from functools import partial
 import pytest
 from planner_machines import AMPERE, CPU, PLAIN_CPU, machine_with
 
-from laptime.diagnosis.experiments import AskedTraining
 from laptime.model.machine import Machine
-from laptime.model.why import STAGES
-from laptime.planner.experiments import AskedLane, plan_experiment
 from laptime.planner.facts import SubjectFacts
 from laptime.planner.lanes import parse_lane
 from laptime.planner.plan import plan_lane
-from laptime.questions.why import list_possible
+from laptime.questions.why.experiments import AskedTraining
+from laptime.questions.why.lanes import AskedLane, plan_experiment
+from laptime.questions.why.nouns import STAGES
+from laptime.questions.why.run import list_possible
 from laptime.workloads import find_workload
 
 CARD, HOST = machine_with(CPU, AMPERE), machine_with(CPU)

@@ -15,10 +15,10 @@ from laptime.model.questions import find_question
 from laptime.model.record import Record
 from laptime.planner import make_plan
 from laptime.questions.job import CheckpointFiles, Services, run_question
-from laptime.questions.protocol import PreparedTraining, check_alike, check_unfinished, make_protocol
 from laptime.questions.proving import ReferenceCache
-from laptime.questions.resuming import Before
 from laptime.questions.subject import find_subject
+from laptime.questions.train.protocol import PreparedTraining, check_alike, check_unfinished, make_protocol
+from laptime.questions.train.resuming import Before
 from laptime.store.checkpoints import count_laps
 from laptime.workloads import CATALOGUE, find_workload
 

@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from laptime.questions.masking import mask_secrets
+from laptime.questions.watch.masking import mask_secrets
 
 
 @pytest.mark.parametrize(

@@ -8,21 +8,21 @@ from pathlib import Path
 import pytest
 from card_machines import card, framework, machine
 
-from laptime.diagnosis.experiments import AskedTraining
 from laptime.model.ask import Ask
 from laptime.model.machine import Device, Framework
 from laptime.model.questions import find_question
 from laptime.pages.page import View
-from laptime.pages.why import render
 from laptime.planner import make_plan
-from laptime.planner.experiments import AskedLane
 from laptime.planner.facts import SubjectFacts
 from laptime.planner.lanes import parse_lane
 from laptime.planner.plan import plan_lane
 from laptime.questions.job import CheckpointFiles, Job, Services, run_question
 from laptime.questions.proving import ReferenceCache
 from laptime.questions.subject import find_subject
-from laptime.questions.why import Inquiry, WhySearch, list_possible
+from laptime.questions.why.experiments import AskedTraining
+from laptime.questions.why.lanes import AskedLane
+from laptime.questions.why.page import render
+from laptime.questions.why.run import Inquiry, WhySearch, list_possible
 from laptime.run.prestart import Prestarter
 
 pytestmark = pytest.mark.usefixtures("forked_heats")

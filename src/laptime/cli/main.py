@@ -22,33 +22,36 @@ from laptime.streams import fill_closed_streams
 
 # Where each command is, and its line in `laptime --help`. Its module is imported when it runs, so help is instant.
 COMMANDS = {
-    "race": ("race:race", "Which lane is faster, by how much, and did they learn the same?"),
-    "train": ("questions:train", "How long does a whole training take, and what does it learn?"),
-    "infer": ("questions:infer", "How long does an answer take, and how many are there per second?"),
-    "why": ("questions:why", "Where does the time go, what limits it, and what would gain?"),
-    "scale": ("scale:scale", "What do 2, 4, 8 devices bring, and why not 2, 4, 8 times as much?"),
-    "tune": ("tune:tune", "Which settings are best on each lane, and what do they gain?"),
-    "sweep": ("sweep:sweep", "How fast is each lane at each batch, and where does one overtake another?"),
-    "profile": ("questions:profile", "Which operators take the time of a step?"),
-    "forecast": ("forecast:forecast", "What would it take on hardware that is not here, and cost?"),
-    "watch": ("watch:watch", "Run a script unchanged: where does the time of its training go?"),
-    "resume": ("questions:resume", "Go on with a training that was ended."),
-    "plan": ("questions:plan", "Print what a race would run, and run nothing."),
-    "show": ("records:show_record", "Show a saved record."),
-    "report": ("report:report", "Show records as one HTML page with charts, or as Markdown, CSV, SVG."),
-    "compare": ("compare:compare", "Which lanes became faster or slower since another record?"),
-    "history": ("history:history", "How did a lane change over time?"),
-    "list": ("records:list_records", "List saved records, newest first."),
-    "remove": ("records:remove_records", "Remove saved records."),
-    "export": ("exchange:export", "Write a record for other programs: CSV, pyperf, MLflow, and others."),
-    "import": ("exchange:import_records", "Bring records of other machines into the list."),
-    "validate": ("exchange:validate", "Is each file a record? If not: where, and why."),
-    "workloads": ("workloads:workloads", "List the built-in trainings."),
-    "devices": ("devices:devices", "List what there is to train on."),
-    "doctor": ("devices:doctor", "Is each device usable? If not: the cause, and the command."),
-    "data": ("workloads:data", "List, make or remove made data."),
-    "help": ("help:help_", "Explain a command with all its options, or lanes."),
-    "completion": ("completion:completion", "Print the script for a shell's completion."),
+    "race": ("questions.race.command:race", "Which lane is faster, by how much, and did they learn the same?"),
+    "train": ("cli.questions:train", "How long does a whole training take, and what does it learn?"),
+    "infer": ("cli.questions:infer", "How long does an answer take, and how many are there per second?"),
+    "why": ("cli.questions:why", "Where does the time go, what limits it, and what would gain?"),
+    "scale": ("questions.scale.command:scale", "What do 2, 4, 8 devices bring, and why not 2, 4, 8 times as much?"),
+    "tune": ("questions.tune.command:tune", "Which settings are best on each lane, and what do they gain?"),
+    "sweep": (
+        "questions.sweep.command:sweep",
+        "How fast is each lane at each batch, and where does one overtake another?",
+    ),
+    "profile": ("cli.questions:profile", "Which operators take the time of a step?"),
+    "forecast": ("questions.forecast.command:forecast", "What would it take on hardware that is not here, and cost?"),
+    "watch": ("questions.watch.command:watch", "Run a script unchanged: where does the time of its training go?"),
+    "resume": ("cli.questions:resume", "Go on with a training that was ended."),
+    "plan": ("cli.questions:plan", "Print what a race would run, and run nothing."),
+    "show": ("cli.records:show_record", "Show a saved record."),
+    "report": ("cli.report:report", "Show records as one HTML page with charts, or as Markdown, CSV, SVG."),
+    "compare": ("questions.compare.command:compare", "Which lanes became faster or slower since another record?"),
+    "history": ("questions.compare.history_command:history", "How did a lane change over time?"),
+    "list": ("cli.records:list_records", "List saved records, newest first."),
+    "remove": ("cli.records:remove_records", "Remove saved records."),
+    "export": ("cli.exchange:export", "Write a record for other programs: CSV, pyperf, MLflow, and others."),
+    "import": ("cli.exchange:import_records", "Bring records of other machines into the list."),
+    "validate": ("cli.exchange:validate", "Is each file a record? If not: where, and why."),
+    "workloads": ("cli.workloads:workloads", "List the built-in trainings."),
+    "devices": ("questions.doctor.command:devices", "List what there is to train on."),
+    "doctor": ("questions.doctor.command:doctor", "Is each device usable? If not: the cause, and the command."),
+    "data": ("cli.workloads:data", "List, make or remove made data."),
+    "help": ("cli.help:help_", "Explain a command with all its options, or lanes."),
+    "completion": ("cli.completion:completion", "Print the script for a shell's completion."),
 }
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
@@ -70,7 +73,7 @@ def find_command(name: str) -> click.Command | None:
         added: click.Command | None = importlib.import_module("laptime.cli.questions").find_added(name)
         return added
     module, _, found = COMMANDS[name][0].partition(":")
-    command: click.Command = getattr(importlib.import_module(f"laptime.cli.{module}"), found)
+    command: click.Command = getattr(importlib.import_module(f"laptime.{module}"), found)
     return command
 
 

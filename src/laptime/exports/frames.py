@@ -7,9 +7,9 @@ from typing import Any
 
 from laptime.exports.clients import import_client
 from laptime.exports.tables import Row, compared_rows, history_rows, plain, table_of
-from laptime.model.compared import Compared
-from laptime.model.history import History
 from laptime.model.record import Record
+from laptime.questions.compare.history_nouns import History
+from laptime.questions.compare.nouns import Compared
 
 
 def record_frame(record: Record, table: str) -> Any:

@@ -10,12 +10,12 @@ from dataclasses import asdict
 from typing import Any
 
 from laptime.errors import UsageError
-from laptime.model.compared import Compared, LaneChange
-from laptime.model.history import History
 from laptime.model.missing import Missing
 from laptime.model.questions import InferAnswer, TrainingAnswer
 from laptime.model.record import Estimate, HeatResult, LaneResult, Record
 from laptime.model.script import WatchAnswer
+from laptime.questions.compare.history_nouns import History
+from laptime.questions.compare.nouns import Compared, LaneChange
 
 NS_PER_MS = 1e6
 SCRIPT_PARTS = ("data", "copy", "forward_backward", "no_grad", "optimizer", "checkpoint", "outside")

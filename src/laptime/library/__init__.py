@@ -2,8 +2,6 @@
 
 from laptime.library.blocks import WatchedBatches, Watching, steps, watching
 from laptime.library.calls import devices, doctor, infer, plan, profile, race, resume, train, watch, why
-from laptime.library.comparing import CompareResult, HistoryResult
-from laptime.library.forecasting import ForecastResult, forecast
 from laptime.library.lanes import LaneFigures, LaneList, Ratio
 from laptime.library.results import (
     DevicesResult,
@@ -18,9 +16,11 @@ from laptime.library.results import (
     WhyResult,
 )
 from laptime.library.saved import compare, history, load, records, report
-from laptime.library.scaling import scale
-from laptime.library.sweeping import sweep
-from laptime.library.tuning import tune
+from laptime.questions.compare.call import CompareResult, HistoryResult
+from laptime.questions.forecast.call import ForecastResult, forecast
+from laptime.questions.scale.call import scale
+from laptime.questions.sweep.call import sweep
+from laptime.questions.tune.call import tune
 
 __all__ = [
     "CompareResult",

@@ -23,7 +23,7 @@ from laptime.library.progress import ProgressLine, progress_shown
 from laptime.library.results import WatchResult
 from laptime.model.ask import Ask
 from laptime.model.record import Record
-from laptime.questions.watch import prepare_block
+from laptime.questions.watch.run import prepare_block
 from laptime.run.child import is_within_a_heat, refuse_within_a_heat
 from laptime.run.own_process import Block, command_agent, fetches_seen, own_agent
 

@@ -12,23 +12,23 @@ from typing import Any
 
 from laptime import api, showing
 from laptime.errors import LaptimeError, RecordError, UsageError
-from laptime.library.comparing import CompareResult
 from laptime.library.lanes import LaneList, Ratio, lanes_of, ratios_of
 from laptime.library.reporting import write_report
 from laptime.library.shown import WIDTH_OFF_TERMINAL, Shown, as_block
-from laptime.model.checkup import Checkup, Problem
 from laptime.model.inference import InferPlan
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan
 from laptime.model.protocol import FullPlan
 from laptime.model.questions import ScaleAnswer, SweepAnswer, TuneAnswer, WhyAnswer, watch_of
 from laptime.model.record import Record
-from laptime.model.scaling import ScaleCurve, Scaling
 from laptime.model.script import ScriptProcess, TrainingLoop
-from laptime.model.sweeping import Crossover, Sweep, SweepCell, SweepCurve
-from laptime.model.tuning import TunedLane, Tuning
-from laptime.model.why import Remedy, Why
-from laptime.questions.gauge import Limits
+from laptime.questions.compare.call import CompareResult
+from laptime.questions.doctor.gauge import Limits
+from laptime.questions.doctor.nouns import Checkup, Problem
+from laptime.questions.scale.nouns import ScaleCurve, Scaling
+from laptime.questions.sweep.nouns import Crossover, Sweep, SweepCell, SweepCurve
+from laptime.questions.tune.nouns import TunedLane, Tuning
+from laptime.questions.why.nouns import Remedy, Why
 
 FRAME = "width:100%;height:640px;border:0"  # of a report in a notebook
 

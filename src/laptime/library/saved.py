@@ -9,11 +9,11 @@ from typing import Literal, TypeAlias
 from laptime import api
 from laptime.errors import LaptimeError, RecordError, UsageError
 from laptime.library.asking import OneTraining, ShareLike, options_as_arguments, read_count, read_share
-from laptime.library.comparing import CompareResult, HistoryResult
 from laptime.library.reporting import write_report
 from laptime.library.results import Result, ScaleResult, SweepResult, TuneResult, WatchResult, WhyResult
 from laptime.library.subject import name_subject
 from laptime.model.record import Record, RecordRow
+from laptime.questions.compare.call import CompareResult, HistoryResult
 
 Recorded: TypeAlias = str | os.PathLike[str] | Result
 

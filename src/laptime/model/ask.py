@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from laptime.model.aims import AIMS, Aim, LanePrices
 from laptime.model.device import Device
-from laptime.model.scaling import ScaleAsk
-from laptime.model.sweeping import SweepAsk
-from laptime.model.tuning import TuneAsk
+from laptime.questions.scale.nouns import ScaleAsk
+from laptime.questions.sweep.nouns import SweepAsk
+from laptime.questions.tune.aims import AIMS, Aim, LanePrices
+from laptime.questions.tune.nouns import TuneAsk
 
 DEFAULT_WORKLOAD = "cifar-cnn"
 LABEL = re.compile(r"\w[\w./+:,=@#%-]*")

@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from laptime.model.checkup import CARD_NOT_SEEN
 from laptime.model.missing import Missing
 from laptime.model.process import NODE_IS_GONE, Dnf
 from laptime.model.record import GONE, NOT_RELIABLE, Finding, HeatResult, LaneResult, Record
@@ -14,6 +13,7 @@ from laptime.pages.layout import clean, flow, wrap
 from laptime.pages.numbers import about, duration, factor, over, percent, size, spread, whole_minutes
 from laptime.pages.page import Said
 from laptime.pages.words import joined, short_name, short_names
+from laptime.questions.doctor.nouns import CARD_NOT_SEEN
 
 WORTH_A_WORD = 1.03
 OVER_BUDGET = 1.2

@@ -9,9 +9,9 @@ from typing import Any
 from laptime.model.ask import Ask, FullAsk
 from laptime.model.questions import find_question
 from laptime.model.record import Record
-from laptime.model.scaling import ScaleAsk
-from laptime.model.sweeping import SweepAsk
-from laptime.model.tuning import TuneAsk
+from laptime.questions.scale.nouns import ScaleAsk
+from laptime.questions.sweep.nouns import SweepAsk
+from laptime.questions.tune.nouns import TuneAsk
 
 BUDGETS_OF_THEIR_OWN = ("why", "scale", "tune", "sweep")  # their command's default is not that of an ask
 Options = Ask | FullAsk | TuneAsk | SweepAsk | ScaleAsk

@@ -16,10 +16,10 @@ from laptime.model.questions import (
 )
 from laptime.model.record import Comparison, Estimate, InferFactor, Record
 from laptime.model.script import TrainingLoop
-from laptime.model.why import Why
 from laptime.pages.numbers import duration, step
-from laptime.pages.other_trainings import most_telling, names_of_trainings
 from laptime.pages.words import short_name
+from laptime.questions.race.others_page import most_telling, names_of_trainings
+from laptime.questions.why.nouns import Why
 
 
 def of_race(record: Record) -> list[str]:

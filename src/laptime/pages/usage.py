@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from laptime.model.aims import LanePrices
 from laptime.model.missing import Missing
 from laptime.model.questions import InferAnswer, TrainingAnswer, inference_of, training_of
 from laptime.model.record import LaneResult, Record
@@ -13,6 +12,7 @@ from laptime.model.usage import AnswerUsage, CardUsage, Energy, Usage
 from laptime.pages.layout import Column, flow, lay_out, table_or_sentences, wrap_all
 from laptime.pages.numbers import number, over, size
 from laptime.pages.words import short_name
+from laptime.questions.tune.aims import LanePrices
 
 NONE = Missing("")
 NO_SENSOR = Missing("no sensor was read")

@@ -11,7 +11,7 @@ from laptime.planner.facts import LaneFacts
 from laptime.planner.setting import LARGEST_COUNT, Setting, first_of, is_count, switch
 
 PRESETS: tuple[Preset, ...] = ("as-written", "best", "fastest")
-TUNED = "tuned"  # in place of a preset: what the newest `laptime tune` found (questions/winners.py)
+TUNED = "tuned"  # in place of a preset: what the newest `laptime tune` found (questions/tune/winners.py)
 SIZES = ", ".join(map(str, BATCHES))
 
 

@@ -22,10 +22,10 @@ from laptime.planner.pace import without_turns
 from laptime.questions.asking import say_left
 from laptime.questions.bounds import Bounds, find_bounds, with_roofline
 from laptime.questions.job import FAKE, SHOWN_AT, Job
-from laptime.questions.profile import with_profile
-from laptime.questions.protocol import find_protocol
+from laptime.questions.profile.run import with_profile
 from laptime.questions.proving import Proof, order_heat
 from laptime.questions.together import run_together, say_why_alone
+from laptime.questions.train.protocol import find_protocol
 from laptime.run.heats import HeatRunner
 from laptime.run.prestart import CORES_A_CHILD, Prestarter
 from laptime.run.runner import Limits

@@ -24,7 +24,7 @@ from laptime.model.record import SCHEMA, Answer, Finding, LaneResult, OtherTrain
 from laptime.model.sample import Reference
 from laptime.questions.asking import Prepared
 from laptime.questions.bounds import Recall, nothing_measured
-from laptime.questions.cards import with_cards
+from laptime.questions.forecast.cards import with_cards
 from laptime.questions.own_code import OwnCode
 from laptime.questions.proving import ReferenceCache
 from laptime.questions.subject import supply

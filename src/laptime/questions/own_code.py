@@ -21,7 +21,7 @@ from laptime.planner.frameworks import default_framework
 from laptime.planner.lanes import parse_lane
 from laptime.planner.plan import name_device
 from laptime.planner.refusals import refuse_kind
-from laptime.planner.sweeping import read_axes
+from laptime.questions.sweep.cells import read_axes
 from laptime.run.launchers import LOCAL, Launcher
 from laptime.run.runner import ProcessRunner
 from laptime.run.scout import Failure, ask_training, scout_with_training

@@ -11,8 +11,8 @@ from laptime.model.profile import Operator, Profile
 from laptime.model.protocol import LapFactor, LapResult
 from laptime.model.record import Answer, Comparison, Forecast, InferFactor
 from laptime.model.sample import Window
-from laptime.model.scaling import LinkCost
-from laptime.model.why import Factor
+from laptime.questions.scale.nouns import LinkCost
+from laptime.questions.why.nouns import Factor
 
 NUMBERS = {int, float}
 PLAIN = {int, float, str, bool, type(None)}

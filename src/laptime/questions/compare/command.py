@@ -1,0 +1,73 @@
+"""`laptime compare`: two records, or the trainings of one race; and the exit code of a gate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from laptime import api, showing
+from laptime.cli.asking import Share
+from laptime.cli.completion import complete_record
+from laptime.cli.help import Command
+from laptime.cli.output import page_view
+from laptime.cli.printing import emit, emit_json
+from laptime.errors import UsageError
+from laptime.questions.compare.nouns import Compared
+
+EXIT_SLOWER, EXIT_NOT_JUDGED = 1, 3
+COMPARE_HELP = """Compare two records lane by lane: which lanes became faster or slower, and what else differs?
+
+A and B are ids, beginnings of ids, files, `latest`, or `@label`. B is compared with A. Without B, A is a race of
+several trainings, whose further ones are compared with its first.
+"""
+COMPARE_MORE = """\
+A ratio is of items per second: of the heats of two races, of whole trainings, or of single calls of inference. Its
+interval is Welch's, since heats of two records do not come in pairs. Records of another question or another training,
+and those without a common lane, are refused. What makes a ratio doubtful is a warning: another machine, other settings,
+other data, other work. With --fail-above, the exit code is 1 where a lane is slower by more than that even at the end
+of its interval that is nearest to 1, and 3 where a lane of A has no result in B.
+"""
+THRESHOLD: dict[str, Any] = {"metavar": "SHARE", "type": Share(), "help": "Exit code 1 if slower by more, for certain."}
+
+
+@click.command(
+    "compare",
+    cls=Command,
+    help=COMPARE_HELP,
+    examples=("laptime compare @main latest --fail-above 5%", "laptime compare r-2026-11-20 r-2026-11-23 --md"),
+    page="docs/compare.md",
+    more=COMPARE_MORE,
+)
+@click.argument("first", metavar="A", shell_complete=complete_record)
+@click.argument("second", metavar="[B]", required=False, shell_complete=complete_record)
+@click.option("--fail-above", **THRESHOLD)
+@click.option("--details", is_flag=True, help="Print all that differs.")
+@click.option("--md", "as_markdown", is_flag=True, help="Print a summary in Markdown.")
+@click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
+def compare(
+    *, first: str, second: str | None, fail_above: float | None, details: bool, as_markdown: bool, as_json: bool
+) -> int:
+    if as_markdown and as_json:
+        raise UsageError("--md and --json are two forms of one answer", "leave one of them out")
+    found = api.compare(first, second, fail_above)
+    if as_json:
+        emit_json(showing.to_json(found))
+    elif as_markdown:
+        emit(showing.compared_as_markdown(found))
+    else:
+        emit_compared(found, details=details)
+    return gate_code(found)
+
+
+def emit_compared(found: Compared, *, details: bool = False) -> None:
+    """Print the page of a comparison."""
+    view = page_view(details=details)
+    emit(showing.compared_as_text(found, view), color=view.color)
+
+
+def gate_code(found: Compared) -> int:
+    """Return the exit code of a comparison: 0 where nothing was to be judged."""
+    if found.failing:
+        return EXIT_SLOWER
+    return EXIT_NOT_JUDGED if found.unjudged else 0

@@ -1,0 +1,1 @@
+"""Is each device usable? If not: the cause, and the command."""

@@ -1,0 +1,1 @@
+"""What would it take on hardware that is not here, and cost?"""

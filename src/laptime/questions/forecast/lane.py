@@ -1,0 +1,265 @@
+"""The measured lane that a forecast begins with: its step, the operators of that step, its loader, its memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from laptime.errors import RecordError, UsageError
+from laptime.hardware import known_devices, match_label
+from laptime.model.forecasting import StepOperator
+from laptime.model.hardware import KnownDevice
+from laptime.model.lane import AS_WRITTEN, NO_TRAINING, Settings
+from laptime.model.limits import DeviceKey, DevicePeaks, StepWork, key_of
+from laptime.model.machine import Machine, Processor
+from laptime.model.missing import Missing
+from laptime.model.record import LaneResult, Record
+from laptime.model.selection import is_exactly, is_lane
+from laptime.model.workload import AT_WIDTH, FLOAT_BYTES
+from laptime.questions.forecast.processors import ProcessorRate, rate_of
+from laptime.questions.forecast.reduce import NEW_NETWORK_SPREAD, times_as_long
+from laptime.workloads import CATALOGUE, find_workload
+from laptime.workloads.arithmetic import VALUE_BYTES
+from laptime.workloads.memory import count_heat_memory
+from laptime.workloads.operators import list_operators
+
+IN_NINETY_FIVE = 1.96  # standard deviations on each side of a step's interval
+FRAMEWORK_BYTES = 600_000_000  # what CUDA and its libraries take of a card
+FITTED = ("cifar-cnn", "cifar-mlp", "scenes-cnn", "pets-densenet")  # measured on a card: bench/forecast_measured.py
+OTHERS_STEPS = 1_000  # what is predicted of a training whose lap has no known length
+NO_LOADER, NO_FILES = Missing("it was not timed alone"), Missing("this training reads no files")
+NO_OPERATORS = Missing("its operators were not counted")
+ARM = {"aarch64", "arm64"}
+NO_PROCESSOR = Missing("a processor is predicted from a lane that ran on one")
+NO_PEAKS = Missing("what the measured processor can do at most is not known: laptime devices --measure")
+Recall = Callable[[DeviceKey], "DevicePeaks | Missing"]
+"""Returns what a device was measured to do at most."""
+
+
+def nothing_kept(_key: DeviceKey) -> DevicePeaks | Missing:
+    return NO_PEAKS
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredLane:
+    """The lane that a forecast begins with.
+
+    `operators` are those of a step in the arithmetic of the lane. `loader` is how many items a second its loader makes
+    alone: on one core, if it is laptime's own, which takes all of a host but one. `per` names what `steps` steps are,
+    of which the whole training has `laps`. `doubt` is the spread that every prediction has besides that of its device:
+    no step of the network was fitted, or its steps differ. `processor` is what the lane's own one does in large
+    products, from which other processors are predicted. `python_s` is what Python computes between the operators of a
+    step, where that is more than usual, at the core's speed that `core_score` is: the fastest that was seen there.
+    """
+
+    lane: LaneResult
+    what: str
+    machine: Machine
+    step_ms: float
+    batch: int
+    precision: str
+    operators: tuple[StepOperator, ...]
+    loader: float | Missing
+    memory_bytes: int | Missing
+    per: str
+    steps: float
+    laps: int
+    doubt: float = 0.0
+    python_s: float = 0.0
+    core_score: float | None = None
+    processor: ProcessorRate | Missing = NO_PROCESSOR
+    notes: tuple[str, ...] = ()
+
+    @property
+    def place(self) -> str:
+        """The processor or the card that was measured."""
+        device = self.lane.device
+        return self.machine.processor.name if device.kind == "cpu" else device.label
+
+    @property
+    def spread(self) -> float:
+        """The spread of the measured step itself, as that of a prediction; none where one heat alone was run."""
+        step = self.lane.step_ms
+        if step is None or isinstance(step.low, Missing) or isinstance(step.high, Missing) or step.low <= 0:
+            return 0.0
+        return math.log(step.high / step.low) / 2 / IN_NINETY_FIVE
+
+    def memory_on(self, device: KnownDevice) -> int | Missing:
+        """Return the memory that is needed there: of a processor, what the process held here."""
+        return self.lane.peak_memory_bytes if device.kind == "cpu" else self.memory_bytes
+
+    @property
+    def execution(self) -> str:
+        """Who launches operators: PyTorch as written one by one, all others whole steps."""
+        settings = self.lane.settings
+        is_eager = self.lane.name.startswith("torch/") and settings.preset == AS_WRITTEN
+        return "eager" if is_eager and settings.execution == "eager" else "graph"
+
+
+IN_FLOAT64 = Missing("its weights are float64: what cards reach in float64 is not in laptime's tables")
+
+
+def find_lane(record: Record, name: str | None) -> LaneResult:
+    """Return the lane that is meant: by its name, or else the last that trains, which is the best one of a race."""
+    training = training_lanes(record)
+    meant = training if name is None else [each for each in training if is_exactly(each.name, name)]
+    meant = meant or [each for each in training if name is not None and is_lane(each.name, name)]
+    if not meant:
+        lanes = ", ".join(each.name for each in training) or "none"
+        raise RecordError(f"{record.id} has no measured lane {name or 'that trains'}", f"it has: {lanes}")
+    return meant[-1]
+
+
+def training_lanes(record: Record) -> list[LaneResult]:
+    """Return the lanes that trained on one device."""
+    done = [each for each in record.lanes if each.status == "ok" and each.step_ms is not None]
+    return [each for each in done if each.settings.input not in NO_TRAINING and not each.devices]
+
+
+def measure_lane(record: Record, lane: LaneResult) -> MeasuredLane | Missing:
+    """Return what is known of a lane, or why nothing can be predicted from it."""
+    subject = lane.training or record.workload.name
+    if any(heat.census is not None and "float64" in heat.census.types for heat in lane.heats):
+        return IN_FLOAT64
+    if is_built_in(subject):
+        return _measure_built_in(record, lane, subject)
+    others = {each.subject.name: each.reference for each in record.others}
+    reference = others.get(subject, record.reference)
+    if reference is None or reference.work is None or not reference.work.operators:
+        told = None if reference is None else reference.uncounted
+        return NO_OPERATORS if told is None else Missing(told)
+    return _measure_own(record, lane, subject, reference.work)
+
+
+def is_built_in(subject: str) -> bool:
+    return subject.partition(AT_WIDTH)[0] in CATALOGUE
+
+
+def _measure_built_in(record: Record, lane: LaneResult, subject: str) -> MeasuredLane:
+    assert lane.step_ms is not None
+    workload = find_workload(subject)
+    batch, precision = lane.settings.batch or workload.batch, _precision_of(lane.settings)
+    settings = replace(lane.settings, batch=batch)
+    return MeasuredLane(
+        lane=lane,
+        what=workload.name,
+        machine=record.machine,
+        core_score=core_score_of(record.machine.processor),
+        step_ms=lane.step_ms.median,
+        batch=batch,
+        precision=precision,
+        operators=list_operators(workload, batch, precision),
+        loader=_loader_of(record, lane) if workload.reads_files else NO_FILES,
+        memory_bytes=FRAMEWORK_BYTES + count_heat_memory(workload, settings, "cuda"),
+        per="lap",
+        steps=workload.steps_per_lap * workload.batch / batch,
+        laps=workload.laps,
+        doubt=0.0 if workload.name in FITTED else NEW_NETWORK_SPREAD,
+    )
+
+
+def _measure_own(record: Record, lane: LaneResult, subject: str, work: StepWork) -> MeasuredLane:
+    """Return what is known of a user's own training: what its step calls was counted, and its lap may have a length."""
+    assert lane.step_ms is not None
+    precision = _precision_of(lane.settings)
+    held = lane.device_memory_bytes if lane.device.kind == "cuda" else Missing("it was not measured on a card")
+    has_lap = lane.lap_s is not None
+    larger = lane.items_per_step / work.items if lane.items_per_step and work.items else lane.settings.joined or 1
+    notes: tuple[str, ...] = ("one step was counted, as its operators were called",)
+    if work.varies:
+        notes = (
+            *notes,
+            f"two steps differ by {100 * work.varies:.0f} % in what they compute: their batches have other shapes",
+        )
+    if work.python_s:
+        notes = (*notes, f"Python computes {1e3 * work.python_s:.3g} ms of each step between its operators")
+    meanwhile = core_score_of(record.machine.processor) if work.core_score is None else work.core_score
+    fastest = max(filter(None, (core_score_of(record.machine.processor), meanwhile)), default=None)
+    return MeasuredLane(
+        lane=lane,
+        what=subject,
+        machine=record.machine,
+        core_score=fastest,
+        step_ms=lane.step_ms.median,
+        batch=lane.items_per_step or 1,
+        precision=precision,
+        operators=scale_operators(work.operators, larger, VALUE_BYTES[precision]),
+        loader=_loader_of(record, lane),
+        memory_bytes=held,
+        per="lap" if has_lap else f"{OTHERS_STEPS:,} steps",
+        steps=1e3 * lane.lap_s.median / lane.step_ms.median if lane.lap_s is not None else OTHERS_STEPS,
+        laps=1,
+        doubt=math.hypot(NEW_NETWORK_SPREAD, math.log1p(work.varies)),
+        python_s=work.python_s * times_as_long(meanwhile, fastest),
+        notes=notes,
+    )
+
+
+def find_processor(
+    record: Record, lane: LaneResult, recall: Recall, devices: Sequence[KnownDevice] = ()
+) -> ProcessorRate | Missing:
+    """Return what the processor of a lane does in large products, with the threads of the lane.
+
+    As it was measured at the time of the race, or since; else as its name is known, among the devices or in the table.
+    """
+    if lane.device.kind != "cpu":
+        return NO_PROCESSOR
+    processor, precision = record.machine.processor, _precision_of(lane.settings)
+    cores = min(lane.settings.threads or processor.cores_usable, processor.cores_usable)
+    kept = recall(key_of(lane.device, lane.name.partition("/")[0], processor))
+    peaks = lane.roofline.peaks if lane.roofline is not None else kept
+    if not isinstance(peaks, Missing) and precision in peaks.peaks:
+        share = cores / processor.cores_usable
+        return ProcessorRate(peaks.peaks[precision].best_per_s * share, cores, processor.architecture in ARM)
+    known = match_label(processor.name, (*devices, *known_devices()))
+    return NO_PEAKS if known is None else rate_of(known, precision, cores)
+
+
+def core_score_of(processor: Processor) -> float | None:
+    """Return how fast one core of a processor was, or as its name is known."""
+    if processor.core_score is not None:
+        return processor.core_score
+    known = match_label(processor.name, known_devices())
+    return None if known is None else known.core_score
+
+
+def scale_operators(counted: Sequence[StepOperator], larger: float, value_bytes: int) -> tuple[StepOperator, ...]:
+    """Return counted operators as they are with a batch `larger` times as large, and with values of other sizes.
+
+    Weights and their update stay as they are.
+    """
+    narrower = value_bytes / FLOAT_BYTES
+    return tuple(
+        each
+        if each.kind == "update"
+        else replace(each, flops=larger * each.flops, bytes=larger * narrower * each.bytes)
+        for each in counted
+    )
+
+
+def _precision_of(settings: Settings) -> str:
+    return "bf16" if settings.preset == "fastest" else settings.precision
+
+
+def _loader_of(record: Record, lane: LaneResult) -> float | Missing:
+    """Return how many items a second the loader of a lane makes alone; of laptime's own, on one core."""
+    alone = (each for each in record.lanes if each.status == "ok" and _is_loader_of(each, lane))
+    rate = next((each.items_per_s.median for each in alone if each.items_per_s is not None), None)
+    if rate is None:
+        return NO_LOADER
+    cores = max(1, record.machine.processor.cores_usable)
+    return rate / cores if lane.settings.input == "fast" else rate
+
+
+def _is_loader_of(alone: LaneResult, lane: LaneResult) -> bool:
+    """Whether it is the loader of a lane, alone: the authors' as written, else ours. Kept batches have none."""
+    is_ours = alone.settings.preset != AS_WRITTEN
+    reads = alone.settings.input == "only" and lane.settings.input == ("fast" if is_ours else "published")
+    return reads and alone.training == lane.training
+
+
+def refuse(record: Record, lane: LaneResult, why: Missing) -> UsageError:
+    """Return the error for a lane from which nothing can be predicted."""
+    says = f"nothing can be predicted from {lane.name} of {lane.training or record.workload.name}: {why.missing}"
+    return UsageError(says, "operators are counted in races of PyTorch trainings; or rent the device for an hour")

@@ -1,0 +1,201 @@
+"""The page of a forecast: a row for each device that is not here, with its step, lap, training and cost as ranges."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import inf
+
+from laptime.model.forecasting import CheckedForecast, DeviceForecast, HardwareForecast, Range
+from laptime.model.missing import Missing
+from laptime.pages.layout import Cell, Column, painted, table_or_sentences, wrap
+from laptime.pages.numbers import lap, number, percent, rough, size, step
+from laptime.pages.page import INDENT, NARROWEST, View
+from laptime.pages.words import short_name, short_names
+from laptime.questions.forecast.cards_page import plain_card, times
+
+LAP = "lap"
+FEW = 3  # devices that are not predicted, each with its reason
+BINDS = {
+    "products": "products",
+    "memory": "memory",
+    "launches": "launches",
+    "loader": "your loader",
+    "processor": "cores",
+    "python": "your Python",
+}
+UNITS = (("days", 86_400.0), ("h", 3_600.0), ("min", 60.0), ("s", 1.0))
+RANGES = "Ranges hold 80 % of measured steps (docs/forecast.md)."
+
+
+def render_forecast(found: HardwareForecast, view: View, by: str = "time") -> str:
+    """Return the page, its rows by time or by money."""
+    view = replace(view, width=max(view.width, NARROWEST))
+    rows = found.rows if by == "time" else sorted(found.rows, key=_cost)
+    table = table_or_sentences(_columns(found, view), rows, view.inner.width, color=view.color, titled=True)
+    return (
+        "\n".join(
+            [
+                *([] if found.distrust is None else painted(_distrust(found), view.width, "bad", color=view.color)),
+                *painted(f"{found.what}: {say(found)}", view.width, "strong", color=view.color),
+                "",
+                *(INDENT + line for line in table),
+                "",
+                *(line for note in _notes(found, view) for line in wrap(note, view.width, INDENT)),
+            ]
+        )
+        + "\n"
+    )
+
+
+def _distrust(found: HardwareForecast) -> str:
+    return f"NOT RELIABLE: {short_names(found.distrust or '')} Race again while the machine is quiet."
+
+
+def say(found: HardwareForecast) -> str:
+    """Return what the cheapest device would bring, or the fastest where no price is known; and what binds."""
+    fitting = [each for each in found.rows if each.fits]
+    if not fitting:
+        return "no device has room for it."
+    faster = [each for each in fitting if each.factor.low > 1]
+    if not faster:
+        return f"no device would surely be faster than {short_name(found.lane)} here."
+    priced = [each for each in faster if not isinstance(each.cost, Missing)]
+    best = min(priced, key=_cost) if priced else faster[0]
+    cost = "" if isinstance(best.cost, Missing) else f"; {_whole(found)} would cost about {usd(best.cost)}"
+    each = "a lap" if found.per == LAP else f"for {found.per}"
+    told = f"{_short(best)} would take {_ends(best.lap_s, lap, ' to ')} {each}, {_times(best.factor)} as fast as"
+    return f"{told} {short_name(found.lane)} here{cost}.{_loaders(faster)}"
+
+
+def _whole(found: HardwareForecast) -> str:
+    """Return what the whole training is called; that of your own is a lap, or some steps."""
+    if found.laps > 1:
+        return f"{found.laps} laps"
+    return "a lap" if found.per == LAP else found.per
+
+
+def _cost(row: DeviceForecast) -> float:
+    """Return what the training costs; without a price, more than with any."""
+    return inf if isinstance(row.cost, Missing) else row.cost
+
+
+def _loaders(rows: Sequence[DeviceForecast]) -> str:
+    """Return which devices would wait for the loader."""
+    waiting = [_short(each) for each in rows if each.binds == "loader"]
+    if not waiting:
+        return ""
+    others = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
+    return f" The loader, not the card, would bind {waiting[0]}{others}."
+
+
+def _columns(found: HardwareForecast, view: View) -> list[Column[DeviceForecast]]:
+    whole: list[Column[DeviceForecast]] = []
+    if found.laps > 1:
+        whole = [Column(f"{found.laps} laps", lambda each: _in_one_unit(each.whole_s), right=True)]
+    columns: list[Column[DeviceForecast]] = [
+        Column("", lambda each: Cell(_short(each), "" if each.fits else "bad"), least=14),
+        Column("step", lambda each: _ends(each.step_ms, step), right=True),
+        Column(found.per, lambda each: _ends(each.lap_s, lap), right=True, least=14),
+        *whole,
+        Column("as fast", lambda each: times(each.factor), right=True),
+        Column("binds", lambda each: BINDS[each.binds] if each.fits else "no room"),
+    ]
+    if any(not isinstance(each.cost, Missing) for each in found.rows):
+        columns.append(
+            Column("cost", lambda each: "-" if isinstance(each.cost, Missing) else usd(each.cost), right=True)
+        )
+    if view.details:
+        columns += [
+            Column("computes", lambda each: percent(each.busy_share), right=True),
+            Column(
+                "memory",
+                lambda each: "-" if isinstance(each.memory_bytes, Missing) else size(each.memory_bytes),
+                right=True,
+            ),
+            Column(
+                "at most",
+                lambda each: "-" if isinstance(each.energy_wh, Missing) else f"{number(each.energy_wh)} Wh",
+                right=True,
+            ),
+        ]
+    return columns
+
+
+def _short(row: DeviceForecast) -> str:
+    return plain_card(row.device.name)
+
+
+def _ends(found: Range, show: Callable[[float], str], between: str = "-") -> str:
+    """Return both ends of a range; one unit is written once."""
+    low, high = show(found.low), show(found.high)
+    if low.count(" ") == high.count(" ") == 1 and low.split()[1] == high.split()[1]:
+        return f"{low.split()[0]}{between}{high}"
+    return f"{low}{between}{high}"
+
+
+def _in_one_unit(found: Range) -> str:
+    """Return both ends of a long time, in the largest unit of which there are two."""
+    unit, unit_s = next((row for row in UNITS if found.high >= 2 * row[1]), UNITS[-1])
+    return f"{rough(found.low / unit_s)}-{rough(found.high / unit_s)} {unit}"
+
+
+def _times(found: Range) -> str:
+    return f"{rough(found.low)} to {rough(found.high)} times"
+
+
+def usd(amount: float) -> str:
+    return f"{number(amount) if amount >= 0.995 else rough(amount)} USD"
+
+
+def _notes(found: HardwareForecast, view: View) -> list[str]:
+    loader = found.loader_items_per_s
+    here = f"{short_name(found.lane)} on {found.machine}, {step(found.measured_ms)} a step ({found.record})"
+    one = "s" if found.laps == 1 and found.per == LAP else ""
+    cost = "" if isinstance(found.cost_here, Missing) else f" and cost{one} {usd(found.cost_here)}"
+    whole = f"{_whole(found)} here take{one} {lap(found.whole_here_s)}{cost}"
+    refused = [f"{short}: not predicted, {why}." for short, why in found.refused.items()]
+    notes = [f"Measured here: {here}. {whole[0].upper()}{whole[1:]}.", RANGES]
+    if not view.details:
+        if len(refused) > FEW:
+            ((why, often),) = Counter(found.refused.values()).most_common(1)
+            refused = [f"{len(refused)} more devices are not predicted, {often} of them since {why}."]
+        return [*notes, *refused, "Prices, energy, memory and notes: --details."]
+    notes += [f"{each[0].upper()}{each[1:]}." for each in found.notes]
+    if isinstance(loader, Missing):
+        notes.append(f"Loader: {loader.missing}.")
+    notes += [f"{_short(each)}: {'; '.join(each.notes)}." for each in found.rows if each.notes]
+    return [*notes, *refused]
+
+
+def _mean_off(rows: Sequence[CheckedForecast]) -> str:
+    return percent(sum(abs(each.off) for each in rows) / len(rows))
+
+
+def _source(row: CheckedForecast) -> str:
+    """Return where a step was measured; and by what else than its operators it was predicted."""
+    return row.source if row.share is None else f"{row.source}; by {percent(row.share)} of its peak, as the cards"
+
+
+def render_checked(found: Sequence[CheckedForecast], view: View) -> str:
+    """Return predictions next to what was measured, and how far off they are."""
+    columns: list[Column[CheckedForecast]] = [
+        Column("training", lambda each: each.what),
+        Column("device", lambda each: each.device, least=12),
+        Column("measured", lambda each: step(each.measured_ms), right=True),
+        Column("predicted", lambda each: _ends(each.predicted_ms, step), right=True),
+        Column("off", lambda each: Cell(f"{100 * each.off:+.0f} %", "" if each.is_within else "bad"), right=True),
+        Column("", lambda each: "" if each.is_within else "not explained by the hardware", least=10),
+        Column("source", _source),
+    ]
+    if not found:
+        return "Nothing to check: no record and no published result is of a known device.\n"
+    within = [each for each in found if each.is_within]
+    said = f"{len(found)} steps, off by {_mean_off(found)} on average; {len(within)} within their 80 % range"
+    said += f", off by {_mean_off(within)}." if 0 < len(within) < len(found) else "."
+    table = table_or_sentences(columns, found, view.inner.width, color=view.color)
+    return (
+        "\n".join([*painted(said, view.width, "strong", color=view.color), "", *(INDENT + line for line in table)])
+        + "\n"
+    )

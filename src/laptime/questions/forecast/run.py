@@ -1,0 +1,243 @@
+"""What a training would take on devices that are not here, from the record of a lane that was measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from laptime.errors import UsageError
+from laptime.model.ask import Ask
+from laptime.model.digits import plain
+from laptime.model.forecasting import Binds, DeviceForecast, Efficiencies, HardwareForecast, Range
+from laptime.model.hardware import KnownDevice
+from laptime.model.missing import Missing
+from laptime.model.record import Record
+from laptime.planner.lanes import parse_lane
+from laptime.questions.compare.run import in_words
+from laptime.questions.forecast.lane import (
+    MeasuredLane,
+    Recall,
+    find_lane,
+    find_processor,
+    is_built_in,
+    measure_lane,
+    nothing_kept,
+    refuse,
+)
+from laptime.questions.forecast.processors import rate_of, spread_between, times_as_slow
+from laptime.questions.forecast.reduce import (
+    MEASURED_CORE_SPREAD,
+    UNKNOWN_HOST_SPREAD,
+    UNKNOWN_SPREAD,
+    StepForecast,
+    forecast_step,
+    range_of,
+    seen_regime,
+    spread_of,
+    times_as_long,
+    with_python,
+)
+from laptime.questions.script import means_a_script
+from laptime.questions.subject import names_a_file
+from laptime.workloads import CATALOGUE, find_workload
+
+COMMON = ("t4", "l4", "a10g", "rtx-3090", "rtx-4090", "v100-sxm2-16gb", "a100-40gb", "h100-sxm")
+FULL = 0.95  # of a card's memory
+LOADER_SPREAD = 0.25  # of a loader on another processor, as a logarithm
+NOT_MEASURED = {
+    "tpu": "no step on a TPU was measured",
+    "xpu": "no step on an Intel card was measured",
+}
+UNSCALED = "how much faster or slower the cores of its host are is not known: taken as those that were measured"
+HOST_ALONE = 1  # core that a loader leaves to the training's own process
+NO_RATE = Missing("the price of an hour of this machine was not given: --rate")
+WORTH_SAYING = 0.01  # of a step: the share of operators whose operations nobody can count
+
+
+@dataclass(frozen=True, slots=True)
+class _Predicted:
+    """A predicted step: the time in which the device computes, with all waiting, what binds, its spread, notes."""
+
+    busy_s: float
+    step_s: float
+    binds: Binds
+    spread: float
+    notes: tuple[str, ...]
+
+
+def names_a_training(what: str) -> bool:
+    """Whether WHAT is a training to race first, and not a record."""
+    return is_built_in(what) or names_a_file(what)
+
+
+def lanes_to_race(what: str, lane: str | None) -> tuple[str, ...]:
+    """Return the lanes of the race that a forecast begins with: the loader alone is one of them if there is one."""
+    if means_a_script(Ask(what)):
+        says = f"{what} is a script, which alone knows its model, and a forecast needs the operators of a step"
+        raise UsageError(says, "a function that returns its Training (docs/training.md); or rent the device")
+    lanes = (("cpu", "cpu/best") if is_built_in(what) else ("cpu",)) if lane is None else (lane,)
+    device, last = parse_lane(lanes[-1]).device, lanes[-1].rpartition("/")[2]
+    reads = find_workload(what).reads_files if what in CATALOGUE else names_a_file(what)
+    if not reads or "input=" in last or device is None:
+        return lanes
+    return (*lanes, f"{lanes[-1]}{'/' if last == device else '+'}input=only")
+
+
+@in_words
+def make_forecast(
+    record: Record,
+    name: str | None,
+    devices: Sequence[KnownDevice],
+    known: Efficiencies,
+    *,
+    rate: float | None = None,
+    recall: Recall = nothing_kept,
+) -> HardwareForecast:
+    """Return what the training of a record would take on each device, with the settings of a lane.
+
+    `rate` is the price of an hour of the machine that was measured; without one, that of the race. `recall` returns
+    what a processor was measured to do at most.
+    """
+    rate = record.ask.rate_per_hour if rate is None else rate
+    if rate is not None and not (math.isfinite(rate) and rate >= 0):
+        raise UsageError(f"--rate {rate:g}: expected 0 or more", "such as 0.25")
+    lane = find_lane(record, name)
+    measured = measure_lane(record, lane)
+    if isinstance(measured, Missing):
+        raise refuse(record, lane, measured)
+    measured = replace(measured, processor=find_processor(record, lane, recall, devices))
+    rows: list[DeviceForecast] = []
+    refused: dict[str, str] = {}
+    for device in devices:
+        found = forecast_device(measured, device, known)
+        if isinstance(found, Missing):
+            refused[device.short] = found.missing
+        else:
+            rows.append(found)
+    if not rows:
+        short, why = next(iter(refused.items()))
+        raise UsageError(f"nothing can be said of {short}: {why}", "laptime forecast --all shows what can be predicted")
+    here_s = measured.step_ms / 1e3 * measured.steps * measured.laps
+    return HardwareForecast(
+        what=measured.what,
+        lane=lane.name,
+        record=record.id,
+        machine=measured.place,
+        measured_ms=measured.step_ms,
+        laps=measured.laps,
+        rows=tuple(sorted(rows, key=lambda each: each.step_ms.middle)),
+        refused=refused,
+        loader_items_per_s=measured.loader,
+        per=measured.per,
+        whole_here_s=here_s,
+        cost_here=NO_RATE if rate is None else rate * here_s / 3600,
+        notes=measured.notes,
+        distrust=record.distrust,
+    )
+
+
+def forecast_device(measured: MeasuredLane, device: KnownDevice, known: Efficiencies) -> DeviceForecast | Missing:
+    """Return what a device would take for the training of a lane, or why that is not known."""
+    if device.kind in NOT_MEASURED:
+        return Missing(NOT_MEASURED[device.kind])
+    found = _on_processor(measured, device) if device.kind == "cpu" else _on_card(measured, device, known)
+    if isinstance(found, Missing):
+        return found
+    step_s, spread = found.step_s, found.spread
+    needed = measured.memory_on(device)
+    whole_s = range_of(step_s * measured.steps * measured.laps, spread)
+    room = None if device.memory_gb is None else FULL * device.memory_gb * 1e9
+    return DeviceForecast(
+        device=device,
+        step_ms=range_of(1e3 * step_s, spread),
+        binds=found.binds,
+        busy_share=min(1.0, found.busy_s / step_s),
+        items_per_s=measured.batch / step_s,
+        lap_s=range_of(step_s * measured.steps, spread),
+        whole_s=whole_s,
+        memory_bytes=needed,
+        fits=room is None or isinstance(needed, Missing) or needed <= room,
+        energy_wh=_per_hour(device.power_w, whole_s, "its power is not known"),
+        cost=_per_hour(device.price_per_hour, whole_s, "no price of an hour is known"),
+        factor=range_of(measured.step_ms / 1e3 / step_s, math.hypot(spread, measured.spread)),
+        notes=(*found.notes, *_price_note(device)),
+    )
+
+
+def _on_processor(measured: MeasuredLane, device: KnownDevice) -> _Predicted | Missing:
+    """Return the step as it was measured, at the rate of another processor. It has the work of the loader in it."""
+    here, there = measured.processor, rate_of(device, measured.precision)
+    if isinstance(here, Missing):
+        return here
+    if isinstance(there, Missing):
+        return there
+    alone_s = min(measured.python_s, measured.step_ms / 1e3)  # Python has one core there, too
+    alone_there_s = alone_s * times_as_long(measured.core_score, device.core_score)
+    step_s = alone_there_s + (measured.step_ms / 1e3 - alone_s) * times_as_slow(there, here)
+    reaches = f"large products would reach {there.flops_per_s / 1e9:.0f} GFLOP/s"
+    notes = [f"{there.cores:g} cores, as of {device.host or 'one socket'}: {reaches}"]
+    if there.is_arm != here.is_arm:
+        notes.append("no step was measured on both x86 and ARM")
+    return _Predicted(step_s, step_s, "processor", spread_between(there, here), tuple(notes))
+
+
+def _on_card(measured: MeasuredLane, device: KnownDevice, known: Efficiencies) -> _Predicted | Missing:
+    """Return the step as its operators add up, or the time of the loader where that is longer."""
+    found = forecast_step(measured.operators, device, measured.precision, measured.execution, known)
+    if isinstance(found, Missing):
+        return found
+    found = with_python(found, measured.python_s * times_as_long(measured.core_score, device.core_score))
+    host_binds = found.host_s > found.device_s
+    is_guess = host_binds and _is_unscaled(measured, device)
+    loading_s, notes = _loading_s(measured, device), _notes(device, measured.precision, known, found)
+    notes = (*notes, UNSCALED) if is_guess else notes
+    if loading_s > found.step_s:
+        return _Predicted(found.device_s, loading_s, "loader", LOADER_SPREAD, notes)
+    unknown = UNKNOWN_SPREAD * found.unknown_share
+    scaled = MEASURED_CORE_SPREAD if host_binds and measured.python_s else 0.0
+    host = UNKNOWN_HOST_SPREAD if is_guess else scaled
+    spread = math.hypot(spread_of(device, measured.precision, known), measured.doubt, unknown, host)
+    return _Predicted(found.device_s, found.step_s, found.binds, spread, notes)
+
+
+def _is_unscaled(measured: MeasuredLane, device: KnownDevice) -> bool:
+    """Whether the host's work is taken as it was measured: how fast a core is there, or was here, is not known."""
+    return device.core_score is None or (measured.python_s > 0 and measured.core_score is None)
+
+
+def _loading_s(measured: MeasuredLane, device: KnownDevice) -> float:
+    """Return how long the loader takes for a batch there. The authors' takes one core, ours all but one of a host.
+
+    A core there loads as many items as one here, times as fast as it is.
+    """
+    if isinstance(measured.loader, Missing):
+        return 0.0
+    cores = 1
+    if measured.lane.settings.input == "fast":
+        cores = max(1, (device.host_cores or 1) - HOST_ALONE)
+    return measured.batch / (measured.loader * cores) * times_as_long(measured.core_score, device.core_score)
+
+
+def _per_hour(rate: float | None, whole_s: Range, why_not: str) -> float | Missing:
+    return Missing(why_not) if rate is None else rate * whole_s.middle / 3600
+
+
+def _price_note(device: KnownDevice) -> tuple[str, ...]:
+    if device.price_per_hour is None:
+        return ()
+    return (f"{plain(device.price_per_hour)} USD an hour: {device.price_provider}, {device.price_date}",)
+
+
+def _notes(device: KnownDevice, precision: str, known: Efficiencies, found: StepForecast) -> tuple[str, ...]:
+    told = []
+    if seen_regime(device, precision, known) is None:
+        told.append(f"no {device.architecture} device was measured in such arithmetic")
+    if found.binds == "python":
+        told.append("the Python of your step would take longer than its operators")
+    elif found.host_s > found.device_s:
+        told.append("its host launches operators more slowly than it computes them")
+    if found.unknown_share > WORTH_SAYING:
+        share = f"{100 * found.unknown_share:.0f} %"
+        told.append(f"{share} of its time is operators that nobody can count, taken by their bytes alone")
+    return tuple(told)

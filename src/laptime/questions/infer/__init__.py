@@ -1,0 +1,1 @@
+"""How long does an answer take, and how many are there per second?"""

@@ -1,0 +1,351 @@
+"""The page of inference, and its live view: latency, throughput, and the time to a first answer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from laptime.model.missing import Missing
+from laptime.model.questions import inference_of
+from laptime.model.record import Estimate, InferFactor, InferLane, Parity, Record, Wait
+from laptime.pages import footnotes
+from laptime.pages.layout import SEPARATOR, Cell, Column, flow, table_or_sentences, wrap
+from laptime.pages.numbers import about, duration, factor, number, spread, step, tiny
+from laptime.pages.page import (
+    NARROWEST,
+    PageParts,
+    RecordColumn,
+    Said,
+    View,
+    fit_table,
+    header,
+    live_page,
+    quiet,
+    rendered,
+)
+from laptime.pages.usage import money_words, usage_lines
+from laptime.pages.words import NOT_SAME, above_one, joined, place_words, ratio_cell, short_name
+from laptime.questions.race.page import ends_words, spoken_name
+
+HOW = (
+    "inference: one call goes from inputs in the host's memory to answers in the host's memory, in evaluation mode, "
+    "with no gradient; percentiles are of single calls, each between two fences"
+)
+LANE: RecordColumn[InferLane] = RecordColumn("lane", lambda lane, _: short_name(lane.lane), least=14)
+
+
+def page_parts(record: Record, view: View) -> PageParts:
+    """Return what the page says."""
+    view = replace(view, width=max(view.width, NARROWEST))
+    return PageParts(
+        answer=[*footnotes.distrust(record), Said(f"{place_words(record)}: {_answer(record)}")],
+        figures=_rows(record, view.inner),
+        notes=_notes(record),
+        done=" ".join(filter(None, [_answers_sentence(record), _closing(record)])),
+        details=_details(record, view),
+    )
+
+
+render = rendered(page_parts)
+
+
+def _answer(record: Record) -> str:
+    """Return which lane answers faster, by how much, and how long a call takes."""
+    lanes = [lane for lane in inference_of(record).lanes if lane.p50_ms is not None]
+    if not lanes:
+        return "no call was answered."
+    fair = [each for each in inference_of(record).factors if each.batch is None and each.same_work is not False]
+    fastest = max(fair, key=lambda each: each.ratio, default=None)
+    call = _call_words(lanes[0], record)
+    if fastest is None:
+        return f"{short_name(lanes[0].lane)} answers {call} in {_latency_words(lanes[0].p50_ms)} (median)."
+    names = (fastest.lane, fastest.reference) if fastest.ratio >= 1 else (fastest.reference, fastest.lane)
+    faster = next((lane for lane in lanes if lane.lane == names[0]), lanes[0])
+    answers = f"{spoken_name(*names)} answers {call} in {_latency_words(faster.p50_ms)} (median)"
+    return f"{answers}, {_factor_words(fastest, spoken_name(*reversed(names)))}."
+
+
+def _call_words(lane: InferLane, record: Record) -> str:
+    count = lane.items_a_call or 1
+    items = record.workload.items
+    return f"one {items.removesuffix('s')}" if count == 1 else f"a call of {count} {items}"
+
+
+def _factor_words(found: InferFactor, other: str) -> str:
+    ratio, low, high = above_one(found.ratio, found.low, found.high)
+    if isinstance(low, Missing) or isinstance(high, Missing):
+        return f"{factor(ratio)}x as fast as {other} (one pair, no interval)"
+    if found.verdict == "not distinguishable":
+        names = f"{short_name(found.lane)} and {short_name(found.reference)}"
+        return f"and no difference was found between {names} (ratio {ends_words(found)})"
+    return f"{factor(ratio)}x as fast as {other} ({factor(low, ratio)}-{factor(high, ratio)})"
+
+
+def _rows(record: Record, view: View) -> list[str]:
+    """Return the table of single calls, with each lane's highest throughput."""
+    lanes = inference_of(record).lanes
+    columns = [*SHORT_COLUMNS, RecordColumn(f"most {record.workload.items}/s", _most, leaves=1, view="page")]
+    return fit_table(columns, lanes, record, view.width, color=view.color, failed=_failure)[0]
+
+
+def _most(lane: InferLane, _record: Record) -> str:
+    rates = [(each.items_per_s.median, each.batch) for each in lane.batches if each.items_per_s is not None]
+    return f"{number(max(rates)[0])} at batch {max(rates)[1]}" if rates else "-"
+
+
+def _notes(record: Record) -> list[str]:
+    """Return what a reader must know, the most important first."""
+    lanes = inference_of(record).lanes
+    ended = [(lane, heat.process.dnf) for lane in lanes for heat in lane.heats[-1:] if heat.process.dnf is not None]
+    failed = [f"{short_name(lane.lane)} did not finish, in {dnf.phase}: {dnf.reason}" for lane, dnf in ended if dnf]
+    waits = [(short_name(lane.lane), lane.wait) for lane in lanes if lane.wait is not None]
+    first = joined([f"{about(wait.first_answer_s)} on {name}" for name, wait in waits])
+    return list(
+        filter(
+            None,
+            [
+                *failed,
+                *record.answer.alone,
+                footnotes.disturbed(_flags(record)),
+                *money_words(record),
+                f"A program that starts for one answer waits {first}." if first else "",
+                _published(record),
+            ],
+        )
+    )
+
+
+def _answers_sentence(record: Record) -> str:
+    """Return whether all lanes answer as the reference does, in one sentence."""
+    told = [lane for lane in record.lanes if lane.step_ms is not None or lane.parity.status == "differs"]
+    said = []
+    for status, words in (("differs", "NOT by"), ("unproven", "not proven for")):
+        names = [f"{short_name(lane.name)} ({lane.parity.reason})" for lane in told if lane.parity.status == status]
+        said += [f"{words} {joined(names)}"] if names else []
+    same = [short_name(lane.name) for lane in told if lane.parity.status == "same"]
+    who = "" if len(same) == len(told) else f" for {joined(same)}"
+    return f"Same answers: {'; '.join([*([f'proven against float64{who}'] if same else []), *said])}." if told else ""
+
+
+def _details(record: Record, view: View) -> list[list[str]]:
+    """Return all that the record holds, in sections."""
+    width, color, lanes = view.width, view.color, inference_of(record).lanes
+    said = [f"{short_name(lane.lane)} batch {each.batch}: {each.reason}"
+            for lane in lanes for each in lane.batches if each.reason]  # fmt: skip
+    return [
+        header(record, width, color=color),
+        wrap(HOW, width, "  "),
+        _latency(record, width, color=color),
+        _throughput(record, width, color=color),
+        _batch_factors(record, width),
+        _waits(record, width, color=color),
+        usage_lines(record, width, color=color),
+        _same_answers(record, width),
+        *(footnotes.heat_failures(lane.lane, [heat.process.dnf for heat in lane.heats], width) for lane in lanes),
+        *(wrap(each, width, "  ") for each in [*said, *_remarks(record)] if each),
+        quiet(wrap(_published(record), width, "  "), color=color) if _published(record) else [],
+    ]
+
+
+def live_lines(record: Record, note: str, width: int, *, color: bool = False) -> list[str]:
+    """Return each lane's single call so far and, below, what is being done now."""
+    table, _ = fit_table(CALL_COLUMNS, inference_of(record).lanes, record, width, color=color, view="live")
+    return live_page(record, note, table, width, color=color)
+
+
+def _latency(record: Record, width: int, *, color: bool) -> list[str]:
+    """Return the table of percentiles of single calls, and the factors between their medians."""
+    table, _ = fit_table(CALL_COLUMNS, inference_of(record).lanes, record, width, color=color, failed=_failure)
+    return ["latency of one call:", *table]
+
+
+def _throughput(record: Record, width: int, *, color: bool) -> list[str]:
+    """Return the table of items per second by batch size."""
+    lanes = inference_of(record).lanes
+    sizes = sorted({each.batch for lane in lanes for each in lane.batches})
+    columns = [LANE.of(record, breaks=True)]
+    columns += [Column(f"batch {size}", partial(_rate, size=size), right=True) for size in sizes]
+    title = wrap(f"{record.workload.items}/s:", width, "  ")
+    table = table_or_sentences(columns, lanes, width, color=color, failed=_failure, titled=True)
+    return [*title, *table] if sizes else []
+
+
+def _rate(lane: InferLane, size: int) -> Cell:
+    found = next((each for each in lane.batches if each.batch == size), None)
+    if found is None:
+        return Cell("-")
+    if found.items_per_s is not None:
+        return Cell(number(found.items_per_s.median))
+    return Cell("left out" if (found.reason or "").startswith(("left out", "not tried")) else "DNF", "bad")
+
+
+def _waits(record: Record, width: int, *, color: bool) -> list[str]:
+    """Return how long a program takes that starts for one answer, and how long a further answer takes."""
+    waits = [(short_name(lane.lane), lane.wait) for lane in inference_of(record).lanes if lane.wait is not None]
+    columns: list[Column[tuple[str, Wait]]] = [
+        Column("lane", lambda pair: pair[0], least=14),
+        Column("process", lambda pair: _part(pair[1].process_s), right=True),
+        Column("import", lambda pair: _part(pair[1].import_s), right=True),
+        Column("network", lambda pair: _part(pair[1].network_s), right=True),
+        Column("first call", lambda pair: _part(pair[1].first_call_s), right=True),
+        Column("first answer", lambda pair: _part(pair[1].first_answer_s), right=True),
+        Column("a further one", lambda pair: _further(pair[1].further_call_s), right=True),
+    ]
+    table = table_or_sentences(columns, waits, width, color=color, titled=True)
+    return [*wrap("A program that starts for one answer waits:", width, "  "), *table] if waits else []
+
+
+def _part(seconds: float | Missing) -> str:
+    return "-" if isinstance(seconds, Missing) else about(seconds)
+
+
+def _further(seconds: float | Missing) -> str:
+    return "-" if isinstance(seconds, Missing) else step(seconds * 1e3)
+
+
+def _failure(lane: InferLane) -> str:
+    if any(heat.calls_ns for heat in lane.heats) or lane.wait is not None:
+        return ""
+    return "DNF" if lane.heats else "not asked yet"
+
+
+def _latency_words(estimate: Estimate | None) -> str:
+    """Return a time, with half its interval if it has one."""
+    return "-" if estimate is None else f"{step(estimate.median)} {spread(estimate)}".rstrip()
+
+
+def _median_words(estimate: Estimate | None) -> str:
+    return "-" if estimate is None else step(estimate.median)
+
+
+def _against(lane: InferLane, record: Record) -> Cell:
+    """Return the factor of a lane's single calls against the first lane, unless the answers of one are wrong."""
+    own = next((each for each in record.lanes if each.name == lane.lane), None)
+    if own is None:
+        return Cell("-")
+    first = next((each for each in record.lanes if each.step_ms is not None), own)
+    if "differs" in {own.parity.status, first.parity.status}:
+        return Cell(NOT_SAME, "bad")
+    factors = inference_of(record).factors
+    found = next((each for each in factors if each.lane == lane.lane and each.batch is None), None)
+    if found is None:
+        return Cell("1" if lane.lane == first.name and own.step_ms is not None else "-")
+    return _factor(found)
+
+
+def _factor(found: InferFactor) -> Cell:
+    return ratio_cell(found.ratio, found.low, found.high, found.verdict, "one pair, no interval")
+
+
+def _heats(lane: InferLane, _record: Record) -> str:
+    return str(sum(heat.process.status == "ok" for heat in lane.heats))
+
+
+CALL_COLUMNS: list[RecordColumn[InferLane]] = [
+    LANE,
+    RecordColumn("heats", _heats, right=True, view="live"),
+    RecordColumn("one call", lambda lane, _: _latency_words(lane.p50_ms), view="live"),
+    RecordColumn("p50", lambda lane, _: _latency_words(lane.p50_ms), right=True, view="page"),
+    RecordColumn("p95", lambda lane, _: _latency_words(lane.p95_ms), right=True, view="page"),
+    RecordColumn("p99", lambda lane, _: _latency_words(lane.p99_ms), right=True, view="page"),
+    RecordColumn("against first", _against, least=19),
+]
+SHORT_COLUMNS: list[RecordColumn[InferLane]] = [
+    LANE,
+    RecordColumn("p50", lambda lane, _: _latency_words(lane.p50_ms), right=True),
+    RecordColumn("p95", lambda lane, _: _median_words(lane.p95_ms), right=True, leaves=3),
+    RecordColumn("p99", lambda lane, _: _median_words(lane.p99_ms), right=True, leaves=2),
+    RecordColumn("against first", _against, least=19),
+]
+
+
+def _batch_factors(record: Record, width: int) -> list[str]:
+    """Return a line per lane with its factors by batch size."""
+    lines: list[str] = []
+    for lane in inference_of(record).lanes:
+        mine = [each for each in inference_of(record).factors if each.lane == lane.lane and each.batch is not None]
+        if mine and all(each.same_work is not False for each in mine):
+            parts = [f"batch {each.batch} {_factor(each).text}" for each in mine]
+            start = f"{short_name(lane.lane)} in {record.workload.items}/s against {short_name(mine[0].reference)}: "
+            lines += flow(parts, width, start)
+    return lines
+
+
+def _remarks(record: Record) -> list[str]:
+    """Return what a reader must know before trusting the figures."""
+    said = [*record.answer.alone, *(_own_batch(lane) for lane in inference_of(record).lanes)]
+    said += [_steadiness(lane) for lane in inference_of(record).lanes]
+    return [*said, footnotes.disturbed(_flags(record)), *footnotes.notes(record)]
+
+
+def _flags(record: Record) -> list[str | None]:
+    """Return the flag of every window. The single calls of a heat count as one window."""
+    heats = [heat for lane in inference_of(record).lanes for heat in lane.heats]
+    calls = [heat.calls_flag for heat in heats if heat.calls_ns]
+    return [*calls, *(window.flag for heat in heats for run in heat.batches for window in run.windows)]
+
+
+def _own_batch(lane: InferLane) -> str:
+    if lane.items_a_call in {None, 1}:
+        return ""
+    return f"{short_name(lane.lane)}: a call is of {lane.items_a_call} items, the only batch that it takes."
+
+
+def _steadiness(lane: InferLane) -> str:
+    odd = [f"{kind} in {count} of {sum(lane.steady.values())} heats"
+           for kind, count in sorted(lane.steady.items()) if kind != "flat"]  # fmt: skip
+    return f"{short_name(lane.lane)}: single calls were {', '.join(odd)}." if odd else ""
+
+
+def _published(record: Record) -> str:
+    """Return the published times for one item, with the times of ours to compare them with."""
+    results = record.published.results if record.published else ()
+    quotes = [f"{each.device} {each.infer_one_s:g} s" for each in results if each.infer_one_s is not None]
+    if not quotes:
+        return ""
+    said = f"Published for one item: {SEPARATOR.join(quotes)}."
+    lane = next((each for each in inference_of(record).lanes if each.wait is not None), None)
+    if lane is None or lane.wait is None or isinstance(lane.wait.further_call_s, Missing):
+        return said
+    first, further = about(lane.wait.first_answer_s), step(lane.wait.further_call_s * 1e3)
+    return f"{said} Here the first answer takes {first} ({short_name(lane.lane)}), a further one {further}."
+
+
+def _same_answers(record: Record, width: int) -> list[str]:
+    """Return whether each lane answers as the reference does, and by what measure."""
+    told: dict[str, list[str]] = {}
+    for lane in record.lanes:
+        if lane.step_ms is not None or lane.parity.status == "differs":
+            told.setdefault(_parity_words(lane.parity), []).append(short_name(lane.name))
+    who = len(told) > 1 or len(record.lanes) > 1
+    return flow(
+        (f"{', '.join(names)} {said}" if who else said for said, names in told.items()), width, "same answers: "
+    )
+
+
+def _parity_words(parity: Parity) -> str:
+    if parity.status != "same":
+        return f"{'no' if parity.status == 'differs' else 'unproven'}: {parity.reason or 'no reason given'}"
+    worst = "" if parity.worst is None or parity.tolerance is None else (
+        f" ({tiny(parity.worst)} from float64, {tiny(parity.tolerance)} allowed)"
+    )  # fmt: skip
+    strays = "" if parity.strays is None else f"; {parity.strays_precision} strays {tiny(parity.strays)}"
+    return f"yes{worst}{strays}"
+
+
+def _closing(record: Record) -> str:
+    """Return how many heats and single calls there were, and how long they took."""
+    answers = inference_of(record)
+    heats = [sum(heat.process.status == "ok" for heat in lane.heats) for lane in answers.lanes]
+    elapsed = duration(record.elapsed_s)
+    if record.status != "finished":
+        planned = answers.pace.heats * len(answers.lanes)
+        return f"{footnotes.status_words(record)}: {sum(heats)} of {planned} heats kept, {elapsed}."
+    calls = sum(lane.calls for lane in answers.lanes)
+    fewest, most = min(heats, default=0), max(heats, default=0)
+    each = f"{most}" if fewest == most else f"{fewest} to {most}"
+    turns = " in turns" if any(heat.call_turns for lane in answers.lanes for heat in lane.heats) else ""
+    short = ""
+    if 0 < most < answers.pace.heats:
+        short = f" The budget of {duration(record.ask.budget_s)} allowed no more of {answers.pace.heats}."
+    return f"{each} heat{'s' * (most != 1)} each{turns}, {calls:,} single calls, {elapsed}.{short}"

@@ -1,0 +1,207 @@
+"""How long does one answer take on each lane, how many are there per second, and how long does the first one take?"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from laptime.analysis.aggregate import most_memory
+from laptime.analysis.usage import answer_usages
+from laptime.diagnosis.findings import judge_answers
+from laptime.model.ask import Ask
+from laptime.model.inference import AnswerReference, InferHeat, InferOrder, InferPace, InferPlan
+from laptime.model.lane import Settings
+from laptime.model.machine import Device, Machine
+from laptime.model.plan import PlannedLane
+from laptime.model.process import ProcessRun
+from laptime.model.questions import InferAnswer
+from laptime.model.record import InferFactor, InferLane, LaneResult
+from laptime.planner.environments import KEEP_MEMORY
+from laptime.planner.pace import choose_infer_pace
+from laptime.planner.plan import check_question
+from laptime.questions.asking import Prepared, prepare, say_left
+from laptime.questions.infer.reduce import describe_answers, find_infer_factors, summarise_infer_lane
+from laptime.questions.job import FAKE, SHOWN_AT, Job, Outcome, RecordStatus
+from laptime.questions.proving import order_heat
+from laptime.questions.together import run_together, say_why_alone
+from laptime.run.answers import InferenceRunner
+from laptime.run.child import Child
+from laptime.run.runner import Limits, Started
+from laptime.run.scout import Failure, ask_answers
+from laptime.run.sensor_selection import SensorSelection
+from laptime.run.turns import Player, play_parts
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedInference(Prepared):
+    """A plan of inference, with how long each part of a heat is measured."""
+
+    pace: InferPace
+
+    @property
+    def outline(self) -> InferPlan:
+        return InferPlan(self.plan, self.pace)
+
+
+def prepare_infer(ask: Ask, machine: Machine) -> PreparedInference:
+    """Check everything that needs no process, then scout and plan."""
+    prepared = prepare(ask, machine)
+    check_question(prepared.plan, "infer")
+    lanes = len(prepared.plan.lanes)
+    pace = choose_infer_pace(ask, lanes, takes_turns=prepared.plan.alone is None and lanes > 1)
+    return PreparedInference(prepared.plan, prepared.machine, prepared.published, pace)
+
+
+class InferenceRace:
+    """A race of inference: its heats so far, and the lanes that are still in it."""
+
+    def __init__(self, job: Job, prepared: PreparedInference) -> None:
+        self._job, self._pace = job, prepared.pace
+        self._heats: dict[str, list[InferHeat]] = {lane.name: [] for lane in job.plan.lanes}
+        self._running: list[PlannedLane] = list(job.plan.lanes)
+        self._sensors = SensorSelection(job.plan.ask.sensors, job.plan.ask.sensors_hz)
+        self._reference: AnswerReference | str | None = None
+        self._rounds = 0
+        self._numbers = itertools.count()
+        self._alone: dict[str, str] = {}
+
+    def run(self) -> None:
+        """Run interleaved rounds of heats, as many as fit into the budget."""
+        self._make_ready()
+        while True:
+            began_s = time.monotonic()
+            self._run_round()
+            if self._is_done(time.monotonic() - began_s):
+                break
+
+    def reduce(self, status: RecordStatus) -> Outcome:
+        """Describe how each lane answers, and compare it with the first lane that answers."""
+        answers = tuple(self._describe(lane) for lane in self._job.plan.lanes)
+        lanes = tuple(self._summarise(*each) for each in zip(self._job.plan.lanes, answers, strict=True))
+        reference = self._reference if isinstance(self._reference, AnswerReference) else None
+        known = (heat.process.parameters for heats in self._heats.values() for heat in heats)
+        return Outcome(
+            lanes,
+            InferAnswer(self._pace, answers, self._factors(lanes), reference, self._why_alone),
+            tuple(filter(None, map(judge_answers, answers)))[:1] if status != "running" else (),
+            parameters=next((each for each in known if each), None),
+        )
+
+    def _make_ready(self) -> None:
+        """Make files only if --items asks for them (answers to arrays take as long), then compute the reference."""
+        job = self._job
+        if job.plan.ask.items is not None:
+            job.supply_data(job.announce)
+        job.announce("computing the float64 answers of the proof, once")
+        processor = Device("cpu", "cpu", "the processor", usable=True)
+        framework = job.plan.lanes[0].framework
+        lane = PlannedLane("reference", framework, processor, Settings(input="cached"), KEEP_MEMORY)
+        order = order_heat(job.plan, lane, job.plan.pace, -1)
+        made = ask_answers(order, job.plan.ask.patience_s)
+        if isinstance(made, Failure):
+            job.own_code.note_failure(lane, made)
+            self._reference = made.reason
+        else:
+            job.own_code.note_success(lane)
+            self._reference = made
+
+    def _run_round(self) -> None:
+        """Run one heat of each lane, in turns or one after another, every other round in reverse order: A B, B A."""
+        if self._pace.takes_turns and len(self._running) > 1:
+            run_together(self._running, self)
+        else:
+            number = self.next_number()
+            for lane in self._running if self._rounds % 2 == 0 else self._running[::-1]:
+                self.run_alone(lane, number)
+        self._running = [lane for lane in self._running if self._heats[lane.name][-1].process.status == "ok"]
+        self._rounds += 1
+
+    def line_up(self, lanes: Sequence[PlannedLane]) -> None:
+        """Do nothing: no child is started in advance, because its start-up counts as well."""
+
+    def make(self, lane: PlannedLane, place: int) -> Player[InferenceRunner]:
+        return Player(self._runner(lane, self._pace, place), lane.device)
+
+    def join(self, lane: PlannedLane, player: Player[InferenceRunner]) -> None:
+        player.join(Started(Child(lane.environment)))
+        self._job.own_code.look_at(lane, player.runner)
+
+    def pass_over(self, lane: PlannedLane, why: str) -> None:
+        self._alone[lane.name] = why
+
+    def play(self, players: Sequence[Player[InferenceRunner]]) -> None:
+        play_parts(players[::-1] if self._rounds % 2 else players)
+
+    def keep(self, lane: PlannedLane, player: Player[InferenceRunner], number: int) -> None:
+        self._keep(lane, player.runner.heat(player.leave(), number))
+
+    def run_alone(self, lane: PlannedLane, number: int) -> None:
+        runner = self._runner(lane, replace(self._pace, takes_turns=False))
+        heat = runner.run(number)
+        self._job.own_code.look_at(lane, runner)
+        self._keep(lane, heat)
+
+    def known(self, lane: PlannedLane) -> ProcessRun | None:
+        return next((heat.process for heat in self._heats[lane.name] if heat.process.status == "ok"), None)
+
+    def next_number(self) -> int:
+        return next(self._numbers)
+
+    def _runner(self, lane: PlannedLane, pace: InferPace, place: int = 0) -> InferenceRunner:
+        job, ask = self._job, self._job.plan.ask
+        sampler = None if lane.framework == FAKE else self._sensors.sampler_for(lane.name, lane.computes_on)
+        number = self._done + place
+        order = InferOrder(order_heat(job.plan, lane, job.plan.pace, number), pace)
+        limits = Limits(ask.patience_s, ask.watchdog_s)
+        return InferenceRunner(order, limits, job.cores, partial(self._show, lane, number), sampler)
+
+    def _keep(self, lane: PlannedLane, heat: InferHeat) -> None:
+        self._heats[lane.name].append(heat)
+        self._job.save()
+
+    @property
+    def _why_alone(self) -> tuple[str, ...]:
+        return say_why_alone(self._job.plan, self._alone)
+
+    def _is_done(self, round_s: float) -> bool:
+        """Whether no further round is wanted, or none would fit. No ratio is used."""
+        job = self._job
+        return self._rounds >= self._pace.heats or not self._running or round_s > job.left_s
+
+    @property
+    def _done(self) -> int:
+        return sum(map(len, self._heats.values()))
+
+    def _show(self, lane: PlannedLane, number: int, phase: str) -> None:
+        if phase == SHOWN_AT:
+            most = self._pace.heats * len(self._job.plan.lanes)
+            note = f"heat {number + 1} of at most {most}: {lane.name} answers; {say_left(self._job.left_s)}"
+            self._job.announce(note)
+
+    def _describe(self, lane: PlannedLane) -> InferLane:
+        told = describe_answers(lane.name, self._heats[lane.name])
+        return replace(told, usages=answer_usages(told, lane.device, self._job.cores))
+
+    def _summarise(self, lane: PlannedLane, told: InferLane) -> LaneResult:
+        """Return a lane's result as all records have it. Its step and its usage are those of a single call."""
+        found = summarise_infer_lane(lane, self._heats[lane.name], self._reference)
+        peak = found.peak_memory_bytes
+        for each in told.usages:
+            peak = most_memory(peak, each.usage.memory_most_bytes)
+        usage = next((each.usage for each in told.usages if each.batch is None), None)
+        return replace(found, usage=usage, peak_memory_bytes=peak)
+
+    def _factors(self, lanes: tuple[LaneResult, ...]) -> tuple[InferFactor, ...]:
+        """Compare each lane that answers with the first of them."""
+        answering = [lane for lane in lanes if lane.step_ms is not None]
+        if not answering:
+            return ()
+        first, heats = answering[0], self._heats
+        return tuple(
+            factor
+            for lane in answering[1:]
+            for factor in find_infer_factors(lane, first, heats[lane.name], heats[first.name])
+        )

@@ -1,0 +1,1 @@
+"""Which operators take the time of a step?"""

@@ -1,0 +1,261 @@
+"""The page of profiles (operators, kernels, the profiler's cost), and how near lanes come to their devices' peaks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from laptime.model.limits import COPY, NOT_MEASURED, Roofline
+from laptime.model.missing import Missing
+from laptime.model.profile import Operator, Profile
+from laptime.model.record import LaneResult, Record
+from laptime.pages import footnotes
+from laptime.pages.layout import Column, clean, flow, painted, table_or_sentences, wrap, wrap_all
+from laptime.pages.numbers import duration, factor, number, over, percent, size, step
+from laptime.pages.page import NARROWEST, PageParts, Said, View, header, rendered
+from laptime.pages.words import joined, place_words, short_name
+from laptime.questions.doctor.devices_page import BYTES, FLOPS, rates
+from laptime.visible import cells_wide
+
+TOP_BELOW_A_RACE = 5
+LANES_SHOWN = 3  # on the short page
+LONGEST_NAME = 60
+TOP_OF_MEMORY = 5
+WORTH_A_WORD = 0.01  # share of what the operator with the most memory allocated
+LEAST_NAME = 16
+GAP = 2
+ELLIPSIS = "…"
+SCOPES = re.compile(r"(?:(?:\w+|\(anonymous namespace\))::)+")
+WORKER = re.compile(r"\b(?:\w+Functor|\w+_kernel(?:_cuda)?)\b")  # what a kernel for any operation is made for
+WORD = re.compile(r"\b[A-Za-z_]\w*")
+OPENS_IN = "open in https://ui.perfetto.dev or chrome://tracing"
+FLOP_UNITS = ((1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP"), (1e3, "kFLOP"))
+TOP_ALONE = 15
+OVER = {
+    "memory": "; more than its memory moves, so some of it stayed in caches",
+    "products": "; more than the product that was measured, so it is no limit here",
+}
+
+
+def profiles(record: Record, width: int, top: int = TOP_BELOW_A_RACE, *, color: bool) -> list[list[str]]:
+    """Return every lane's profile with its `top` operators, or the reason why it has none."""
+    sections: list[list[str]] = []
+    for lane in record.lanes:
+        absent = lane.absent.get("profile")
+        if lane.profile is not None:
+            sections.append(_of_lane(lane, lane.profile, width, top, color=color))
+        elif absent is not None:
+            sections.append(wrap(f"{short_name(lane.name)}: - (profile: {absent.missing})", width, "  "))
+    return sections
+
+
+def _of_lane(lane: LaneResult, profile: Profile, width: int, top: int, *, color: bool) -> list[str]:
+    title = f"{short_name(lane.name)}: {profile.steps} steps under {profile.by}"
+    cost = f"a step {step(profile.profiled_ms)}, without it {step(profile.plain_ms)} ({factor(profile.cost)} times)"
+    lines = [*painted(title, width, "strong", color=color), *wrap(cost, width, "  ")]
+    shown = profile.operators[:top]
+    lines += _table(lane, profile, shown, width, color=color)
+    lines += wrap(_others(profile, len(shown)), width, "  ")
+    lines += _memory(profile, width)
+    lines += [] if lane.device.kind == "cpu" else wrap(_device(profile), width, "  ")
+    lines += [] if profile.work is None and lane.roofline is not None else wrap(_work(profile), width, "  ")
+    return [*lines, *wrap_all(profile.notes, width), *_trace(profile, width)]
+
+
+def _table(lane: LaneResult, profile: Profile, shown: Sequence[Operator], width: int, *, color: bool) -> list[str]:
+    """Return the table of operators. Names are shortened in the middle so that it fits."""
+    figures: list[Column[Operator]] = [
+        *([Column("where", lambda each: each.where)] if lane.device.kind != "cpu" else []),
+        Column("own time", lambda each: step(each.own_ms), right=True),
+        Column("share", lambda each: percent(each.own_ms / profile.profiled_ms), right=True),
+        Column("calls", lambda each: _count(each.calls), right=True),
+        Column("memory", lambda each: _bytes(each.memory_bytes), right=True),
+    ]
+    taken = sum(
+        GAP + max(cells_wide(text) for text in (column.title, *(str(column.value(each)) for each in shown)))
+        for column in figures
+    )
+    least = max(width - taken, LEAST_NAME)
+    names: Column[Operator] = Column("operator", lambda each: cut_middle(plain_name(clean(each.name)), least))
+    return table_or_sentences([names, *figures], shown, width, color=color)
+
+
+def plain_name(name: str) -> str:
+    """Return what a card's kernel is and computes, without the types and arguments of C++ around it."""
+    outer, is_template, inner = SCOPES.sub("", name.removeprefix("void ")).partition("<")
+    if not name.startswith("void ") or not is_template:
+        return name
+    types = inner.rpartition(">(")[0] or inner
+    made_for = WORKER.search(types) or WORD.search(types)
+    return outer if made_for is None else f"{outer}: {made_for[0]}"
+
+
+def cut_middle(name: str, places: int) -> str:
+    """Shorten a name in the middle: kernels' names begin alike, and what they compute is at the end."""
+    if cells_wide(name) <= places:
+        return name
+    head = (places - 1) // 2
+    tail = places - 1 - head
+    return name[:head] + ELLIPSIS + name[len(name) - tail :]
+
+
+def _others(profile: Profile, shown: int) -> str:
+    rest = profile.operators[shown:]
+    if not rest:
+        return ""
+    together = sum(each.own_ms for each in rest)
+    return f"and {len(rest)} more, {step(together)} together"
+
+
+def _memory(profile: Profile, width: int) -> list[str]:
+    """Return the operators that allocated the most memory. They need not be the slowest ones."""
+    known = [(each, each.memory_bytes) for each in profile.operators if not isinstance(each.memory_bytes, Missing)]
+    largest = max((taken for _, taken in known), default=0.0)
+    takers = [(taken, each) for each, taken in known if taken > 0 and taken >= WORTH_A_WORD * largest]
+    most = sorted(takers, key=lambda pair: -pair[0])[:TOP_OF_MEMORY]
+    if most:
+        return flow((f"{cut_middle(each.name, 40)} {size(taken)}" for taken, each in most), width, "most memory: ")
+    reasons = {each.memory_bytes.missing for each in profile.operators if isinstance(each.memory_bytes, Missing)}
+    return wrap(f"- (memory: {'; '.join(sorted(reasons))})", width, "  ") if reasons and not known else []
+
+
+def _device(profile: Profile) -> str:
+    """Return how busy the device was, in the profiled time and as a share of a step without the profiler."""
+    busy, own = profile.device_busy, profile.device_ms
+    if isinstance(busy, Missing):
+        return f"- (device: {busy.missing})"
+    words = f"device busy {percent(busy)} of the profiled time"
+    if not isinstance(own, Missing):
+        words += f": {step(own)} a step, {percent(min(1.0, own / profile.plain_ms))} of one without the profiler"
+    if isinstance(profile.kernels, Missing) or isinstance(profile.kernel_mean_us, Missing):
+        return words
+    return f"{words}; {_count(profile.kernels)} kernels a step of {step(profile.kernel_mean_us / 1e3)} on average"
+
+
+def _work(profile: Profile) -> str:
+    if profile.work is None:
+        reason = profile.absent.get("work")
+        return f"- (work of a step: {reason.missing})" if reason else ""
+    flops = profile.work.flops
+    per_unit, unit = next((each for each in FLOP_UNITS if flops >= each[0]), (1.0, "FLOP"))
+    return f"work of a step: {number(flops / per_unit)} {unit} in products, {size(profile.work.bytes)} in and out"
+
+
+def _trace(profile: Profile, width: int) -> list[str]:
+    """Return the trace's file name, unbroken at any width so that it can be copied."""
+    if isinstance(profile.trace, Missing):
+        return wrap(f"- (trace: {profile.trace.missing})", width, "  ")
+    line = f"trace: {clean(profile.trace)} ({OPENS_IN})"
+    return (
+        [line] if cells_wide(line) <= width else [f"trace: {clean(profile.trace)}", *wrap(f"  {OPENS_IN}", width, "  ")]
+    )
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}" if abs(value - round(value)) < 0.005 else number(value)
+
+
+def _bytes(value: float | Missing) -> str:
+    if isinstance(value, Missing):
+        return "-"
+    return "0" if not value else f"{'-' * (value < 0)}{size(abs(value))}"
+
+
+def page_parts(record: Record, view: View) -> PageParts:
+    """Return what the page says."""
+    view = replace(view, width=max(view.width, NARROWEST))
+    return PageParts(
+        answer=[Said(f"{place_words(record)}: {_answer(record)}")],
+        figures=profile_figures(record, view.inner),
+        notes=[*footnotes.failure_sentences(record), *_absent(record), *footnotes.doubts(record)],
+        done=_closing(record),
+        details=_details(record, view),
+    )
+
+
+render = rendered(page_parts)
+
+
+def _answer(record: Record) -> str:
+    """Return the operator that takes most of a step, for each lane with a profile."""
+    told = [(lane, lane.profile, lane.profile.operators[0]) for lane in record.lanes
+            if lane.profile is not None and lane.profile.operators]  # fmt: skip
+    if not told:
+        return "no lane has a profile."
+    said = [
+        f"{cut_middle(plain_name(clean(most.name)), LONGEST_NAME)} takes"
+        f" {percent(over(most.own_ms, profile.profiled_ms))}"
+        f" of a step on {short_name(lane.name)} ({step(profile.plain_ms)})"
+        for lane, profile, most in told
+    ]
+    return f"{joined(said)}."
+
+
+def profile_figures(record: Record, view: View, lanes: int = LANES_SHOWN) -> list[str]:
+    """Return the operators with the most time of the first lanes, and where their traces are."""
+    lines: list[str] = []
+    shown = [(lane, lane.profile) for lane in record.lanes if lane.profile is not None]
+    for lane, profile in shown[:lanes]:
+        if len(record.lanes) > 1:
+            lines += painted(short_name(lane.name), view.width, "strong", color=view.color)
+        lines += _table(lane, profile, profile.operators[:TOP_BELOW_A_RACE], view.width, color=view.color)
+        lines += [] if isinstance(profile.trace, Missing) else _trace(profile, view.width)
+    return lines
+
+
+def _absent(record: Record) -> list[str]:
+    reasons = [(lane, lane.absent.get("profile")) for lane in record.lanes if lane.profile is None]
+    return [f"{short_name(lane.name)} has no profile: {why.missing}" for lane, why in reasons if why is not None]
+
+
+def _details(record: Record, view: View) -> list[list[str]]:
+    """Return all that the record holds, in sections."""
+    width, color = view.width, view.color
+    return [
+        header(record, width, color=color),
+        *profiles(record, width, TOP_ALONE, color=color),
+        limit_lines(record, width),
+        *(wrap(each, width, "  ") for each in footnotes.remarks(record)),
+    ]
+
+
+def _closing(record: Record) -> str:
+    done, lanes = sum(lane.profile is not None for lane in record.lanes), len(record.lanes)
+    count = str(done) if done == lanes else f"{done} of {lanes}"
+    said = f"{count} lane{'s' * (lanes != 1)} profiled, {duration(record.elapsed_s)}."
+    return said if record.status == "finished" else f"{footnotes.status_words(record)}: {said}"
+
+
+HEAD, INDENT = "limit: ", "  "
+
+
+def limit_lines(record: Record, width: int) -> list[str]:
+    """Return how near each lane comes to its limit, with a hint if a profiled lane's device was not measured."""
+    reasons = [lane.absent.get("roofline") for lane in record.lanes]
+    told = [line for line in map(_lane_words, record.lanes) if line]
+    if NOT_MEASURED in reasons:
+        told.append(NOT_MEASURED.missing)
+    heads = [HEAD, *[INDENT] * len(told)]
+    return [line for head, words in zip(heads, told, strict=False) for line in wrap(head + words, width, INDENT)]
+
+
+def _lane_words(lane: LaneResult) -> str:
+    if lane.roofline is not None and {lane.roofline.precision, COPY} <= lane.roofline.peaks.peaks.keys():
+        return f"{short_name(lane.name)} {_near(lane.roofline)}"
+    why = lane.absent.get("roofline", NOT_MEASURED)
+    return "" if why == NOT_MEASURED else f"{short_name(lane.name)} - ({why.missing})"
+
+
+def _near(found: Roofline) -> str:
+    """Return a lane's share of its limit: first the side that binds, with its rates, then the other."""
+    peaks = found.peaks.peaks
+    sides = {
+        "products": f"{rates((found.flops_per_s, peaks[found.precision].best_per_s), FLOPS)} {found.precision}",
+        "memory": rates((found.bytes_per_s, peaks[COPY].best_per_s), BYTES),
+    }
+    bound = sides.pop(found.binds)
+    (free,) = sides.values()
+    over = OVER[found.binds] if found.share > 1 else ""
+    allows = "allow" if found.binds == "products" else "allows"
+    return f"{percent(found.share)} of what its {found.binds} {allows} ({bound}; {free}{over})"

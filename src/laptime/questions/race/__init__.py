@@ -1,0 +1,1 @@
+"""Which lane is faster, by how much, and did they learn the same?"""

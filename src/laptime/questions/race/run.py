@@ -1,0 +1,245 @@
+"""Which lane is faster, by how much, and did they learn the same? Run interleaved heats until the answer is certain."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from math import ceil
+
+from laptime.analysis.lanes import compare_lanes
+from laptime.diagnosis.findings import find_findings
+from laptime.model.ask import Ask
+from laptime.model.digits import brief
+from laptime.model.machine import Machine
+from laptime.model.missing import Missing
+from laptime.model.plan import PlannedLane
+from laptime.model.profile import ProfileRun
+from laptime.model.questions import RaceAnswer
+from laptime.model.record import Comparison, LaneResult, OtherTraining
+from laptime.planner.pace import OVERRUN, shorten_pace
+from laptime.questions.asking import Prepared, prepare_trainings
+from laptime.questions.doctor.checkup import find_unseen_cards
+from laptime.questions.heat_rounds import HeatRounds
+from laptime.questions.job import Job, Outcome, RecordStatus
+from laptime.questions.profile.run import profile_lane
+from laptime.questions.race.fleet import prepare_fleet
+from laptime.questions.race.timed_work import find_other_steps, find_other_timed
+from laptime.questions.script import means_a_script, prepare_script
+from laptime.run.launchers import LOCAL, Launcher
+from laptime.run.prestart import Prestarter
+from laptime.stats import FIRST_LOOK, alpha_for_look
+
+EARLY = 0.6  # share of the margin within which every ratio has to be known for the race to end before its time
+SET_UP = 2.0  # times what passed until a race was planned: so long it takes until its first heat, at least
+ALIKE = 0.2  # share of the margin within which two lanes that cannot be told apart are called settled early
+
+
+def prepare_race(ask: Ask, machine: Machine, launcher: Launcher = LOCAL) -> Prepared:
+    """Prepare a race of one training, of several of the user's own, of a fleet, or of a script that nobody changes."""
+    if launcher.fleet is not None:
+        return prepare_fleet(ask, launcher, launcher.fleet)
+    return prepare_script(ask, machine) if means_a_script(ask) else prepare_trainings(ask, machine, launcher)
+
+
+class Race:
+    """A race: the lanes that are still in it, and how long the next round may take."""
+
+    def __init__(self, job: Job, _prepared: Prepared) -> None:
+        self._job, self._rounds = job, HeatRounds(job, job.plan.pace)
+        self._running: list[PlannedLane] = list(job.plan.lanes)
+        self._next_round_s = self._round_began_s = 0.0
+        self._rounds.say_end = self._say_end
+        self._profiles: dict[str, ProfileRun] | None = None
+        self._is_final = True  # if the race is interrupted after a look, that look is the last
+
+    def run(self) -> None:
+        """Run interleaved rounds of heats until the margin is reached or the budget is used up."""
+        job, rounds = self._job, self._rounds
+        most = job.plan.pace.heats_max * len(job.plan.lanes)
+        with rounds.prestarter() as prestarter:
+            self._say_least()
+            rounds.make_ready(prestarter)
+            while True:
+                self._round_began_s = time.monotonic()
+                self._end_round(rounds.run_round(self._running, prestarter, most), prestarter)
+                rounds.hear_appeals()
+                # Decide whether this look is the last before looking at any ratio.
+                last = self._is_done()
+                if last or self._is_settled():
+                    break
+        self._is_final = last
+        if job.plan.ask.profile:
+            with job.beyond_budget():
+                self._profile()
+
+    def reduce(self, status: RecordStatus) -> Outcome:
+        """Compare the lanes. While the race runs, its record has no findings."""
+        lanes, machine, is_over = self._rounds.results(self._profiles), self._job.machine, status != "running"
+        return Outcome(
+            lanes,
+            RaceAnswer(
+                self._compare(lanes, final=self._is_final and is_over), self._rounds.why_alone, self._job.plan.nodes
+            ),
+            (*find_unseen_cards(machine), *find_findings(lanes, machine)) if is_over else (),
+            self._rounds.proof.kept_reference(self._job.plan.subject),
+            self._rounds.parameters,
+            self._describe_others(lanes),
+        )
+
+    def _describe_others(self, lanes: tuple[LaneResult, ...]) -> tuple[OtherTraining, ...]:
+        """Return the trainings after the first, and how their work differs from the first's: in the proof, or timed."""
+        plan, proof = self._job.plan, self._rounds.proof
+        ran = {lane.name: lane for lane in lanes if lane.status == "ok"}
+        by_training = [
+            [ran[lane.name] for lane in plan.lanes if plan.subject_of(lane) == subject and lane.name in ran]
+            for subject in (plan.subject, *plan.others)
+        ]
+        timed = [
+            next(filter(None, (find_other_timed(lane, by_training[0][0]) for lane in its)), None)
+            if by_training[0]
+            else None
+            for its in by_training[1:]
+        ]
+        return tuple(
+            OtherTraining(
+                what, each, proof.kept_reference(each), proof.find_difference(each, plan.subject) or other_work
+            )
+            for what, each, other_work in zip(plan.ask.others, plan.others, timed, strict=True)
+        )
+
+    def _is_done(self) -> bool:
+        """Whether no further round is wanted, or none would fit, decided without looking at any ratio.
+
+        A budget is a promise: the first round is completed, and the few that make an interval may take a little more
+        than was asked. Where they would take longer, the answer is less certain, as its page reports. As many heats as
+        were asked for are run.
+        """
+        pace, rounds, ask = self._job.plan.pace, self._rounds.rounds, self._job.plan.ask
+        if rounds >= pace.heats_max or not self._running:
+            return True
+        over_s = OVERRUN * ask.budget_s if rounds < pace.heats_min else 0.0
+        is_asked = ask.heats is not None and rounds < pace.heats_min
+        return not is_asked and self._next_round_s > self._job.left_s + over_s
+
+    def _say_least(self) -> None:
+        """Say, before much is done, where the budget has surely no room for the rounds that an interval needs.
+
+        To scout, a process started, imported a framework and built its devices. What heats are forked from does so once
+        more, and a reference takes longer than nothing.
+        """
+        job, pace, budget_s = self._job, self._job.plan.pace, self._job.plan.ask.budget_s
+        setup_s, timed_s = SET_UP * job.elapsed_s, pace.heats_min * len(job.plan.lanes) * pace.measure_s
+        has_waited = job.launcher.is_elsewhere  # for its place, which says nothing of what comes
+        if job.plan.ask.heats is None and not has_waited and setup_s + timed_s > (1 + OVERRUN) * budget_s:
+            job.announce(
+                f"a budget of {brief(budget_s)} s is short: to start takes about {ceil(setup_s)} s, and the "
+                f"{pace.heats_min} rounds that an interval needs are timed for {ceil(timed_s)} s; with fewer there is "
+                f"no interval. Try --budget {ceil(setup_s + 2 * timed_s)}s"
+            )
+
+    def _say_end(self) -> str | None:
+        """Return when the race ends, if rounds go on to take what the last one took; None before the first has ended.
+
+        A round that ends beyond the budget is the last one, and one that ends before it is not, if another has room.
+        """
+        pace, rounds, ask, left_s = self._job.plan.pace, self._rounds.rounds, self._job.plan.ask, self._job.left_s
+        if not self._next_round_s:
+            return None
+        rest_s = max(0.0, self._next_round_s - (time.monotonic() - self._round_began_s))
+        over_s = OVERRUN * ask.budget_s if rounds + 1 < pace.heats_min else 0.0
+        if ask.heats is not None:
+            rest_s += self._next_round_s * (pace.heats_max - rounds - 1)
+        elif rounds + 1 < pace.heats_max and self._next_round_s <= left_s - rest_s + over_s:
+            return f"the race ends within about {left_s + over_s:.0f} s"
+        return f"the race ends in about {max(rest_s, 1.0):.0f} s"
+
+    def _is_settled(self) -> bool:
+        """Whether every ratio is known well enough to end early, at the part of alpha that this look spends.
+
+        A ratio whose interval holds 1 may still be a small difference: it has to be known better than others.
+        """
+        if not self._job.plan.pace.adaptive or self._rounds.rounds < FIRST_LOOK:
+            return False
+        comparisons = self._compare(self._rounds.results(), final=False)
+        return bool(comparisons) and all(
+            self._is_within(each, ALIKE if each.verdict == "not distinguishable" else EARLY) for each in comparisons
+        )
+
+    def _is_within(self, comparison: Comparison, share: float) -> bool:
+        """Whether half an interval is at most this share of the margin."""
+        low, high = comparison.low, comparison.high
+        if isinstance(low, Missing) or isinstance(high, Missing):
+            return False
+        return high <= low * (1 + share * self._job.plan.ask.margin) ** 2
+
+    def _end_round(self, round_s: float, prestarter: Prestarter) -> None:
+        """Remove lanes that failed, and fit the coming rounds into the rest of the budget."""
+        rounds, heats = self._rounds, self._rounds.heats
+        phases = [heats[lane.name][-1].process.phases_s for lane in self._running]
+        timed_s = [each.get("timing", 0.0) for each in phases]
+        round_s *= rounds.share_again(self._running)
+        self._running = [lane for lane in self._running if self._goes_on(lane)]
+        rounds_left = self._job.plan.pace.heats_max - rounds.rounds
+        imports_s = prestarter.expect_imports_s(self._running)
+        shorter = shorten_pace(rounds.pace, timed_s, round_s, self._job.left_s - imports_s, rounds_left)
+        self._next_round_s = imports_s + round_s - sum(timed_s) * (1 - shorter.measure_s / rounds.pace.measure_s)
+        rounds.pace = shorter
+
+    def _goes_on(self, lane: PlannedLane) -> bool:
+        """Whether a lane's latest heat finished, or lost its node where there are others of its type."""
+        process, fleet = self._rounds.heats[lane.name][-1].process, self._job.launcher.fleet
+        lost = process.dnf is not None and process.dnf.lost_its_node
+        return process.status == "ok" or (lost and fleet is not None and fleet.goes_on(lane))
+
+    def _profile(self) -> None:
+        """Profile each lane that finished, after the race and outside its budget."""
+        job = self._job
+        self._profiles = {}
+        finished = [number for number, lane in enumerate(job.plan.lanes) if self._has_finished(lane)]
+        for place, number in enumerate(finished):
+            name = job.plan.lanes[number].name
+            job.announce(f"profile {place + 1} of {len(finished)}: {name}")
+            self._profiles[name] = profile_lane(job, number, lambda _phase: None)
+            job.save()
+
+    def _has_finished(self, lane: PlannedLane) -> bool:
+        heats = self._rounds.heats[lane.name]
+        return bool(heats) and all(heat.process.status == "ok" for heat in heats)
+
+    def _compare(self, lanes: tuple[LaneResult, ...], *, final: bool) -> tuple[Comparison, ...]:
+        """Compare each lane that is still in the race with the first of them."""
+        racing = [lane for lane in lanes if lane.status == "ok" and lane.step_ms is not None]
+        if len(racing) < 2:
+            return ()
+        plan, rounds = self._job.plan, max(self._rounds.rounds, 1)
+        early = rounds < FIRST_LOOK
+        alpha = alpha_for_look(
+            min(rounds, plan.pace.heats_max),
+            planned=plan.pace.heats_max,
+            final=final or early,
+            adaptive=plan.pace.adaptive,
+        )
+        planned = {lane.name: lane for lane in plan.lanes}
+        return tuple(
+            self._judge_trainings(found, planned[found.lane], planned[found.reference], (lane, racing[0]))
+            for lane in racing[1:]
+            if (found := compare_lanes(lane, racing[0], plan.ask.margin, alpha)) is not None
+        )
+
+    def _judge_trainings(
+        self, found: Comparison, lane: PlannedLane, reference: PlannedLane, lanes: tuple[LaneResult, LaneResult]
+    ) -> Comparison:
+        """Return a comparison that also says whether the two lanes' trainings do the same work.
+
+        Different work of two trainings is no reason to hide their factor: they were raced to be compared.
+        """
+        if found.same_work is not True:
+            return found
+        plan = self._job.plan
+        mine, theirs = plan.subject_of(lane), plan.subject_of(reference)
+        if mine == theirs:
+            cut = self._rounds.proof.find_cut(plan, lane, reference) or find_other_steps(*lanes)
+            return found if cut is None else replace(found, same_work=cut)
+        differs = self._rounds.proof.find_difference(mine, theirs) or find_other_timed(*lanes)
+        same = True if differs is None else Missing(differs) if isinstance(differs, str) else differs
+        return replace(found, same_work=same)

@@ -1,0 +1,308 @@
+"""The page of a scale: what 2, 4, 8 devices bring, why it is not 2, 4, 8 times as much, and what more would bring."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from laptime.model.digits import percent, taken, times
+from laptime.model.missing import Missing
+from laptime.model.questions import ScaleAnswer
+from laptime.model.record import Record
+from laptime.pages import footnotes
+from laptime.pages.bars import bar
+from laptime.pages.layout import Cell, Column, table_or_sentences, wrap
+from laptime.pages.numbers import number, size, step
+from laptime.pages.page import NARROWEST, PageParts, Said, View, header, quiet, rendered
+from laptime.pages.usage import usage_lines
+from laptime.pages.words import place_words, short_name
+from laptime.questions.race import page as race
+from laptime.questions.scale.nouns import (
+    Bounded,
+    LostPart,
+    LostTime,
+    LostTo,
+    Projection,
+    RankRow,
+    ScaleCurve,
+    ScalePoint,
+    Scaling,
+)
+from laptime.questions.scale.words import WORTH_NAMING, count_words, name_loss, say_curve, times_words
+
+SHOWN_LEAST = 0.01  # of a step: smaller losses are in the details
+DIFFERS_LEAST = 0.1  # of a step, between the profiler and the experiment
+BAR = 24
+WAITS: tuple[LostTo, ...] = ("straggler", "waiting")
+SHOWN_BEYOND = (2, 4, 8, 64)
+MODES = {"weak": "each with the batch as written", "strong": "the batch as written shared out"}
+
+
+def page_parts(record: Record, view: View) -> PageParts:
+    """Return what the page says; that of a race if nothing was concluded."""
+    scaling = scaling_of(record)
+    if scaling is None:
+        return race.page_parts(record, view)
+    view = replace(view, width=max(view.width, NARROWEST))
+    first = scaling.curves[0]
+    return PageParts(
+        answer=[*footnotes.distrust(record), Said(f"{place_words(record)}: {scaling.says}")],
+        figures=[line for curve in scaling.curves for line in _figures(curve, record, view.inner)],
+        notes=[
+            *footnotes.failure_sentences(record),
+            *_straggler_words(first),
+            *_all_cores_words(first, record),
+            _beyond_words(first, record),
+            *footnotes.doubts(record),
+        ],
+        done=" ".join(filter(None, [race.proof_sentence(_of_training(record)), footnotes.closing(record)])),
+        then=[],
+        details=_details(record, scaling, view),
+    )
+
+
+render = rendered(page_parts)
+
+
+def scaling_of(record: Record) -> Scaling | None:
+    answer = record.answer
+    scaling = answer.scaling if isinstance(answer, ScaleAnswer) else None
+    return scaling if scaling is not None and scaling.curves else None
+
+
+def _of_training(record: Record) -> Record:
+    """Return the record without the experiments, which train nothing on purpose."""
+    lanes = tuple(lane for lane in record.lanes if lane.settings.value_of("sync") is None)
+    return replace(record, lanes=lanes)
+
+
+def kind_of(record: Record) -> str:
+    return record.lanes[0].device.kind if record.lanes else "cpu"
+
+
+def _figures(curve: ScaleCurve, record: Record, view: View) -> list[str]:
+    """Return a row for each count, with the speed-up as a bar out of what all devices could bring, and what is lost."""
+    answer = record.answer
+    several = isinstance(answer, ScaleAnswer) and answer.scaling is not None and len(answer.scaling.curves) > 1
+    title = [f"{short_name(curve.of)}, {MODES[curve.mode]}"] if several else []
+    rows = [*curve.points, *([curve.all_cores] if curve.all_cores is not None else [])]
+    table = table_or_sentences(_columns(curve, record, view), rows, view.width, color=view.color)
+    lost = [] if curve.lost is None else ["", *_lost_lines(curve.lost, record, view)]
+    return [*title, *table, *lost, ""] if several else [*title, *table, *lost]
+
+
+def _columns(curve: ScaleCurve, record: Record, view: View) -> list[Column[ScalePoint]]:
+    most = _most(curve)
+
+    def bars(point: ScalePoint) -> str:
+        length = None if point.speedup is None else point.speedup.value
+        return bar(length, most, BAR, blocks=view.blocks)
+
+    return [
+        Column("", lambda each: _count_words(each, curve, record)),
+        Column("", bars),
+        Column("speed-up", _speedup_cell, least=19),
+        Column("of N", lambda each: "" if each is curve.all_cores else _efficiency(each), right=True),
+        Column("step", lambda each: "-" if each.step_ms is None else step(each.step_ms), right=True),
+        Column(f"{record.workload.items}/s", _rate, right=True),
+    ]
+
+
+def _most(curve: ScaleCurve) -> int:
+    """Return the largest count that was raced."""
+    return max((each.devices for each in curve.points), default=1) or 1
+
+
+def _count_words(point: ScalePoint, curve: ScaleCurve, record: Record) -> str:
+    return "all cores" if point is curve.all_cores else count_words(point.devices, kind_of(record))
+
+
+def _speedup_cell(point: ScalePoint) -> Cell:
+    if point.speedup is None:
+        return Cell(point.reason or "no result", "bad")
+    return Cell("1" if point.devices == 1 and point.speedup.value == 1 else times_words(point.speedup))
+
+
+def _efficiency(point: ScalePoint) -> str:
+    return "-" if point.efficiency is None else percent(point.efficiency)
+
+
+def _rate(point: ScalePoint) -> str:
+    if not point.step_ms or point.items_per_step is None:
+        return "-"
+    return number(point.items_per_step * 1e3 / point.step_ms)
+
+
+def _lost_lines(lost: LostTime, record: Record, view: View) -> list[str]:
+    """Return where the time of a step goes, on the largest count."""
+    shown = [each for each in lost.parts if each.share.value >= SHOWN_LEAST]
+    parts = ", ".join(f"{name_loss(each.of)} {percent(each.share.value)}{_doubt(each)}" for each in shown)
+    return wrap(f"A step on {count_words(lost.devices, kind_of(record))}: {parts}.", view.width)
+
+
+def _doubt(part: LostPart) -> str:
+    """A part that is not named as the loss, although it is large, may be chance."""
+    is_sure = isinstance(part.share.low, Missing) or part.share.low > 0
+    return "" if is_sure or part.of == "computing" or part.share.value < WORTH_NAMING else " (not sure)"
+
+
+def _straggler_words(curve: ScaleCurve) -> list[str]:
+    """Return which rank is slower, where that is not the first loss."""
+    if curve.lost is None or curve.lost.straggler is None or curve.lost.first == "straggler":
+        return []
+    slow = curve.lost.straggler
+    return [f"Rank {slow.rank} ({slow.device}) takes {percent(slow.slower)} longer than the others."]
+
+
+def _all_cores_words(curve: ScaleCurve, record: Record) -> list[str]:
+    """Return whether one process on all cores is faster than several."""
+    whole = curve.all_cores
+    best = max((each.speedup.value for each in curve.points if each.speedup is not None), default=0.0)
+    if whole is None or whole.speedup is None or whole.speedup.value <= best:
+        return []
+    cores = record.machine.processor.cores_usable
+    return [f"One process on all {cores} cores is faster: {times(whole.speedup.value)} the rate of one core's share."]
+
+
+def _beyond_words(curve: ScaleCurve, record: Record) -> str:
+    """Return what more devices would bring, with the means to doubt it."""
+    most = _most(curve)
+    shown = [each for each in curve.beyond if each.devices // most in SHOWN_BEYOND]
+    if not shown:
+        return ""
+    told = ", ".join(f"{each.devices:,}: {times_words(each.speedup)}" for each in shown)
+    held, check = curve.held_out, ""
+    if held is not None:
+        check = f" It predicts the measured {held.devices} within {abs(held.error):.0%}."
+    return f"Predicted for more {count_words(2, kind_of(record)).split()[1]} on such links: {told}.{check}"
+
+
+def _details(record: Record, scaling: Scaling, view: View) -> list[list[str]]:
+    """Return all that was found, in sections."""
+    width, color = view.width, view.color
+    kind = kind_of(record)
+    sections: list[list[str]] = [header(record, width, color=color)]
+    for curve in scaling.curves:
+        sections += [
+            wrap(f"{short_name(curve.of)}, {curve.mode}: {say_curve(curve, kind)}", width, "  "),
+            table_or_sentences(_columns(curve, record, view), curve.points, width, color=color),
+            _lost_table(curve, width, color=color),
+            [line for each in exchange_words(curve) for line in wrap(each, width, "  ")],
+            wrap(_link_words(curve), width, "  "),
+            _beyond_table(curve, width, color=color),
+            wrap(_held_out_words(curve), width, "  "),
+        ]
+    return [
+        *sections,
+        _rank_table(scaling.ranks, width, color=color),
+        race.lane_table(record, width, color=color),
+        usage_lines(record, width, color=color),
+        footnotes.failures(record, width),
+        *(wrap(each, width, "  ") for each in footnotes.remarks(record)),
+        quiet(footnotes.starts(record, width), color=color),
+    ]
+
+
+def _lost_table(curve: ScaleCurve, width: int, *, color: bool) -> list[str]:
+    if curve.lost is None:
+        return wrap(f"Where the time of a step goes is not known: {curve.why_not('lost')}.", width, "  ")
+    columns: list[Column[LostPart]] = [
+        Column("a step on all of them", lambda each: name_loss(each.of), least=18),
+        Column("share", lambda each: percent(each.share.value), right=True),
+        Column("between", lambda each: _between(each.share.low, each.share.high)),
+    ]
+    return table_or_sentences(columns, curve.lost.parts, width, color=color)
+
+
+def _between(low: float | Missing, high: float | Missing) -> str:
+    if isinstance(low, Missing) or isinstance(high, Missing):
+        return "one round"
+    return f"{percent(low)} and {percent(high)}"
+
+
+def exchange_words(curve: ScaleCurve) -> list[str]:
+    """Return the exchange by the profiler next to that by experiment, and whether the two differ."""
+    seen = curve.profiled
+    if seen is None:
+        return [f"What the profiler sees of the exchange is not known: {curve.why_not('profiled')}."]
+    told = f"By the profiler, {_share_words(seen.exposed)} of a step is an exchange that nothing hides"
+    told += f", and an exchange is in progress for {percent(seen.in_progress.value)} of a step."
+    shares = {} if curve.lost is None else {each.of: each.share for each in curve.lost.parts}
+    if "exchange" not in shares:
+        return [f"{told} There is no figure by experiment."]
+    found, waits = shares["exchange"], sum(shares[each].value for each in WAITS if each in shares)
+    told += f" By experiment, {_share_words(found)} is exchange."
+    if waits >= SHOWN_LEAST:
+        told += f" The profiler may count waiting for slower processes, {percent(waits)} by experiment, as exchange."
+    apart = _apart(seen.exposed, found, max(0.0, waits))
+    if apart < DIFFERS_LEAST:
+        return [told]
+    more = "more" if seen.exposed.value > found.value else "less"
+    return [told, f"The profiler shows {apart * 100:.0f} points {more}. The answer is that of the experiment."]
+
+
+def _apart(seen: Bounded, found: Bounded, waits: float) -> float:
+    """Return by how much the profiler's share surely differs from the experiment's, with any part of the waiting in it.
+
+    It is 0 where the intervals meet.
+    """
+    ends = (seen.low, seen.high, found.low, found.high)
+    if all(not isinstance(each, Missing) for each in ends):
+        low, high, least, most = (float(each) for each in ends if not isinstance(each, Missing))
+        if low <= most + waits and least <= high:
+            return 0.0
+    return max(found.value - seen.value, seen.value - found.value - waits, 0.0)
+
+
+def _share_words(share: Bounded) -> str:
+    if isinstance(share.low, Missing) or isinstance(share.high, Missing):
+        return percent(share.value)
+    return f"{percent(share.value)} ({percent(max(0.0, share.low))} to {percent(min(1.0, share.high))})"
+
+
+def _link_words(curve: ScaleCurve) -> str:
+    link = curve.link
+    if link is None:
+        return f"What an exchange costs is not known: {curve.why_not('link')}."
+    hides = f"hides {taken(link.hidden_ms)} of it" if link.hidden_ms >= 0 else f"adds {taken(-link.hidden_ms)} to it"
+    return (
+        f"An exchange alone: {taken(link.latency_us / 1e3)} a hop, {number(link.gb_per_s)} GB/s, "
+        f"{size(link.size_bytes)} of gradients; a step {hides}."
+    )
+
+
+def _beyond_table(curve: ScaleCurve, width: int, *, color: bool) -> list[str]:
+    if not curve.beyond:
+        return wrap(f"Nothing is predicted for more devices: {curve.why_not('beyond')}.", width, "  ")
+    columns: list[Column[Projection]] = [
+        Column("devices", lambda each: f"{each.devices:,}", right=True),
+        Column("predicted speed-up", lambda each: times_words(each.speedup)),
+        Column("limited most by", lambda each: "nothing" if each.binds is None else name_loss(each.binds), least=12),
+    ]
+    return table_or_sentences(columns, curve.beyond, width, color=color)
+
+
+def _held_out_words(curve: ScaleCurve) -> str:
+    held = curve.held_out
+    if held is None:
+        return f"The prediction was not checked: {curve.why_not('held_out')}."
+    return (
+        f"Checked: without {held.devices} devices, it predicts {times(held.predicted)} for them; "
+        f"measured were {times(held.measured)} ({held.error:+.0%})."
+    )
+
+
+def _rank_table(ranks: Sequence[RankRow], width: int, *, color: bool) -> list[str]:
+    columns: list[Column[RankRow]] = [
+        Column("rank", lambda each: str(each.rank), right=True),
+        Column("device", lambda each: each.device),
+        Column("host", lambda each: each.host, least=8),
+        Column("first step", lambda each: step(each.first_step_ms), right=True),
+        Column("memory", lambda each: _memory(each.memory_bytes), right=True),
+        Column("of the device", lambda each: _memory(each.device_memory_bytes), right=True),
+    ]
+    return table_or_sentences(columns, ranks, width, color=color) if ranks else []
+
+
+def _memory(held: int | Missing) -> str:
+    return "-" if isinstance(held, Missing) else size(held)

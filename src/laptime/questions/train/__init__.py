@@ -1,0 +1,1 @@
+"""How long does a whole training take, and what does it learn?"""

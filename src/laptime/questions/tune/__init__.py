@@ -1,0 +1,1 @@
+"""Which settings are best on each lane, and what do they gain?"""

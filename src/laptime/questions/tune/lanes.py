@@ -1,0 +1,197 @@
+"""What `laptime tune` may try on a lane: single settings, the presets in words, and changes of a set of settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from laptime.errors import UsageError
+from laptime.model.lane import Lane
+from laptime.model.machine import Machine
+from laptime.model.plan import PlannedLane
+from laptime.planner.facts import LaneFacts, SubjectFacts
+from laptime.planner.lanes import parse_lane
+from laptime.planner.setting import Setting
+from laptime.planner.settings import SETTINGS
+from laptime.questions.tune.aims import AIMS
+from laptime.questions.tune.learning_rates import rate_of_batch
+from laptime.questions.tune.nouns import ALL, ALLOWED, Changes, TuneAsk
+
+Words = tuple[tuple[str, str], ...]
+"""Settings that a lane has besides its own, each with its value, in the order of SETTINGS."""
+NOT_TUNED = ("parallel", "scaling", "sync", "reads", "matmul", "items")
+ALLOWED_BY = {"arithmetic": "precision", "learning": "batch"}
+BATCH, RATE = "batch", "lr"
+OWN_OPTIMIZER = "a training of your own brings its learning rate with its optimizer, and keeps it at another batch"
+OWN_RATE = "the lane names its learning rate, and keeps it at another batch"
+PlanLane = Callable[[Lane], PlannedLane]
+
+
+@dataclass(frozen=True, slots=True)
+class Tunable:
+    """A lane to tune: as asked, and the values of each setting that may be tried on it.
+
+    `known` are the sets of settings that presets have. `refused` are values that the lane as asked cannot have, with
+    the reason; those in `in_company` it can have together with what a preset sets. `rates` has, by value of the batch,
+    the learning rate that goes with it.
+    """
+
+    lane: Lane
+    base: PlannedLane
+    plan: PlanLane
+    values: Mapping[str, tuple[str, ...]]
+    known: tuple[Words, ...]
+    refused: Mapping[str, str]
+    rates: Mapping[str, str] = field(default_factory=dict)
+    in_company: frozenset[tuple[str, str]] = frozenset()
+
+    def singles(self) -> list[Words]:
+        """Return each single setting, those of the presets first."""
+        every = [((name, value),) for name, values in self.values.items() for value in values]
+        every = [words for words in every if words[0] not in self.in_company]
+        likely = {pair for words in self.known for pair in words}
+        return sorted(every, key=lambda words: words[0] not in likely)
+
+    def with_words(self, words: Words) -> PlannedLane | str:
+        """Return the lane with these settings, or why it cannot be."""
+        return _planned_with(self.lane, self._in_full(words), self.plan)
+
+    def written(self, words: Words) -> tuple[str, ...]:
+        """Return the words of a lane that has these settings."""
+        return written(self._in_full(words))
+
+    def _in_full(self, words: Words) -> Words:
+        """Return the settings with the learning rate that goes with their batch."""
+        rate = self.rates.get(dict(words).get(BATCH, ""))
+        return words if rate is None else changed(words, RATE, rate)
+
+
+def check_tune(ask: TuneAsk) -> None:
+    """Refuse words that are not known, and a learning rate without another batch."""
+    if ask.aim not in AIMS:
+        raise UsageError(f"--for {ask.aim}: expected {', '.join(AIMS)}", "such as --for energy")
+    for word in ask.allow:
+        if word not in ALLOWED:
+            raise UsageError(f"--allow {word}: expected some of {', '.join(ALLOWED)}", "such as --allow precision")
+    if "learning" in ask.allow and BATCH not in ask.allow:
+        says = "--allow learning: the learning rate changes no time, it goes with another batch"
+        raise UsageError(says, "add batch: --allow batch,learning")
+
+
+def lanes_of_frameworks(ask: TuneAsk, lanes: Sequence[str], able: Sequence[str]) -> tuple[str, ...]:
+    """Return each device of the lanes once for every framework that is asked for."""
+    if not ask.frameworks:
+        return tuple(lanes)
+    names = able if ask.frameworks == (ALL,) else ask.frameworks
+    for name in names:
+        if name not in able:
+            raise UsageError(f"--frameworks {name}: it cannot run this here", f"those that can: {', '.join(able)}")
+    devices = dict.fromkeys(parse_lane(text).device or "cpu" for text in lanes or ("cpu",))
+    return tuple(f"{name}/{device}" for device in devices for name in names)
+
+
+def find_tunable(text: str, machine: Machine, subject: SubjectFacts, plan: PlanLane, ask: TuneAsk) -> Tunable:
+    """Return what may be tried on a lane."""
+    lane = parse_lane(text)
+    base = plan(lane)
+    lane = replace(lane, device=base.device.name)
+    facts = LaneFacts(lane.framework, base.device, machine, subject)
+    own = {name for name, _ in lane.overrides}
+    tries = [
+        (row.name, value)
+        for row in SETTINGS.values()
+        if row.name not in own and _is_allowed(row, ask)
+        for value in row.tunes(facts)
+    ]
+    alone = {pair: _planned_with(lane, (pair,), plan) for pair in tries}
+    refused = {written((pair,))[0]: each for pair, each in alone.items() if isinstance(each, str)}
+    able = [pair for pair, each in alone.items() if not isinstance(each, str) and each.settings != base.settings]
+    presets = _presets(facts, _by_name(able), ask)
+    in_company = frozenset(
+        pair
+        for pair in tries
+        if isinstance(alone[pair], str)
+        and any(not isinstance(_planned_with(lane, changed(words, *pair), plan), str) for words in presets)
+    )
+    values = _by_name([pair for pair in tries if pair in able or pair in in_company])
+    rates: dict[str, str] = {}
+    if "learning" in ask.allow and BATCH in values:
+        if why := _why_no_rates(lane, subject):
+            refused[RATE] = why
+        else:
+            rates = _rates(lane, subject, plan, values[BATCH])
+    return Tunable(lane, base, plan, values, presets, refused, rates, in_company)
+
+
+def _planned_with(lane: Lane, words: Words, plan: PlanLane) -> PlannedLane | str:
+    """Return a lane with these settings besides its own, or why it cannot be."""
+    try:
+        return plan(replace(lane, overrides=(*lane.overrides, *words)))
+    except UsageError as error:
+        return error.says
+
+
+def _by_name(pairs: Sequence[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
+    """Return the values of each setting."""
+    return {name: tuple(value for each, value in pairs if each == name) for name, _ in pairs}
+
+
+def _why_no_rates(lane: Lane, subject: SubjectFacts) -> str | None:
+    """Return why the learning rate of a lane stays as it is, or None."""
+    if subject.workload is None:
+        return OWN_OPTIMIZER
+    return OWN_RATE if RATE in dict(lane.overrides) else None
+
+
+def _rates(lane: Lane, subject: SubjectFacts, plan: PlanLane, batches: Sequence[str]) -> dict[str, str]:
+    """Return the learning rate that belongs to each batch."""
+    assert subject.workload is not None
+    found: dict[str, str] = {}
+    for value in batches:
+        batch = plan(replace(lane, overrides=(*lane.overrides, (BATCH, value)))).settings.batch
+        if batch is not None:
+            found[value] = f"{rate_of_batch(subject.workload, batch):g}"
+    return found
+
+
+def _is_allowed(row: Setting, ask: TuneAsk) -> bool:
+    """Whether a setting may be tried: one that changes arithmetic or learning only if it was allowed."""
+    return row.name not in NOT_TUNED and (not row.changes or ALLOWED_BY[row.changes] in ask.allow)
+
+
+def _presets(facts: LaneFacts, values: Mapping[str, tuple[str, ...]], ask: TuneAsk) -> tuple[Words, ...]:
+    """Return what the presets set, in words: those that the lane may have. What they capture is also tried compiled."""
+    best = {row.name: row.best(facts) for row in SETTINGS.values()}
+    sets = [best]
+    if "precision" in ask.allow:
+        fastest = {row.name: row.fastest(facts) for row in SETTINGS.values() if row.fastest}
+        sets.append(best | {name: value for name, value in fastest.items() if value is not None})
+    if sets[-1]["execution"] == "graph":
+        sets.append(sets[-1] | {"execution": "compiled_graph"})
+    found = [
+        tuple(
+            (name, str(value))
+            for name, value in each.items()
+            if value is not None and str(value) in values.get(name, ())
+        )
+        for each in sets
+    ]
+    return tuple(words for words in dict.fromkeys(found) if words)
+
+
+def changed(words: Words, name: str, value: str | None) -> Words:
+    """Return the words with one setting at another value, or without it."""
+    kept = {key: each for key, each in words if key != name}
+    if value is not None:
+        kept[name] = value
+    return tuple((row, kept[row]) for row in SETTINGS if row in kept)
+
+
+def written(words: Words) -> tuple[str, ...]:
+    return tuple(SETTINGS[name].written(value) for name, value in words)
+
+
+def change_of(words: Words) -> Changes:
+    """Return what a set of settings changes besides the time."""
+    found: Changes = next((SETTINGS[name].changes for name, _ in words if SETTINGS[name].changes), "")
+    return found

@@ -1,0 +1,108 @@
+"""What the best settings of a lane are, what each of them is worth, and how sure that is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from laptime.model.missing import Missing
+from laptime.questions.tune.aims import DEFAULT_AIM, AimWord
+from laptime.questions.why.nouns import Factor
+
+Allowed = Literal["precision", "batch", "learning"]
+ALLOWED: tuple[Allowed, ...] = get_args(Allowed)
+ALL = "all"
+Changes = Literal["", "arithmetic", "learning"]
+Standing = Literal["confirmed", "no gain", "not confirmed", "not compared"]
+"""`confirmed`: fresh heats show that the winner is faster. `no gain`: they show none, or nothing seemed faster."""
+
+
+@dataclass(frozen=True, slots=True)
+class TuneAsk:
+    """What may change besides settings that keep arithmetic and learning, and the frameworks to try: names, or `all`.
+
+    With `learning`, another batch also gets the learning rate that belongs to it.
+    Without frameworks, each lane is tuned on its own one. With `laps`, a lane as asked and its winner are then trained
+    for that many whole laps. `aim` is a word of `AIMS`: what is minimised.
+    """
+
+    allow: tuple[str, ...] = ()
+    frameworks: tuple[str, ...] = ()
+    laps: int | None = None
+    aim: AimWord = DEFAULT_AIM
+
+
+@dataclass(frozen=True, slots=True)
+class SettingWorth:
+    """One setting, as a word of a lane, and by what factor it alone is better. `changes` is what else it changes.
+
+    A batch may have its learning rate with it: `batch=2x+lr=0.02`.
+    Without a factor, `reason` says why: it failed, it cannot be had here, or the budget had no room.
+    """
+
+    word: str
+    changes: Changes
+    alone: Factor | None
+    in_winner: bool
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """What a lane had learned after `laps` whole laps: its loss and accuracy over some items.
+
+    They are those of the test, else of the validation after the last lap, else of the last lap itself. Where there are
+    none, they say why.
+    """
+
+    lane: str
+    laps: int
+    over: Literal["test", "validation", "training"]
+    items: int
+    loss: float | Missing
+    accuracy: float | Missing
+
+
+@dataclass(frozen=True, slots=True)
+class TunedLane:
+    """A lane at its best, by the aim that was asked for.
+
+    `words` are the settings of the winner, which the lane `winner` has besides its own. `gain` is that of fresh heats,
+    in which the lane as asked and the winner alone raced. `seemed` is what the search showed, which flatters the best
+    of many. `ties` are other sets of settings that the search cannot tell from it.
+    `code` does the same in a training of your own, `environment` are variables to set before it starts. `learned` is
+    what the lane as asked, and then the winner, had learned after the laps that were asked for; empty without these.
+    """
+
+    asked: str
+    winner: str
+    words: tuple[str, ...]
+    standing: Standing
+    gain: Factor | None
+    seemed: float | None
+    pairs: int
+    settings: tuple[SettingWorth, ...]
+    tried: int
+    ties: tuple[str, ...] = ()
+    code: tuple[str, ...] = ()
+    environment: dict[str, str] | None = None
+    reason: str | None = None
+    learned: tuple[Learned, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AtBest:
+    """How the best of one lane compares with that of the first, in the confirming heats."""
+
+    lane: str
+    against: str
+    factor: Factor
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """The whole answer: each asked lane, and how they compare at their best."""
+
+    says: str
+    lanes: tuple[TunedLane, ...]
+    at_best: tuple[AtBest, ...] = ()

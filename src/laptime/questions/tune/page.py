@@ -1,0 +1,189 @@
+"""The page of a tuning: what the best settings gain, and what each of them is worth alone."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
+
+from laptime.model.digits import times
+from laptime.model.missing import Missing
+from laptime.model.questions import TuneAnswer
+from laptime.model.record import Record
+from laptime.pages import footnotes
+from laptime.pages.bars import bar
+from laptime.pages.layout import Column, table_or_sentences, wrap
+from laptime.pages.page import NARROWEST, PageParts, Said, View, header, quiet, rendered
+from laptime.pages.usage import energy_words, money_words, usage_lines
+from laptime.pages.words import place_words, short_name
+from laptime.questions.race import page as race
+from laptime.questions.tune.aims import Aim
+from laptime.questions.tune.learned_page import learned_notes, learned_table, next_command
+from laptime.questions.tune.nouns import SettingWorth, TunedLane, Tuning
+
+BAR, NARROW_BAR = 20, 10
+WIDE = 90
+SHOWN_MOST = 8  # settings on the usual page
+CHANGES = {"": "", "arithmetic": "the arithmetic", "learning": "the learning"}
+
+
+def page_parts(record: Record, view: View) -> PageParts:
+    """Return what the page says; that of a race if nothing was concluded."""
+    tuning = tuning_of(record)
+    if tuning is None:
+        return race.page_parts(record, view)
+    view = replace(view, width=max(view.width, NARROWEST))
+    return PageParts(
+        answer=[*footnotes.distrust(record), Said(f"{place_words(record)}: {tuning.says}")],
+        figures=[line for each in tuning.lanes for line in _figures(each, record, len(tuning.lanes) > 1, view.inner)],
+        notes=[
+            *_lap_words(record, tuning),
+            *(note for each in tuning.lanes for note in _notes_by_name(each, record, len(tuning.lanes) > 1)),
+            *footnotes.doubts(record),
+        ],
+        done=" ".join(
+            filter(
+                None,
+                [
+                    _tried(tuning),
+                    _short_of_time(record),
+                    race.proof_sentence(_of_winners(record, tuning)),
+                    footnotes.closing(record),
+                ],
+            )
+        ),
+        then=[next_command(each, record) for each in tuning.lanes if each.standing == "confirmed"],
+        details=_details(record, tuning, view),
+    )
+
+
+render = rendered(page_parts)
+
+
+def _short_of_time(record: Record) -> str:
+    """Return that the budget left no time for a search, where even the first heats took more."""
+    over = footnotes.over_budget(record)
+    return f"There was no time to search further: {over}" if over else ""
+
+
+def _lap_words(record: Record, tuning: Tuning) -> list[str]:
+    """Return what a lap of each lane as asked and of its winner takes, where that was aimed at, and what it costs."""
+    shown = _of_winners(record, tuning)
+    return [*(energy_words(shown) if record.ask.aim.unit == "J" else []), *money_words(shown)]
+
+
+def _of_winners(record: Record, tuning: Tuning) -> Record:
+    """Return the record with the lanes as asked and their winners alone."""
+    shown = {name for each in tuning.lanes for name in (each.asked, each.winner)}
+    return replace(record, lanes=tuple(lane for lane in record.lanes if lane.name in shown))
+
+
+def tuning_of(record: Record) -> Tuning | None:
+    answer = record.answer
+    tuning = answer.tuning if isinstance(answer, TuneAnswer) else None
+    return tuning if tuning is not None and tuning.lanes else None
+
+
+def _figures(tuned: TunedLane, record: Record, several: bool, view: View) -> list[str]:  # noqa: FBT001
+    """Return a row for each setting that was tried alone, the best first; then what the lane and its winner learned."""
+    shown = [each for each in tuned.settings if each.alone is not None][:SHOWN_MOST]
+    table = table_or_sentences(_columns(shown, record, view), shown, view.width, color=view.color) if shown else []
+    rows = [*table, *learned_table(tuned, view)]
+    return [short_name(tuned.asked), *rows] if several and rows else rows
+
+
+def _columns(shown: Sequence[SettingWorth], record: Record, view: View) -> list[Column[SettingWorth]]:
+    most = max((each.alone.ratio for each in shown if each.alone is not None), default=1.0)
+
+    def bars(each: SettingWorth) -> str:
+        return bar(None if each.alone is None else each.alone.ratio, most, wide, blocks=view.blocks)
+
+    wide = BAR if view.width >= WIDE else NARROW_BAR
+    changes: list[Column[SettingWorth]] = [Column("changes", lambda each: CHANGES[each.changes])]
+    return [
+        Column("setting", lambda each: each.word),
+        Column("", bars),
+        Column(
+            f"alone {record.ask.aim.per}".rstrip(),
+            lambda each: "-" if each.alone is None else times(each.alone.ratio),
+            right=True,
+        ),
+        Column("between", _between),
+        Column("taken", lambda each: "yes" if each.in_winner else "-"),
+        *(changes if any(each.changes for each in shown) else []),
+    ]
+
+
+def _between(each: SettingWorth) -> str:
+    if each.alone is None or isinstance(each.alone.low, Missing) or isinstance(each.alone.high, Missing):
+        return "-"
+    return f"{times(each.alone.low)} and {times(each.alone.high)}"
+
+
+def _notes_by_name(tuned: TunedLane, record: Record, several: bool) -> list[str]:  # noqa: FBT001
+    """Return the notes on a lane, with what was not raced; each names the lane if there are several."""
+    found = _notes(tuned, record)
+    if tuned.standing not in {"no gain", "not compared"}:
+        lost = [each for each in tuned.settings if each.reason is not None and each.in_winner]
+        for reason in dict.fromkeys(each.reason for each in lost):
+            words = tuple(each.word for each in lost if each.reason == reason)
+            verb = "was" if len(words) == 1 else "were"
+            is_all = len(words) == len(tuned.words) > 1
+            which = "No setting of it was" if is_all else f"{', '.join(words)} {verb} not"
+            found.append(f"{which} raced alone: {reason}.")
+    return [f"{short_name(tuned.asked)}: {each[0].lower()}{each[1:]}" for each in found] if several else found
+
+
+def _notes(tuned: TunedLane, record: Record) -> list[str]:
+    """Return what the winner changes, how to set it in your own training, and what is as good."""
+    found = learned_notes(tuned, record)
+    if tuned.standing in {"no gain", "not compared"}:
+        return found
+    if tuned.code:
+        found.append(f"In a training of your own: {'; '.join(tuned.code)}")
+    if tuned.environment:
+        pairs = " ".join(f"{name}={shlex.quote(value)}" for name, value in sorted(tuned.environment.items()))
+        found.append(f"Set before it starts: {pairs}")
+    if tuned.ties and tuned.standing == "confirmed":
+        found.append(f"As good, as far as can be told at a percent a setting: {', '.join(tuned.ties[:3])}.")
+    return found
+
+
+def _tried(tuning: Tuning) -> str:
+    sets = sum(each.tried for each in tuning.lanes)
+    pairs = min((each.pairs for each in tuning.lanes if each.gain is not None), default=0)
+    again = f" The winner then raced the lane as asked in {pairs} fresh rounds." if pairs else ""
+    return f"{sets} sets of settings were raced.{again}"
+
+
+def _details(record: Record, tuning: Tuning, view: View) -> list[list[str]]:
+    """Return all that was found, in sections."""
+    width, color = view.width, view.color
+    sections: list[list[str]] = [header(record, width, color=color)]
+    for each in tuning.lanes:
+        known = [one for one in each.settings if one.alone is not None]
+        sections += [
+            wrap(f"{short_name(each.asked)}: {_standing_words(each, record.ask.aim)}", width, "  "),
+            table_or_sentences(_columns(known, record, view), known, width, color=color) if known else [],
+            learned_table(each, view),
+            *(wrap(note, width, "    ") for note in _notes(each, record)),
+            *(wrap(f"- {one.word}: {one.reason}", width, "    ") for one in each.settings if one.reason is not None),
+        ]
+    return [
+        *sections,
+        race.lane_table(record, width, color=color),
+        usage_lines(record, width, color=color),
+        footnotes.failures(record, width),
+        *(wrap(each, width, "  ") for each in footnotes.remarks(record)),
+        quiet(footnotes.starts(record, width), color=color),
+    ]
+
+
+def _standing_words(tuned: TunedLane, aim: Aim) -> str:
+    if tuned.standing == "not compared":
+        return f"nothing was compared: {tuned.reason}."
+    if not tuned.words:
+        return f"as asked, it {aim.does} {aim.as_much} as all that was tried."
+    seemed = "" if tuned.seemed is None else f"; in the search it seemed {times(tuned.seemed)}"
+    gain = "no fresh heats" if tuned.gain is None else f"{times(tuned.gain.ratio)} in {tuned.pairs} fresh rounds"
+    return f"{tuned.winner} is {tuned.standing}: {gain}{seemed}."

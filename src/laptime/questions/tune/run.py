@@ -1,0 +1,307 @@
+"""Which settings are best on each lane? A search in short heats, then a race of the winner on fresh ones.
+
+The lane races against each single setting and against what the presets set. What seems faster is joined, and the best
+set of settings is changed step by step as long as that helps. What cannot be told from the best gets more heats. The
+best of many seems faster than it is, so the gain on the page is that of the last race alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from laptime.diagnosis.findings import find_findings, find_unreliable
+from laptime.errors import UsageError
+from laptime.model.ask import Ask
+from laptime.model.frameworks import find_framework
+from laptime.model.machine import Machine
+from laptime.model.plan import PlannedLane
+from laptime.model.questions import TuneAnswer
+from laptime.model.record import NOT_RELIABLE
+from laptime.planner.frameworks import able_frameworks
+from laptime.planner.groups import refuse_group_for
+from laptime.planner.pace import HEATS_LEAST, HEATS_USUAL, OVERRUN, TURNS_COMPARED, confirming_pace, shortest_pace
+from laptime.planner.plan import pace_of, plan_lane
+from laptime.questions.asking import Prepared, facts_of, prepare
+from laptime.questions.doctor.checkup import find_unseen_cards
+from laptime.questions.heat_rounds import HeatRounds
+from laptime.questions.job import Job, Outcome, RecordStatus
+from laptime.questions.subject import find_subject
+from laptime.questions.tune.lanes import Tunable, Words, check_tune, find_tunable, lanes_of_frameworks
+from laptime.questions.tune.laps import TunedLaps, check_lanes, check_laps
+from laptime.questions.tune.nouns import TuneAsk
+from laptime.questions.tune.objective import Objective, check_objective
+from laptime.questions.tune.said import describe_tuning
+from laptime.questions.tune.search import Search
+from laptime.run.prestart import Prestarter
+
+HEATS_VARY = 1.1  # a heat may take this multiple of its lane's slowest heat
+CONFIRMING = 0.5  # share of a lane's time that is kept for the confirming race, at most
+SINGLES = 0.5  # share of the search in which single settings are tried first
+CONFIRMED_MOST = 10  # rounds of the confirming race
+LONGER = 2.0  # a fresh heat takes about this multiple of a short one
+NO_FRESH = "the time was spent before it was found"
+A_ROUND = 6  # changes of the best set of settings that are tried at once
+NEAR_A_ROUND = 3  # sets that cannot be told from the best, and get another heat
+PATIENCE_SHARE = 0.25  # of the budget: a heat that takes longer to start is out
+PATIENCE_LEAST_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class TunePrepared(Prepared):
+    """A prepared tuning: what may be tried on each lane.
+
+    `patience_s` is that of whole laps, as it was asked for. A heat of the search has less.
+    """
+
+    tunables: tuple[Tunable, ...]
+    patience_s: float
+
+    @property
+    def keeps_checkpoints(self) -> bool:
+        return self.plan.ask.tune is not None and self.plan.ask.tune.laps is not None
+
+
+def prepare_tune(ask: Ask, machine: Machine) -> TunePrepared:
+    """Scout and plan. With no lane named, it is the framework's card if there is one, else the processor."""
+    wanted = ask.tune or TuneAsk()
+    check_tune(wanted)
+    check_laps(wanted.laps)
+    if ask.every:
+        raise UsageError("laptime tune takes lanes, and --every races all that is installed", "name lanes")
+    described, workload = find_subject(ask.what)
+    able = [
+        name for name in able_frameworks(machine, described) if workload is None or not find_framework(name).refusal
+    ]
+    lanes = lanes_of_frameworks(wanted, ask.lanes, able)
+    asked_s = ask.patience_s
+    patience_s = min(asked_s, max(PATIENCE_LEAST_S, PATIENCE_SHARE * ask.budget_s))
+    ask = replace(ask, lanes=lanes, tune=wanted, patience_s=patience_s)
+    prepared = prepare(ask, machine, one_lane=True)
+    planned = prepared.plan.lanes
+    for lane in planned:
+        refuse_group_for("tune", lane)
+    check_objective(ask, planned)
+    if wanted.laps is not None:
+        check_lanes(wanted.laps, prepared.plan)
+    given = facts_of(prepared, workload)
+    plan = partial(plan_lane, machine=prepared.machine, subject=given)
+    named = prepared.plan.ask.lanes or tuple(lane.name for lane in planned)
+    tunables = tuple(find_tunable(text, prepared.machine, given, plan, wanted) for text in named)
+    alone, pace = pace_of(ask, prepared.machine, [planned[0], planned[0]])  # it never races without another lane
+    return TunePrepared(
+        replace(prepared.plan, alone=alone, pace=pace), prepared.machine, prepared.published, tunables, asked_s
+    )
+
+
+class Tune:
+    """A running tuning: a search for each lane, one after another, then the confirming race of all winners.
+
+    Whole laps, if asked for, come last and are no part of the budget.
+    """
+
+    def __init__(self, job: Job, prepared: TunePrepared) -> None:
+        self._job = job
+        self._objective = Objective(job.plan.ask)
+        reads_power = self._objective.needs_power(job.plan.lanes)
+        pace = shortest_pace(
+            job.plan.pace, takes_turns=job.plan.alone is None, turns=TURNS_COMPARED, reads_power=reads_power
+        )
+        self._rounds = HeatRounds(job, pace, examines=lambda _lane: False)
+        self._searches = [Search(each, self._rounds, self._objective) for each in prepared.tunables]
+        self._heat_s: dict[str, float] = {}
+        self._confirmed_from: int | None = None  # the first round of the confirming race
+        self._unconfirmed: str | None = None  # why there was none
+        laps = None if job.plan.ask.tune is None else job.plan.ask.tune.laps
+        self._laps = None if laps is None else TunedLaps(job, laps, prepared.patience_s)
+
+    def run(self) -> None:
+        rounds = self._rounds
+        with rounds.prestarter() as prestarter:
+            rounds.make_ready(prestarter)
+            for place, search in enumerate(self._searches):
+                reserved_s = sum(self._confirm_s(each) for each in self._searches[:place])
+                share_s = (self._job.left_s - reserved_s) / (len(self._searches) - place)
+                self._search(search, self._job.left_s - share_s, prestarter)
+            self._confirm(prestarter)
+        if self._laps is not None:
+            with self._job.beyond_budget():
+                self._train(self._laps)
+
+    def reduce(self, status: RecordStatus) -> Outcome:
+        lanes, machine, rounds = self._rounds.results(), self._job.machine, self._rounds
+        answer, findings = TuneAnswer(alone=rounds.why_alone), find_unseen_cards(machine)
+        if status != "running":
+            tuning = describe_tuning(self._job, self._searches, lanes, self._confirmed_from, self._unconfirmed)
+            findings = (*findings, *find_findings([lanes[0]], machine))
+            if not any(each.rule == NOT_RELIABLE for each in findings):
+                winners = {each.winner for each in tuning.lanes}
+                findings = (*findings, *find_unreliable([lane for lane in lanes if lane.name in winners]))
+            if self._laps is not None:
+                tuning = self._laps.fill(tuning)
+                findings = (*findings, *self._laps.findings(tuning))
+            answer = replace(answer, tuning=tuning)
+        return Outcome(
+            lanes,
+            answer,
+            findings,
+            rounds.proof.kept_reference(self._job.plan.subject),
+            rounds.parameters,
+        )
+
+    def _search(self, search: Search, keep_s: float, prestarter: Prestarter) -> None:
+        """Look for the best settings of a lane, and leave `keep_s` of the budget for other lanes."""
+        began_s = self._job.left_s - keep_s
+        for words in search.tunable.known:
+            search.add(words)
+        self._run(search, list(search.tried), prestarter)
+        if not self._goes_on(search):
+            return
+        singles_s = self._job.left_s - SINGLES * (began_s - self._confirm_s(search))
+        self._try_new(search, search.untried(), max(keep_s + self._confirm_s(search), singles_s), prestarter)
+        search.add(search.joined(search.ratings()))
+        while self._goes_on(search) and self._climb(search, keep_s, prestarter):
+            pass
+
+    def _climb(self, search: Search, keep_s: float, prestarter: Prestarter) -> bool:
+        """Race changes of the best set against it, and what cannot be told from it. Return whether more may help."""
+        ratings = search.ratings()
+        fresh = [words for words in search.tried if words not in ratings and self._is_new(search.tried[words])]
+        best = search.winner()
+        near = [words for words in search.contenders(ratings) if ratings[words].heats < HEATS_USUAL]
+        new = fresh or search.neighbours(best, ratings)[:A_ROUND]
+        if not best and new:
+            near = []  # what was never tried comes before what cannot be told from the lane as asked
+        wanted = list(dict.fromkeys([best, *near[:NEAR_A_ROUND]]))
+        if not new and all(ratings[words].heats >= HEATS_USUAL for words in wanted):
+            return False
+        if not new and len(wanted) < 2 and ratings[best].heats >= HEATS_LEAST:
+            return False
+        until_s = keep_s + self._confirm_s(search)
+        return self._try_new(search, new, until_s, prestarter, beside=wanted)
+
+    def _is_new(self, lane: PlannedLane) -> bool:
+        return not self._rounds.heats[lane.name]
+
+    def _try_new(
+        self,
+        search: Search,
+        new: Sequence[Words],
+        until_s: float,
+        prestarter: Prestarter,
+        beside: Sequence[Words] = ((),),
+    ) -> bool:
+        """Run a round with as many new sets of settings as fit into the time. Return whether any round ran."""
+        room_s = self._job.left_s - until_s
+
+        def fits(wanted: Sequence[Words]) -> bool:
+            planned = [lane for words in wanted if (lane := search.lane_of(words)) is not None]
+            return self._cost_s(planned, search) + HEATS_VARY * prestarter.expect_imports_s(planned) <= room_s
+
+        lanes = [words for words in beside if self._works(search.tried[words])]
+        while len(lanes) > 1 and not fits(lanes):
+            lanes.pop()
+        for words in new:
+            if fits([*lanes, words]) and (words in search.tried or search.add(words)):
+                lanes.append(words)
+        if len(lanes) < 2:
+            return False
+        self._run(search, lanes, prestarter)
+        return True
+
+    def _run(self, search: Search, lanes: Sequence[Words], prestarter: Prestarter) -> None:
+        """Run a round, and those lanes once more whose heats were too short for a figure."""
+        planned = [search.tried[words] for words in lanes]
+        self._run_lanes(planned, prestarter)
+        again = search.lacking(planned)
+        if again and self._job.left_s > 0:
+            self._run_lanes(again, prestarter)
+
+    def _run_lanes(self, planned: Sequence[PlannedLane], prestarter: Prestarter) -> float:
+        """Run a round, and learn what a heat of each lane costs: its part of the time that all took side by side.
+
+        Return that time.
+        """
+        round_s = self._rounds.run_round(planned, prestarter)
+        self._rounds.hear_appeals()
+        last = [(lane, heat.process) for lane in planned for heat in self._rounds.heats[lane.name][-1:]]
+        whole_s = sum(process.spent_s for _, process in last) or 1.0
+        for lane, process in last:
+            self._heat_s[lane.name] = round_s * process.spent_s / whole_s * self._rounds.share_again([lane])
+        return round_s
+
+    def _cost_s(self, lanes: Iterable[PlannedLane], search: Search) -> float:
+        """Return how long a heat of each lane may take. One that has not run counts like the lane as asked."""
+        usual_s = self._heat_s.get(search.tunable.base.name, 0.0)
+        return HEATS_VARY * sum(self._heat_s.get(lane.name, usual_s) for lane in lanes)
+
+    def _confirm_s(self, search: Search) -> float:
+        """Return the time to keep for the confirming race of a lane.
+
+        Where nothing seems better so far, it is the least that such a race needs, part of which may be beyond the
+        budget; and nothing where there is no time for that and another try.
+        """
+        if not search.ratings():
+            return 0.0
+        best, budget_s = search.winner(), self._job.plan.ask.budget_s
+        pair_s = self._cost_s([search.tunable.base, search.tried[best]], search)
+        if not best and len(self._searches) == 1:
+            least_s = max(0.0, HEATS_LEAST * pair_s - OVERRUN * budget_s)
+            return least_s if least_s + pair_s <= self._job.left_s else 0.0
+        share_s = CONFIRMING * budget_s / len(self._searches)
+        return max(min(CONFIRMED_MOST * LONGER * pair_s, share_s), HEATS_LEAST * pair_s)
+
+    def _works(self, lane: PlannedLane) -> bool:
+        return all(heat.process.status == "ok" for heat in self._rounds.heats[lane.name])
+
+    def _goes_on(self, search: Search) -> bool:
+        """Whether the lane as asked finishes its heats, does its own work, and what it takes is known."""
+        return self._works(search.tunable.base) and () in search.ratings()
+
+    def _confirm(self, prestarter: Prestarter) -> None:
+        """Race each lane as asked and its winner, on fresh heats, until the budget is used up.
+
+        The rounds without which there is no interval may take a little more. Where nothing but the presets was tried,
+        they are run however long they take.
+        """
+        wanted: list[PlannedLane] = []
+        for search in self._searches:
+            if self._goes_on(search):
+                best = search.settle()
+                wanted += [search.tunable.base, *([search.tried[best]] if best else [])]
+        if len(wanted) < 2:
+            return
+        round_s = sum(self._heat_s.get(lane.name, 0.0) for lane in wanted)
+        most_s = self._job.left_s + OVERRUN * self._job.plan.ask.budget_s
+        if HEATS_LEAST * HEATS_VARY * round_s > most_s and self._rounds.rounds > len(self._searches):
+            self._unconfirmed = NO_FRESH
+            return
+        self._job.announce("the winner races again, on fresh heats")
+        first, rounds = self._rounds.next_number(), 0
+        short = self._rounds.pace
+        longer = confirming_pace(short, round_s, len(wanted), self._job.left_s, CONFIRMED_MOST)
+        self._rounds.pace = longer
+        round_s += len(wanted) * (longer.measure_s - short.measure_s)
+        while rounds < CONFIRMED_MOST:
+            cost_s = HEATS_VARY * (round_s + prestarter.expect_imports_s(wanted))
+            if rounds >= HEATS_LEAST and cost_s > self._job.left_s:
+                break
+            round_s = self._run_lanes(wanted, prestarter)
+            wanted = [lane for lane in wanted if self._works(lane)]
+            self._confirmed_from, rounds = first, rounds + 1
+            if len(wanted) < 2:
+                return
+
+    def _train(self, laps: TunedLaps) -> None:
+        """Train each lane as asked and its winner, one after another, for the laps that were asked for."""
+        pairs = [
+            [search.tunable.base, search.tried[best]]
+            for search in self._searches
+            if self._goes_on(search) and (best := search.winner())
+        ]
+        if pairs:
+            laps.announce("the lane as asked and its winner are trained for whole laps")
+        for place, lane in enumerate(lane for pair in pairs for lane in pair):
+            told = (heat.steps_per_lap for heat in self._rounds.heats[lane.name])
+            laps.train(lane, self._rounds.done + place, next(filter(None, told), None))

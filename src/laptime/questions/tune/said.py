@@ -1,0 +1,240 @@
+"""What a tuning found, in words and figures: each lane's winner, what its settings are worth, and how to set them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from laptime.model.digits import times
+from laptime.model.missing import Missing
+from laptime.model.record import LaneResult
+from laptime.planner.settings import find_setting
+from laptime.questions.job import Job
+from laptime.questions.subject import find_subject
+from laptime.questions.tune.aims import Aim
+from laptime.questions.tune.lanes import Words, change_of
+from laptime.questions.tune.nouns import AtBest, SettingWorth, Standing, TunedLane, Tuning
+from laptime.questions.tune.objective import ALPHA, Objective
+from laptime.questions.tune.reduce import Gain, Rating
+from laptime.questions.tune.search import Search
+from laptime.questions.why.experiments import AskedTraining, list_experiments
+from laptime.questions.why.nouns import ONLY_A_LANE, Factor
+from laptime.stats import t_quantile
+
+NO_ROOM = "the budget had no room for it"
+NOT_COMPARED = "no other settings could be raced"
+OTHER_WORK = "it did other work"
+
+
+def describe_tuning(
+    job: Job,
+    searches: Sequence[Search],
+    lanes: Sequence[LaneResult],
+    confirmed_from: int | None,
+    unconfirmed: str | None,
+) -> Tuning:
+    """Return what was found on each lane, and how the lanes compare at their best.
+
+    Heats from the round `confirmed_from` on are those of the confirming race; `unconfirmed` is why there was none.
+    """
+    fresh = {lane.name: _fresh(lane, confirmed_from) for lane in lanes}
+    named = {lane.name: lane for lane in lanes}
+    tuned = tuple(_describe(job, each, named, fresh, unconfirmed) for each in searches)
+    objective = searches[0].objective
+    at_best = _compare_winners(tuned, fresh, objective)
+    said = [f"{_say(each, objective.aim)}{_say_tried(search)}" for each, search in zip(tuned, searches, strict=True)]
+    return Tuning(" ".join([*said, *_say_best(tuned, at_best, objective.aim)]), tuned, at_best)
+
+
+def _fresh(lane: LaneResult, confirmed_from: int | None) -> LaneResult:
+    """Return the lane with the heats of the confirming race alone."""
+    heats = () if confirmed_from is None else tuple(heat for heat in lane.heats if heat.round >= confirmed_from)
+    return replace(lane, heats=heats)
+
+
+def _describe(
+    job: Job,
+    search: Search,
+    lanes: Mapping[str, LaneResult],
+    fresh: Mapping[str, LaneResult],
+    unconfirmed: str | None,
+) -> TunedLane:
+    base, ratings = search.tunable.base, search.ratings()
+    if len(ratings) < 2:
+        reason = _why_not_compared(lanes[base.name], search.objective)
+        return TunedLane(base.name, base.name, (), "not compared", None, None, 0, _worths(search, (), ratings, lanes),
+                         len(ratings), reason=reason)  # fmt: skip
+    best = search.winner()
+    winner = search.tried[best]
+    found = search.objective.compare(fresh[winner.name], fresh[base.name]) if best else None
+    gain = found if isinstance(found, Gain) else None
+    unfinished = _unfinished(lanes[winner.name], lanes[base.name]) or (unconfirmed if best else None)
+    more = {name: value for name, value in winner.environment.items() if base.environment.get(name) != value}
+    return TunedLane(
+        asked=base.name,
+        winner=winner.name,
+        words=search.tunable.written(best),
+        standing=_standing(best, gain, works=lanes[winner.name].status == "ok" or not best),
+        gain=None if gain is None else gain.factor,
+        seemed=ratings[best].factor if best else None,
+        pairs=0 if gain is None else gain.pairs,
+        settings=_worths(search, best, ratings, lanes),
+        tried=len(ratings),
+        ties=tuple(_joined(search, words) or "as asked" for words in _ties(search, best, ratings, fresh)),
+        code=_code_of(job, search, best),
+        environment=more or None,
+        reason=found.missing if isinstance(found, Missing) else unfinished,
+    )
+
+
+def _ties(search: Search, best: Words, ratings: Mapping[Words, Rating], fresh: Mapping[str, LaneResult]) -> list[Words]:
+    """Return the sets that are as good as the winner is on fresh heats, if it has some: luck chose it, too."""
+    base, winner = search.tunable.base.name, search.tried[best].name
+    again = search.objective.rate([fresh[name] for name in dict.fromkeys((base, winner))], base)
+    known = {**ratings, best: again[winner]} if best and winner in again else ratings
+    return [words for words in search.as_good_as(best, known) if words != best]
+
+
+def _why_not_compared(base: LaneResult, objective: Objective) -> str:
+    """Return why a lane as asked was compared with nothing."""
+    per_s = objective.per_s(base)
+    if base.status == "ok" and base.parity.status == "differs":
+        return OTHER_WORK
+    return base.reason or (per_s.missing if isinstance(per_s, Missing) else NOT_COMPARED)
+
+
+def _unfinished(*lanes: LaneResult) -> str | None:
+    """Return which lane did not finish a heat, and so ended the search or the fresh heats early, or None."""
+    lost = next((each for each in lanes if each.status != "ok"), None)
+    return None if lost is None else f"{_short(lost.name)} did not finish: {lost.reason}"
+
+
+def _standing(best: Words, gain: Gain | None, *, works: bool) -> Standing:
+    """Return what the fresh heats show; a winner that failed in one of them is not confirmed."""
+    if not best:
+        return "no gain"
+    if not works or gain is None or isinstance(gain.factor.low, Missing):
+        return "not confirmed"
+    return "confirmed" if gain.factor.low > 1 else "no gain"
+
+
+def _worths(
+    search: Search, best: Words, ratings: Mapping[Words, Rating], lanes: Mapping[str, LaneResult]
+) -> tuple[SettingWorth, ...]:
+    """Return what each single setting is worth on the lane as asked, the best first; then what could not be tried."""
+    tried = [(words, ratings[words]) for words in search.tunable.singles() if words in ratings]
+    tried.sort(key=lambda pair: -pair[1].log)
+    found = [
+        SettingWorth(_joined(search, words), change_of(words), _factor(rating), words[0] in best)
+        for words, rating in tried
+    ]
+    for words in search.tunable.singles():
+        if words not in ratings:
+            reason = _why_not(search, words, lanes)
+            found.append(SettingWorth(_joined(search, words), change_of(words), None, words[0] in best, reason))
+    has = search.tunable.written(best)
+    refused = [
+        SettingWorth(word, "", None, in_winner=word in has, reason=why) for word, why in search.tunable.refused.items()
+    ]
+    return (*found, *refused)
+
+
+def _joined(search: Search, words: Words) -> str:
+    return "+".join(search.tunable.written(words))
+
+
+def _why_not(search: Search, words: Words, lanes: Mapping[str, LaneResult]) -> str:
+    """Return why a single setting has no figure."""
+    if words in search.refused:
+        return search.refused[words]
+    if words not in search.tried:
+        same = search.tried_as(words)
+        return f"it is the same as {_joined(search, same[0])}" if same and same[0] else NO_ROOM
+    lane = lanes[search.tried[words].name]
+    if lane.status != "ok":
+        return lane.reason or lane.status
+    if lane.parity.status == "differs":
+        return OTHER_WORK
+    per_s = search.objective.per_s(lane)
+    return per_s.missing if isinstance(per_s, Missing) else NO_ROOM
+
+
+def _factor(rating: Rating) -> Factor:
+    """Return a rating as a factor with its interval."""
+    wide = t_quantile(1 - ALPHA / 2, max(2, rating.heats)) * rating.error
+    log = rating.log
+    return Factor(rating.factor, _exp(log - wide), _exp(log + wide))
+
+
+def _exp(log: float) -> float:
+    return Rating(log, 0.0, 0).factor
+
+
+def _code_of(job: Job, search: Search, words: Words) -> tuple[str, ...]:
+    """Return the lines of code that do the same in a training of your own, where there are any."""
+    training = AskedTraining(search.tunable.base, job.machine, find_subject(job.plan.ask.what)[1])
+    known = {each.settings[0]: each.code for each in list_experiments(training) if each.settings}
+    lines = (known.get(word) or _code_of_word(word) for word in search.tunable.written(words))
+    return tuple(line for line in lines if line and not line.startswith(ONLY_A_LANE))
+
+
+def _code_of_word(word: str) -> str:
+    found = find_setting(word)
+    return "" if found is None else found[0].code.format(value=found[1])
+
+
+def _compare_winners(
+    tuned: Sequence[TunedLane], fresh: Mapping[str, LaneResult], objective: Objective
+) -> tuple[AtBest, ...]:
+    """Compare the best of each lane with that of the first."""
+    first, *others = tuned
+    found = [(each, objective.compare(fresh[each.winner], fresh[first.winner])) for each in others]
+    return tuple(AtBest(each.winner, first.winner, gain.factor) for each, gain in found if isinstance(gain, Gain))
+
+
+def times_words(factor: Factor) -> str:
+    """Return a factor with its interval: 2.9x (2.7-3.1)."""
+    if isinstance(factor.low, Missing) or isinstance(factor.high, Missing):
+        return times(factor.ratio)
+    low, high = (times(each).removesuffix("x") for each in (factor.low, factor.high))
+    return f"{times(factor.ratio)} ({low}-{high})"
+
+
+def _say(tuned: TunedLane, aim: Aim) -> str:
+    """Return the verdict on one lane."""
+    lane, settings = _short(tuned.asked), "+".join(tuned.words)
+    early = "" if tuned.reason is None else f" It ended early: {tuned.reason}."
+    if tuned.standing == "not compared":
+        return f"{lane} was not tuned: {tuned.reason}."
+    if tuned.standing == "no gain":
+        return f"{aim.none.format(lane)}{early}"
+    if tuned.standing == "confirmed" and tuned.gain is not None:
+        return f"{lane} {aim.does} {times_words(tuned.gain)} {aim.as_much} with {settings}.{early}"
+    why = "" if tuned.reason is None else f": {tuned.reason}"
+    seemed = f"{lane} {aim.seems} {times(tuned.seemed or 1.0)} {aim.as_much} with {settings}"
+    return f"{seemed}, which no fresh heats have confirmed{why}."
+
+
+def _say_tried(search: Search) -> str:
+    """Return how many sets of settings were tried, where there was no time for some."""
+    untried = [words for words in search.untried() if not search.tried_as(words)]
+    tried = sum(search.has_run(words) for words in search.tried if words)
+    if not untried or not tried:
+        return ""
+    return f" {tried} of {tried + len(untried)} sets of settings were tried: there was no time for the others."
+
+
+def _short(name: str) -> str:
+    return name.removesuffix("/as-written")
+
+
+def _say_best(tuned: Sequence[TunedLane], at_best: Sequence[AtBest], aim: Aim) -> list[str]:
+    """Return which lane is the best at its best."""
+    if not at_best:
+        return []
+    asked = {each.winner: _short(each.asked) for each in tuned}
+    next_ = max(at_best, key=lambda each: each.factor.ratio)
+    first, other, how_much = asked[tuned[0].winner], asked[next_.lane], times_words(next_.factor)
+    if next_.factor.ratio < 1:
+        return [f"At its best, {first} {aim.does} {aim.most}; {other} {aim.does} {how_much} {aim.as_much}."]
+    return [f"At its best, {other} {aim.does} {how_much} {aim.as_much} as {first} at its best."]

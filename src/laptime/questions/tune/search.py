@@ -1,0 +1,154 @@
+"""The search for the best settings of one lane: what was tried, how fast that is, and what to try next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from laptime.model.missing import Missing
+from laptime.model.plan import PlannedLane
+from laptime.questions.fitting import Fitting
+from laptime.questions.heat_rounds import HeatRounds
+from laptime.questions.tune.lanes import Tunable, Words, changed
+from laptime.questions.tune.objective import Objective
+from laptime.questions.tune.reduce import Rating, choose, score
+
+GAINS = 0.01  # a setting that seems faster by this is joined with others
+HURTS = -0.15  # a setting that alone costs more than this is not tried together with others
+SURE = 2.0  # standard errors
+
+
+class Search:
+    """The search on one lane: the sets of settings that were tried, each with its lane, and those that failed."""
+
+    def __init__(self, tunable: Tunable, rounds: HeatRounds, objective: Objective) -> None:
+        self.tunable, self._rounds, self.objective, self._fitting = tunable, rounds, objective, Fitting(rounds)
+        self.tried: dict[Words, PlannedLane] = {(): tunable.base}
+        self.refused: dict[Words, str] = {}
+        self._settled: dict[Words, Rating] | None = None
+
+    def add(self, words: Words) -> bool:
+        """Add a set of settings. Return whether there can be such a lane, it may fit into memory, and it is new."""
+        if words in self.tried or words in self.refused:
+            return False
+        planned = self._planned(words)
+        if isinstance(planned, str):
+            self.refused[words] = planned
+            return False
+        if any(planned.settings == lane.settings for lane in self.tried.values()):
+            return False
+        self.tried[words] = planned
+        self._rounds.admit(planned)
+        return True
+
+    def lane_of(self, words: Words) -> PlannedLane | None:
+        """Return the lane that a set of settings has, or would have; None where there can be none."""
+        if words in self.tried:
+            return self.tried[words]
+        planned = self.tunable.with_words(words)
+        return None if isinstance(planned, str) else planned
+
+    def _planned(self, words: Words) -> PlannedLane | str:
+        """Return the lane with these settings, or why it cannot be, or surely does not fit into memory."""
+        planned = self.tunable.with_words(words)
+        return planned if isinstance(planned, str) else self._fitting.why_too_large(planned) or planned
+
+    def tried_as(self, words: Words) -> list[Words]:
+        """Return the sets that were tried and are the same lane as this one."""
+        planned = self.tunable.with_words(words)
+        return (
+            []
+            if isinstance(planned, str)
+            else [other for other, lane in self.tried.items() if planned.settings == lane.settings]
+        )
+
+    def ratings(self) -> dict[Words, Rating]:
+        """Return how good each set of settings is that did the lane's own work; once it is settled, as it was then.
+
+        A set that failed once is out. The lane as asked is not: all others are compared with it, by the heats that it
+        finished.
+        """
+        if self._settled is not None:
+            return self._settled
+        mine = {lane.name for lane in self.tried.values()}
+        lanes = [lane for lane in self._rounds.results() if lane.name in mine]
+        base = self.tunable.base.name
+        finished = [lane for lane in lanes if lane.status == "ok" or lane.name == base]
+        sound = [lane for lane in finished if lane.step_ms is not None and lane.parity.status != "differs"]
+        found = self.objective.rate(sound, base)
+        return {words: found[lane.name] for words, lane in self.tried.items() if lane.name in found}
+
+    def untried(self) -> list[Words]:
+        return [words for words in self.tunable.singles() if words not in self.tried and words not in self.refused]
+
+    def joined(self, ratings: dict[Words, Rating]) -> Words:
+        """Return all settings together that seem faster alone, each at its best value."""
+        words: Words = ()
+        for name, values in self.tunable.values.items():
+            alone = {value: ratings[((name, value),)].log for value in values if ((name, value),) in ratings}
+            best = max(alone, key=lambda value: alone[value], default=None)
+            if best is not None and alone[best] > GAINS:
+                words = changed(words, name, best)
+        return words
+
+    def neighbours(self, words: Words, ratings: dict[Words, Rating]) -> list[Words]:
+        """Return the sets that differ in one setting and were not tried: what may be useless first, then what may help.
+
+        A setting that costs much alone may still help with others, but is not tried then.
+        """
+        without = {changed(words, name, None): -self._alone(((name, value),), ratings) for name, value in words}
+        others = {
+            changed(words, name, value): self._alone(((name, value),), ratings)
+            for name, values in self.tunable.values.items()
+            for value in values
+            if (name, value) not in words and self._alone(((name, value),), ratings) > HURTS
+        }
+        promise = {each: gain for each, gain in (others | without).items() if each}
+        failed = {pair for each in self.tried if len(each) == 1 and self.has_failed(each, ratings) for pair in each}
+        failed |= {pair for each in self.refused if len(each) == 1 for pair in each}
+        new = [each for each in promise if not failed & set(each)]
+        new = [each for each in new if each not in self.tried and self._can_be(each)]
+        return sorted(new, key=lambda each: -promise[each])
+
+    def _can_be(self, words: Words) -> bool:
+        """Whether there can be such a lane; if not, the reason is kept."""
+        if words not in self.refused and isinstance(planned := self._planned(words), str):
+            self.refused[words] = planned
+        return words not in self.refused
+
+    def has_failed(self, words: Words, ratings: dict[Words, Rating]) -> bool:
+        """Whether a set of settings was tried and has no rating: it did not finish, or did other work."""
+        return words not in ratings and self.has_run(words)
+
+    def has_run(self, words: Words) -> bool:
+        return bool(self._rounds.heats[self.tried[words].name])
+
+    def lacking(self, lanes: Sequence[PlannedLane]) -> list[PlannedLane]:
+        """Return the lanes that finished their heats, which were too short to tell what a second takes."""
+        done = {lane.name: lane for lane in self._rounds.results() if lane.status == "ok" and lane.step_ms is not None}
+        ran = [lane for lane in lanes if lane.name in done]
+        return [lane for lane in ran if isinstance(self.objective.per_s(done[lane.name]), Missing)]
+
+    @staticmethod
+    def _alone(words: Words, ratings: dict[Words, Rating]) -> float:
+        return ratings[words].log if words in ratings else 0.0
+
+    def settle(self) -> Words:
+        """End the search, and return the winner: later heats change nothing."""
+        self._settled = self.ratings()
+        return self.winner()
+
+    def winner(self) -> Words:
+        return choose(self.ratings())
+
+    def contenders(self, ratings: dict[Words, Rating]) -> list[Words]:
+        """Return the sets that cannot be told from the best, the best first."""
+        return self.as_good_as(max(ratings, key=lambda words: score(ratings, words)), ratings)
+
+    @staticmethod
+    def as_good_as(best: Words, ratings: Mapping[Words, Rating]) -> list[Words]:
+        """Return the sets that are not surely worse than this, when each setting has to add a percent."""
+        margins = {
+            words: SURE * (each.error**2 + ratings[best].error ** 2) ** 0.5 + GAINS for words, each in ratings.items()
+        }
+        open_ = [words for words in ratings if score(ratings, best) - score(ratings, words) < margins[words]]
+        return sorted(open_, key=lambda words: -score(ratings, words))

@@ -1,0 +1,1 @@
+"""Where does the time of a script's training go, with the script unchanged?"""

@@ -1,0 +1,1 @@
+"""Where does the time go, what limits it, and what would gain?"""

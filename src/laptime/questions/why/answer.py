@@ -1,0 +1,158 @@
+"""All that is known of a lane -> the answer: verdict, parts, ceilings, causes, remedies, and whether to trust it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import sqrt
+
+from laptime.model.digits import percent, times
+from laptime.model.missing import Missing
+from laptime.questions.why.causes import judge_causes, sum_up
+from laptime.questions.why.experiments import LEARNING, PRESET, freezes, predict
+from laptime.questions.why.facts import WhyFacts, ceilings, split
+from laptime.questions.why.nouns import NO_CHANGE, STAGES, Factor, Remedy, Trial, Verdict, Why
+
+NEARLY = 0.9  # as good: a remedy that changes nothing is then preferred to one that takes memory
+MEMORY_WORDS = ("memory", "RAM")
+FROZEN = " (freezes items that are drawn again each time)"
+WIDEST = 0.25  # half of an interval, and the spread between heats
+SQRT_2 = sqrt(2)
+PAIRS_LEAST = 2
+
+
+def explain(facts: WhyFacts, missing: tuple[str, ...] = ()) -> Why:
+    """Judge every cause. `missing` names the experiments worth their time for which the budget had no room."""
+    verdicts = judge_causes(facts)
+    says, first = sum_up(facts, verdicts)
+    distrust = find_distrust(facts)
+    return Why(
+        lane=facts.lane.name,
+        says=f"{says}{_say_tried(facts, missing)}",
+        first=first,
+        parts=split(facts),
+        ceilings=ceilings(facts),
+        causes=verdicts,
+        remedies=remedies(facts, facts.trials, verdicts),
+        missing=missing,
+        trusted=distrust is None,
+        distrust=distrust,
+    )
+
+
+def _say_tried(facts: WhyFacts, missing: tuple[str, ...]) -> str:
+    """Return how many experiments were tried, where there was no time for some."""
+    if not missing:
+        return ""
+    tried = sum(each.lane is not None for name, each in facts.trials.items() if name not in STAGES)
+    whole = tried + len(missing)
+    if not tried:
+        return f" None of {whole} experiments was tried: there was no time."
+    return f" {tried} of {whole} experiments were tried: there was no time for the others."
+
+
+def remedies(facts: WhyFacts, trials: Mapping[str, Trial], verdicts: Sequence[Verdict]) -> tuple[Remedy, ...]:
+    """Return a row for each remedy that the lane can have: measured ones by their gain, others by their prediction.
+
+    The best of those that change nothing or only take memory is recommended. One that changes nothing is preferred if
+    it gains nearly as much. None is recommended whose cause is ruled out: what seemed to gain was noise. What keeps
+    items that the data set draws again each time changes the learning, and is last.
+    """
+    possible = [each for each in trials.values() if each.experiment.is_remedy and each.experiment.absent is None]
+    drawn = [each for each in possible if freezes(facts, each.experiment)]
+    kept = [_row(facts, each) for each in possible if each not in drawn]
+    frozen = [_freezing(_row(facts, each)) for each in drawn]
+    rows = [*sorted(kept, key=_place), *sorted(frozen, key=_place)]
+    ruled_out = {each.cause for each in verdicts if each.standing == "ruled out"}
+    gaining = [row for row in rows if _gains(row, facts.margin) and row.cause not in ruled_out]
+    free = [row for row in gaining if row.changes == NO_CHANGE]
+    memory = [row for row in gaining if any(word in row.changes for word in MEMORY_WORDS)]
+    best = _preferred(_parts_first(free, trials), memory)
+    return tuple(replace(row, recommended=True) if row is best else row for row in rows)
+
+
+def _parts_first(rows: Sequence[Remedy], trials: Mapping[str, Trial]) -> Sequence[Remedy]:
+    """Put a single change before the preset that sets it and more, where it gains as much."""
+    if not rows or PRESET not in trials or rows[0].says != trials[PRESET].experiment.says:
+        return rows
+    parts = [row for row in rows[1:] if _ratio(row) >= NEARLY * _ratio(rows[0])]
+    return [*parts[:1], *rows]
+
+
+def _preferred(free: Sequence[Remedy], memory: Sequence[Remedy]) -> Remedy | None:
+    """Choose between the best of both groups; both are sorted."""
+    if not free or not memory:
+        return next(iter([*free, *memory]), None)
+    return free[0] if _ratio(free[0]) >= NEARLY * _ratio(memory[0]) else memory[0]
+
+
+def _ratio(row: Remedy) -> float:
+    return row.measured.ratio if row.measured is not None else 0.0
+
+
+def _row(facts: WhyFacts, trial: Trial) -> Remedy:
+    tried = trial.experiment
+    reason = trial.reason
+    if trial.factor is None and reason is None:
+        reason = "it was not tried"
+    return Remedy(
+        cause=tried.cause,
+        says=tried.says if trial.since is None else f"{tried.says} (from step {trial.since} on)",
+        predicted=predict(facts, tried),
+        measured=trial.factor,
+        changes=tried.changes,
+        code=tried.code,
+        lane=trial.lane,
+        reason=None if trial.factor is not None else reason,
+    )
+
+
+def _freezing(row: Remedy) -> Remedy:
+    """Return the row of a remedy that keeps items which the data set draws again each time."""
+    return replace(row, says=row.says + FROZEN, changes=LEARNING)
+
+
+def _place(row: Remedy) -> tuple[bool, float]:
+    """Sort measured remedies first, and each group by its gain."""
+    if row.measured is not None:
+        return False, -row.measured.ratio
+    return True, 0.0 if isinstance(row.predicted, Missing) else -row.predicted
+
+
+def _gains(row: Remedy, margin: float) -> bool:
+    """Whether a remedy gains enough. A single pair has no interval: its figure counts if a gain was predicted."""
+    factor = row.measured
+    if factor is None or factor.ratio <= 1 + margin:
+        return False
+    if isinstance(factor.low, Missing):
+        return not isinstance(row.predicted, Missing) and row.predicted > 1 + margin
+    return factor.low > 1
+
+
+def find_distrust(facts: WhyFacts) -> str | None:
+    """Return why the noise is too large for any conclusion, or None."""
+    # A heat that ran alone may have gone further than those in turns, to steps that take longer.
+    together = [heat for heat in facts.lane.heats if heat.windows and heat.windows[0].turn is not None]
+    heats = together if len(together) >= PAIRS_LEAST else facts.lane.heats
+    step, steps = facts.lane.step_ms, [heat.step_ms for heat in heats if heat.step_ms]
+    if step is None or not steps:
+        return f"the lane as it is did not finish: {facts.lane.reason or 'no heat of it gave a figure'}"
+    apart = max(steps) / min(steps) - 1
+    if not isinstance(step.low, Missing) and not isinstance(step.high, Missing):
+        half = (step.high - step.low) / 2 / step.median
+        if half > WIDEST and apart > WIDEST:
+            return (
+                f"the step of the lane as it is varies by {percent(apart)} from heat to heat, so that it is known to "
+                f"\N{PLUS-MINUS SIGN}{percent(half)} only: something else works on this machine"
+            )
+    factors = [trial.factor for trial in facts.trials.values() if trial.factor is not None]
+    known = [each for each in factors if not isinstance(each.low, Missing)]
+    if len(known) > 1 and all(_spans_all(each) for each in known):
+        return f"each of {len(known)} experiments may be {times(SQRT_2)} faster or slower: the noise hides every gain"
+    return None
+
+
+def _spans_all(factor: Factor) -> bool:
+    if isinstance(factor.low, Missing) or isinstance(factor.high, Missing):
+        return False
+    return factor.low < 1 / SQRT_2 and factor.high > SQRT_2

@@ -1,0 +1,258 @@
+"""Causes in the computing: the processor's limits and oddities, changing shapes, poor kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from laptime.analysis.step_states import find_lane_state
+from laptime.diagnosis.findings import FAULTS_BYTES_A_STEP, FAULTS_SHARE, THROTTLED_SHARE
+from laptime.diagnosis.lane_readings import long_share, number_types
+from laptime.diagnosis.state_findings import DENORMALS, denormals_of, describe_state
+from laptime.model.digits import count, percent, times
+from laptime.model.missing import Missing
+from laptime.model.symptoms import MADE_DOUBLE
+from laptime.questions.why.facts import WhyFacts, part_share
+from laptime.questions.why.judging import NOT_KNOWN, Signature, judge
+from laptime.questions.why.nouns import Cause, Factor, Standing, Verdict
+from laptime.questions.why.step_causes import explained_otherwise, too_little_work
+
+ONE_CORE = 1.3  # cores kept busy
+SPIKES = 0.05
+BETTER = 1.25  # smaller gains are normal: nearly every network gains a little from some other kernel
+FAR, NEAR = 0.3, 0.6  # of what the device can do
+COMPUTES = 0.5
+OF_KERNELS = ("layout", "tf32", "bf16")
+OF_LAUNCHES_TOO = ("compile", "fused")
+ORDER: tuple[Standing, ...] = ("proven", "likely", "not tested", "ruled out", "not testable here")
+
+
+def processor_limited(facts: WhyFacts) -> Verdict:
+    """Judge a container's quota, or more threads than cores: a gain with as many threads as cores proves it.
+
+    A quota limits even where fewer threads do not help: its own counter shows it.
+    """
+    sign = _limits(facts)
+    wanted = facts.readings().threads_wanted()
+    if sign.is_there is None and (wanted is not None and wanted <= facts.cores):
+        return Verdict(Cause.PROCESSOR_LIMITED, "ruled out", sign.says, sign.evidence)
+    verdict = judge(facts, Cause.PROCESSOR_LIMITED, sign, ["threads", *(["one thread"] if sign.is_there else [])])
+    limited = (facts.throttled_share() or 0.0) > THROTTLED_SHARE
+    if limited and verdict.standing == "ruled out":
+        return replace(verdict, standing="likely", gain=sign.gain)
+    if verdict.standing == "not tested" and wanted is not None and not sign.is_there:
+        return replace(verdict, standing="ruled out")
+    return verdict
+
+
+def name_limit(verdict: Verdict) -> str:
+    if (verdict.evidence.get("throttled_share") or 0.0) > THROTTLED_SHARE:
+        return "the container's quota holds this training back"
+    return "threads that the processor has no cores for hold this training back"
+
+
+def _limits(facts: WhyFacts) -> Signature:
+    """Read the quota's counter and the number of threads."""
+    throttled, wanted = facts.throttled_share(), facts.readings().threads_wanted()
+    limited = throttled is not None and throttled > THROTTLED_SHARE
+    crowded = wanted is not None and wanted > facts.cores
+    told: list[str] = []
+    gain: float | Missing = NOT_KNOWN
+    if throttled is not None:
+        quota = facts.machine.processor.quota_cores
+        of = "" if isinstance(quota, Missing) else f" of {quota:g} cores"
+        told = [f"the container's quota{of} held it back for {percent(throttled)} of the time"]
+        gain = 1 / (1 - min(throttled, 0.9)) if limited else NOT_KNOWN
+    if wanted is not None:
+        there = f"{facts.cores} core{'s' * (facts.cores != 1)}"
+        told.append(f"{wanted} thread{'s' * (wanted != 1)} {'share' if crowded else 'for'} {there}")
+    evidence = {"throttled_share": throttled, "threads": wanted, "cores": facts.cores}
+    return Signature(True if limited or crowded else None, ", ".join(told), evidence, gain)
+
+
+def processor_oddities(facts: WhyFacts) -> Verdict:
+    """Judge three oddities, each with its own experiment: the most certain one is named, with the figures of all."""
+    if not facts.on_processor:
+        says = f"{facts.lane.device.name} computes this training, and not the processor"
+        return Verdict(Cause.PROCESSOR_ODDITIES, "not testable here", says)
+    found = [(oddity, rule(facts)) for oddity, rule, _ in ODDITIES]
+    oddity, worst = min(found, key=lambda pair: (ORDER.index(pair[1].standing), -_gain(pair[1])))
+    evidence = {name: {"standing": each.standing, **each.evidence} for name, each in found}
+    if worst.standing in {"ruled out", "not testable here"}:
+        says = "; ".join(dict.fromkeys(each.says for _, each in found))
+        return replace(worst, says=says, evidence=evidence)
+    return replace(worst, evidence={"oddity": oddity, **evidence})
+
+
+def are_denormals(verdict: Verdict) -> bool:
+    """Whether denormal numbers are proven. They slow every other experiment down, too, so those say little."""
+    return verdict.standing == "proven" and verdict.evidence.get("oddity") == DENORMALS
+
+
+def may_be_denormals(verdict: Verdict) -> bool:
+    return verdict.evidence.get("oddity") == DENORMALS
+
+
+def name_oddity(verdict: Verdict) -> str:
+    named = (sentence for oddity, _, sentence in ODDITIES if oddity == verdict.evidence.get("oddity"))
+    return next(named, "the processor works oddly")
+
+
+def denormals(facts: WhyFacts) -> Verdict:
+    """Many processors take a hundred times as long for numbers close to 0."""
+    told, state = denormals_of(facts.lane), find_lane_state(facts.lane)
+    if told is None:
+        counted = facts.symptom("denormals")
+        why = counted.missing if isinstance(counted, Missing) else "no heat took a census"
+        return judge(facts, Cause.PROCESSOR_ODDITIES, Signature(None, f"denormals were not counted: {why}"), ["flush"])
+    slows = "" if state is None or not told.cost else f"{describe_state(state)}; "
+    gain = 1 / (1 - min(state.share, 0.99)) if state is not None and told.cost else NOT_KNOWN
+    sign = Signature(True if told.cost else None if told.share > 0 else False, slows + told.says,
+                     {"share": told.share, "of": told.kind, "step": state.step if state else None}, gain)  # fmt: skip
+    verdict = judge(facts, Cause.PROCESSOR_ODDITIES, sign, ["flush"])
+    # What it gains at the steps of a state is not what it gains in all.
+    since = "flush" in facts.trials and facts.trials["flush"].since is not None
+    return replace(verdict, gain=gain) if since and verdict.standing == "proven" else verdict
+
+
+def given_back_memory(facts: WhyFacts) -> Verdict:
+    """Memory that was freed in one step is fetched again in the next, page by page."""
+    faults = facts.readings().faults_per_step()
+    if faults is None:
+        return judge(facts, Cause.PROCESSOR_ODDITIES, Signature(None, "page faults were not read"), ["keep"])
+    costs = facts.readings().faults_share() or 0.0
+    fetched_bytes = faults * facts.machine.page_bytes
+    says = f"{faults:,.0f} page faults a step fetch {fetched_bytes / 1e6:,.0f} MB again"
+    there = costs >= FAULTS_SHARE and fetched_bytes >= FAULTS_BYTES_A_STEP
+    kept = facts.lane.settings.malloc == "keep"
+    evidence = {"faults_per_step": faults, "fault_ns": facts.readings().fault_ns()}
+    sign = Signature(there and not kept, says, evidence, 1 / (1 - min(costs, 0.9)))
+    return judge(facts, Cause.PROCESSOR_ODDITIES, sign, ["keep"])
+
+
+def one_thread(facts: WhyFacts) -> Verdict:
+    """Cores are idle while one thread works."""
+    busy, wanted = facts.busy_cores(), facts.readings().threads_wanted()
+    if facts.cores < 2:
+        return Verdict(Cause.PROCESSOR_ODDITIES, "not testable here", "there is one core")
+    if isinstance(busy, Missing) and wanted is None:
+        return Verdict(Cause.PROCESSOR_ODDITIES, "not testable here", f"busy cores were not read: {_reason(busy)}")
+    told = [] if isinstance(busy, Missing) else [f"{busy:.2g} of {facts.cores} cores are busy"]
+    told += [f"it takes {wanted} thread{'s' * (wanted != 1)}"] if wanted is not None else []
+    evidence = {"busy_cores": None if isinstance(busy, Missing) else busy, "threads": wanted}
+    few = wanted is not None and wanted < facts.cores
+    if not few and (isinstance(busy, Missing) or busy >= ONE_CORE or wanted is not None):
+        return Verdict(Cause.PROCESSOR_ODDITIES, "ruled out", ", ".join(told), evidence)
+    return judge(
+        facts, Cause.PROCESSOR_ODDITIES, Signature(True if few else None, ", ".join(told), evidence), ["threads"]
+    )
+
+
+def _reason(told: float | Missing) -> str:
+    return told.missing if isinstance(told, Missing) else ""
+
+
+def _gain(verdict: Verdict) -> float:
+    return 1.0 if isinstance(verdict.gain, Missing) else verdict.gain
+
+
+ODDITIES: tuple[tuple[str, Callable[[WhyFacts], Verdict], str], ...] = (
+    (DENORMALS, denormals, "denormal numbers slow the processor down"),
+    ("memory given back", given_back_memory, "memory is given back to the system and fetched again in every step"),
+    ("one thread", one_thread, "one thread works while other cores are idle"),
+)
+
+
+def double_numbers(facts: WhyFacts) -> Verdict:
+    """Numbers of float64 have twice the bytes, and a processor computes half as many of them at once."""
+    types = number_types(facts.lane)
+    if not types:
+        return judge(facts, Cause.FLOAT64, Signature(None, "the types of its weights were not seen"), ["single"])
+    says = f"its weights are {' and '.join(types)}"
+    if "float64" not in types:
+        return Verdict(Cause.FLOAT64, "ruled out", says, {"types": list(types)})
+    where = None if facts.symptoms is None else facts.symptoms.notes.get(MADE_DOUBLE)
+    says += f", since {where}" if where else ""
+    evidence = {"types": list(types), "where": where}
+    return judge(facts, Cause.FLOAT64, Signature(is_there=True, says=says, evidence=evidence), ["single"])
+
+
+def name_double(verdict: Verdict) -> str:
+    where = verdict.evidence.get("where")
+    return f"it computes in float64, since {where}" if where else "it computes in float64"
+
+
+def changing_shapes(facts: WhyFacts) -> Verdict:
+    """One repeated batch has one shape. Its gain over batches that are ready is the cost of the shapes."""
+    shapes, compiles = facts.symptom("shapes"), facts.symptom("compiles")
+    if isinstance(shapes, Missing) and isinstance(compiles, Missing):
+        return _judge_shapes(facts, Signature(None, f"shapes were not looked at: {shapes.missing}"), ["one"])
+    steps = facts.symptoms.steps if facts.symptoms is not None else 0
+    known = 0.0 if isinstance(compiles, Missing) else compiles
+    several = not isinstance(shapes, Missing) and shapes > 1
+    told = [] if isinstance(shapes, Missing) else [f"{count(shapes)} shape{'s' * (shapes != 1)} of batch"]
+    told += [] if isinstance(compiles, Missing) else [f"{count(compiles)} compilation{'s' * (compiles != 1)}"]
+    says = f"{' and '.join(told)} in {steps} steps"
+    spikes = long_share(facts.lane) or 0.0
+    evidence = {"shapes": None if isinstance(shapes, Missing) else shapes, "compiles": known, "long_share": spikes}
+    if not several and not known:
+        return Verdict(Cause.SHAPES, "ruled out", says, evidence)
+    costs = known > 0 or spikes >= SPIKES
+    sign = Signature(True if costs else None, says, evidence)
+    verdict = _judge_shapes(facts, sign, [])
+    # Batches of one length are also batches of one size: perhaps only the larger ones are slow.
+    return replace(verdict, standing="likely") if verdict.standing == "proven" and not costs else verdict
+
+
+def _judge_shapes(facts: WhyFacts, sign: Signature, untried: Sequence[str]) -> Verdict:
+    """Judge by what one repeated batch gains over batches that are ready: it has no loader either.
+
+    Where it was not run, `untried` says for which experiments that counts.
+    """
+    beyond = _beyond_resident(facts)
+    if beyond is None:
+        return judge(facts, Cause.SHAPES, sign, untried)
+    trials = {**facts.trials, "one": replace(facts.trials["one"], factor=beyond)}
+    return judge(replace(facts, trials=trials), Cause.SHAPES, sign, ["one"])
+
+
+def _beyond_resident(facts: WhyFacts) -> Factor | None:
+    """Return the gain of one repeated batch over batches that are ready, at the worst. Neither has a loader."""
+    one, resident = facts.factor("one"), facts.factor("compute")
+    if one is None or resident is None:
+        return one
+    return Factor(one.ratio / resident.ratio, _over(one.low, resident.high), _over(one.high, resident.low))
+
+
+def _over(ours: float | Missing, theirs: float | Missing) -> float | Missing:
+    if isinstance(ours, Missing) or isinstance(theirs, Missing):
+        return ours if isinstance(ours, Missing) else theirs
+    return ours / theirs
+
+
+def poor_kernels(facts: WhyFacts) -> Verdict:
+    """A busy device that is far from its peak may have better kernels: in another precision or layout, or compiled."""
+    computing = part_share(facts, "compute")
+    if 0 < computing < COMPUTES:
+        says = f"computing takes {percent(computing)} of a step only"
+        return Verdict(Cause.KERNELS, "ruled out", says, {"compute_share": computing})
+    sign = _distance(facts)
+    little = too_little_work(facts).standing
+    launches = little in {"proven", "likely"} or explained_otherwise(facts) is not None
+    names = [*OF_KERNELS, *(() if launches else OF_LAUNCHES_TOO)]
+    if facts.on_processor:
+        names.remove("bf16")  # on a processor its speed comes from other arithmetic, and says nothing about kernels
+    return judge(facts, Cause.KERNELS, sign, names, BETTER)
+
+
+def _distance(facts: WhyFacts) -> Signature:
+    limit = facts.lane.roofline
+    if limit is None:
+        why = facts.lane.absent.get("roofline")
+        says = "how near it comes to what the device can do is not known"
+        return Signature(None, says if why is None else f"{says} ({why.missing})")
+    allow = "allow" if limit.binds == "products" else "allows"
+    says = f"{percent(limit.share)} of what the device's {limit.binds} {allow}"
+    there = True if limit.share < FAR else False if limit.share > NEAR else None
+    gain = 1 / max(limit.share, 0.01)
+    return Signature(there, f"{says}, so {times(gain)} at the very most", {"share_of_peak": limit.share})

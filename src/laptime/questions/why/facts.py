@@ -1,0 +1,244 @@
+"""What a cause is judged by: the lane as it is, its trials and readings, the parts of its step, its ceilings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from laptime.diagnosis.lane_readings import LaneReadings, Pauses, find_pauses, first_symptoms, read_lane
+from laptime.model.machine import Machine
+from laptime.model.missing import Missing
+from laptime.model.record import Estimate, Finding, LaneResult
+from laptime.model.symptoms import NOT_LOOKED, StepSymptoms, TimedPlace
+from laptime.questions.why.nouns import STAGES, Ceiling, Factor, PartOf, Stage, StepPart, Trial
+
+NOT_MEASURED = Missing("it was not measured")
+NO_STEP = Missing("the lane has no step: no heat of it finished")
+NO_COPY = Missing("a lane on the processor copies nothing to a device")
+NO_INSTRUMENT = Missing("no instrument was read")
+SHOWN_ORDER: tuple[PartOf, ...] = ("loader", "copy", "compute", "host", "outside")  # as a batch passes through them
+
+
+@dataclass(frozen=True, slots=True)
+class WhyFacts:
+    """One lane with all that is known of it.
+
+    `trials` are the experiments by name, each compared with the lane as it is; `ceilings_lanes` are the lanes of one
+    stage alone. `unseen` are findings about cards that exist but are not used. A gain up to `margin` does not count.
+    `what` and `items` are words for the subject and its items. `convolves` says whether a step has convolutions, where
+    its operators were counted.
+    """
+
+    lane: LaneResult
+    machine: Machine
+    trials: dict[str, Trial] = field(default_factory=dict)
+    unseen: tuple[Finding, ...] = ()
+    margin: float = 0.05
+    ceilings_lanes: dict[Stage, LaneResult] = field(default_factory=dict)
+    what: str = ""
+    items: str = "items"
+    lap_steps: float | None = None
+    convolves: bool | None = None
+
+    @property
+    def on_processor(self) -> bool:
+        return self.lane.device.kind == "cpu"
+
+    @property
+    def cores(self) -> int:
+        return self.machine.processor.cores_usable
+
+    @property
+    def step_ms(self) -> float | None:
+        return None if self.lane.step_ms is None else self.lane.step_ms.median
+
+    @property
+    def symptoms(self) -> StepSymptoms | None:
+        return first_symptoms(self.lane)
+
+    def symptom(self, name: str) -> float | Missing:
+        """Return one of the symptoms, or why it is unknown."""
+        told: float | Missing = NOT_LOOKED if self.symptoms is None else getattr(self.symptoms, name)
+        return told
+
+    @property
+    def is_redrawn(self) -> bool:
+        """Whether an item of the data set differs when it is fetched again: what keeps items freezes them."""
+        return self.symptoms is not None and self.symptoms.redrawn is True
+
+    def readings(self) -> LaneReadings:
+        return read_lane(self.lane, self.machine)
+
+    def throttled_share(self) -> float | None:
+        """Return the share of the time for which a quota held this container back."""
+        share = self.readings().growth_per_s("host", "cgroup_throttled_s")
+        if share is not None:
+            return min(share, 1.0)
+        noises = [(each.noise, each.end_ns - each.start_ns) for heat in self.lane.heats for each in heat.windows]
+        told = [(noise.throttled_ms, lasted_ns / 1e6) for noise, lasted_ns in noises if noise is not None]
+        known = [(held, lasted) for held, lasted in told if not isinstance(held, Missing)]
+        return min(sum(held for held, _ in known) / sum(lasted for _, lasted in known), 1.0) if known else None
+
+    def factor(self, name: str) -> Factor | None:
+        trial = self.trials.get(name)
+        return None if trial is None else trial.factor
+
+    def moved(self, name: str, least: float | None = None) -> bool:
+        """Whether an experiment's whole interval is above the bound: then what it changed was a cause."""
+        factor = self.factor(name)
+        bound = 1 + self.margin if least is None else least
+        return factor is not None and not isinstance(factor.low, Missing) and factor.low > bound
+
+    def stays(self, name: str, least: float | None = None) -> bool:
+        """Whether an experiment's whole interval is below the bound: then what it changed is not a cause."""
+        factor = self.factor(name)
+        bound = 1 + self.margin if least is None else least
+        return factor is not None and not isinstance(factor.high, Missing) and factor.high < bound
+
+    def pauses(self) -> Pauses | None:
+        return find_pauses(self.lane)
+
+    def stage_ms(self, stage: Stage) -> float | Missing:
+        """Return the time of a step with one stage alone: from its lane, else its trial, else the steps taken apart."""
+        if self.step_ms is None:
+            return NO_STEP
+        if stage == "copy" and self.on_processor:
+            return 0.0
+        alone = self.ceilings_lanes.get(stage)
+        if alone is not None and alone.status == "ok" and alone.step_ms is not None:
+            ours, theirs = self.lane.items_per_step, alone.items_per_step
+            return usual_ms(alone) * (ours / theirs if ours and theirs else 1.0)
+        factor = self.factor(stage)
+        return self.breakdown_ms(stage) if factor is None else self.step_ms / factor.ratio
+
+    def breakdown_ms(self, stage: Stage) -> float | Missing:
+        """Return a stage's time in the steps that were taken apart; for the loader, how long the step waited for it."""
+        told = self.symptom({"loader": "wait_ns", "copy": "copy_ns", "compute": "compute_ns"}[stage])
+        if isinstance(told, Missing) or self.symptoms is None or not self.symptoms.steps:
+            return told if isinstance(told, Missing) else NOT_MEASURED
+        return told / self.symptoms.steps / 1e6
+
+    def busy(self, lane: LaneResult | None = None) -> float | Missing:
+        """Return the share of the time in which the device was busy; a processor has no such figure."""
+        of = self.lane if lane is None else lane
+        if of.device.kind == "cpu":
+            return Missing("this lane computes on the processor")
+        if of.usage is not None and not isinstance(of.usage.device_percent, Missing):
+            return of.usage.device_percent / 100
+        if of.profile is not None and not isinstance(of.profile.device_ms, Missing):
+            return min(1.0, of.profile.device_ms / of.profile.plain_ms)
+        told = NO_INSTRUMENT if of.usage is None else of.usage.device_percent
+        return told if isinstance(told, Missing) else NOT_MEASURED
+
+    def busy_cores(self, lane: LaneResult | None = None) -> float | Missing:
+        """Return how many cores a lane's own processes kept busy."""
+        usage = (self.lane if lane is None else lane).usage
+        told = NO_INSTRUMENT if usage is None else usage.processor_percent
+        return told if isinstance(told, Missing) else told / 100 * self.cores
+
+    def steps_per_lap(self) -> float | None:
+        """Return the steps of a lap: as declared, else as many as fit in the time of a lap."""
+        if self.lap_steps is not None:
+            return self.lap_steps
+        step, lap = self.step_ms, self.lane.lap_s
+        return None if lap is None or not step else 1e3 * lap.median / step
+
+
+def places_of(symptoms: StepSymptoms) -> tuple[tuple[TimedPlace, ...], int] | None:
+    """Return what a script does in its steps next to its training, and how long all steps took; None if not timed."""
+    places, wall_ns = symptoms.places, symptoms.wall_ns
+    if isinstance(places, Missing) or isinstance(wall_ns, Missing) or not wall_ns:
+        return None
+    return places, wall_ns
+
+
+def usual_ms(lane: LaneResult) -> float:
+    """Return a lane's step without its pauses."""
+    assert lane.step_ms is not None
+    pauses = find_pauses(lane)
+    return lane.step_ms.median * (1 - (0.0 if pauses is None else pauses.share))
+
+
+def split(facts: WhyFacts) -> tuple[StepPart, ...]:
+    """Return the parts of a step, including the pauses between steps; together they are 1.
+
+    Each stage claims the time that it takes alone, the computing first. Work that overlaps with the computing costs a
+    step nothing, so the copy and then the loader only get what is left of the step.
+    """
+    whole_ms = facts.step_ms
+    parts: list[StepPart] = []
+    left = 1.0
+    for of, share in _claims(facts, whole_ms) if whole_ms else ():
+        given = min(max(share, 0.0), left)
+        left -= given
+        parts += [StepPart(of, given)] if given > 0 else []
+    parts.sort(key=lambda part: SHOWN_ORDER.index(part.of))
+    return (*parts, StepPart("unattributed", left))
+
+
+def part_share(facts: WhyFacts, of: PartOf) -> float:
+    """Return the share of one part; 0 if the step does not have it."""
+    return next((part.share for part in split(facts) if part.of == of), 0.0)
+
+
+def stage_share(facts: WhyFacts, stage: Stage) -> float | Missing:
+    """Return the share of a step that a stage alone takes, without regard to overlap; it may be more than 1."""
+    whole_ms, alone = facts.step_ms, facts.stage_ms(stage)
+    if isinstance(alone, Missing):
+        return alone
+    return alone / whole_ms if whole_ms else NOT_MEASURED
+
+
+def ceilings(facts: WhyFacts) -> tuple[Ceiling, ...]:
+    """Return the speed of each stage alone. If two or three are known, the slowest binds."""
+    told = {stage: _rate(facts, stage) for stage in STAGES}
+    known = {stage: rate.median for stage, rate in told.items() if isinstance(rate, Estimate)}
+    slowest = min(known.items(), key=lambda pair: pair[1])[0] if len(known) > 1 else None
+    made: list[Ceiling] = []
+    for stage, rate in told.items():
+        lane = facts.ceilings_lanes.get(stage)
+        bounds = (rate, rate) if isinstance(rate, Missing) else (rate.low, rate.high)
+        middle = rate if isinstance(rate, Missing) else rate.median
+        made.append(Ceiling(stage, middle, bounds[0], bounds[1], stage == slowest, None if lane is None else lane.name))
+    return tuple(made)
+
+
+def _claims(facts: WhyFacts, whole_ms: float) -> list[tuple[PartOf, float]]:
+    """Return the share that each part claims, in the order in which the claims are met."""
+    pauses = facts.pauses()
+    known = None if facts.symptoms is None else places_of(facts.symptoms)
+    placed = 0.0 if known is None else sum(each.ns for each in known[0]) / known[1]
+    compute, copy, loader = (facts.stage_ms(stage) for stage in ("compute", "copy", "loader"))
+    if isinstance(compute, Missing) and not isinstance(wait := facts.breakdown_ms("loader"), Missing):
+        loader = wait  # a loader that overlaps with the step may take long but cost nothing
+    computing = 0.0 if isinstance(compute, Missing) else min(1.0, compute / whole_ms)
+    idle = min(computing, _idle(facts, computing))
+    return [
+        ("outside", placed if pauses is None else max(placed, pauses.share)),
+        ("compute", computing - idle),
+        ("host", idle),
+        ("copy", 0.0 if isinstance(copy, Missing) else copy / whole_ms),
+        ("loader", 0.0 if isinstance(loader, Missing) else loader / whole_ms),
+    ]
+
+
+def _idle(facts: WhyFacts, computing: float) -> float:
+    """Return the share of a step in which the device was idle during the computing: it waited for the host."""
+    resident = facts.ceilings_lanes.get("compute")
+    busy = Missing("no such lane") if resident is None else facts.busy(resident)
+    if not isinstance(busy, Missing):
+        return computing * (1 - min(1.0, busy))
+    busy = facts.busy()
+    return 0.0 if isinstance(busy, Missing) else max(0.0, computing - busy)
+
+
+def _rate(facts: WhyFacts, stage: Stage) -> Estimate | Missing:
+    if stage == "copy" and facts.on_processor:
+        return NO_COPY
+    lane = facts.ceilings_lanes.get(stage)
+    if lane is None:
+        trial = facts.trials.get(stage)
+        absent = None if trial is None else trial.experiment.absent
+        return absent or Missing(trial.reason if trial is not None and trial.reason else NOT_MEASURED.missing)
+    if lane.status != "ok" or lane.items_per_s is None:
+        return Missing(lane.reason or "no heat of it finished")
+    return lane.items_per_s

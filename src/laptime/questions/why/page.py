@@ -1,0 +1,313 @@
+"""The page of why: the verdict, where a step's time goes, the ceilings, the remedies, what was ruled out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from math import floor, isfinite
+
+from laptime.model.missing import Missing
+from laptime.model.questions import WhyAnswer
+from laptime.model.record import LaneResult, Record
+from laptime.pages import footnotes
+from laptime.pages.layout import Cell, Column, Style, clean, flow, lay_out, table_or_sentences, wrap
+from laptime.pages.numbers import WIDE, duration, factor, number, percent
+from laptime.pages.page import NARROWEST, PageParts, Said, View, quiet, rendered
+from laptime.pages.words import machine_words, step_words
+from laptime.questions.forecast.cards_page import card_sentence
+from laptime.questions.race import page as race
+from laptime.questions.why.nouns import ONLY_A_LANE, Cause, Ceiling, Factor, PartOf, Remedy, Standing, StepPart, Why
+from laptime.visible import cells_wide
+
+STANDINGS: tuple[Standing, ...] = ("proven", "likely", "ruled out", "not tested", "not testable here")
+# The signs differ without colour; LETTERS are for a terminal without block characters.
+PARTS: tuple[PartOf, ...] = ("loader", "copy", "compute", "host", "outside", "unattributed")
+BLOCKS = dict(zip(PARTS, "█▓▒░▚·", strict=True))
+LETTERS = dict(zip(PARTS, "#=+-o.", strict=True))
+NAMES: dict[PartOf, str] = {"host": "host (the device waits)", "outside": "outside the step"}
+WORTH_A_BLOCK = 0.005
+LEARNING = "the learning"  # what a remedy changes that makes it another training
+REMEDIES_MOST = 4  # on the short page
+NOT_THE_LOADER = 1.5  # a loader alone this many times as fast as the training is not its limit
+BEYOND_MEASURE = 1_000
+REDRAWN = (
+    "An item of the data set differs when it is fetched again, so to keep items changes the learning. Keep what is "
+    "decoded, and draw around it: docs/remedies.md."
+)
+NOT_PREDICTED = "not predicted: "
+OF_OLD_RECORDS = re.compile(r"^not \w+: ")  # their reasons begin so
+
+
+def page_parts(record: Record, view: View) -> PageParts:
+    """Return what the page says; that of a race if nothing was concluded."""
+    why = record.answer.why if isinstance(record.answer, WhyAnswer) else None
+    if why is None:
+        return race.page_parts(record, view)
+    view = replace(view, width=max(view.width, NARROWEST))
+    return PageParts(
+        answer=[*footnotes.distrust(record), Said(why.says)],
+        figures=_figures(record, why, view.inner),
+        notes=_notes(record, why),
+        done=_closing(record),
+        details=_details(record, why, view),
+    )
+
+
+render = rendered(page_parts)
+
+
+def _figures(record: Record, why: Why, view: View) -> list[str]:
+    """Return where a step's time goes, the remedies that were proven to gain, and the code of the best one."""
+    lines = _step(record, why, view.width, blocks=view.blocks)
+    measured = [each for each in why.remedies if each.measured is not None]
+    gaining = [each for each in measured if each.recommended or (each.measured and _style(each.measured) == "good")]
+    shown = sorted(gaining, key=lambda each: (not each.recommended, each.changes == LEARNING, -_gain(each)))[
+        :REMEDIES_MOST
+    ]
+    if not shown:
+        return lines
+    table = table_or_sentences(_columns()[:-1], shown, view.width, color=view.color)
+    coded = next((each for each in shown if each.code and not each.code.startswith(ONLY_A_LANE)), None)
+    code = [] if coded is None else ["", *wrap(f"{coded.says}:", view.width, "  "), *_code_of(coded)]
+    return [*lines, "", *table, *code]
+
+
+def _code_of(remedy: Remedy) -> list[str]:
+    """Return the lines of a remedy's code, unbroken; that of a preset is one line a setting."""
+    return [f"  {clean(line)}" for line in remedy.code.split("; ")]
+
+
+def _gain(remedy: Remedy) -> float:
+    return remedy.measured.ratio if remedy.measured else 0.0
+
+
+def _notes(record: Record, why: Why) -> list[str]:
+    """Return what a reader must know, the most important first."""
+    asked = _of_lane(record)
+    missing = [f"The budget had no room for: {', '.join(why.missing)}. Try --budget 5m."] if why.missing else []
+    return [
+        *_loader_words(record, why),
+        *_redrawn_words(record, why),
+        *card_sentence(record),
+        *footnotes.failure_sentences(asked),
+        *footnotes.doubts(asked),
+        *missing,
+    ]
+
+
+def _loader_words(record: Record, why: Why) -> list[str]:
+    """Return what the loader alone gives, where it is not what limits the lane."""
+    loader = next((each for each in why.ceilings if each.stage == "loader"), None)
+    lane = _lane(record, why)
+    if loader is None or lane is None or lane.items_per_s is None or isinstance(loader.items_per_s, Missing):
+        return []
+    used = lane.items_per_s.median
+    if loader.binds or loader.items_per_s < NOT_THE_LOADER * used:
+        return []
+    if any(each.cause == Cause.INPUT and each.standing in {"proven", "likely"} for each in why.causes):
+        rate = f"{number(loader.items_per_s)} {record.workload.items}/s"
+        return [f"The loader alone gives {rate}; a step waits for it and then computes, so the times add up."]
+    items = record.workload.items
+    if loader.items_per_s > BEYOND_MEASURE * used:
+        return [f"The loader is no limit: it gives over {BEYOND_MEASURE:,} times the {items} that this training uses."]
+    return [f"The loader is no limit: it gives {number(loader.items_per_s)} {items}/s, you use {number(used)}."]
+
+
+def _redrawn_words(record: Record, why: Why) -> list[str]:
+    """Return why no remedy that keeps items is recommended, where the data set draws them again each time."""
+    lane = _lane(record, why)
+    if lane is None or not any(heat.signs is not None and heat.signs.redrawn is True for heat in lane.heats):
+        return []
+    return [REDRAWN]
+
+
+def _details(record: Record, why: Why, view: View) -> list[list[str]]:
+    """Return all that was found, in sections."""
+    width, color = view.width, view.color
+    return [
+        _step(record, why, width, blocks=view.blocks),
+        _ceilings(record, why, width),
+        *remedy_sections(why.remedies, width, color=color),
+        *(_causes(why, standing, width) for standing in STANDINGS),
+        _missing(why, width),
+        *(wrap(each, width, "  ") for each in [*_redrawn_words(record, why), *card_sentence(record)]),
+        *_remarks(record, width, color=color),
+    ]
+
+
+def _step(record: Record, why: Why, width: int, *, blocks: bool) -> list[str]:
+    lane = _lane(record, why)
+    if lane is None or lane.step_ms is None:
+        return []
+    bar = bar_lines(why.parts, width, blocks=blocks)
+    return [f"a step {step_words(lane)}", *bar]
+
+
+def _ceilings(record: Record, why: Why, width: int) -> list[str]:
+    """Return the ceilings. Unknown ones come last, with their reasons."""
+    told = sorted(why.ceilings, key=lambda each: isinstance(each.items_per_s, Missing))
+    return flow((_ceiling(each, record.workload.items) for each in told), width, "ceilings: ") if told else []
+
+
+def _ceiling(ceiling: Ceiling, items: str) -> str:
+    rate = ceiling.items_per_s
+    if isinstance(rate, Missing):
+        return f"{ceiling.stage} only - ({rate.missing})"
+    words = f"{ceiling.stage} only {number(rate)} {items}/s{_spread(ceiling, rate)}"
+    return f"{words} (binds)" if ceiling.binds else words
+
+
+def _spread(ceiling: Ceiling, rate: float) -> str:
+    if isinstance(ceiling.low, Missing) or isinstance(ceiling.high, Missing) or not rate:
+        return ""
+    half = (ceiling.high - ceiling.low) / 2 / rate
+    return f" \N{PLUS-MINUS SIGN}{percent(half)}" if half <= 1 else " (from two heats that differ)"
+
+
+def _causes(why: Why, standing: Standing, width: int) -> list[str]:
+    told = [f"{each.cause} ({each.says})" for each in why.causes if each.standing == standing]
+    return flow(told, width, f"{standing}: ") if told else []
+
+
+def _missing(why: Why, width: int) -> list[str]:
+    if not why.missing:
+        return []
+    names = ", ".join(why.missing)
+    return wrap(f"The budget had no room for: {names}. A larger one has: --budget 5m.", width, "  ")
+
+
+def _of_lane(record: Record) -> Record:
+    """Return the record of the lane itself. Of the experiments only the gains matter."""
+    return replace(record, lanes=record.lanes[:1], findings=(), answer=WhyAnswer())
+
+
+def _remarks(record: Record, width: int, *, color: bool) -> list[list[str]]:
+    """Return what a reader must know about the lane itself."""
+    asked = _of_lane(record)
+    said = [wrap(each, width, "  ") for each in [*footnotes.remarks(asked), machine_words(record.machine)]]
+    return [quiet(lines, color=color) for lines in [footnotes.failures(asked, width), *said]]
+
+
+def _lane(record: Record, why: Why) -> LaneResult | None:
+    return next((lane for lane in record.lanes if lane.name == why.lane), None)
+
+
+def _closing(record: Record) -> str:
+    """Return how many heats ran, and how long they took."""
+    heats = sum(len(lane.heats) for lane in record.lanes)
+    lanes = len(record.lanes)
+    said = f"{heats} heat{'s' * (heats != 1)} of {lanes} lane{'s' * (lanes != 1)}, {duration(record.elapsed_s)}."
+    return said if record.status == "finished" else f"{footnotes.status_words(record)}: {said}"
+
+
+def bar_lines(parts: Sequence[StepPart], width: int, *, blocks: bool = True) -> list[str]:
+    """Return a bar as wide as the page, and the legend below it. The percentages add up to 100."""
+    signs = BLOCKS if blocks else LETTERS
+    parts = [replace(part, share=min(max(part.share, 0.0), 1.0) if isfinite(part.share) else 0.0) for part in parts]
+    shown = [part for part in parts if part.share > 0 or part.of == "unattributed"]
+    cells = _shared_out([part.share for part in shown], width, least=WORTH_A_BLOCK)
+    percents = _shared_out([part.share for part in shown], 100, least=1.0)
+    bar = "".join(signs[part.of] * count for part, count in zip(shown, cells, strict=True))
+    told = [
+        f"{signs[part.of]} {NAMES.get(part.of, part.of)} {count} %" for part, count in zip(shown, percents, strict=True)
+    ]
+    one_line = "   ".join(told)
+    return [bar, *([one_line] if cells_wide(one_line) <= width else flow(told, width))]
+
+
+def _shared_out(shares: Sequence[float], whole: int, *, least: float) -> list[int]:
+    """Divide `whole` units by the shares, so that none is left. A share of at least `least` gets one."""
+    exact = [share * whole for share in shares]
+    given = [max(floor(each), int(share >= least)) for each, share in zip(exact, shares, strict=True)]
+    by_rest = sorted(range(len(given)), key=lambda place: given[place] - exact[place])
+    for place in by_rest[: max(0, whole - sum(given))]:
+        given[place] += 1
+    while sum(given) > whole:
+        given[given.index(max(given))] -= 1
+    return given
+
+
+def remedy_sections(remedies: Sequence[Remedy], width: int, *, color: bool) -> list[list[str]]:
+    """Return the table of tried remedies, failed ones with their reason. Then list the others, grouped by reason."""
+    tried = [each for each in remedies if each.measured is not None or each.lane is not None]
+    unknown = [each for each in tried if isinstance(each.predicted, Missing)]
+    others = [each for each in remedies if each not in tried]
+    return [
+        _remedy_table(tried, width, color=color) if tried else [],
+        _grouped(unknown, _why_not_predicted, NOT_PREDICTED, width),
+        _grouped(others, lambda each: each.reason or "no reason is known", "not tried: ", width),
+    ]
+
+
+def measured_words(measured: Factor) -> str:
+    """Return a factor, with half its interval if it has one."""
+    ratio = f"{factor(measured.ratio)}x"
+    if isinstance(measured.low, Missing) or isinstance(measured.high, Missing):
+        return f"{ratio} (one pair)"
+    half = (measured.high - measured.low) / 2
+    if half > WIDE * measured.ratio:
+        return f"{ratio} ({factor(measured.low)}-{factor(measured.high)})"
+    return f"{ratio} \N{PLUS-MINUS SIGN}{factor(half, measured.ratio)}"
+
+
+def _remedy_table(tried: Sequence[Remedy], width: int, *, color: bool) -> list[str]:
+    """Return the table. If the column of code does not fit, the code follows below, unbroken, to be copied."""
+    with_code = lay_out(_columns(), tried, width, color=color)
+    if with_code is not None:
+        return with_code
+    return [*table_or_sentences(_columns()[:-1], tried, width, color=color), *_code_lines(tried, width)]
+
+
+def _columns() -> list[Column[Remedy]]:
+    """Return the columns of the remedies, the code last."""
+    return [
+        Column("remedy", _name, least=18),
+        Column("predicted", lambda each: _said(each.predicted), right=True),
+        Column("measured", _measured),
+        Column("changes", lambda each: each.changes, least=10),
+        Column("how", lambda each: each.code),
+    ]
+
+
+def _name(remedy: Remedy) -> Cell:
+    return Cell(f"{remedy.says} (recommended)", "strong") if remedy.recommended else Cell(remedy.says)
+
+
+def _said(predicted: float | Missing) -> str:
+    return "-" if isinstance(predicted, Missing) else f"{factor(predicted)}x"
+
+
+def _measured(remedy: Remedy) -> Cell:
+    if remedy.measured is None:
+        return Cell(f"failed: {remedy.reason or 'no reason is known'}", "bad", spans=True)
+    return Cell(measured_words(remedy.measured), _style(remedy.measured))
+
+
+def _style(measured: Factor) -> Style:
+    if not isinstance(measured.low, Missing) and measured.low > 1:
+        return "good"
+    return "bad" if not isinstance(measured.high, Missing) and measured.high < 1 else ""
+
+
+def _code_lines(tried: Iterable[Remedy], width: int) -> list[str]:
+    """Return the code of each remedy that gains something, unbroken at any width."""
+    lines: list[str] = []
+    for remedy in tried:
+        if remedy.code and remedy.measured is not None and _style(remedy.measured) == "good":
+            lines += [*wrap(f"{remedy.says}:", width, "  "), *(f"  {line}" for line in _code_of(remedy))]
+    return lines
+
+
+def _grouped(remedies: Sequence[Remedy], reason: Callable[[Remedy], str], head: str, width: int) -> list[str]:
+    """Return remedies grouped by their reason."""
+    by_reason: dict[str, list[str]] = {}
+    for remedy in remedies:
+        by_reason.setdefault(reason(remedy), []).append(remedy.says)
+    parts = [f"{', '.join(names)} ({why})" for why, names in by_reason.items()]
+    return flow(parts, width, head) if parts else []
+
+
+def _why_not_predicted(remedy: Remedy) -> str:
+    told = remedy.predicted
+    return OF_OLD_RECORDS.sub("", told.missing) if isinstance(told, Missing) else ""

@@ -1,0 +1,432 @@
+"""Why is a lane as fast as it is? It races against itself: with one stage alone, then with a possible cause removed.
+
+The lane and its three ceilings run a first heat each. Their results show which experiments are worth the time. These
+then race against the lane, as many as fit into the budget, and after them the rest. A cause is proven by the time that
+its removal saved or cost, never by its signature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from laptime.analysis.lanes import compare_lanes, steps_of_lap
+from laptime.analysis.step_states import find_lane_state, ratios_within
+from laptime.diagnosis.findings import find_findings
+from laptime.diagnosis.state_findings import denormals_of
+from laptime.errors import UsageError
+from laptime.model.ask import Ask
+from laptime.model.forecasting import CONVOLUTIONS
+from laptime.model.frameworks import SCRIPT
+from laptime.model.lane import NO_TRAINING, READY
+from laptime.model.machine import Machine
+from laptime.model.missing import Missing
+from laptime.model.plan import PlannedLane
+from laptime.model.questions import WhyAnswer
+from laptime.model.record import Comparison, LaneResult
+from laptime.model.sample import Reference
+from laptime.model.symptoms import NO_INPUT
+from laptime.planner.groups import refuse_group_for
+from laptime.planner.lanes import parse_lane
+from laptime.planner.pace import HEATS_LEAST, HEATS_USUAL, shortest_pace
+from laptime.planner.plan import plan_lane
+from laptime.planner.script_lanes import find_devices, plan_script, plan_script_lane
+from laptime.questions.asking import Prepared, facts_of, prepare
+from laptime.questions.doctor.checkup import find_unseen_cards
+from laptime.questions.heat_rounds import HeatRounds
+from laptime.questions.job import Job, Outcome, RecordStatus
+from laptime.questions.script import describe_script, means_a_script, see_devices
+from laptime.questions.subject import find_subject
+from laptime.questions.why.answer import explain
+from laptime.questions.why.experiments import AskedTraining, list_experiments, order_experiments
+from laptime.questions.why.facts import WhyFacts
+from laptime.questions.why.judging import mean_factor
+from laptime.questions.why.lanes import AskedLane, check_experiments, plan_experiment
+from laptime.questions.why.nouns import STAGES, Experiment, Factor, Stage, Trial
+from laptime.run.prestart import Prestarter
+
+ROUNDS_LEAST = 2  # two pairs bound a large factor; three bound a small one
+ALPHA = 0.05
+BEYOND = 1.5  # times the step by which a state was there
+REPEATED_MOST = 2  # experiments that are repeated at once
+FAR_SHARE = 0.08  # of the budget: for so long the first heat looks where the training goes, such as to tiny numbers
+FLUSH = "flush"  # the experiment whose gain is that of the steps at which numbers are denormal
+OF_INPUT = ("input=", "workers=")  # settings that a script without a DataLoader cannot have
+LAYOUT = "layout"  # the experiment that is for convolutions alone
+NO_BUDGET = "the budget had no room for it"
+NOT_PROMISING = "nothing pointed to it"
+HEATS_VARY = 1.1  # a heat may take this multiple of its lane's last heat
+
+
+@dataclass(frozen=True, slots=True)
+class Inquiry(Prepared):
+    """A prepared `why`: one lane, and all its experiments."""
+
+    lane: AskedLane
+    experiments: tuple[Experiment, ...]
+
+    def named(self, name: str) -> Experiment:
+        return next(each for each in self.experiments if each.name == name)
+
+
+def prepare_why(ask: Ask, machine: Machine) -> Inquiry:
+    """Scout and plan. With no lane named, it is the framework's card if there is one, else the processor."""
+    if ask.every or len(ask.lanes) > 1:
+        raise UsageError("why looks at one lane, and several are asked for", "name one: laptime why WHAT torch/cpu")
+    if means_a_script(ask):
+        return _inquire_script(ask, machine)
+    workload = find_subject(ask.what)[1]
+    prepared = prepare(ask, machine, one_lane=True)
+    planned = prepared.plan.lanes[0]
+    refuse_group_for("why", planned)
+    if planned.settings.input in NO_TRAINING:
+        raise UsageError(f"why: {planned.name} trains nothing", "name the lane of a training")
+    given = facts_of(prepared, workload)
+    lane = replace(parse_lane(prepared.plan.ask.lanes[0]), device=planned.device.name)
+    asked = AskedLane(lane, planned, partial(plan_lane, machine=prepared.machine, subject=given))
+    possible = list_possible(asked, AskedTraining(planned, prepared.machine, workload))
+    return Inquiry(prepared.plan, prepared.machine, prepared.published, asked, possible)
+
+
+def _inquire_script(ask: Ask, machine: Machine) -> Inquiry:
+    """Plan the experiments that need no change of a script."""
+    subject = describe_script(ask)
+    seen = see_devices(ask, subject, machine)
+    devices = find_devices(seen)
+    text = ask.lanes[0] if ask.lanes else devices[-1 if len(devices) == 1 else 1].name
+    plan = plan_script(replace(ask, lanes=(text,)), seen, subject)
+    planned = plan.lanes[0]
+    lane = replace(parse_lane(text), framework=SCRIPT, device=planned.device.name)
+    asked = AskedLane(lane, planned, partial(plan_script_lane, devices=devices, machine=seen))
+    training = AskedTraining(planned, seen, None, subject.written_for or "torch")
+    return Inquiry(plan, seen, None, asked, list_possible(asked, training))
+
+
+def list_possible(asked: AskedLane, training: AskedTraining) -> tuple[Experiment, ...]:
+    """Return every experiment. Those that the lane cannot have are marked as absent, with the reason."""
+    return check_experiments(asked, list_experiments(training))
+
+
+class WhySearch:
+    """A running inquiry: the lane of each experiment, and the time of each lane's last heat."""
+
+    def __init__(self, job: Job, inquiry: Inquiry) -> None:
+        self._job, self._inquiry = job, inquiry
+        pace = shortest_pace(job.plan.pace, takes_turns=job.plan.alone is None)
+        self._base = job.plan.lanes[0]
+        # Only the lane itself measures how long a validation takes.
+        self._rounds = HeatRounds(job, pace, examines=lambda lane: lane == self._base)
+        self._lanes: dict[str, str] = {}  # by experiment, of those that were begun
+        self._heat_s: dict[str, float] = {}
+        self._expect_imports_s: Callable[[Sequence[PlannedLane]], float] = lambda _lanes: 0.0
+
+    def run(self) -> None:
+        """Measure the lane and its ceilings, then the experiments that they point to."""
+        rounds = self._rounds
+        if self._base.framework != SCRIPT:
+            for name in self._stages():
+                self._add(self._inquiry.named(name))
+        with rounds.prestarter() as prestarter:
+            rounds.make_ready(prestarter)
+            self._expect_imports_s = prestarter.expect_imports_s
+            self._run_first(self._with(self._stages()), prestarter)
+            rounds.hear_appeals()
+            while self._go_on(prestarter):
+                rounds.hear_appeals()
+
+    def reduce(self, status: RecordStatus) -> Outcome:
+        """Explain what was measured. While the heats run, or if the lane did not finish one, nothing is concluded."""
+        lanes, machine, rounds = self._rounds.results(), self._job.machine, self._rounds
+        reference = rounds.proof.kept_reference(self._job.plan.subject)
+        if status == "running" or lanes[0].step_ms is None:
+            return Outcome(lanes, WhyAnswer(), (), reference, rounds.parameters)
+        missing = self._promising()
+        compared = tuple(each for lane in lanes[1:] if (each := _compare(lanes[0], lane)))
+        why = explain(self._gather_facts(lanes, missing), tuple(missing))
+        return Outcome(
+            lanes,
+            WhyAnswer(compared, why, rounds.why_alone),
+            (*find_unseen_cards(machine), *find_findings(lanes[:1], machine)),
+            reference,
+            rounds.parameters,
+        )
+
+    def _stages(self) -> list[str]:
+        """Return the ceilings that the lane may have: experiments with one stage alone."""
+        return [name for name in STAGES if self._inquiry.named(name).absent is None]
+
+    def _may_run_first(self, lane: PlannedLane, _after: Sequence[PlannedLane]) -> bool:
+        """Whether a lane of the first round runs. What a script's ceilings need is known after its own heat."""
+        if lane == self._base:
+            return True
+        self._leave_out_input()
+        for name in self._stages():
+            if plan_experiment(self._inquiry.lane, self._inquiry.named(name)).name == lane.name:
+                self._add(self._inquiry.named(name))
+                return True
+        return False
+
+    def _leave_out_input(self) -> None:
+        """Leave out all experiments with the batches of a script, where its first heat saw no DataLoader."""
+        signs = [heat.signs for heat in self._rounds.result_of(self._base).heats if heat.signs is not None]
+        why = next((each.notes[NO_INPUT] for each in signs if NO_INPUT in each.notes), None)
+        if why is not None:
+            self._inquiry = replace(
+                self._inquiry,
+                experiments=tuple(
+                    replace(each, absent=each.absent or Missing(why)) if each.settings[0].startswith(OF_INPUT) else each
+                    for each in self._inquiry.experiments
+                ),
+            )
+
+    def _add(self, experiment: Experiment) -> None:
+        """Add an experiment to the rounds. Experiments with the same settings share a lane."""
+        lane = plan_experiment(self._inquiry.lane, experiment)
+        same = [
+            each for each in self._inquiry.experiments if each.settings == experiment.settings and each.absent is None
+        ]
+        self._lanes |= {each.name: lane.name for each in same}
+        self._rounds.admit(lane)
+
+    def _lanes_of(self, names: Sequence[str]) -> list[PlannedLane]:
+        """Return the lane itself and the lanes of these experiments, each once, except those that failed."""
+        wanted = {self._base.name, *(self._lanes[name] for name in names if name in self._lanes)}
+        return [lane for lane in self._job.plan.lanes if lane.name in wanted and self._finishes(lane)]
+
+    def _cost_s(self, lanes: Sequence[PlannedLane]) -> float:
+        """Return what a round of these lanes may take. An unmeasured lane counts like the lane under study."""
+        usual = self._heat_s.get(self._base.name, 0.0)
+        heats_s = sum(self._heat_s.get(lane.name, usual) for lane in lanes)
+        return HEATS_VARY * (heats_s + self._expect_imports_s(lanes))
+
+    def _affordable(self, names: Sequence[str]) -> list[PlannedLane]:
+        """Return the lane itself, and those of the experiments' lanes that, paired with it, fit into the time left."""
+        base, *others = self._lanes_of(names)
+        if base != self._base:
+            return []  # it has failed meanwhile, and there is nothing to pair with
+        return [base, *(each for each in others if self._cost_s([base, each]) <= self._job.left_s)]
+
+    def _run_first(self, lanes: Sequence[PlannedLane], prestarter: Prestarter) -> None:
+        """Run the first heat of the lane and its ceilings, however long they take: without them there is no answer."""
+        far_s = FAR_SHARE * self._job.plan.ask.budget_s
+        self._rounds.run_apart(lanes, prestarter, breakdown=self._base.name, far_s=far_s, may_run=self._may_run_first)
+        self._learn_costs(self._lanes_of(STAGES))
+        if self._base.name in self._heat_s:  # else it has failed, and costs nothing more
+            self._heat_s[self._base.name] -= max(0.0, far_s - self._rounds.pace.measure_s)
+        reach = find_reach(self._rounds.result_of(self._base))
+        self._rounds.pace = replace(self._rounds.pace, reach_step=reach)
+
+    def _run_fitting(self, lanes: Sequence[PlannedLane], prestarter: Prestarter) -> None:
+        """Run a round, and leave out lanes for which the time runs short. The lane itself has to fit."""
+        rounds, left_s = self._rounds, self._job.left_s
+        if rounds.pace.takes_turns:
+            kept = [self._base]
+            for lane in lanes[1:]:
+                kept += [lane] if self._cost_s([*kept, lane]) <= left_s else []
+            rounds.run_round(kept, prestarter)
+        else:
+
+            def may_run(lane: PlannedLane, after: Sequence[PlannedLane]) -> bool:
+                return self._cost_s([lane, *(each for each in after if each == self._base)]) <= self._job.left_s
+
+            rounds.run_apart(lanes, prestarter, may_run=may_run)
+        self._learn_costs(lanes)
+
+    def _learn_costs(self, lanes: Sequence[PlannedLane]) -> None:
+        """Store each lane's last heat as the cost of its next one, by our clock or the fake back end's own."""
+        for lane in lanes:
+            for heat in self._rounds.heats[lane.name][-1:]:
+                took_s = max(heat.process.spent_s, self._rounds.took_s[lane.name])
+                self._heat_s[lane.name] = took_s * self._rounds.share_again([lane])
+
+    def _finishes(self, lane: PlannedLane) -> bool:
+        return all(heat.process.status == "ok" for heat in self._rounds.heats[lane.name])
+
+    def _go_on(self, prestarter: Prestarter) -> bool:
+        """Race the most promising of the remaining experiments against the lane. Return whether any round ran."""
+        if self._base not in self._lanes_of(()):
+            return False  # the lane itself did not finish
+        if self._run_first_of_all(prestarter):
+            return True
+        open_ = self._unproven()
+        if open_ and self._run_rounds(open_, 1, prestarter):
+            return True
+        group = self._fitting(self._promising())
+        left_s = self._job.left_s
+        rounds = HEATS_LEAST if self._cost_s(self._with(group)) * HEATS_LEAST <= left_s else ROUNDS_LEAST
+        if not group and not self._wants_ceilings(HEATS_LEAST):
+            return self._use_rest(prestarter)
+        for name in group:
+            self._add(self._inquiry.named(name))
+        return self._run_rounds(group, rounds, prestarter) or self._use_rest(prestarter)
+
+    def _use_rest(self, prestarter: Prestarter) -> bool:
+        """Use time that is too short for two pairs of a new experiment. Return whether a round ran.
+
+        What was begun gets another pair. Where nothing was, a single pair of the most promising says more than none.
+        """
+        wanted = self._promising()
+        if not wanted:
+            return False
+        begun = [name for name in self._lanes if name not in STAGES]
+        few = [name for name in begun if len(self._rounds.heats[self._lanes[name]]) < HEATS_USUAL]
+        if begun:
+            return bool(few) and self._run_rounds(few, 1, prestarter, ceilings=False)
+        self._add(self._inquiry.named(wanted[0]))
+        return self._run_rounds(wanted[:1], 1, prestarter, ceilings=False)
+
+    def _run_first_of_all(self, prestarter: Prestarter) -> bool:
+        """Take denormal numbers out before all else, where enough were found that they may cost time.
+
+        They slow every other experiment down, and the rounds have to come as far as they do.
+        """
+        denormals = denormals_of(self._rounds.result_of(self._base))
+        possible = self._inquiry.named(FLUSH).absent is None
+        if FLUSH in self._lanes or not possible or denormals is None or not denormals.cost:
+            return False
+        self._add(self._inquiry.named(FLUSH))
+        return self._run_rounds([FLUSH], HEATS_LEAST, prestarter, ceilings=False)
+
+    def _run_rounds(self, group: Sequence[str], rounds: int, prestarter: Prestarter, *, ceilings: bool = True) -> bool:
+        """Run rounds of these experiments and, where they lack heats, the ceilings. Return whether any round ran."""
+        done = 0
+        for _ in range(rounds):
+            wants = ceilings and self._wants_ceilings(ROUNDS_LEAST if group else HEATS_LEAST)
+            wanted = STAGES if wants else ()
+            lanes = self._affordable((*group, *wanted))
+            if self._cost_s(lanes) > self._job.left_s:
+                lanes = self._affordable(group)
+            if len(lanes) < 2:
+                break
+            self._run_fitting(lanes, prestarter)
+            done += 1
+        return done > 0
+
+    def _unproven(self) -> list[str]:
+        """Return the experiments to repeat: those that seem to gain most, where no cause is proven yet.
+
+        More heats of these say more than one heat each of experiments to which less points.
+        """
+        facts = self._gather_facts(self._rounds.results())
+        begun = [name for name in self._lanes if name not in STAGES]
+        if not begun or any(each.standing == "proven" for each in explain(facts).causes):
+            return []
+        seem = {
+            name: factor.ratio for name in begun if (factor := facts.factor(name)) and factor.ratio > 1 + facts.margin
+        }
+        heats = {name: len(self._rounds.heats[self._lanes[name]]) for name in seem}
+        open_ = [name for name in seem if not facts.moved(name) and ROUNDS_LEAST <= heats[name] < HEATS_USUAL]
+        return sorted(open_, key=lambda name: -seem[name])[:REPEATED_MOST]
+
+    def _promising(self) -> list[str]:
+        """Return the experiments that are worth their time and have not begun, the most promising first."""
+        facts = self._gather_facts(self._rounds.results())
+        possible = {each.name for each in self._inquiry.experiments if each.absent is None} - self._lanes.keys()
+        return [name for name in order_experiments(facts) if name in possible]
+
+    def _fitting(self, names: list[str]) -> list[str]:
+        """Return the experiments that fit into the time left, in order.
+
+        If any fit with enough rounds to repeat what stays open, return only those; else those that fit with three, or
+        with two.
+        """
+        for rounds in (HEATS_USUAL, HEATS_LEAST, ROUNDS_LEAST):
+            group: list[str] = []
+            for name in names:
+                if rounds * self._cost_s(self._with([*group, name])) <= self._job.left_s:
+                    group.append(name)
+            if group:
+                return group
+        return []
+
+    def _with(self, names: Sequence[str]) -> list[PlannedLane]:
+        """Return the lanes of a round with these experiments, including those that have not begun."""
+        known = {lane.name: lane for lane in self._lanes_of(names)}
+        for name in names:
+            lane = plan_experiment(self._inquiry.lane, self._inquiry.named(name))
+            known.setdefault(lane.name, lane)
+        return list(known.values())
+
+    def _wants_ceilings(self, least: int) -> bool:
+        """Whether any ceiling has fewer than `least` heats: two for an interval, a third after all experiments."""
+        return any(len(self._rounds.heats[lane.name]) < least for lane in self._affordable(STAGES)[1:])
+
+    def _gather_facts(self, lanes: Sequence[LaneResult], missing: Sequence[str] = ()) -> WhyFacts:
+        """Collect all facts that the rules use. The budget had no room for the `missing` experiments."""
+        found, base, plan = {lane.name: lane for lane in lanes}, lanes[0], self._job.plan
+        stages: dict[Stage, LaneResult] = {stage: found[self._lanes[stage]] for stage in STAGES if stage in self._lanes}
+        if base.settings.input in READY:
+            stages.setdefault("compute", base)
+        convolves = _convolves(self._rounds.proof.kept_reference(plan.subject))
+        experiments = self._inquiry.experiments if convolves is not False else _without_layout(self._inquiry)
+        heats = self._rounds.heats[self._base.name]
+        told_steps = next((heat.steps_per_lap for heat in heats if heat.steps_per_lap), None)
+        return WhyFacts(
+            lane=base,
+            machine=self._job.machine,
+            trials={each.name: self._make_trial(each, found, missing) for each in experiments},
+            unseen=find_unseen_cards(self._job.machine),
+            ceilings_lanes=stages,
+            what=plan.subject.name,
+            items=plan.subject.items,
+            lap_steps=steps_of_lap(plan, self._base, told_steps),
+            convolves=convolves,
+        )
+
+    def _make_trial(self, experiment: Experiment, found: dict[str, LaneResult], missing: Sequence[str]) -> Trial:
+        if experiment.absent is not None:
+            return Trial(experiment, None, None, experiment.absent.missing)
+        if experiment.name not in self._lanes:
+            return Trial(experiment, None, None, NO_BUDGET if experiment.name in missing else NOT_PROMISING)
+        name = self._lanes[experiment.name]
+        lane, base = found[name], found[self._base.name]
+        compared = _compare(base, lane)
+        if lane.status != "ok":
+            return Trial(experiment, name, None, lane.reason)
+        if compared is None:
+            return Trial(experiment, name, None, NO_BUDGET)
+        if compared.same_work is False:
+            return Trial(experiment, name, None, f"it does other work: {lane.parity.reason or 'its proof failed'}")
+        state = find_lane_state(base) if experiment.name == FLUSH else None
+        ratios = ratios_within(state, base, lane) if state is not None else []
+        if state is not None and len(ratios) >= ROUNDS_LEAST:
+            return Trial(experiment, name, mean_factor(ratios), since=state.step)
+        return Trial(experiment, name, Factor(compared.ratio, compared.low, compared.high))
+
+
+def _convolves(reference: Reference | None) -> bool | None:
+    """Return whether a user's own step has convolutions; None where its work was not counted."""
+    work = None if reference is None else reference.work
+    return any(each.kind in CONVOLUTIONS for each in work.operators) if work is not None and work.operators else None
+
+
+def _without_layout(inquiry: Inquiry) -> tuple[Experiment, ...]:
+    """Return the experiments for a step without convolutions: a layout of images is no part of their code."""
+    layout = next((each for each in inquiry.experiments if each.name == LAYOUT), None)
+    if layout is None:
+        return inquiry.experiments
+    return tuple(
+        replace(each, code="; ".join(part for part in each.code.split("; ") if part != layout.code))
+        for each in inquiry.experiments
+        if each != layout
+    )
+
+
+def find_reach(lane: LaneResult) -> int:
+    """Return the step to which later heats go on, so that they have the state that the first one showed; 0 for none."""
+    state, denormals = find_lane_state(lane), denormals_of(lane)
+    begins = 0 if state is None else state.step
+    if denormals is not None and denormals.cost:
+        # They were there after the windows, at the latest in the last of the steps that were taken apart.
+        apart = sum(heat.signs.steps for heat in lane.heats if heat.signs is not None)
+        begins = max(((each.first_step or 0) + each.steps for heat in lane.heats for each in heat.windows), default=0)
+        begins += apart
+    return round(BEYOND * begins)
+
+
+def _compare(base: LaneResult, lane: LaneResult) -> Comparison | None:
+    """Compare a lane with the lane under study. Return None if either did not finish."""
+    if base.status != "ok" or lane.status != "ok":
+        return None
+    return compare_lanes(lane, base, margin=0.05, alpha=ALPHA)
