@@ -56,6 +56,14 @@ def test_slow_items_are_fetched_for_a_second_and_twice_at_least():
     assert items.fetched == [0, 0]
 
 
+@pytest.mark.parametrize("held", [[1, 2], (np.zeros(3), np.zeros(3)), np.zeros((4, 4))])
+def test_what_holds_its_items_is_not_fetched(held):
+    def clock():
+        pytest.fail("it was fetched")
+
+    assert find_redrawn(held, clock) is False
+
+
 def test_what_cannot_be_fetched_again_says_why():
     assert find_redrawn(iter([1, 2]), time.perf_counter_ns) == NO_ITEMS
     told = find_redrawn(Items(lambda number: 1 // number), time.perf_counter_ns)

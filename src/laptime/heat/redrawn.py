@@ -21,6 +21,8 @@ def find_redrawn(data: Any, clock: Callable[[], int]) -> bool | Missing:
     items = getattr(data, "dataset", data)
     if not (hasattr(items, "__getitem__") and hasattr(items, "__len__")) or isinstance(items, dict):
         return NO_ITEMS
+    if type(items) in {list, tuple} or hasattr(items, "shape"):
+        return False  # it holds its items, which may be large
     began_ns = clock()
     try:
         for number in range(min(ITEMS, len(items))):
