@@ -109,8 +109,7 @@ def test_a_checkpoint_behind_the_last_step_is_no_part_of_it() -> None:
     assert loop.whole.wall_s == pytest.approx(0.205)  # the first iteration begins with its backward pass
     assert loop.whole.checkpoint_s == pytest.approx(0.001)
     assert loop.whole.outside_s == pytest.approx(0)
-    (gap,) = loop.gaps
-    assert (gap.kind, gap.times, gap.seconds) == ("checkpoint", 1, pytest.approx(0.010))
+    assert loop.gaps == ()
 
 
 def test_passes_without_gradients_are_a_part_of_their_own() -> None:

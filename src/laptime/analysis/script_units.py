@@ -190,13 +190,11 @@ class UnitBuilder:
     def finish(self) -> None:
         """Close the last unit where its work ended. A loader's batches that nobody worked on are no unit.
 
-        Checkpoints behind the last step are those of a training that is over.
+        Checkpoints behind the last step are no part of the training: it is over.
         """
         unit = self._open
         if unit is not None and unit.worked:
-            for begin, end in unit.saves:
-                unit.checkpoint -= end - begin
-                self._gap("checkpoint", begin, end)
+            unit.checkpoint -= sum(end - begin for begin, end in unit.saves)
             unit.saves = []
             self._close(unit, unit.last)
         self._open = None

@@ -21,6 +21,7 @@ OUTSIDE_MUCH = 0.2
 GAP_MUCH = 0.1
 WITHOUT_MUCH = 0.1
 SAVES_MUCH = 0.1
+BETWEEN_WORDS: dict[GapKind, str] = {"validation": "validation", "checkpoint": "writing checkpoints"}
 OF_DOUBLE = 0.5  # of the time that computes in float64: float32 has half the bytes
 SKEWED = 1.2
 KERAS_OWN_DATA = "PyDatasetAdapter"  # what Keras makes of a data set that is a class of the script's own
@@ -210,13 +211,13 @@ def _restarts(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> 
 
 
 def _validates(_process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
-    shares = {kind: _gaps_share(loop, kind) for kind in ("validation", "checkpoint")}
+    shares = {kind: _gaps_share(loop, kind) for kind in BETWEEN_WORDS}
     kind, share = max(shares.items(), key=lambda pair: pair[1])
     if share < GAP_MUCH:
         return None
     return Finding(
         "script between iterations",
-        f"{percent(share)} of the time is {kind}, between iterations.",
+        f"{percent(share)} of the time is {BETWEEN_WORDS[kind]}, between iterations.",
         {"share": share, "kind": kind},
         "Do it less often, or on a part of the data.",
         "likely",
