@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import pytest
 
@@ -274,6 +275,40 @@ def test_every_part_that_a_question_names_is_there():
     for question in QUESTIONS:
         for part in ("prepare", "run", "render", "live", "summary"):
             assert callable(question.part(part)), f"{question.name}: {part}"
+
+
+# What lists several questions by their names, and why it may: all else asks the table.
+MAY_LIST_QUESTIONS = {
+    "__init__.py": "the public names",
+    "api.py": "its own functions",
+    "library/__init__.py": "the public names",
+    "cli/main.py": "the table of commands, which starts without the table of questions",
+    "library/saved.py": "what a type checker reads, compared below",
+    "model/ask.py": "which of its fields means which question",
+    "planner/settings.py": "why a setting is refused, question by question",
+}
+
+
+def test_nothing_but_the_table_lists_the_questions():
+    """A list by hand is forgotten when a question comes: `laptime list --question sweep` was once refused."""
+    names = {word for each in QUESTIONS for word in (each.name, each.command)}
+    lists = [
+        f"{place}:{node.lineno}"
+        for place, tree in _trees(HOUSE)
+        if place not in MAY_LIST_QUESTIONS
+        for node in ast.walk(tree)
+        if len(names & _words_in(node)) > 1
+    ]
+    assert lists == []
+    followed = get_args(get_type_hints(laptime.history)["question"])
+    assert set(followed) == {each.command for each in QUESTIONS if each.rates}
+
+
+def _words_in(node: ast.AST) -> set[str]:
+    """Return the texts of a list, a set or a tuple, or those that are the keys of a dictionary."""
+    kinds = ast.List | ast.Tuple | ast.Set
+    parts = node.keys if isinstance(node, ast.Dict) else node.elts if isinstance(node, kinds) else []
+    return {each.value for each in parts if isinstance(each, ast.Constant) and isinstance(each.value, str)}
 
 
 def test_no_file_is_longer_than_it_should_be():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,6 @@ from click.shell_completion import CompletionItem
 from laptime.cli.printing import emit
 
 ALL_OPTIONS = "laptime.all_options"
-QUESTIONS = ("race", "train", "infer", "why")
 LANES, EXIT_CODES = "lanes", "exit-codes"
 TOPICS = {
     LANES: "What a lane is, and its settings.",
@@ -63,7 +63,9 @@ class Command(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            owners = [f"laptime {name}" for name in QUESTIONS if _has(ctx, name, error.option_name)]
+            questions = importlib.import_module("laptime.model.questions").QUESTIONS  # help starts without it
+            names = [each.command for each in questions]
+            owners = [f"laptime {name}" for name in names if _has(ctx, name, error.option_name)]
             if owners:
                 named = " and ".join(filter(None, [", ".join(owners[:-1]), owners[-1]]))
                 have = "have" if len(owners) > 1 else "has"

@@ -15,6 +15,7 @@ from laptime.library.subject import name_subject
 from laptime.model.ask import DEFAULT_WORKLOAD, Ask, FullAsk, TypePrice
 from laptime.model.launchers import find_launcher
 from laptime.model.quantities import parse_duration, parse_share
+from laptime.model.questions import find_question
 from laptime.model.record import Record
 
 OneTraining: TypeAlias = str | os.PathLike[str] | Callable[[], object]
@@ -234,21 +235,11 @@ def _listed(what: OneTraining | Trainings) -> Trainings:
     return what
 
 
-FIELDS = {
-    "full": "full=FullAsk(...)",
-    "infer": "infer=True",
-    "scale": "scale=ScaleAsk(...)",
-    "tune": "tune=TuneAsk(...)",
-    "sweep": "sweep=SweepAsk(...)",
-}
-"""By the question that it means, the field of an Ask."""
-
-
 def check_call(ask: Ask, call: str) -> None:
     """Refuse an ask that means another function than the one that was called."""
-    meant = "train" if ask.question == "full" else ask.question
+    meant = find_question(ask.question).command
     if meant not in {call, "race"}:
-        field = FIELDS[ask.question]
+        field = find_question(ask.question).field
         raise UsageError(
             f"this Ask has {field}, which laptime.{call} does not run",
             f"Call laptime.{meant} with it, or leave {field} out.",

@@ -17,13 +17,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from laptime.errors import UsageError
+from laptime.model.questions import QUESTIONS
 
 # Calls whose only purpose is to change what they are called on, or a library's global state.
 CHANGES = re.compile(
     r"append|extend|insert|add|update|setdefault|remove|discard|pop|clear|sort|reverse"
     r"|(set|use|enable|disable|register)_\w+|(manual_)?seed"
 )
-ASKS = ("race", "train", "infer", "why", "profile")  # laptime's own cell magics
+ASKS = tuple(each.command for each in QUESTIONS if each.has_magic)
 RUNS_ITS_CELL = {"time", "capture", "prun", *ASKS}  # cell magics that run the rest in the notebook's own names
 OF_OURS = re.compile(rf"\s*get_ipython\(\)\.run_cell_magic\('({'|'.join(ASKS)})'")  # as IPython keeps a cell
 RUN_AT_ONCE = {"listcomp", "setcomp", "dictcomp", "genexpr"}

@@ -10,23 +10,16 @@ from laptime import api
 from laptime.errors import LaptimeError, RecordError, UsageError
 from laptime.library.asking import OneTraining, ShareLike, options_as_arguments, read_count, read_share
 from laptime.library.reporting import write_report
-from laptime.library.results import Result, ScaleResult, SweepResult, TuneResult, WatchResult, WhyResult
+from laptime.library.results import Result
 from laptime.library.subject import name_subject
+from laptime.model.questions import QUESTIONS, find_question
 from laptime.model.record import Record, RecordRow
 from laptime.questions.compare.call import CompareResult, HistoryResult
 
 Recorded: TypeAlias = str | os.PathLike[str] | Result
 
 POINTS_MOST = 30
-RESULTS: dict[str, type[Result]] = {
-    "why": WhyResult,
-    "watch": WatchResult,
-    "scale": ScaleResult,
-    "tune": TuneResult,
-    "sweep": SweepResult,
-}
-KEPT_AS = {"race": "race", "train": "full", "infer": "infer"}
-"""What a record calls the question."""
+FOLLOWED = {each.command: each.name for each in QUESTIONS if each.rates}
 
 
 def load(name: str = "latest") -> Result:
@@ -35,7 +28,8 @@ def load(name: str = "latest") -> Result:
     That of `watch` has the loop that was seen.
     """
     record = api.load(name)
-    return RESULTS.get(record.question, Result)(record)
+    made: Result = find_question(record.question).part("result")(record)
+    return made
 
 
 def records() -> tuple[RecordRow, ...]:
@@ -65,10 +59,10 @@ def history(
     `what` is a function, the name of a built-in workload, or "file.py:function". `lane` is by default the one that most
     records have. The newest 30 records are taken, or `limit`; 0 takes all.
     """
-    if question not in KEPT_AS:
-        raise UsageError(f"question={question!r}: a history is of one question", f"such as {', '.join(KEPT_AS)}")
+    if question not in FOLLOWED:
+        raise UsageError(f"question={question!r}: a history is of one question", f"such as {', '.join(FOLLOWED)}")
     with options_as_arguments():
-        found = api.history(name_subject(what), lane, question=KEPT_AS[question], limit=_read_limit(limit))
+        found = api.history(name_subject(what), lane, question=FOLLOWED[question], limit=_read_limit(limit))
     return HistoryResult(found, is_short=limit is None)
 
 

@@ -134,8 +134,8 @@ class Question:
     `prepare` turns an ask and a machine into what can be run. `run` is the class that runs it: it takes a job and what
     was prepared, and has `run()` and `reduce(status)`. `render` makes the page of a record, `live` the lines that are
     redrawn while it runs, `summary` the few words in a list. `parts` returns what the page of a record says, and
-    `figures` what a report draws; without them a report has the page alone. `says` is the help text of its command; a
-    command with options of its own has a module in `laptime.cli`. `typed` is the command, where that has another name.
+    `figures` what a report draws; without them a report has the page alone. `result` is the class of `import laptime`
+    that holds its record. `says` is the help text of its command; a command with options of its own has a module.
     """
 
     name: str
@@ -148,7 +148,15 @@ class Question:
     says: str = ""
     parts: str = ""
     figures: str = ""
-    typed: str = ""
+    result: str = "laptime.library.results:Result"
+    rates: str = ""  # yields the rates of a lane, by which records are compared and followed; without it they are not
+    typed: str = ""  # the command, where that has another name
+    spoken: str = ""  # how a sentence names a record of it
+    field: str = ""  # how an `Ask` means it, in Python
+    has_own_budget: bool = False  # its command's default is not that of an ask
+    has_magic: bool = False  # for cells of a notebook
+    runs_on_clusters: bool = False
+    predicts_cards: bool = False  # what cards that are not here would bring
 
     @property
     def command(self) -> str:
@@ -171,6 +179,11 @@ QUESTIONS: list[Question] = [
         summary="laptime.pages.summaries:of_race",
         parts="laptime.questions.race.page:page_parts",
         figures="laptime.questions.race.figures:figures",
+        rates="laptime.questions.compare.reduce:rates_of_heats",
+        spoken="a race",
+        has_magic=True,
+        runs_on_clusters=True,
+        predicts_cards=True,
     ),
     Question(
         name="full",
@@ -183,6 +196,10 @@ QUESTIONS: list[Question] = [
         parts="laptime.questions.train.page:page_parts",
         figures="laptime.questions.train.figures:figures",
         typed="train",
+        rates="laptime.questions.compare.reduce:rates_of_trainings",
+        spoken="a training",
+        field="full=FullAsk(...)",
+        has_magic=True,
     ),
     Question(
         name="infer",
@@ -194,6 +211,10 @@ QUESTIONS: list[Question] = [
         summary="laptime.pages.summaries:of_inference",
         parts="laptime.questions.infer.page:page_parts",
         figures="laptime.questions.infer.figures:figures",
+        rates="laptime.questions.compare.reduce:rates_of_answers",
+        spoken="of inference",
+        field="infer=True",
+        has_magic=True,
     ),
     Question(
         name="why",
@@ -205,6 +226,11 @@ QUESTIONS: list[Question] = [
         summary="laptime.pages.summaries:of_why",
         parts="laptime.questions.why.page:page_parts",
         figures="laptime.questions.why.figures:figures",
+        result="laptime.library.results:WhyResult",
+        spoken="a why",
+        has_own_budget=True,
+        has_magic=True,
+        predicts_cards=True,
     ),
     Question(
         name="scale",
@@ -216,6 +242,11 @@ QUESTIONS: list[Question] = [
         summary="laptime.pages.summaries:of_scale",
         parts="laptime.questions.scale.page:page_parts",
         figures="laptime.questions.scale.figures:figures",
+        result="laptime.library.results:ScaleResult",
+        spoken="a scale",
+        field="scale=ScaleAsk(...)",
+        has_own_budget=True,
+        runs_on_clusters=True,
     ),
     Question(
         name="tune",
@@ -227,6 +258,10 @@ QUESTIONS: list[Question] = [
         summary="laptime.pages.summaries:of_tune",
         parts="laptime.questions.tune.page:page_parts",
         figures="laptime.questions.tune.figures:figures",
+        result="laptime.library.results:TuneResult",
+        spoken="a tuning",
+        field="tune=TuneAsk(...)",
+        has_own_budget=True,
     ),
     Question(
         name="sweep",
@@ -238,6 +273,10 @@ QUESTIONS: list[Question] = [
         summary="laptime.pages.summaries:of_sweep",
         parts="laptime.questions.sweep.page:page_parts",
         figures="laptime.questions.sweep.figures:figures",
+        result="laptime.library.results:SweepResult",
+        spoken="a sweep",
+        field="sweep=SweepAsk(...)",
+        has_own_budget=True,
     ),
     Question(
         name="profile",
@@ -249,6 +288,8 @@ QUESTIONS: list[Question] = [
         summary="laptime.pages.summaries:of_profile",
         parts="laptime.questions.profile.page:page_parts",
         figures="laptime.questions.profile.figures:figures",
+        spoken="a profile",
+        has_magic=True,
     ),
     Question(
         name="watch",
@@ -260,6 +301,8 @@ QUESTIONS: list[Question] = [
         summary="laptime.pages.summaries:of_watch",
         parts="laptime.questions.watch.page:page_parts",
         figures="laptime.questions.watch.figures:figures",
+        result="laptime.library.results:WatchResult",
+        spoken="a watched script",
     ),
 ]
 

@@ -13,7 +13,6 @@ from laptime.questions.scale.nouns import ScaleAsk
 from laptime.questions.sweep.nouns import SweepAsk
 from laptime.questions.tune.nouns import TuneAsk
 
-BUDGETS_OF_THEIR_OWN = ("why", "scale", "tune", "sweep")  # their command's default is not that of an ask
 Options = Ask | FullAsk | TuneAsk | SweepAsk | ScaleAsk
 OPTIONS = {  # how an option of a command is written, by its field; a number of seconds has its unit
     "heats": "--heats {}",
@@ -57,7 +56,7 @@ def repeat_words(record: Record) -> str:
     named = [each for each in (ask.what, *ask.others, *ask.lanes) if each] if question.name != "watch" else []
     words = ["laptime", question.command, *named]
     left_out = {"profile"} if question.name == "profile" else set()
-    if question.name in BUDGETS_OF_THEIR_OWN:
+    if question.has_own_budget:
         left_out.add("budget_s")
         words += ["--budget", f"{ask.budget_s:g}s"]
     words += _options({name: told for name, told in OPTIONS.items() if name not in left_out}, ask, Ask())

@@ -11,7 +11,7 @@ from laptime.machine import look_at_machine
 from laptime.model.ask import Ask
 from laptime.model.launchers import LAUNCHERS, Place, find_launcher
 from laptime.model.machine import Machine
-from laptime.model.questions import Question
+from laptime.model.questions import QUESTIONS, Question, find_question
 from laptime.planner.groups import split_group
 from laptime.planner.lanes import parse_lane
 from laptime.questions.asking import Prepared
@@ -86,8 +86,9 @@ def check_cluster(question: str, ask: Ask) -> None:
     if ask.on is None or find_launcher(ask.on) is None:
         known = ", ".join(row.word for row in LAUNCHERS)
         raise UsageError(f"{on}: expected one of {known}, or ray://host:10001", HERE)
-    if question not in {"race", "scale"}:
-        raise UsageError(f"{on}: only laptime race and laptime scale run on a cluster", HERE)
+    if not find_question(question).runs_on_clusters:
+        able = " and ".join(f"laptime {each.command}" for each in QUESTIONS if each.runs_on_clusters)
+        raise UsageError(f"{on}: only {able} run on a cluster", HERE)
     if means_a_script(ask):
         raise UsageError(f"{on}: a script that runs as it is runs here only", "race a workload or file.py:function")
     if not ask.lanes:

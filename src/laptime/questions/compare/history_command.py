@@ -11,6 +11,7 @@ from laptime.cli.help import Command
 from laptime.cli.output import emit_page, page_view
 from laptime.cli.printing import emit_json
 from laptime.cli.questions import QUESTION_OF
+from laptime.model.questions import QUESTIONS
 
 POINTS_MOST = 30
 HISTORY_HELP = """Show one lane of WHAT over time: a row a saved record, and where it changed beyond noise.
@@ -28,7 +29,12 @@ LANE is by default the one that is in most records. Each record is compared with
 )
 @click.argument("what", shell_complete=complete_what)
 @click.argument("lane", required=False, shell_complete=complete_lane)
-@click.option("--question", type=click.Choice(["race", "train", "infer"]), default="race", help="Of which records.")
+@click.option(
+    "--question",
+    type=click.Choice([each.command for each in QUESTIONS if each.rates]),
+    default="race",
+    help="Of which records.",
+)
 @click.option("--limit", type=click.IntRange(0), help="The newest N records; 0 for all.  [default: 30]")
 @FIELDS
 @click.option("--json", "as_json", is_flag=True, help="Print the history as JSON.")

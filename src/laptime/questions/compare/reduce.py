@@ -6,7 +6,7 @@ interval is that of the rounds' ratios, as on the race's page.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from laptime.analysis.aggregate import ALPHA, ONE_HEAT, ONE_TRAINING, bounds, estimate
@@ -15,7 +15,7 @@ from laptime.analysis.parity import is_same_work
 from laptime.errors import UsageError
 from laptime.model.lane import OF_TRAINING
 from laptime.model.missing import Missing
-from laptime.model.questions import InferAnswer, TrainingAnswer
+from laptime.model.questions import InferAnswer, TrainingAnswer, find_question
 from laptime.model.record import LaneResult, Record
 from laptime.questions.compare.differences import Pair, find_differences, find_other_work
 from laptime.questions.compare.nouns import Compared, LaneChange, Measured, Side
@@ -23,8 +23,6 @@ from laptime.questions.infer.reduce import single_item_ms
 from laptime.questions.train.reduce import item_s, later_laps
 from laptime.stats import unpaired_ratio, verdict
 
-SPOKEN = {"race": "a race", "full": "a training", "infer": "of inference", "why": "a why", "profile": "a profile"}
-COMPARABLE = ("race", "full", "infer")
 Key = tuple[str, str]  # a lane without its training, and the training
 
 
@@ -85,17 +83,21 @@ def _too_few(record: Record, lanes: Sequence[LaneChange]) -> Iterator[str]:
         yield f"Only {least} of {wanted} rounds fit into the budget: a longer --budget makes the ratio surer."
 
 
+def _spoken(record: Record) -> str:
+    return find_question(record.question).spoken or record.question
+
+
 def _refuse(before: Record, after: Record) -> None:
     """Refuse two records whose ratio would mean nothing."""
     for each in (before, after):
-        if each.question not in COMPARABLE:
-            says = f"{each.id} is {SPOKEN.get(each.question, each.question)}, which has no figures to compare"
+        if not find_question(each.question).rates:
+            says = f"{each.id} is {_spoken(each)}, which has no figures to compare"
             raise UsageError(says, "compare two races, two trainings, or two of inference")
     if before.id == after.id and before.started == after.started:
         hint = f"laptime race --against {before.id} runs it again and compares"
         raise UsageError(f"{before.id} is the same record twice", hint)
     if before.question != after.question:
-        kinds = f"{before.id} is {SPOKEN[before.question]}, and {after.id} {SPOKEN[after.question]}"
+        kinds = f"{before.id} is {_spoken(before)}, and {after.id} {_spoken(after)}"
         raise UsageError(kinds, "compare two records of the same question")
     if not before.trainings.keys() & after.trainings.keys():
         names = (" and ".join(each.trainings) for each in (before, after))
@@ -167,34 +169,27 @@ def _same_as_first(record: Record, lane: LaneResult) -> bool | Missing:
 
 def rates_of(record: Record, lane: LaneResult) -> list[float]:
     """Return a lane's items per second, one value for each heat, or for each whole training."""
-    return [each for each in READ_RATES.get(record.question, _rates_of_heats)(record, lane) if each > 0]
+    return [each for each in find_question(record.question).part("rates")(record, lane) if each > 0]
 
 
-def _rates_of_heats(_record: Record, lane: LaneResult) -> Iterator[float]:
+def rates_of_heats(_record: Record, lane: LaneResult) -> Iterator[float]:
     for heat in lane.heats:
         if heat.step_ms and lane.items_per_step:
             yield lane.items_per_step * 1e3 / heat.step_ms
 
 
-def _rates_of_trainings(record: Record, lane: LaneResult) -> Iterator[float]:
+def rates_of_trainings(record: Record, lane: LaneResult) -> Iterator[float]:
     assert isinstance(record.answer, TrainingAnswer)
     for run in record.answer.runs:
         if run.process.lane == lane.name and run.laps:
             yield 1 / item_s(later_laps(run))
 
 
-def _rates_of_answers(record: Record, lane: LaneResult) -> Iterator[float]:
+def rates_of_answers(record: Record, lane: LaneResult) -> Iterator[float]:
     assert isinstance(record.answer, InferAnswer)
     for each in record.answer.lanes:
         if each.lane == lane.name:
             yield from (1e3 / ms for heat in each.heats if (ms := single_item_ms(heat)))
-
-
-READ_RATES: dict[str, Callable[[Record, LaneResult], Iterator[float]]] = {
-    "race": _rates_of_heats,
-    "full": _rates_of_trainings,
-    "infer": _rates_of_answers,
-}
 
 
 def _unpaired(

@@ -8,13 +8,13 @@ from laptime.hardware import find_device, known_devices, known_efficiencies
 from laptime.model.forecasting import CardFactor, DeviceForecast, PredictedCards
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
+from laptime.model.questions import find_question
 from laptime.model.record import LaneResult, Record
 from laptime.questions.compare.run import FAULTS
 from laptime.questions.forecast.lane import NO_LOADER, measure_lane, training_lanes
 from laptime.questions.forecast.run import forecast_device
 
 THREE = ("t4", "rtx-4090", "h100-sxm")  # the cheapest to rent, one under a desk, and one of the fastest
-OF = ("race", "why")
 
 
 def with_cards(record: Record) -> Record:
@@ -22,7 +22,12 @@ def with_cards(record: Record) -> Record:
 
     A prediction that fails must not cost a race its record. A disturbed step predicts nothing.
     """
-    if record.question not in OF or has_card(record.machine) or record.ask.on or record.distrust:
+    if (
+        not find_question(record.question).predicts_cards
+        or has_card(record.machine)
+        or record.ask.on
+        or record.distrust
+    ):
         return record
     try:
         return replace(record, cards=predict_cards(record))
