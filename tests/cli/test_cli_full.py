@@ -256,9 +256,12 @@ def test_no_line_is_wider_than_the_page(house):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--heats", "3"), "No such option '--heats'; laptime race and laptime infer have it"),
-        (("--margin", "3%"), "No such option '--margin'; laptime race has it"),
-        (("--alone",), "No such option '--alone'; laptime race, laptime infer and laptime why have it"),
+        (("--heats", "3"), "No such option '--heats'; laptime race, laptime infer and laptime scale have it"),
+        (("--margin", "3%"), "No such option '--margin'; laptime race and laptime scale have it"),
+        (
+            ("--alone",),
+            "No such option '--alone'; laptime race, laptime infer, laptime why, laptime scale, ",
+        ),
         (("--laps", "0"), "--laps 0: expected a whole number from 1"),
         (("--seeds", "0"), "--seeds 0: expected a whole number from 1 to 100"),
         (("--until-accuracy", "70"), "'70' is 7000%; did you mean 70%?"),

@@ -25,7 +25,7 @@ def step(weights, rows):
 
 
 def training():
-    time.sleep(1)  # most often the instruments have begun to read by the first step
+    time.sleep(2)  # most often the instruments have begun to read by the first step
     rows = np.random.default_rng(0).standard_normal((8, 512, 256), np.float32)
     return laptime.Training(step=step, state=np.full(256, 0.1, np.float32), data=list(rows))
 """

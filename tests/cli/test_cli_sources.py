@@ -28,7 +28,7 @@ def test_changed_sources_are_refused_by_name_and_noted_where_they_are_allowed(ho
     parts = house.folder / "parts" / "loss.py"
     parts.write_text(LOSS.format(factor=1))
     process = house.start("train", "mine.py:training", "torch/cpu/threads=1", "--laps", "20", env={"PAUSE": "0.3"})
-    house.read_until(process, "lap 1 of 20")
+    house.read_until(process, "lap 1 of 20:")
     process.kill()
     house.finish(process)
     before = house.kept()

@@ -28,7 +28,7 @@ def test_a_training_killed_in_its_second_lap_gives_the_unbroken_curve(house, tor
     """Kill -9 of the command ends the process that trains, too; resumed, every figure is the same to the last digit."""
     house.fake, house.cache, house.longest_s = "", torch_house.cache, torch_house.longest_s
     process = house.start(*TINY)
-    house.read_until(process, "lap 1 of 2")
+    house.read_until(process, "lap 1 of 2:")  # its end, and no sign of life within it
     process.kill()
     assert house.finish(process).code == -signal.SIGKILL
     assert house.is_empty_within(2)

@@ -243,7 +243,7 @@ def test_a_budget_that_is_too_small_is_said(house):
 
 def test_the_time_that_was_given_is_spent_and_what_was_not_tried_is_in_the_headline(house):
     """Nothing seems better, so no time has to be kept for a confirming race: more is tried."""
-    script, budget_s = NOTHING + SLOW_START.replace("1.0", "0.1"), 4
+    script, budget_s = NOTHING + SLOW_START.replace("1.0", "0.3"), 4
     answer, tuning = tuned(house, script, "fake/cpu", "--allow", "precision,batch", budget=f"{budget_s}s")
     (lane,) = tuning["lanes"]
     untried = [each for each in lane["settings"] if each["reason"] == "the budget had no room for it"]

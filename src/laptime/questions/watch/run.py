@@ -130,7 +130,7 @@ class Visitors:
 
     @property
     def iterations(self) -> int:
-        return max((each.iterations for each in self.readers.values()), default=0)
+        return max((each.iterations for each in [*self.readers.values()]), default=0)  # others may come meanwhile
 
 
 class Watch:
