@@ -6,6 +6,8 @@ import json
 import sys
 from pathlib import Path
 
+from house import EXIT_UNTRUSTED
+
 HERE = Path(__file__).parents[1] / "backends"
 MEMORISED, GROWS = (f"{HERE / 'own_memorised.py'}:{name}" for name in ("memorised", "grows"))
 FLOWS_BACK = ("gradients of its weights", "gradients between its layers", "sums of its optimizer")
@@ -53,13 +55,18 @@ def test_denormal_numbers_are_named_with_what_they_cost(torch_house):
 
 
 def test_why_names_denormal_numbers_first(torch_house):
-    """And proves them on a processor that they slow down, once it had time for three pairs."""
+    """And proves them on a processor that they slow down, once it had time for three pairs.
+
+    Next to other tests a step may vary so much that it concludes nothing, and says so by its exit code.
+    """
     words = ("--budget", "20s", "--sensors", "none", "--json")
-    record = torch_house.done("why", MEMORISED, "torch/cpu/threads=1", *words).json
+    answer = torch_house.run("why", MEMORISED, "torch/cpu/threads=1", *words)
+    record = answer.json
     why = record["answer"]["why"]
+    assert answer.code == (0 if why["trusted"] else EXIT_UNTRUSTED)
     oddity = next(each for each in why["causes"] if each["cause"] == "processor oddities")
     assert oddity["evidence"]["denormal numbers"]["share"] > 0.001
-    if is_intel():
+    if is_intel() and why["trusted"]:
         assert why["first"][0] == "processor oddities"
         assert oddity["evidence"]["oddity"] == "denormal numbers"
         pairs = sum(len(each["heats"]) for each in record["lanes"] if each["settings"]["denormals"] == "flush")
