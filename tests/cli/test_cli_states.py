@@ -57,7 +57,7 @@ def test_denormal_numbers_are_named_with_what_they_cost(torch_house):
 def test_why_names_denormal_numbers_first(torch_house):
     """And proves them on a processor that they slow down, once it had time for three pairs.
 
-    Next to other tests a step may vary so much that it concludes nothing: its exit code tells.
+    Next to other tests a step may vary so much that it concludes nothing, and its exit code is that of such a record.
     """
     words = ("--budget", "20s", "--sensors", "none", "--json")
     answer = torch_house.run("why", MEMORISED, "torch/cpu/threads=1", *words)
